@@ -1,0 +1,254 @@
+//! The integers that name things on the wire: operations, errors, node modes, watch kinds.
+//!
+//! They are newtypes with constants and not enums, so that a value from a newer peer survives
+//! decoding, printing and encoding.
+
+use crate::jute::code;
+
+code! {
+    /// What a request asks for.
+    OpCode {
+        /// Server to client only: a watch event.
+        NOTIFICATION = 0, "notification";
+        /// Creates a node; the reply has its path alone.
+        CREATE = 1, "create";
+        /// Deletes a node.
+        DELETE = 2, "delete";
+        /// The Stat of a node, or `NoNode`.
+        EXISTS = 3, "exists";
+        /// Data and Stat of a node.
+        GET_DATA = 4, "getData";
+        /// Replaces the data of a node.
+        SET_DATA = 5, "setData";
+        /// The access list of a node.
+        GET_ACL = 6, "getACL";
+        /// Replaces the access list of a node.
+        SET_ACL = 7, "setACL";
+        /// The names of a node's children.
+        GET_CHILDREN = 8, "getChildren";
+        /// Brings this server up to the leader as of now.
+        SYNC = 9, "sync";
+        /// Keeps the session alive.
+        PING = 11, "ping";
+        /// Children and Stat of a node.
+        GET_CHILDREN2 = 12, "getChildren2";
+        /// Compares a version; inside a multi only.
+        CHECK = 13, "check";
+        /// Several writes, all or nothing.
+        MULTI = 14, "multi";
+        /// Creates a node; the reply has path and Stat. Since 3.5.0.
+        CREATE2 = 15, "create2";
+        /// Changes the ensemble. Since 3.5.0.
+        RECONFIG = 16, "reconfig";
+        /// Asks whether a watch is set. Since 3.5.0.
+        CHECK_WATCHES = 17, "checkWatches";
+        /// Removes watches. Since 3.5.0.
+        REMOVE_WATCHES = 18, "removeWatches";
+        /// Creates a container node. Since 3.5.1.
+        CREATE_CONTAINER = 19, "createContainer";
+        /// Server-internal: removes an empty container.
+        DELETE_CONTAINER = 20, "deleteContainer";
+        /// Creates a node with a time to live. Since 3.5.3.
+        CREATE_TTL = 21, "createTTL";
+        /// Several reads, each with its own result. Since 3.6.0.
+        MULTI_READ = 22, "multiRead";
+        /// Adds an identity to the connection.
+        AUTH = 100, "auth";
+        /// Arms one-shot watches again after a reconnect.
+        SET_WATCHES = 101, "setWatches";
+        /// A step of SASL authentication.
+        SASL = 102, "sasl";
+        /// This session's ephemeral nodes. Since 3.6.0.
+        GET_EPHEMERALS = 103, "getEphemerals";
+        /// The number of descendants of a node. Since 3.6.0.
+        GET_ALL_CHILDREN_NUMBER = 104, "getAllChildrenNumber";
+        /// Arms watches of all kinds again after a reconnect. Since 3.6.0.
+        SET_WATCHES2 = 105, "setWatches2";
+        /// Sets a persistent watch. Since 3.6.0.
+        ADD_WATCH = 106, "addWatch";
+        /// The identities of this connection. Since 3.7.0.
+        WHO_AM_I = 107, "whoAmI";
+        /// Server-internal: opens a session.
+        CREATE_SESSION = -10, "createSession";
+        /// Ends the session.
+        CLOSE_SESSION = -11, "closeSession";
+        /// The type of a failed entry in the reply to a multi.
+        ERROR = -1, "error";
+    }
+}
+
+code! {
+    /// What a server says of a request; 0 is success.
+    ErrorCode {
+        /// Success.
+        OK = 0, "Ok";
+        /// Marks a range; never sent.
+        SYSTEM_ERROR = -1, "SystemError";
+        /// An entry of a multi behind the one that failed.
+        RUNTIME_INCONSISTENCY = -2, "RuntimeInconsistency";
+        /// Never sent.
+        DATA_INCONSISTENCY = -3, "DataInconsistency";
+        /// Made by clients: the connection broke.
+        CONNECTION_LOSS = -4, "ConnectionLoss";
+        /// The server could not decode the request.
+        MARSHALLING_ERROR = -5, "MarshallingError";
+        /// Unknown operation, or a feature that is switched off.
+        UNIMPLEMENTED = -6, "Unimplemented";
+        /// Made by clients.
+        OPERATION_TIMEOUT = -7, "OperationTimeout";
+        /// A bad path, flag or time to live.
+        BAD_ARGUMENTS = -8, "BadArguments";
+        /// Internal to servers.
+        UNKNOWN_SESSION = -12, "UnknownSession";
+        /// No quorum would exist after the reconfig.
+        NEW_CONFIG_NO_QUORUM = -13, "NewConfigNoQuorum";
+        /// Another reconfig is under way.
+        RECONFIG_IN_PROGRESS = -14, "ReconfigInProgress";
+        /// Marks a range; never sent.
+        API_ERROR = -100, "APIError";
+        /// The node, or the parent of a new node, does not exist.
+        NO_NODE = -101, "NoNode";
+        /// A permission is missing.
+        NO_AUTH = -102, "NoAuth";
+        /// The version is not the expected one.
+        BAD_VERSION = -103, "BadVersion";
+        /// Ephemeral nodes have no children.
+        NO_CHILDREN_FOR_EPHEMERALS = -108, "NoChildrenForEphemerals";
+        /// The node exists already; also the answer at the end of a parent's sequence.
+        NODE_EXISTS = -110, "NodeExists";
+        /// The node has children.
+        NOT_EMPTY = -111, "NotEmpty";
+        /// The session is over.
+        SESSION_EXPIRED = -112, "SessionExpired";
+        /// Made by clients.
+        INVALID_CALLBACK = -113, "InvalidCallback";
+        /// The access list is empty, or names a scheme or id that the server does not take.
+        INVALID_ACL = -114, "InvalidACL";
+        /// Authentication was refused; the connection is closed.
+        AUTH_FAILED = -115, "AuthFailed";
+        /// The session went on through another server.
+        SESSION_MOVED = -118, "SessionMoved";
+        /// A write on a read-only server.
+        NOT_READ_ONLY = -119, "NotReadOnly";
+        /// A local session cannot own ephemeral nodes.
+        EPHEMERAL_ON_LOCAL_SESSION = -120, "EphemeralOnLocalSession";
+        /// There is no such watch.
+        NO_WATCHER = -121, "NoWatcher";
+        /// Made by clients.
+        REQUEST_TIMEOUT = -122, "RequestTimeout";
+        /// Reconfig is switched off.
+        RECONFIG_DISABLED = -123, "ReconfigDisabled";
+        /// The server wants authentication first; the connection is closed.
+        SESSION_CLOSED_REQUIRE_SASL_AUTH = -124, "SessionClosedRequireSaslAuth";
+        /// A hard quota is used up. Since 3.7.0.
+        QUOTA_EXCEEDED = -125, "QuotaExceeded";
+        /// The server shed the request unexecuted. Since 3.7.0.
+        THROTTLED_OP = -127, "ThrottledOp";
+    }
+}
+
+code! {
+    /// What kind of node a create makes: the `flags` field.
+    CreateMode {
+        /// Stays until deleted.
+        PERSISTENT = 0, "persistent";
+        /// Goes with its session.
+        EPHEMERAL = 1, "ephemeral";
+        /// Persistent, with the parent's counter appended to the name.
+        PERSISTENT_SEQUENTIAL = 2, "persistentSequential";
+        /// Ephemeral, with the parent's counter appended to the name.
+        EPHEMERAL_SEQUENTIAL = 3, "ephemeralSequential";
+        /// Goes some time after its last child. Only with [`OpCode::CREATE_CONTAINER`].
+        CONTAINER = 4, "container";
+        /// Goes when childless and unmodified for its time to live. Only with
+        /// [`OpCode::CREATE_TTL`].
+        PERSISTENT_WITH_TTL = 5, "persistentWithTTL";
+        /// The same, with the parent's counter appended to the name.
+        PERSISTENT_SEQUENTIAL_WITH_TTL = 6, "persistentSequentialWithTTL";
+    }
+}
+
+impl CreateMode {
+    /// Whether the server appends the parent's counter to the name.
+    pub const fn is_sequential(self) -> bool {
+        matches!(
+            self,
+            Self::PERSISTENT_SEQUENTIAL
+                | Self::EPHEMERAL_SEQUENTIAL
+                | Self::PERSISTENT_SEQUENTIAL_WITH_TTL
+        )
+    }
+
+    /// Whether the node goes with its session.
+    pub const fn is_ephemeral(self) -> bool {
+        matches!(self, Self::EPHEMERAL | Self::EPHEMERAL_SEQUENTIAL)
+    }
+}
+
+code! {
+    /// What a watch event tells.
+    EventType {
+        /// A change of the connection; made by clients.
+        NONE = -1, "None";
+        /// The node was created.
+        NODE_CREATED = 1, "NodeCreated";
+        /// The node was deleted.
+        NODE_DELETED = 2, "NodeDeleted";
+        /// The node's data was written.
+        NODE_DATA_CHANGED = 3, "NodeDataChanged";
+        /// A child was created or deleted.
+        NODE_CHILDREN_CHANGED = 4, "NodeChildrenChanged";
+        /// Made by clients: a data watch was removed.
+        DATA_WATCH_REMOVED = 5, "DataWatchRemoved";
+        /// Made by clients: a child watch was removed.
+        CHILD_WATCH_REMOVED = 6, "ChildWatchRemoved";
+        /// Made by clients: a persistent watch was removed.
+        PERSISTENT_WATCH_REMOVED = 7, "PersistentWatchRemoved";
+    }
+}
+
+code! {
+    /// The connection's state as a watch event carries it; always `SyncConnected` on the wire.
+    KeeperState {
+        /// No connection.
+        DISCONNECTED = 0, "Disconnected";
+        /// Connected to a server that serves writes.
+        SYNC_CONNECTED = 3, "SyncConnected";
+        /// Authentication failed.
+        AUTH_FAILED = 4, "AuthFailed";
+        /// Connected to a read-only server.
+        CONNECTED_READ_ONLY = 5, "ConnectedReadOnly";
+        /// SASL authentication is done.
+        SASL_AUTHENTICATED = 6, "SaslAuthenticated";
+        /// Closed by the client.
+        CLOSED = 7, "Closed";
+        /// The session is over.
+        EXPIRED = -112, "Expired";
+    }
+}
+
+code! {
+    /// The mode of a persistent watch.
+    AddWatchMode {
+        /// The node itself and its list of children.
+        PERSISTENT = 0, "persistent";
+        /// The node and all its descendants.
+        PERSISTENT_RECURSIVE = 1, "persistentRecursive";
+    }
+}
+
+code! {
+    /// Which watches checkWatches and removeWatches mean.
+    WatcherType {
+        /// One-shot child watches.
+        CHILDREN = 1, "children";
+        /// One-shot data and exists watches.
+        DATA = 2, "data";
+        /// Every watch at the path.
+        ANY = 3, "any";
+        /// The persistent watch. Since 3.9.0.
+        PERSISTENT = 4, "persistent";
+        /// The recursive watch. Since 3.9.0.
+        PERSISTENT_RECURSIVE = 5, "persistentRecursive";
+    }
+}

@@ -1,0 +1,177 @@
+//! The handshake: the only frames without a header.
+//!
+//! Both records end in a `readOnly` byte that the oldest peers leave out; a server leaves it out
+//! of its answer exactly when the request had none.
+
+use std::fmt;
+
+use crate::error::DecodeError;
+use crate::header::Zxid;
+use crate::jute::{Decode, Encode, Reader, Writer};
+
+/// A session's number. Opaque, and negative for servers with a high id; 0 asks for a new session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "an integer of the wire")]
+pub struct SessionId(pub i64);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// The secret that goes with a session id. Servers make 16 bytes; its Debug shows none of them.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Password {
+    bytes: [u8; Password::LEN],
+    len: u8,
+}
+
+impl Password {
+    /// What every server makes, and what a client sends of zeros for a new session.
+    pub const LEN: usize = 16;
+
+    /// Sixteen zero bytes: what a client sends for a new session, and a server for an expired one.
+    pub const ZERO: Self = Self { bytes: [0; Self::LEN], len: Self::LEN as u8 };
+
+    /// A password of at most [`Password::LEN`] bytes.
+    pub fn new(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut password = Self::default();
+        let error = DecodeError::PasswordTooLong(bytes.len());
+        password.bytes.get_mut(..bytes.len()).ok_or(error)?.copy_from_slice(bytes);
+        password.len = bytes.len() as u8;
+        Ok(password)
+    }
+
+    /// The secret itself.
+    pub fn expose(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(..)")
+    }
+}
+
+/// A null password reads as an empty one, which is how servers treat it.
+impl<'a> Decode<'a> for Password {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Self::new(Option::<&[u8]>::decode(reader)?.unwrap_or_default())
+    }
+}
+
+impl Encode for Password {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        Some(self.expose()).encode(writer);
+    }
+}
+
+/// The first frame of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the protocol fixes a record's fields")]
+pub struct ConnectRequest {
+    /// 0; servers ignore it.
+    pub protocol_version: i32,
+    /// The highest zxid this client has seen. A server that is behind it hangs up.
+    pub last_zxid_seen: Zxid,
+    /// The wanted session timeout in milliseconds.
+    pub timeout: i32,
+    /// The session to take up again, or 0 for a new one.
+    pub session_id: SessionId,
+    /// That session's secret.
+    pub password: Password,
+    /// Whether a read-only server will do; absent from the oldest clients.
+    pub read_only: Option<bool>,
+}
+
+/// The first frame of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the protocol fixes a record's fields")]
+pub struct ConnectResponse {
+    /// 0.
+    pub protocol_version: i32,
+    /// The session timeout that the server settled on, in milliseconds; 0 or less means that the
+    /// session is over.
+    pub timeout: i32,
+    /// The session, or 0 if it is over.
+    pub session_id: SessionId,
+    /// The session's secret.
+    pub password: Password,
+    /// Whether this server is read-only; absent if the request had no such byte.
+    pub read_only: Option<bool>,
+}
+
+impl ConnectResponse {
+    /// Whether the server says that the session is over.
+    pub const fn is_expired(&self) -> bool {
+        self.timeout <= 0 || self.session_id.0 == 0
+    }
+}
+
+fn decode_read_only(reader: &mut Reader<'_>) -> Result<Option<bool>, DecodeError> {
+    if reader.remaining() == 0 { Ok(None) } else { bool::decode(reader).map(Some) }
+}
+
+impl<'a> Decode<'a> for SessionId {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        i64::decode(reader).map(Self)
+    }
+}
+
+impl Encode for SessionId {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.0.encode(writer);
+    }
+}
+
+impl<'a> Decode<'a> for ConnectRequest {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            protocol_version: i32::decode(reader)?,
+            last_zxid_seen: Zxid::decode(reader)?,
+            timeout: i32::decode(reader)?,
+            session_id: SessionId::decode(reader)?,
+            password: Password::decode(reader)?,
+            read_only: decode_read_only(reader)?,
+        })
+    }
+}
+
+impl Encode for ConnectRequest {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.protocol_version.encode(writer);
+        self.last_zxid_seen.encode(writer);
+        self.timeout.encode(writer);
+        self.session_id.encode(writer);
+        self.password.encode(writer);
+        if let Some(read_only) = self.read_only {
+            read_only.encode(writer);
+        }
+    }
+}
+
+impl<'a> Decode<'a> for ConnectResponse {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            protocol_version: i32::decode(reader)?,
+            timeout: i32::decode(reader)?,
+            session_id: SessionId::decode(reader)?,
+            password: Password::decode(reader)?,
+            read_only: decode_read_only(reader)?,
+        })
+    }
+}
+
+impl Encode for ConnectResponse {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.protocol_version.encode(writer);
+        self.timeout.encode(writer);
+        self.session_id.encode(writer);
+        self.password.encode(writer);
+        if let Some(read_only) = self.read_only {
+            read_only.encode(writer);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What can be wrong with bytes, and with values that do not fit into bytes.
+//!
+//! Decoding blames the peer, encoding blames the caller; the two never mix in one type.
+
+use thiserror::Error;
+
+/// Bytes that are not a record of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The bytes end inside a value.
+    #[error("truncated: {needed} more bytes expected, {left} left")]
+    Truncated {
+        /// Bytes that the value at hand still takes.
+        needed: usize,
+        /// Bytes that are there.
+        left: usize,
+    },
+    /// A length or count below -1, which stands for null.
+    #[error("negative length {0}")]
+    NegativeLength(i32),
+    /// A string or record list is null where the protocol wants a value.
+    #[error("null where a value is required")]
+    UnexpectedNull,
+    /// A path or name that is not UTF-8.
+    #[error("text is not UTF-8 (first bad byte at {valid_up_to})")]
+    InvalidUtf8 {
+        /// Bytes before the first bad one.
+        valid_up_to: usize,
+    },
+    /// A frame whose length prefix is above the reader's cap.
+    #[error("frame of {len} bytes is above the limit of {limit}")]
+    FrameTooLong {
+        /// The announced payload length.
+        len: usize,
+        /// The reader's cap.
+        limit: usize,
+    },
+    /// An entry of a multi whose type has no record.
+    #[error("a multi has no entry of type {0}")]
+    UnknownMultiEntry(i32),
+    /// A password that is longer than any server makes.
+    #[error("session password of {0} bytes")]
+    PasswordTooLong(usize),
+    /// Bytes left over where a record must end.
+    #[error("{0} bytes after the end of the record")]
+    TrailingBytes(usize),
+}
+
+/// A value that the wire cannot carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The frame would be longer than the limit that the writer was given.
+    #[error("the frame takes {len} bytes, above the limit of {limit}")]
+    TooLong {
+        /// Payload bytes that the whole frame would take.
+        len: usize,
+        /// The writer's cap.
+        limit: usize,
+    },
+}

@@ -1,0 +1,177 @@
+//! Vectors of records, without a vector in memory.
+//!
+//! One type serves both directions: a slice of the caller's to be encoded, or bytes of a frame
+//! that were checked once and decode as they are walked.
+
+use std::fmt;
+
+use crate::error::DecodeError;
+use crate::jute::wire::{Decode, Encode, NULL, Reader, Writer};
+
+/// A vector: borrowed values on the way out, checked but undecoded bytes on the way in.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use zk_proto::{Decode, Encode, List, Writer};
+///
+/// let mut wire = BytesMut::new();
+/// List::new(&["a", "b"]).encode(&mut Writer::new(&mut wire, 64));
+/// let names = List::<&str>::decode_exact(&wire)?;
+/// assert_eq!(names.iter().collect::<Vec<_>>(), ["a", "b"]);
+/// # Ok::<(), zk_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct List<'a, T>(Items<'a, T>);
+
+#[derive(Clone, Copy)]
+enum Items<'a, T> {
+    Null,
+    Values(&'a [T]),
+    /// Checked when it was decoded: exactly `count` items.
+    Wire {
+        count: usize,
+        bytes: &'a [u8],
+    },
+}
+
+impl<'a, T> List<'a, T> {
+    /// The null vector, which some servers treat unlike the empty one.
+    pub const NULL: Self = Self(Items::Null);
+
+    /// A list of values of the caller's.
+    pub const fn new(values: &'a [T]) -> Self {
+        Self(Items::Values(values))
+    }
+
+    /// Whether this is the null vector.
+    pub const fn is_null(&self) -> bool {
+        matches!(self.0, Items::Null)
+    }
+
+    /// How many items there are; none in the null vector.
+    pub const fn len(&self) -> usize {
+        match self.0 {
+            Items::Null => 0,
+            Items::Values(values) => values.len(),
+            Items::Wire { count, .. } => count,
+        }
+    }
+
+    /// Whether there are no items.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a, T: Decode<'a> + Copy> List<'a, T> {
+    /// The items in wire order, each decoded as it is asked for.
+    pub fn iter(&self) -> ListIter<'a, T> {
+        ListIter(match self.0 {
+            Items::Null => Items::Values(&[]),
+            items => items,
+        })
+    }
+}
+
+/// The items of a [`List`].
+#[derive(Clone)]
+pub struct ListIter<'a, T>(Items<'a, T>);
+
+impl<'a, T: Decode<'a> + Copy> Iterator for ListIter<'a, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match &mut self.0 {
+            Items::Null => None,
+            Items::Values(values) => {
+                let (first, rest) = values.split_first()?;
+                *values = rest;
+                Some(*first)
+            }
+            Items::Wire { count, bytes } => {
+                *count = count.checked_sub(1)?;
+                let mut reader = Reader::new(bytes);
+                let item = T::decode(&mut reader).ok()?;
+                *bytes = reader.take_rest();
+                Some(item)
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = match &self.0 {
+            Items::Null => 0,
+            Items::Values(values) => values.len(),
+            Items::Wire { count, .. } => *count,
+        };
+        (left, Some(left))
+    }
+}
+
+impl<'a, T: Decode<'a> + Copy> ExactSizeIterator for ListIter<'a, T> {}
+
+impl<T> fmt::Debug for ListIter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListIter").finish_non_exhaustive()
+    }
+}
+
+impl<'a, T: Decode<'a> + Copy> IntoIterator for List<'a, T> {
+    type Item = T;
+    type IntoIter = ListIter<'a, T>;
+
+    fn into_iter(self) -> ListIter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T: Decode<'a> + Copy + fmt::Debug> fmt::Debug for List<'a, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_null() {
+            return f.write_str("null");
+        }
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a, T: Decode<'a> + Copy + PartialEq> PartialEq for List<'a, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_null() == other.is_null() && self.iter().eq(other.iter())
+    }
+}
+
+impl<'a, T: Decode<'a> + Copy + Eq> Eq for List<'a, T> {}
+
+/// The whole list is walked once, so that a bad item is an error here and never later. No memory
+/// is set aside for the announced count: a lie about it ends as [`DecodeError::Truncated`].
+impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let Some(count) = reader.length()? else {
+            return Ok(Self::NULL);
+        };
+        let bytes = reader.rest();
+        for _ in 0..count {
+            T::decode(reader)?;
+        }
+        let (bytes, _) = bytes.split_at(bytes.len() - reader.remaining());
+        Ok(Self(Items::Wire { count, bytes }))
+    }
+}
+
+impl<T: Encode> Encode for List<'_, T> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        match self.0 {
+            Items::Null => NULL.encode(writer),
+            Items::Values(values) => {
+                writer.put_length(values.len());
+                for value in values {
+                    value.encode(writer);
+                }
+            }
+            Items::Wire { count, bytes } => {
+                writer.put_length(count);
+                writer.put(bytes);
+            }
+        }
+    }
+}

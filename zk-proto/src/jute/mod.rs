@@ -1,0 +1,11 @@
+//! Jute: what every record is made of.
+
+mod list;
+mod record;
+mod text;
+mod wire;
+
+pub use list::{List, ListIter};
+pub(crate) use record::{code, record};
+pub use text::Text;
+pub use wire::{Decode, Encode, Reader, Writer};

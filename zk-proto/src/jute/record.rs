@@ -1,0 +1,95 @@
+//! The two shapes of nearly all of the protocol: records of fields, and integers with names.
+//!
+//! Both are declared as tables, so that a record reads like its line in ZooKeeper's own jute file
+//! and its two directions cannot drift apart.
+
+/// Declares a record: the struct, and both directions field by field in wire order.
+macro_rules! record {
+    ($(#[$meta:meta])* $name:ident<$lt:lifetime> { $($(#[$note:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(clippy::exhaustive_structs, reason = "the protocol fixes a record's fields")]
+        pub struct $name<$lt> { $($(#[$note])* pub $field: $kind,)* }
+
+        impl<$lt> $crate::jute::Decode<$lt> for $name<$lt> {
+            fn decode(reader: &mut $crate::jute::Reader<$lt>) -> Result<Self, $crate::error::DecodeError> {
+                Ok(Self { $($field: $crate::jute::Decode::decode(reader)?,)* })
+            }
+        }
+
+        impl $crate::jute::Encode for $name<'_> {
+            fn encode(&self, _writer: &mut $crate::jute::Writer<'_>) {
+                $($crate::jute::Encode::encode(&self.$field, _writer);)*
+            }
+        }
+    };
+    ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(clippy::exhaustive_structs, reason = "the protocol fixes a record's fields")]
+        pub struct $name { $($(#[$note])* pub $field: $kind,)* }
+
+        impl<'a> $crate::jute::Decode<'a> for $name {
+            fn decode(_reader: &mut $crate::jute::Reader<'a>) -> Result<Self, $crate::error::DecodeError> {
+                Ok(Self { $($field: $crate::jute::Decode::decode(_reader)?,)* })
+            }
+        }
+
+        impl $crate::jute::Encode for $name {
+            fn encode(&self, _writer: &mut $crate::jute::Writer<'_>) {
+                $($crate::jute::Encode::encode(&self.$field, _writer);)*
+            }
+        }
+    };
+}
+
+/// Declares an integer of the wire whose known values have names and whose unknown ones survive.
+macro_rules! code {
+    ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $constant:ident = $value:literal, $text:literal;)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[expect(clippy::exhaustive_structs, reason = "an integer of the wire")]
+        pub struct $name(pub i32);
+
+        impl $name {
+            $($(#[$note])* pub const $constant: Self = Self($value);)*
+
+            /// ZooKeeper's own name of the value, if it is a known one.
+            pub const fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$constant => Some($text),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self.name() {
+                    Some(name) => f.write_str(name),
+                    None => write!(f, "unknown ({})", self.0),
+                }
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{self}")
+            }
+        }
+
+        impl<'a> $crate::jute::Decode<'a> for $name {
+            fn decode(reader: &mut $crate::jute::Reader<'a>) -> Result<Self, $crate::error::DecodeError> {
+                <i32 as $crate::jute::Decode>::decode(reader).map(Self)
+            }
+        }
+
+        impl $crate::jute::Encode for $name {
+            fn encode(&self, writer: &mut $crate::jute::Writer<'_>) {
+                $crate::jute::Encode::encode(&self.0, writer);
+            }
+        }
+    };
+}
+
+pub(crate) use {code, record};

@@ -1,0 +1,116 @@
+//! Text that need not be UTF-8.
+//!
+//! Java writes characters above U+FFFF as two surrogates of three bytes each, so a strict decoder
+//! would fail on an access list with an emoji in it.
+
+use std::fmt;
+
+use crate::error::DecodeError;
+use crate::jute::wire::{Decode, Encode, Reader, Writer};
+
+/// Text outside of paths: may be null, and may hold what Java makes of characters above U+FFFF,
+/// two surrogates of three bytes each, which is not UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Text<'a>(Option<&'a [u8]>);
+
+impl<'a> Text<'a> {
+    /// The null string.
+    pub const NULL: Self = Self(None);
+
+    /// Text as this side writes it: plain UTF-8.
+    pub const fn new(text: &'a str) -> Self {
+        Self(Some(text.as_bytes()))
+    }
+
+    /// The bytes as they are on the wire, or `None` for null.
+    pub const fn as_bytes(&self) -> Option<&'a [u8]> {
+        self.0
+    }
+
+    /// The text where it is valid UTF-8.
+    pub fn as_str(&self) -> Option<&'a str> {
+        self.0.and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
+    /// The text with surrogate pairs joined and anything else that is not UTF-8 replaced by
+    /// U+FFFD; null is empty.
+    ///
+    /// ```
+    /// use zk_proto::{Decode, Text};
+    ///
+    /// let java = b"\x00\x00\x00\x06\xed\xa0\xbd\xed\xb8\x80";
+    /// assert_eq!(Text::decode_exact(java)?.to_string_lossy(), "\u{1F600}");
+    /// # Ok::<(), zk_proto::DecodeError>(())
+    /// ```
+    pub fn to_string_lossy(&self) -> String {
+        let mut rest = self.0.unwrap_or_default();
+        let mut text = String::with_capacity(rest.len());
+        while !rest.is_empty() {
+            let (valid, bad) = match std::str::from_utf8(rest) {
+                Ok(valid) => (valid, None),
+                Err(error) => {
+                    let (head, _) = rest.split_at(error.valid_up_to());
+                    (std::str::from_utf8(head).unwrap_or_default(), Some(error))
+                }
+            };
+            text.push_str(valid);
+            rest = rest.get(valid.len()..).unwrap_or_default();
+            if bad.is_some() {
+                let (character, used) = match surrogate_pair(rest) {
+                    Some(character) => (character, 6),
+                    None => (char::REPLACEMENT_CHARACTER, 1),
+                };
+                text.push(character);
+                rest = rest.get(used..).unwrap_or_default();
+            }
+        }
+        text
+    }
+}
+
+/// The character that six bytes `ed a0..af xx ed b0..bf xx` stand for.
+fn surrogate_pair(bytes: &[u8]) -> Option<char> {
+    let &[
+        0xed,
+        high @ 0xa0..=0xaf,
+        high_low @ 0x80..=0xbf,
+        0xed,
+        low @ 0xb0..=0xbf,
+        low_low @ 0x80..=0xbf,
+        ..,
+    ] = bytes
+    else {
+        return None;
+    };
+    let unit = |a: u8, b: u8| 0xd000 | (u32::from(a & 0x3f) << 6) | u32::from(b & 0x3f);
+    let high = unit(high, high_low).wrapping_sub(0xd800);
+    let low = unit(low, low_low).wrapping_sub(0xdc00);
+    char::from_u32(0x1_0000 + (high << 10) + low)
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("null"),
+            Some(_) => fmt::Debug::fmt(&self.to_string_lossy(), f),
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl<'a> Decode<'a> for Text<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Option::decode(reader).map(Self)
+    }
+}
+
+impl Encode for Text<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.0.encode(writer);
+    }
+}

@@ -1,0 +1,213 @@
+//! Reader, writer and the primitive types.
+//!
+//! Everything is big-endian and self-delimiting. Decoding borrows from the frame and encoding
+//! appends to a buffer that the caller owns, so neither allocates. Knows no record.
+
+use bytes::{BufMut, BytesMut};
+
+use crate::error::{DecodeError, EncodeError};
+
+/// A length of -1 stands for null, in buffers, strings and vectors alike.
+pub(crate) const NULL: i32 = -1;
+
+/// A value that can be read off the wire.
+pub trait Decode<'a>: Sized {
+    /// Reads one value and leaves the reader behind it.
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
+
+    /// Reads one value that must fill `bytes` to the end.
+    ///
+    /// For tests and tools: on the wire a newer peer may append fields, so code that talks to
+    /// servers calls [`Decode::decode`] and looks at [`Reader::remaining`].
+    fn decode_exact(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let value = Self::decode(&mut reader)?;
+        match reader.remaining() {
+            0 => Ok(value),
+            left => Err(DecodeError::TrailingBytes(left)),
+        }
+    }
+}
+
+/// A value that can be written to the wire.
+pub trait Encode {
+    /// Appends the value. What does not fit is reported by [`Writer::finish`].
+    fn encode(&self, writer: &mut Writer<'_>);
+}
+
+/// Reads values from a borrowed frame, front to back.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the front of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// Bytes not read yet.
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The bytes not read yet, left in place.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// The bytes not read yet, all of them, leaving none.
+    pub fn take_rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
+    /// The next `n` bytes.
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
+        let Some((head, tail)) = self.rest.split_at_checked(n) else {
+            let left = self.rest.len();
+            return Err(DecodeError::Truncated { needed: n.saturating_sub(left), left });
+        };
+        self.rest = tail;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let Some((head, tail)) = self.rest.split_first_chunk::<N>() else {
+            let left = self.rest.len();
+            return Err(DecodeError::Truncated { needed: N.saturating_sub(left), left });
+        };
+        self.rest = tail;
+        Ok(*head)
+    }
+
+    /// A length or count; `None` is null.
+    pub(crate) fn length(&mut self) -> Result<Option<usize>, DecodeError> {
+        match i32::decode(self)? {
+            NULL => Ok(None),
+            n => usize::try_from(n).map(Some).map_err(|_| DecodeError::NegativeLength(n)),
+        }
+    }
+}
+
+/// Appends values to a buffer of the caller's, up to a limit.
+///
+/// Beyond the limit nothing more is written but lengths are still counted, so that an oversize
+/// value is never copied and the error can say how long the frame would have been.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut BytesMut,
+    start: usize,
+    len: usize,
+    limit: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Appends at most `limit` bytes to `out`.
+    pub fn new(out: &'a mut BytesMut, limit: usize) -> Self {
+        let start = out.len();
+        Self { out, start, len: 0, limit }
+    }
+
+    /// Appends raw bytes.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.len = self.len.saturating_add(bytes.len());
+        if self.len <= self.limit {
+            self.out.put_slice(bytes);
+        }
+    }
+
+    /// Ends the value: its length, or an error that leaves the buffer as it was before.
+    pub fn finish(self) -> Result<usize, EncodeError> {
+        if self.len > self.limit {
+            self.out.truncate(self.start);
+            return Err(EncodeError::TooLong { len: self.len, limit: self.limit });
+        }
+        Ok(self.len)
+    }
+
+    /// A length or count. One above `i32::MAX` cannot be written; counting it as that many bytes
+    /// makes it fail every limit.
+    pub(crate) fn put_length(&mut self, n: usize) {
+        match i32::try_from(n) {
+            Ok(n) => n.encode(self),
+            Err(_) => self.len = self.len.saturating_add(n).max(self.limit.saturating_add(1)),
+        }
+    }
+}
+
+impl<'a> Decode<'a> for i32 {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        reader.array().map(Self::from_be_bytes)
+    }
+}
+
+impl Encode for i32 {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        writer.put(&self.to_be_bytes());
+    }
+}
+
+impl<'a> Decode<'a> for i64 {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        reader.array().map(Self::from_be_bytes)
+    }
+}
+
+impl Encode for i64 {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        writer.put(&self.to_be_bytes());
+    }
+}
+
+/// Any byte but 0 reads as true; 0 and 1 are written.
+impl<'a> Decode<'a> for bool {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let [byte] = reader.array()?;
+        Ok(byte != 0)
+    }
+}
+
+impl Encode for bool {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        writer.put(&[u8::from(*self)]);
+    }
+}
+
+/// A buffer; null and empty are two values, and ZooKeeper keeps them apart.
+impl<'a> Decode<'a> for Option<&'a [u8]> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        match reader.length()? {
+            None => Ok(None),
+            Some(len) => reader.take(len).map(Some),
+        }
+    }
+}
+
+impl Encode for Option<&[u8]> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        match self {
+            None => NULL.encode(writer),
+            Some(bytes) => {
+                writer.put_length(bytes.len());
+                writer.put(bytes);
+            }
+        }
+    }
+}
+
+/// A path or name: never null, always UTF-8 (characters that Java would write as surrogates are
+/// illegal in paths).
+impl<'a> Decode<'a> for &'a str {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let bytes = Option::<&[u8]>::decode(reader)?.ok_or(DecodeError::UnexpectedNull)?;
+        std::str::from_utf8(bytes)
+            .map_err(|error| DecodeError::InvalidUtf8 { valid_up_to: error.valid_up_to() })
+    }
+}
+
+impl Encode for &str {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        Some(self.as_bytes()).encode(writer);
+    }
+}

@@ -1,0 +1,77 @@
+//! ZooKeeper's wire protocol: jute records and frames, and nothing else.
+//!
+//! Every client-facing record of ZooKeeper 3.4 to 3.9, in both directions, so that clients,
+//! servers, proxies, dissectors and fuzzers share one codec. There is no I/O here, no clock and no
+//! runtime.
+//!
+//! * A **frame** is a four-byte length and a payload: [`frame::split`] and [`frame::encode`].
+//! * The first payload each way is a [`ConnectRequest`] or a [`ConnectResponse`].
+//! * Every later one is a [`RequestHeader`] or [`ReplyHeader`] and the record of its operation.
+//!   A reply does not say which operation it answers: the client knows, by its [`Xid`].
+//!
+//! Records are **views**. A decoded record borrows its strings and buffers from the frame, and its
+//! lists decode as they are walked; an encoded one is appended to a buffer that the caller owns.
+//! Neither direction allocates.
+//!
+//! # Bytes from a peer
+//!
+//! Nothing that a peer sends can panic or allocate: lengths are checked against what is there, and
+//! a frame's length against a cap of the caller's. Unknown codes survive as values. Bytes behind a
+//! record are what a newer peer appended: [`Decode::decode`] leaves them in the reader, and
+//! [`Decode::decode_exact`] refuses them.
+//!
+//! # Example
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use zk_proto::{Decode, Encode, GetDataRequest, Operation, Reader, RequestHeader, Xid, frame};
+//!
+//! let request = GetDataRequest { path: "/config", watch: true };
+//! let mut wire = BytesMut::new();
+//! frame::encode(&mut wire, frame::SERVER_FRAME_LIMIT, |writer| {
+//!     RequestHeader { xid: Xid(1), op: request.op() }.encode(writer);
+//!     request.encode(writer);
+//! })?;
+//!
+//! let payload = frame::split(&mut wire, frame::SERVER_FRAME_LIMIT)?.expect("a whole frame");
+//! let mut reader = Reader::new(&payload);
+//! assert_eq!(RequestHeader::decode(&mut reader)?.xid, Xid(1));
+//! assert_eq!(GetDataRequest::decode(&mut reader)?, request);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod jute;
+
+pub mod frame;
+
+mod acl;
+mod codes;
+mod connect;
+mod header;
+mod multi;
+mod ops;
+mod stat;
+mod watch;
+
+pub use acl::{Acl, Id};
+pub use codes::{AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, WatcherType};
+pub use connect::{ConnectRequest, ConnectResponse, Password, SessionId};
+pub use error::{DecodeError, EncodeError};
+pub use header::{ReplyHeader, RequestHeader, Xid, Zxid};
+pub use jute::{Decode, Encode, List, ListIter, Reader, Text, Writer};
+pub use multi::{
+    Entry, MultiHeader, MultiIter, MultiList, MultiOp, MultiRequest, MultiResponse, MultiResult,
+};
+pub use ops::{
+    AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, ClientInfo,
+    CloseSessionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
+    DeleteRequest, ErrorResponse, ExistsRequest, ExistsResponse, GetAclRequest, GetAclResponse,
+    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
+    GetChildren2Response, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
+    GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest, Operation, PingRequest,
+    ReconfigRequest, RemoveWatchesRequest, SetAclRequest, SetAclResponse, SetDataRequest,
+    SetDataResponse, SetSaslResponse, SyncRequest, SyncResponse, WhoAmIRequest, WhoAmIResponse,
+};
+pub use stat::Stat;
+pub use watch::{SetWatches, SetWatches2, WatcherEvent};

@@ -1,0 +1,443 @@
+//! The request and the reply of each operation.
+//!
+//! A request's type says which reply answers it, so that the two are never mixed up. Operations
+//! without a reply body answer `()`.
+
+use crate::acl::Acl;
+use crate::codes::{AddWatchMode, CreateMode, OpCode, WatcherType};
+use crate::error::DecodeError;
+use crate::jute::{Decode, Encode, List, Reader, Text, Writer, record};
+use crate::stat::Stat;
+
+/// A request record that goes out under one opcode.
+pub trait Operation: Encode {
+    /// The record that answers it.
+    type Reply<'r>: Decode<'r>;
+
+    /// The opcode of the request's header.
+    fn op(&self) -> OpCode;
+}
+
+/// Pairs a request with its opcode and its reply.
+macro_rules! operation {
+    ($request:ident $(<$lt:lifetime>)? => $op:ident, $reply:ident $(<$rlt:lifetime>)?) => {
+        impl Operation for $request $(<$lt>)? {
+            type Reply<'r> = operation!(@reply $reply $($rlt)?);
+
+            fn op(&self) -> OpCode {
+                OpCode::$op
+            }
+        }
+    };
+    (@reply Empty) => { () };
+    (@reply $reply:ident) => { $reply };
+    (@reply $reply:ident $rlt:lifetime) => { $reply<$rlt> };
+}
+pub(crate) use operation;
+
+impl<'a> Decode<'a> for () {
+    fn decode(_: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(())
+    }
+}
+
+impl Encode for () {
+    fn encode(&self, _: &mut Writer<'_>) {}
+}
+
+record! {
+    /// create, create2 and createContainer: [`CreateRequest::mode`] decides between the latter
+    /// two. (The original create, opcode 1, differs from create2 only in its reply.)
+    CreateRequest<'a> {
+        /// The node to create; a sequential one gets ten digits appended.
+        path: &'a str,
+        /// Its data; null is kept apart from empty.
+        data: Option<&'a [u8]>,
+        /// Its access list, never empty.
+        acl: List<'a, Acl<'a>>,
+        /// What kind of node.
+        mode: CreateMode,
+    }
+}
+
+impl Operation for CreateRequest<'_> {
+    type Reply<'r> = Create2Response<'r>;
+
+    fn op(&self) -> OpCode {
+        match self.mode {
+            CreateMode::CONTAINER => OpCode::CREATE_CONTAINER,
+            _ => OpCode::CREATE2,
+        }
+    }
+}
+
+record! {
+    /// createTTL. A mode without a time to live must never go out under this opcode: it kills the
+    /// servers of 3.9.3 for good.
+    CreateTtlRequest<'a> {
+        /// The node to create.
+        path: &'a str,
+        /// Its data.
+        data: Option<&'a [u8]>,
+        /// Its access list.
+        acl: List<'a, Acl<'a>>,
+        /// One of the two modes with a time to live.
+        mode: CreateMode,
+        /// Milliseconds, from 1 to 2^40 - 1.
+        ttl: i64,
+    }
+}
+operation!(CreateTtlRequest<'_> => CREATE_TTL, Create2Response<'r>);
+
+record! {
+    /// Answers the original create.
+    CreateResponse<'a> {
+        /// The node's path, with the digits of a sequential one.
+        path: &'a str,
+    }
+}
+
+record! {
+    /// Answers create2, createContainer and createTTL.
+    Create2Response<'a> {
+        /// The node's path, with the digits of a sequential one.
+        path: &'a str,
+        /// Its state as created.
+        stat: Stat,
+    }
+}
+
+record! {
+    /// delete
+    DeleteRequest<'a> {
+        /// The node.
+        path: &'a str,
+        /// The version that it must have; -1 for any.
+        version: i32,
+    }
+}
+operation!(DeleteRequest<'_> => DELETE, Empty);
+
+record! {
+    /// exists
+    ExistsRequest<'a> {
+        /// The node.
+        path: &'a str,
+        /// Whether to set a data watch, also on a node that is absent.
+        watch: bool,
+    }
+}
+operation!(ExistsRequest<'_> => EXISTS, ExistsResponse);
+
+record! {
+    /// Answers exists.
+    ExistsResponse {
+        /// The node's state.
+        stat: Stat,
+    }
+}
+
+record! {
+    /// getData
+    GetDataRequest<'a> {
+        /// The node.
+        path: &'a str,
+        /// Whether to set a data watch if the node exists.
+        watch: bool,
+    }
+}
+operation!(GetDataRequest<'_> => GET_DATA, GetDataResponse<'r>);
+
+record! {
+    /// Answers getData and reconfig.
+    GetDataResponse<'a> {
+        /// The node's data.
+        data: Option<&'a [u8]>,
+        /// The node's state.
+        stat: Stat,
+    }
+}
+
+record! {
+    /// setData
+    SetDataRequest<'a> {
+        /// The node.
+        path: &'a str,
+        /// Its new data.
+        data: Option<&'a [u8]>,
+        /// The version that it must have; -1 for any.
+        version: i32,
+    }
+}
+operation!(SetDataRequest<'_> => SET_DATA, SetDataResponse);
+
+record! {
+    /// Answers setData.
+    SetDataResponse {
+        /// The node's state after the write.
+        stat: Stat,
+    }
+}
+
+record! {
+    /// getACL
+    GetAclRequest<'a> {
+        /// The node.
+        path: &'a str,
+    }
+}
+operation!(GetAclRequest<'_> => GET_ACL, GetAclResponse<'r>);
+
+record! {
+    /// Answers getACL.
+    GetAclResponse<'a> {
+        /// The access list; digests are masked from those who may not change it.
+        acl: List<'a, Acl<'a>>,
+        /// The node's state.
+        stat: Stat,
+    }
+}
+
+record! {
+    /// setACL
+    SetAclRequest<'a> {
+        /// The node.
+        path: &'a str,
+        /// Its new access list.
+        acl: List<'a, Acl<'a>>,
+        /// The `aversion` that the node must have; -1 for any.
+        version: i32,
+    }
+}
+operation!(SetAclRequest<'_> => SET_ACL, SetAclResponse);
+
+record! {
+    /// Answers setACL.
+    SetAclResponse {
+        /// The node's state after the change.
+        stat: Stat,
+    }
+}
+
+record! {
+    /// getChildren
+    GetChildrenRequest<'a> {
+        /// The parent.
+        path: &'a str,
+        /// Whether to set a child watch if the parent exists.
+        watch: bool,
+    }
+}
+operation!(GetChildrenRequest<'_> => GET_CHILDREN, GetChildrenResponse<'r>);
+
+record! {
+    /// Answers getChildren.
+    GetChildrenResponse<'a> {
+        /// Names without the parent's path, in no order.
+        children: List<'a, &'a str>,
+    }
+}
+
+record! {
+    /// getChildren2
+    GetChildren2Request<'a> {
+        /// The parent.
+        path: &'a str,
+        /// Whether to set a child watch if the parent exists.
+        watch: bool,
+    }
+}
+operation!(GetChildren2Request<'_> => GET_CHILDREN2, GetChildren2Response<'r>);
+
+record! {
+    /// Answers getChildren2.
+    GetChildren2Response<'a> {
+        /// Names without the parent's path, in no order.
+        children: List<'a, &'a str>,
+        /// The parent's state.
+        stat: Stat,
+    }
+}
+
+record! {
+    /// sync
+    SyncRequest<'a> {
+        /// Echoed and never looked at.
+        path: &'a str,
+    }
+}
+operation!(SyncRequest<'_> => SYNC, SyncResponse<'r>);
+
+record! {
+    /// Answers sync.
+    SyncResponse<'a> {
+        /// The request's.
+        path: Text<'a>,
+    }
+}
+
+record! {
+    /// A ping has no body.
+    PingRequest {}
+}
+operation!(PingRequest => PING, Empty);
+
+record! {
+    /// closeSession has no body. The server closes the connection behind its reply.
+    CloseSessionRequest {}
+}
+operation!(CloseSessionRequest => CLOSE_SESSION, Empty);
+
+record! {
+    /// check: only inside a multi. Outside, servers up to 3.9.2 spoil their own log with it.
+    CheckVersionRequest<'a> {
+        /// The node.
+        path: &'a str,
+        /// The version that it must have; -1 for any.
+        version: i32,
+    }
+}
+
+record! {
+    /// reconfig
+    ReconfigRequest<'a> {
+        /// Servers to add, or null.
+        joining_servers: Text<'a>,
+        /// Ids of servers to remove, or null.
+        leaving_servers: Text<'a>,
+        /// The whole new membership, or null.
+        new_members: Text<'a>,
+        /// The configuration to start from; -1 for any.
+        cur_config_id: i64,
+    }
+}
+operation!(ReconfigRequest<'_> => RECONFIG, GetDataResponse<'r>);
+
+record! {
+    /// getEphemerals
+    GetEphemeralsRequest<'a> {
+        /// Only paths that start with these characters.
+        prefix_path: &'a str,
+    }
+}
+operation!(GetEphemeralsRequest<'_> => GET_EPHEMERALS, GetEphemeralsResponse<'r>);
+
+record! {
+    /// Answers getEphemerals.
+    GetEphemeralsResponse<'a> {
+        /// Whole paths, in no order.
+        ephemerals: List<'a, &'a str>,
+    }
+}
+
+record! {
+    /// getAllChildrenNumber
+    GetAllChildrenNumberRequest<'a> {
+        /// The ancestor.
+        path: &'a str,
+    }
+}
+operation!(GetAllChildrenNumberRequest<'_> => GET_ALL_CHILDREN_NUMBER, GetAllChildrenNumberResponse);
+
+record! {
+    /// Answers getAllChildrenNumber.
+    GetAllChildrenNumberResponse {
+        /// Descendants at any depth.
+        total_number: i32,
+    }
+}
+
+record! {
+    /// whoAmI has no body.
+    WhoAmIRequest {}
+}
+operation!(WhoAmIRequest => WHO_AM_I, WhoAmIResponse<'r>);
+
+record! {
+    /// One identity of a connection.
+    ClientInfo<'a> {
+        /// How it was established.
+        auth_scheme: Text<'a>,
+        /// Who; a digest shows the name alone.
+        user: Text<'a>,
+    }
+}
+
+record! {
+    /// Answers whoAmI.
+    WhoAmIResponse<'a> {
+        /// Every identity of this connection.
+        client_info: List<'a, ClientInfo<'a>>,
+    }
+}
+
+record! {
+    /// auth: goes out with the xid -4. Holds a secret: print it with care.
+    AuthPacket<'a> {
+        /// 0.
+        kind: i32,
+        /// How the identity is established.
+        scheme: Text<'a>,
+        /// The proof, in the scheme's own form.
+        auth: Option<&'a [u8]>,
+    }
+}
+operation!(AuthPacket<'_> => AUTH, Empty);
+
+record! {
+    /// A step of SASL from the client.
+    GetSaslRequest<'a> {
+        /// Empty in the first step.
+        token: Option<&'a [u8]>,
+    }
+}
+operation!(GetSaslRequest<'_> => SASL, SetSaslResponse<'r>);
+
+record! {
+    /// A step of SASL from the server.
+    SetSaslResponse<'a> {
+        /// Null if the server has no SASL, or refuses.
+        token: Option<&'a [u8]>,
+    }
+}
+
+record! {
+    /// checkWatches
+    CheckWatchesRequest<'a> {
+        /// Where the watch sits.
+        path: &'a str,
+        /// Which kind.
+        kind: WatcherType,
+    }
+}
+operation!(CheckWatchesRequest<'_> => CHECK_WATCHES, Empty);
+
+record! {
+    /// removeWatches
+    RemoveWatchesRequest<'a> {
+        /// Where the watch sits.
+        path: &'a str,
+        /// Which kind.
+        kind: WatcherType,
+    }
+}
+operation!(RemoveWatchesRequest<'_> => REMOVE_WATCHES, Empty);
+
+record! {
+    /// addWatch
+    AddWatchRequest<'a> {
+        /// Where to set it; the node may be absent.
+        path: &'a str,
+        /// The node alone, or its whole subtree.
+        mode: AddWatchMode,
+    }
+}
+operation!(AddWatchRequest<'_> => ADD_WATCH, ErrorResponse);
+
+record! {
+    /// Answers addWatch, and stands for a failed entry of a multi.
+    ErrorResponse {
+        /// 0 on success.
+        error: crate::codes::ErrorCode,
+    }
+}

@@ -1,0 +1,33 @@
+//! What the ensemble knows of a node besides its data.
+
+use crate::connect::SessionId;
+use crate::header::Zxid;
+use crate::jute::record;
+
+record! {
+    /// The state of a node, 68 bytes on the wire.
+    Stat {
+        /// The transaction that created the node.
+        czxid: Zxid,
+        /// The transaction that last wrote the data.
+        mzxid: Zxid,
+        /// When the node was created: the leader's wall clock, milliseconds since 1970.
+        ctime: i64,
+        /// When the data was last written, likewise.
+        mtime: i64,
+        /// Counts writes of the data.
+        version: i32,
+        /// Twice the children ever created minus the children there are.
+        cversion: i32,
+        /// Counts changes of the access list.
+        aversion: i32,
+        /// The session that an ephemeral node goes with; 0 for every other node.
+        ephemeral_owner: SessionId,
+        /// Bytes of data.
+        data_length: i32,
+        /// Children there are.
+        num_children: i32,
+        /// The transaction that last created or deleted a child.
+        pzxid: Zxid,
+    }
+}

@@ -1,0 +1,54 @@
+//! Watches: the events that servers send, and the lists that arm watches again.
+
+use crate::codes::{EventType, KeeperState, OpCode};
+use crate::header::Zxid;
+use crate::jute::{List, record};
+use crate::ops::{Operation, operation};
+
+record! {
+    /// A watch event; its frame has the xid -1.
+    WatcherEvent<'a> {
+        /// What happened.
+        kind: EventType,
+        /// Always `SyncConnected` on the wire.
+        state: KeeperState,
+        /// The node, or the parent whose children changed.
+        path: &'a str,
+    }
+}
+
+record! {
+    /// setWatches: what happened since `relative_zxid` is sent as events before the reply, the
+    /// rest is armed.
+    SetWatches<'a> {
+        /// The last zxid that the client saw.
+        relative_zxid: Zxid,
+        /// Watches set by getData, or by exists on a node that was there.
+        data: List<'a, &'a str>,
+        /// Watches set by exists on an absent node.
+        exist: List<'a, &'a str>,
+        /// Watches set by getChildren.
+        child: List<'a, &'a str>,
+    }
+}
+operation!(SetWatches<'_> => SET_WATCHES, Empty);
+
+record! {
+    /// setWatches2: the same with persistent watches, which are armed and never answered with what
+    /// was missed. Since 3.6.0.
+    SetWatches2<'a> {
+        /// The last zxid that the client saw.
+        relative_zxid: Zxid,
+        /// Watches set by getData, or by exists on a node that was there.
+        data: List<'a, &'a str>,
+        /// Watches set by exists on an absent node.
+        exist: List<'a, &'a str>,
+        /// Watches set by getChildren.
+        child: List<'a, &'a str>,
+        /// Persistent watches.
+        persistent: List<'a, &'a str>,
+        /// Persistent recursive watches.
+        persistent_recursive: List<'a, &'a str>,
+    }
+}
+operation!(SetWatches2<'_> => SET_WATCHES2, Empty);
