@@ -1,1 +1,97 @@
-//! x
+//! An asynchronous ZooKeeper client: one session, pipelined, with watches that survive reconnects.
+//!
+//! ```
+//! # async fn f() -> Result<(), zk_client::Error> {
+//! use zk_client::{Client, CreateOptions};
+//!
+//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/shop").await?;
+//! client.create("/motd", b"hello", &CreateOptions::persistent()).await?;
+//!
+//! let (node, mut watch) = client.get_data_and_watch("/motd").await?;
+//! println!("{:?}, version {}", node.data, node.stat.version);
+//! println!("then: {}", watch.changed().await?.kind);
+//!
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Ordering
+//!
+//! A call enqueues its request when it is *called*, not when its future is first polled. Requests
+//! of one session reach the server in call order and are answered in that order; ten calls that are
+//! awaited together cost one round trip and not ten. A watch event is delivered before any reply
+//! that reflects the change.
+//!
+//! # Outcomes
+//!
+//! Every [`Error`] answers [`outcome`](Error::outcome): [`NotApplied`](Outcome::NotApplied) if the
+//! request never left this machine or the server refused it, [`Unknown`](Outcome::Unknown) if it
+//! was sent and the connection broke before the answer. Nothing is ever sent twice behind the
+//! caller's back, with one exception that says so: the delete of an [`OwnedNode`].
+//!
+//! # The session
+//!
+//! A [`Client`] is one session. When its connection breaks, the next server is tried, the session
+//! is taken up again with its id and password, and watches are armed again; requests that were not
+//! sent yet wait for it. A session ends for good when the server says that it is
+//! [`Expired`](SessionState::Expired), when the client was cut off for 4/3 of the session timeout
+//! and so must assume it, or when it is closed. A new session is a new [`Client`], never a silent
+//! replacement, because everything ephemeral is gone with the old one.
+//!
+//! | after this part of the session timeout | without | the client |
+//! |---|---|---|
+//! | 1/3, at most 10 s | a frame sent | sends a ping |
+//! | 2/3 | a frame received | drops the connection and tries the next server |
+//! | 4/3 | a frame received | gives the session up |
+//!
+//! # Cancel safety
+//!
+//! Dropping a [`Reply`] does not take its request back; it only throws the answer away. Dropping a
+//! [`Watcher`] forgets the watch, and dropping an [`OwnedNode`], or the reply that would have
+//! brought it, deletes the node.
+//!
+//! # What it runs on
+//!
+//! tokio, with time and io enabled: a client spawns one task, which does all of its I/O. The
+//! protocol itself is [`session::Session`], a state machine without I/O, clock or runtime, for
+//! those who want to run it differently.
+
+mod error;
+mod path;
+
+mod event;
+
+mod config;
+
+pub mod session;
+
+mod hosts;
+
+mod codec;
+mod transport;
+
+mod link;
+
+mod driver;
+
+mod reply;
+mod watcher;
+
+mod client;
+
+mod connect;
+
+pub use client::{Children, Client, CreateOptions, Created, Deletion, Node, OwnedNode};
+pub use config::{Host, Limits, SessionConfig, SessionCredentials};
+pub use connect::ClientBuilder;
+pub use error::{
+    Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
+};
+pub use event::{SessionState, WatchedEvent};
+pub use path::PathRule;
+pub use reply::Reply;
+pub use transport::{Connecting, Connector, TcpConnector, Transport};
+pub use watcher::Watcher;
+
+pub use zk_proto::{Acl, ErrorCode, EventType, Id, OpCode, Password, SessionId, Stat, Text, Zxid};

@@ -1,0 +1,529 @@
+//! The handle that users hold: one method per operation.
+//!
+//! A call checks its path, encodes its request into the session and returns; whatever is awaited
+//! is only the answer. Knows nothing of sockets, servers or time.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{oneshot, watch};
+use zk_proto::{
+    Acl, Create2Response, CreateMode, CreateRequest, DeleteRequest, ErrorCode, ExistsRequest,
+    ExistsResponse, GetChildren2Request, GetChildren2Response, GetDataRequest, GetDataResponse,
+    List, OpCode, Operation, SetDataRequest, SetDataResponse, Stat, SyncRequest, SyncResponse,
+};
+
+use crate::config::SessionCredentials;
+use crate::error::{Error, Failure, Rejected};
+use crate::event::SessionState;
+use crate::link::{Completion, Core, Link};
+use crate::path::{self, Chroot};
+use crate::reply::{Call, Reply};
+use crate::session::{ClaimId, Watch, WatchKind};
+use crate::watcher::Watcher;
+
+/// Data below this size is copied out of the buffer it was read into, so that a value that is kept
+/// does not keep 64 KiB with it.
+const COPY_BELOW: usize = 32 * 1024;
+
+/// Any version will do.
+const ANY_VERSION: i32 = -1;
+
+/// What a create makes: the kind of node, and who may use it.
+///
+/// ```
+/// use zk_client::CreateOptions;
+/// use zk_proto::{Acl, Id, Text};
+///
+/// let job = CreateOptions::persistent().sequential();
+/// let local = [Acl { perms: Acl::ALL, id: Id { scheme: "ip".into(), id: "127.0.0.1".into() } }];
+/// let private = CreateOptions::ephemeral().with_acl(&local);
+/// # let _ = (job, private);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateOptions<'a> {
+    mode: CreateMode,
+    acl: &'a [Acl<'a>],
+}
+
+impl<'a> CreateOptions<'a> {
+    const fn new(mode: CreateMode) -> Self {
+        Self { mode, acl: &[Acl::OPEN] }
+    }
+
+    /// A node that stays until it is deleted.
+    pub const fn persistent() -> Self {
+        Self::new(CreateMode::PERSISTENT)
+    }
+
+    /// A node that goes with the session. It cannot have children.
+    pub const fn ephemeral() -> Self {
+        Self::new(CreateMode::EPHEMERAL)
+    }
+
+    /// A node that the server removes some time after its last child. Since ZooKeeper 3.5.1.
+    pub const fn container() -> Self {
+        Self::new(CreateMode::CONTAINER)
+    }
+
+    /// Lets the server append ten digits that count the parent's children ever created. Containers
+    /// stay as they are.
+    #[must_use]
+    pub const fn sequential(self) -> Self {
+        let mode = match self.mode {
+            CreateMode::PERSISTENT => CreateMode::PERSISTENT_SEQUENTIAL,
+            CreateMode::EPHEMERAL => CreateMode::EPHEMERAL_SEQUENTIAL,
+            other => other,
+        };
+        Self { mode, ..self }
+    }
+
+    /// Sets the access list, which by default lets everybody do everything.
+    #[must_use]
+    pub const fn with_acl(self, acl: &'a [Acl<'a>]) -> Self {
+        Self { acl, ..self }
+    }
+}
+
+/// A node that was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Created {
+    /// Its path, with the digits of a sequential one.
+    pub path: String,
+    /// Its state as created.
+    pub stat: Stat,
+}
+
+/// A node that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Node {
+    /// Its data; null reads as empty.
+    pub data: Bytes,
+    /// Its state.
+    pub stat: Stat,
+}
+
+/// The children of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Children {
+    /// Their names, without the parent's path and in no order.
+    pub names: Vec<String>,
+    /// The parent's state.
+    pub stat: Stat,
+}
+
+/// What became of an owned node that was let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Deletion {
+    /// This delete removed it.
+    Deleted,
+    /// It was gone before: somebody else deleted it.
+    AlreadyGone,
+}
+
+/// A session with a ZooKeeper ensemble.
+///
+/// Clones share the session. Dropping the last of them, and of the [`OwnedNode`]s, closes it in
+/// the background; [`close`](Client::close) does so and waits.
+///
+/// # Ordering
+///
+/// A call's request is on its way when the call returns, whether or not the [`Reply`] is awaited:
+/// requests reach the server in call order and are answered in that order. A watch event is
+/// delivered before any reply that reflects the change.
+///
+/// # Cancel safety
+///
+/// Every method returns a [`Reply`] or is a wait for something that is not lost by not waiting.
+///
+/// # Errors
+///
+/// Every method fails if its path breaks a rule, its request is above
+/// [`Limits`](crate::Limits), the server refuses, the connection breaks before the answer, or the
+/// session is over. While the client is cut off, requests wait for the next connection; those that
+/// were sent before fail with [`ConnectionLoss`](crate::ErrorKind::ConnectionLoss) and
+/// [`outcome`](Error::outcome) `Unknown`.
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+    chroot: Chroot,
+}
+
+/// What the clones of a client share; dropping it closes the session.
+struct Handle(Arc<Link>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.with(Core::close);
+    }
+}
+
+impl Client {
+    pub(crate) fn new(link: Arc<Link>, chroot: Chroot) -> Self {
+        Self { handle: Arc::new(Handle(link)), chroot }
+    }
+
+    fn link(&self) -> &Arc<Link> {
+        &self.handle.0
+    }
+
+    /// Creates a node. The parent must exist.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::CreateOptions;
+    ///
+    /// let options = CreateOptions::persistent().sequential();
+    /// let created = client.create("/jobs/job-", b"42", &options).await?;
+    /// assert!(created.path.starts_with("/jobs/job-"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create(&self, path: &str, data: &[u8], options: &CreateOptions<'_>) -> Reply<Created> {
+        let CreateOptions { mode, acl } = *options;
+        let check = if mode.is_sequential() { path::check_sequential } else { path::check };
+        self.at(path, check, |full| {
+            let acl = List::new(acl);
+            let request = CreateRequest { path: full, data: Some(data), acl, mode };
+            self.send(path, &request, |call, completion| {
+                let answer = call.answer(completion)?;
+                let Create2Response { path, stat } = call.decode(&answer)?;
+                Ok(Created { path: call.chroot.strip(path).to_owned(), stat })
+            })
+        })
+    }
+
+    /// Creates an ephemeral sequential node that this client must not forget.
+    ///
+    /// `stem` is the path up to the digits, and must be unique for ever: put
+    /// [`unique`](Self::unique) into it. In return nothing leaves a ghost behind. If the connection
+    /// breaks before the reply, the client looks for the node once it is connected again, and the
+    /// reply is that node; `ConnectionLoss` then means that there is none. If the [`Reply`] or the
+    /// [`OwnedNode`] is dropped, at whatever moment, the node is deleted as soon as it can be.
+    pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl<'_>]) -> Reply<OwnedNode> {
+        self.at(stem, path::check_sequential, |full| {
+            let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
+            let acl = List::new(acl);
+            let request = CreateRequest { path: full, data: Some(data), acl, mode };
+            let (answering, answer) = oneshot::channel();
+            let claim = match self.link().with(|core| core.submit_owned(&request, answering)) {
+                Ok(id) => Claim { client: self.clone(), id: Some(id) },
+                Err(rejected) => return self.rejected(request.op(), stem, rejected),
+            };
+            Reply::waiting(self.call(request.op(), stem), answer, move |call, completion| {
+                let answer = call.answer(completion)?;
+                let Create2Response { path, stat } = call.decode(&answer)?;
+                Ok(OwnedNode { claim, path: call.chroot.strip(path).to_owned(), stat })
+            })
+        })
+    }
+
+    /// Deletes a node that has no children, if it is at `version` or that is `None`.
+    pub fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
+        self.at(path, path::check, |full| {
+            let request = DeleteRequest { path: full, version: version.unwrap_or(ANY_VERSION) };
+            self.send(path, &request, |call, completion| call.answer(completion).map(drop))
+        })
+    }
+
+    /// The state of a node, or `None` if there is none.
+    pub fn exists(&self, path: &str) -> Reply<Option<Stat>> {
+        self.at(path, path::check, |full| {
+            let request = ExistsRequest { path: full, watch: false };
+            self.send(path, &request, exists)
+        })
+    }
+
+    /// The same, with a watch for the node's creation, change or deletion.
+    pub fn exists_and_watch(&self, path: &str) -> Reply<(Option<Stat>, Watcher)> {
+        self.at(path, path::check, |full| {
+            let request = ExistsRequest { path: full, watch: true };
+            self.send_watching(path, full, &request, WatchKind::Exist, exists)
+        })
+    }
+
+    /// A node's data and state.
+    pub fn get_data(&self, path: &str) -> Reply<Node> {
+        self.at(path, path::check, |full| {
+            self.send(path, &GetDataRequest { path: full, watch: false }, node)
+        })
+    }
+
+    /// The same, with a watch for the node's change or deletion.
+    pub fn get_data_and_watch(&self, path: &str) -> Reply<(Node, Watcher)> {
+        self.at(path, path::check, |full| {
+            let request = GetDataRequest { path: full, watch: true };
+            self.send_watching(path, full, &request, WatchKind::Data, node)
+        })
+    }
+
+    /// Replaces a node's data, if it is at `version` or that is `None`. Returns its new state.
+    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
+        self.at(path, path::check, |full| {
+            let version = version.unwrap_or(ANY_VERSION);
+            let request = SetDataRequest { path: full, data: Some(data), version };
+            self.send(path, &request, |call, completion| {
+                let SetDataResponse { stat } = call.decode(&call.answer(completion)?)?;
+                Ok(stat)
+            })
+        })
+    }
+
+    /// The names of a node's children, and the node's state.
+    pub fn get_children(&self, path: &str) -> Reply<Children> {
+        self.at(path, path::check, |full| {
+            self.send(path, &GetChildren2Request { path: full, watch: false }, children)
+        })
+    }
+
+    /// The same, with a watch for children that come or go, and for the node's deletion.
+    pub fn get_children_and_watch(&self, path: &str) -> Reply<(Children, Watcher)> {
+        self.at(path, path::check, |full| {
+            let request = GetChildren2Request { path: full, watch: true };
+            self.send_watching(path, full, &request, WatchKind::Child, children)
+        })
+    }
+
+    /// Waits until this client's server has caught up with the leader as of now.
+    ///
+    /// It is no quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may answer.
+    pub fn sync(&self, path: &str) -> Reply<()> {
+        self.at(path, path::check, |full| {
+            self.send(path, &SyncRequest { path: full }, |call, completion| {
+                let answer = call.answer(completion)?;
+                call.decode::<SyncResponse<'_>>(&answer).map(drop)
+            })
+        })
+    }
+
+    /// Sends all requests that `calls` makes in one go: one write for all of them.
+    ///
+    /// Without it two calls may be two packets, if the driver wakes up between them. `calls` must
+    /// not block: no request of this session leaves while it runs.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// let (a, b) = client.batch(|| (client.get_data("/a"), client.get_data("/b")));
+    /// println!("{:?} {:?}", a.await?, b.await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn batch<R>(&self, calls: impl FnOnce() -> R) -> R {
+        let _cork = self.link().cork();
+        calls()
+    }
+
+    /// 128 random bits, for names that nobody else will use.
+    pub fn unique(&self) -> u128 {
+        self.link().unique()
+    }
+
+    /// Where the session stands now.
+    pub fn state(&self) -> SessionState {
+        self.link().state()
+    }
+
+    /// Where the session stands, as a channel that can be waited on. It holds the latest state
+    /// alone, so a short disconnect may go unseen; watches and replies tell of every one.
+    pub fn states(&self) -> watch::Receiver<SessionState> {
+        self.link().states()
+    }
+
+    /// The session's id and password, once a server has given them: what another client needs to
+    /// take it up.
+    pub fn session(&self) -> Option<SessionCredentials> {
+        self.link().with(|core| core.credentials())
+    }
+
+    /// The session timeout: as the server settled it, or as wanted before the first connection.
+    pub fn session_timeout(&self) -> Duration {
+        self.link().with(|core| core.timeout())
+    }
+
+    /// Ends the session and waits until the server has said so: its ephemeral nodes are gone then,
+    /// and everything called before is answered. Calls that come later fail at once.
+    ///
+    /// Always returns: if no server is there, after one session timeout at most, and then the
+    /// ensemble will have expired the session.
+    ///
+    /// # Cancel safety
+    ///
+    /// The session is closed whether or not the future is awaited.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.link().with(Core::close);
+        let mut states = self.link().states();
+        async move {
+            // An error means that the link is gone, and the session with it.
+            drop(states.wait_for(|state| state.ended().is_some()).await);
+        }
+    }
+
+    fn at<R>(
+        &self,
+        path: &str,
+        check: fn(&str) -> Result<(), Error>,
+        call: impl FnOnce(&str) -> Reply<R>,
+    ) -> Reply<R> {
+        match check(path) {
+            Ok(()) => call(&self.full(path)),
+            Err(error) => Reply::failed(error),
+        }
+    }
+
+    fn full<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        self.chroot.apply(path)
+    }
+
+    fn call(&self, op: OpCode, path: &str) -> Call {
+        Call { op, path: path.to_owned(), chroot: self.chroot.clone() }
+    }
+
+    fn rejected<R>(&self, op: OpCode, path: &str, rejected: Rejected) -> Reply<R> {
+        Reply::failed(Error::rejected(op, path, rejected))
+    }
+
+    fn send<R>(
+        &self,
+        path: &str,
+        request: &impl Operation,
+        finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
+    ) -> Reply<R> {
+        let (answering, answer) = oneshot::channel();
+        match self.link().with(|core| core.submit(request, answering)) {
+            Ok(()) => Reply::waiting(self.call(request.op(), path), answer, finish),
+            Err(rejected) => self.rejected(request.op(), path, rejected),
+        }
+    }
+
+    fn send_watching<R>(
+        &self,
+        path: &str,
+        full: &str,
+        request: &impl Operation,
+        kind: WatchKind,
+        finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
+    ) -> Reply<(R, Watcher)> {
+        let (answering, answer) = oneshot::channel();
+        let (watching, event) = oneshot::channel();
+        let watch = Watch { kind, path: full.to_owned(), watcher: watching };
+        match self.link().with(|core| core.submit_watching(request, answering, watch)) {
+            Ok(id) => {
+                let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
+                let watcher = Watcher::new(link, id, full.to_owned(), chroot, event);
+                let call = self.call(request.op(), path);
+                Reply::waiting(call, answer, move |call, completion| {
+                    finish(call, completion).map(|result| (result, watcher))
+                })
+            }
+            Err(rejected) => self.rejected(request.op(), path, rejected),
+        }
+    }
+}
+
+fn exists(call: &Call, completion: Completion) -> Result<Option<Stat>, Error> {
+    match completion {
+        Err(Failure::Refused(ErrorCode::NO_NODE)) => Ok(None),
+        completion => {
+            let ExistsResponse { stat } = call.decode(&call.answer(completion)?)?;
+            Ok(Some(stat))
+        }
+    }
+}
+
+fn node(call: &Call, completion: Completion) -> Result<Node, Error> {
+    let answer = call.answer(completion)?;
+    let GetDataResponse { data, stat } = call.decode(&answer)?;
+    let data = match data {
+        None => Bytes::new(),
+        Some(data) if data.len() < COPY_BELOW => Bytes::copy_from_slice(data),
+        Some(data) => answer.body.slice_ref(data),
+    };
+    Ok(Node { data, stat })
+}
+
+fn children(call: &Call, completion: Completion) -> Result<Children, Error> {
+    let answer = call.answer(completion)?;
+    let GetChildren2Response { children, stat } = call.decode(&answer)?;
+    Ok(Children { names: children.iter().map(str::to_owned).collect(), stat })
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("session", self.link())
+            .field("chroot", &self.chroot)
+            .finish()
+    }
+}
+
+/// An ephemeral node that goes when this does: see [`Client::create_owned`].
+///
+/// Not `Clone`: there is one owner. It keeps the session alive like a [`Client`]. Dropping it
+/// queues the delete at once, behind every request made before, on any thread and without a
+/// runtime; if the connection breaks, the delete is the first request of the next one.
+#[derive(Debug)]
+#[must_use = "dropping it deletes the node"]
+pub struct OwnedNode {
+    claim: Claim,
+    path: String,
+    stat: Stat,
+}
+
+impl OwnedNode {
+    /// The node's path, with its digits.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The node's state when it was created, or when it was found again.
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    /// Deletes the node and tells how that went.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the error, the node is no longer this caller's. After `ConnectionLoss` the client
+    /// goes on deleting it until the server has answered or the session ends.
+    pub fn delete(mut self) -> Reply<Deletion> {
+        let Claim { client, id } = &mut self.claim;
+        let (answering, answer) = oneshot::channel();
+        let released =
+            id.take().map(|id| client.link().with(|core| core.release(id, Some(answering))));
+        if let Some(Err(rejected)) = released {
+            return client.rejected(OpCode::DELETE, &self.path, rejected);
+        }
+        let call = client.call(OpCode::DELETE, &self.path);
+        Reply::waiting(call, answer, |call, completion| match completion {
+            Ok(_) => Ok(Deletion::Deleted),
+            Err(Failure::Refused(ErrorCode::NO_NODE)) => Ok(Deletion::AlreadyGone),
+            Err(failure) => Err(call.failed(failure)),
+        })
+    }
+}
+
+/// The obligation to delete a node, held by a reply or by an [`OwnedNode`].
+#[derive(Debug)]
+struct Claim {
+    client: Client,
+    /// `None` once it was released.
+    id: Option<ClaimId>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            // An error means that the session is over, and the node with it.
+            self.client.link().with(|core| core.release(id, None)).ok();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What a user can set: the connect string, timeouts and caps.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use zk_proto::{Password, SessionId, frame};
+
+use crate::error::{Error, Fault};
+use crate::path::Chroot;
+
+/// The port that a host without one is taken to serve.
+const DEFAULT_PORT: u16 = 2181;
+
+/// One server of the connect string: a name or address, and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Host {
+    /// A host name, or an IP address without brackets.
+    pub name: String,
+    /// The port of the server's clients.
+    pub port: u16,
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, port } = self;
+        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
+    }
+}
+
+/// Servers and an optional chroot, as in `zk1:2181,zk2:2181,[::1]:2181/app`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectString {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) chroot: Chroot,
+}
+
+impl FromStr for ConnectString {
+    type Err = Error;
+
+    fn from_str(string: &str) -> Result<Self, Error> {
+        let invalid = |rule: String| Fault::ConnectString { string: string.to_owned(), rule };
+        let (servers, chroot) = match string.find('/') {
+            Some(slash) => {
+                let (servers, chroot) = string.split_at(slash);
+                (servers, Some(chroot))
+            }
+            None => (string, None),
+        };
+        let chroot = Chroot::new(chroot).map_err(|rule| invalid(format!("chroot: {rule}")))?;
+        let hosts = servers.split(',').map(|server| host(server.trim()).map_err(&invalid));
+        Ok(Self { hosts: hosts.collect::<Result<_, _>>()?, chroot })
+    }
+}
+
+fn host(server: &str) -> Result<Host, String> {
+    let bracketed = server.strip_prefix('[').map(|rest| {
+        rest.split_once(']').ok_or_else(|| format!("{server:?}: a '[' without its ']'"))
+    });
+    let (name, port) = match bracketed {
+        Some(split) => {
+            let (name, rest) = split?;
+            let port = match rest {
+                "" => None,
+                rest => Some(rest.strip_prefix(':').ok_or_else(|| {
+                    format!("{server:?}: ':' and a port, or nothing, follow on ']'")
+                })?),
+            };
+            (name, port)
+        }
+        None => match server.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err(format!("{server:?}: an IPv6 address stands in brackets"));
+            }
+            Some((name, port)) => (name, Some(port)),
+            None => (server, None),
+        },
+    };
+    if name.is_empty() || name.contains(char::is_whitespace) {
+        return Err(format!("{server:?}: a server is a host name or address and a port"));
+    }
+    let port = match port {
+        None => DEFAULT_PORT,
+        Some(port) => match port.parse() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(format!("{server:?}: a port is a number from 1 to 65535")),
+        },
+    };
+    Ok(Host { name: name.to_owned(), port })
+}
+
+/// A session's name and secret, with which another client can take it up.
+///
+/// Whoever has it is the session: keep it as secret as a password. Its Debug shows no secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionCredentials {
+    /// The session.
+    pub id: SessionId,
+    /// Its secret.
+    pub password: Password,
+}
+
+impl SessionCredentials {
+    /// Credentials from where they were kept.
+    pub const fn new(id: SessionId, password: Password) -> Self {
+        Self { id, password }
+    }
+}
+
+/// Caps on what a client holds in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Requests that wait for an answer or to be sent. Default: 100,000.
+    pub max_requests: usize,
+    /// Bytes of requests that wait to be sent. Default: 64 MiB.
+    pub max_queued_bytes: usize,
+    /// The largest request, in bytes. Servers hang up above their `jute.maxbuffer` without a word,
+    /// so the default is theirs: 1,048,575.
+    pub max_request: usize,
+    /// The largest reply, in bytes; above it the connection is dropped. Default: 16 MiB.
+    pub max_reply: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_requests: 100_000,
+            max_queued_bytes: 64 * 1024 * 1024,
+            max_request: frame::SERVER_FRAME_LIMIT,
+            max_reply: frame::CLIENT_FRAME_LIMIT,
+        }
+    }
+}
+
+/// What the session core needs to know.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SessionConfig {
+    /// The wanted session timeout; the server clamps it to its own bounds.
+    pub timeout: Duration,
+    /// How long connecting to one server and shaking hands with it may take.
+    pub attempt_timeout: Duration,
+    /// A session to take up instead of opening a new one.
+    pub resume: Option<SessionCredentials>,
+    /// Caps.
+    pub limits: Limits,
+}
+
+impl SessionConfig {
+    /// The default session timeout.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// The least time that an attempt at one server gets, however many servers there are.
+    pub const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(200);
+
+    /// A new session with this timeout, tried at `hosts` servers in turn: each attempt gets its
+    /// part of the timeout, so that all of them fit into one.
+    pub fn new(timeout: Duration, hosts: usize) -> Self {
+        let share = timeout / u32::try_from(hosts.max(1)).unwrap_or(u32::MAX);
+        Self {
+            timeout,
+            attempt_timeout: share.max(Self::MIN_ATTEMPT_TIMEOUT),
+            resume: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(string: &str) -> Vec<String> {
+        string.parse::<ConnectString>().unwrap().hosts.iter().map(Host::to_string).collect()
+    }
+
+    #[test]
+    fn a_connect_string_is_servers_and_a_chroot() {
+        let parsed: ConnectString = "h1:1,h2,[::1]:3,[fe80::1]/app/a".parse().unwrap();
+        assert_eq!(
+            hosts("h1:1,h2,[::1]:3,[fe80::1]"),
+            ["h1:1", "h2:2181", "[::1]:3", "[fe80::1]:2181"]
+        );
+        assert_eq!(parsed.chroot.as_str(), Some("/app/a"));
+        assert_eq!(hosts(" h1:1 , h2:2/"), ["h1:1", "h2:2"]);
+    }
+
+    #[test]
+    fn a_wrong_connect_string_is_named_with_its_rule() {
+        for (string, rule) in [
+            ("", "host name"),
+            ("h1:1,", "host name"),
+            ("h1:0", "1 to 65535"),
+            ("h1:65536", "1 to 65535"),
+            ("h1:", "1 to 65535"),
+            ("h1:x", "1 to 65535"),
+            ("::1", "brackets"),
+            ("[::1", "']'"),
+            ("[::1]2181", "':' and a port"),
+            ("[]:1", "host name"),
+            ("h 1:1", "host name"),
+            ("h1:1/app/", "does not end with '/'"),
+            ("h1:1//app", "empty component"),
+        ] {
+            let error = string.parse::<ConnectString>().unwrap_err().to_string();
+            assert!(error.contains(&format!("{string:?}")), "{error}");
+            assert!(error.contains(rule), "{string:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn attempts_share_the_timeout() {
+        let timeout = Duration::from_secs(6);
+        assert_eq!(SessionConfig::new(timeout, 3).attempt_timeout, Duration::from_secs(2));
+        assert_eq!(SessionConfig::new(timeout, 1000).attempt_timeout, Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,185 @@
+//! How a client comes to be: settings, the first connection, and what to say if there is none.
+
+use std::collections::hash_map::RandomState;
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::codec::FrameCodec;
+use crate::config::{ConnectString, Limits, SessionConfig, SessionCredentials};
+use crate::driver::Driver;
+use crate::error::{Error, Fault};
+use crate::hosts::{Hosts, Random};
+use crate::link::{Link, Names};
+use crate::session::Session;
+use crate::transport::{Connector, TcpConnector};
+
+/// The longest session timeout that the wire carries.
+const MAX_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// Settings of a client that is about to connect.
+///
+/// ```
+/// # async fn f() -> Result<(), zk_client::Error> {
+/// use std::time::Duration;
+/// use zk_client::Client;
+///
+/// let client = Client::builder()
+///     .session_timeout(Duration::from_secs(6))
+///     .connect_timeout(Duration::from_secs(3))
+///     .connect("zk1:2181,zk2:2181,zk3:2181/shop")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct ClientBuilder {
+    session_timeout: Duration,
+    connect_timeout: Duration,
+    limits: Limits,
+    connector: Arc<dyn Connector>,
+    resume: Option<SessionCredentials>,
+    seed: Option<u64>,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            session_timeout: SessionConfig::DEFAULT_TIMEOUT,
+            connect_timeout: SessionConfig::DEFAULT_TIMEOUT,
+            limits: Limits::default(),
+            connector: Arc::new(TcpConnector),
+            resume: None,
+            seed: None,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// How long the session lives without a sign of life. The server clamps it, by default to
+    /// between 2 and 20 of its ticks. Default: 10 s.
+    pub fn session_timeout(self, timeout: Duration) -> Self {
+        Self { session_timeout: timeout, ..self }
+    }
+
+    /// How long [`connect`](Self::connect) looks for a server. Default: 10 s.
+    pub fn connect_timeout(self, timeout: Duration) -> Self {
+        Self { connect_timeout: timeout, ..self }
+    }
+
+    /// Caps on what the client holds in memory.
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// How connections are made. Default: [`TcpConnector`].
+    pub fn connector(self, connector: impl Connector) -> Self {
+        Self { connector: Arc::new(connector), ..self }
+    }
+
+    /// Takes up a session that another client began, instead of opening a new one.
+    pub fn session(self, session: SessionCredentials) -> Self {
+        Self { resume: Some(session), ..self }
+    }
+
+    /// Makes the client's random choices repeatable: the order of servers, waits, and unique
+    /// names. For tests and simulations alone: two clients of one seed make the same names.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
+    }
+
+    /// Connects, and fails if no server lets the session in within the connect timeout.
+    ///
+    /// # Errors
+    ///
+    /// A connect string or setting that breaks a rule; no server in time, with every server tried
+    /// and why each failed; a chroot that does not exist; a resumed session that is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up; a session that was opened meanwhile is closed again.
+    pub async fn connect(self, servers: &str) -> Result<Client, Error> {
+        let timeout = self.connect_timeout;
+        let (client, link, chroot) = self.start(servers)?;
+        let mut states = link.states();
+        let settled = states.wait_for(|state| state.is_connected() || state.ended().is_some());
+        match tokio::time::timeout(timeout, settled).await {
+            Ok(Ok(state)) => match state.ended() {
+                Some(ended) => return Err(ended.into()),
+                None => drop(state),
+            },
+            Ok(Err(_)) | Err(_) => {
+                return Err(Fault::NoServer { timeout, attempts: link.attempts() }.into());
+            }
+        }
+        if let Some(chroot) = chroot {
+            match client.exists("/").await {
+                Ok(None) => return Err(Fault::ChrootNotFound { chroot }.into()),
+                // Without the permission to look, the chroot may well be there.
+                Err(error) if error.code().is_none() => return Err(error),
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+        Ok(client)
+    }
+
+    /// Starts to connect and returns at once. The client goes on trying; requests wait until it
+    /// succeeds. It does not look whether the chroot exists.
+    ///
+    /// # Errors
+    ///
+    /// A connect string or setting that breaks a rule; no tokio runtime.
+    pub fn connect_lazily(self, servers: &str) -> Result<Client, Error> {
+        self.start(servers).map(|(client, _, _)| client)
+    }
+
+    fn start(self, servers: &str) -> Result<(Client, Arc<Link>, Option<String>), Error> {
+        let ConnectString { hosts, chroot } = servers.parse()?;
+        let timeout = self.session_timeout;
+        if timeout < Duration::from_millis(1) || timeout > MAX_TIMEOUT {
+            let rule = format!("session timeout {timeout:?}: it is from 1 ms to {MAX_TIMEOUT:?}");
+            return Err(Fault::ConnectString { string: servers.to_owned(), rule }.into());
+        }
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+        let mut random = Random::new(self.seed.unwrap_or_else(entropy));
+        let client = self.seed.map_or_else(entropy, |_| random.next());
+        let mut config = SessionConfig::new(timeout, hosts.len());
+        config.resume = self.resume;
+        config.limits = self.limits;
+        let hosts = Hosts::new(hosts, random.next());
+        let link = Link::new(Session::new(config), Names { client, random });
+        let codec = FrameCodec { max_frame: self.limits.max_reply };
+        let driver = Driver::new(Arc::clone(&link), hosts, self.connector, codec);
+        runtime.spawn(driver.run());
+        let missing = chroot.as_str().map(str::to_owned);
+        Ok((Client::new(Arc::clone(&link), chroot), link, missing))
+    }
+}
+
+impl Client {
+    /// Settings other than the default.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// Connects with the default settings: see [`ClientBuilder::connect`].
+    ///
+    /// The string is a list of servers and an optional chroot, the node that this client sees as
+    /// its root: `zk1:2181,zk2:2181,[2001:db8::1]:2181/shop`. A port left out is 2181.
+    pub fn connect(servers: &str) -> impl Future<Output = Result<Self, Error>> + Send {
+        Self::builder().connect(servers)
+    }
+
+    /// Starts to connect with the default settings: see [`ClientBuilder::connect_lazily`].
+    pub fn connect_lazily(servers: &str) -> Result<Self, Error> {
+        Self::builder().connect_lazily(servers)
+    }
+}
+
+/// The standard library's hash maps are keyed by the operating system's randomness.
+fn entropy() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

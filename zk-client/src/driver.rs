@@ -1,0 +1,229 @@
+//! The only task, the only socket, and the only place that reads the clock.
+//!
+//! It moves bytes between a transport and the [`Session`](crate::session::Session), wakes up at
+//! the session's deadlines, and finds the next server when a connection ends. It decides nothing
+//! about the protocol.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::AsyncWrite;
+use tokio::time::Sleep;
+use tokio_util::codec::Decoder;
+use tokio_util::io::poll_read_buf;
+use tracing::{debug, info};
+
+use crate::codec::{CodecError, FrameCodec};
+use crate::config::Host;
+use crate::error::{Attempt, Hangup};
+use crate::hosts::Hosts;
+use crate::link::{Core, CoreEvent, Link};
+use crate::session::Event;
+use crate::transport::{Connector, Transport};
+
+/// Room for one read: enough for a burst of small replies.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Runs one session until it is over.
+pub(crate) struct Driver {
+    link: Arc<Link>,
+    hosts: Hosts,
+    connector: Arc<dyn Connector>,
+    codec: FrameCodec,
+    alarm: Pin<Box<Sleep>>,
+    /// What the session said in this turn; empty between turns.
+    said: Vec<CoreEvent>,
+}
+
+/// A connection with what is half read and half written.
+struct Wire {
+    io: Box<dyn Transport>,
+    input: BytesMut,
+    output: BytesMut,
+}
+
+impl Driver {
+    /// Must be called within a tokio runtime.
+    pub(crate) fn new(
+        link: Arc<Link>,
+        hosts: Hosts,
+        connector: Arc<dyn Connector>,
+        codec: FrameCodec,
+    ) -> Self {
+        let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Self { link, hosts, connector, codec, alarm, said: Vec::new() }
+    }
+
+    /// Connects, serves and connects again until the session ends.
+    pub(crate) async fn run(mut self) {
+        while self.link.with(|core| core.ended()).is_none() {
+            let Some((host, delay)) = self.hosts.next() else {
+                return;
+            };
+            if self.unless_stopped(tokio::time::sleep(delay)).await.is_err() {
+                continue;
+            }
+            let why = self.attempt(&host).await;
+            if self.link.with(|core| core.state().is_connected()) {
+                info!(%host, why, "connection ended");
+                self.hosts.connected();
+            } else {
+                debug!(%host, why, "attempt failed");
+                self.link.failed(Attempt { server: host.to_string(), why });
+            }
+            self.link.with(|core| core.handle_disconnected(now()));
+        }
+    }
+
+    /// One connection, from the first packet to the last. Returns why it ended.
+    async fn attempt(&mut self, host: &Host) -> String {
+        self.link.with(|core| core.handle_connecting(now()));
+        let connector = Arc::clone(&self.connector);
+        let io = match self.unless_stopped(connector.connect(host)).await {
+            Ok(Ok(io)) => io,
+            Ok(Err(error)) => {
+                self.link.with(|core| core.hang_up(Hangup::Io(error.kind())));
+                return error.to_string();
+            }
+            Err(why) => return why.to_string(),
+        };
+        self.link.with(|core| core.handle_connected(now()));
+        let mut wire = Wire { io, input: BytesMut::new(), output: BytesMut::new() };
+        let why = poll_fn(|cx| self.poll_serve(cx, &mut wire)).await;
+        self.link.with(|core| core.hang_up(why));
+        why.to_string()
+    }
+
+    /// Runs `future` while the session's own deadlines go on; gives up when the session says so.
+    async fn unless_stopped<F: Future>(&mut self, future: F) -> Result<F::Output, Hangup> {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            let stop = self.turn(cx, |core, _| core.handle_timeout(now()));
+            if let Poll::Ready(why) = stop {
+                return Poll::Ready(Err(why));
+            }
+            future.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Moves bytes until the connection ends. Reads before it looks at deadlines: a process that
+    /// was stopped for a while finds the server's signs of life in the socket.
+    fn poll_serve(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Hangup> {
+        loop {
+            let read = wire.poll_read(cx);
+            let Wire { input, output, .. } = wire;
+            let mut codec = self.codec;
+            let stop = self.turn(cx, |core, open| {
+                let now = now();
+                loop {
+                    match codec.decode(input) {
+                        Ok(Some(frame)) => core.handle_frame(now, frame),
+                        Ok(None) => break,
+                        Err(CodecError::Garbage(error)) => break core.hang_up(error.into()),
+                        Err(CodecError::Io(error)) => break core.hang_up(Hangup::Io(error.kind())),
+                    }
+                }
+                core.handle_timeout(now);
+                if open && output.is_empty() {
+                    core.poll_transmit(now, output);
+                }
+            });
+            if let Poll::Ready(why) = stop {
+                return Poll::Ready(why);
+            }
+            if let Poll::Ready(Err(why)) = read {
+                return Poll::Ready(why);
+            }
+            let written = match wire.poll_write(cx) {
+                Ok(written) => written,
+                Err(why) => return Poll::Ready(why),
+            };
+            if read.is_pending() && written.is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// One visit to the session: `act` on it, hear what it says, and sleep until its next
+    /// deadline. Ready when the connection must end.
+    fn turn(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut Core, bool)) -> Poll<Hangup> {
+        let said = &mut self.said;
+        let (deadline, ended) = self.link.turn(cx, |core, open| {
+            act(core, open);
+            said.extend(std::iter::from_fn(|| core.poll_event()));
+            (core.poll_timeout(), core.ended())
+        });
+        let hangup = self.said.iter().find_map(|event| match event {
+            Event::Hangup(why) => Some(*why),
+            _ => None,
+        });
+        self.link.deliver(self.said.drain(..));
+        if let Some(why) = hangup.or(ended.map(Hangup::Ended)) {
+            return Poll::Ready(why);
+        }
+        if let Some(deadline) = deadline {
+            if self.alarm.deadline().into_std() != deadline {
+                self.alarm.as_mut().reset(deadline.into());
+            }
+            if self.alarm.as_mut().poll(cx).is_ready() {
+                // Due while we were here: come again.
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// However the driver ends, nobody is left waiting: the runtime may be shut down under it.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let said = self.link.with(|core| {
+            core.abandon();
+            std::iter::from_fn(|| core.poll_event()).collect::<Vec<_>>()
+        });
+        self.link.deliver(said.into_iter());
+    }
+}
+
+impl Wire {
+    /// Ready if there may be more to read.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Hangup>> {
+        self.input.reserve(READ_BYTES);
+        match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)) {
+            Ok(0) => Poll::Ready(Err(Hangup::Eof)),
+            Ok(_) => Poll::Ready(Ok(())),
+            Err(error) => Poll::Ready(Err(Hangup::Io(error.kind()))),
+        }
+    }
+
+    /// Ready if everything was written and there may be more; pending if there is nothing to write
+    /// or no room for it.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Hangup> {
+        if self.output.is_empty() {
+            return Ok(Poll::Pending);
+        }
+        while !self.output.is_empty() {
+            match Pin::new(&mut self.io).poll_write(cx, &self.output) {
+                Poll::Ready(Ok(0)) => return Err(Hangup::Io(std::io::ErrorKind::WriteZero)),
+                Poll::Ready(Ok(n)) => self.output.advance(n),
+                Poll::Ready(Err(error)) => return Err(Hangup::Io(error.kind())),
+                Poll::Pending => return Ok(Poll::Pending),
+            }
+        }
+        match Pin::new(&mut self.io).poll_flush(cx) {
+            Poll::Ready(Err(error)) => Err(Hangup::Io(error.kind())),
+            _ => Ok(Poll::Ready(())),
+        }
+    }
+}
+
+/// The one place where time comes from. It is tokio's, so tests can make it virtual.
+#[expect(clippy::disallowed_methods, reason = "the driver is the one that may read the clock")]
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

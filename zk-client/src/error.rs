@@ -1,0 +1,373 @@
+//! Everything that can go wrong, sorted by whose fault it is.
+//!
+//! The caller misused us, the server said no, the server misbehaved, the connection broke, or the
+//! session is over. Each error answers the question that users ask next: may it have happened?
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error as ThisError;
+use zk_proto::{DecodeError, EncodeError, ErrorCode, EventType, KeeperState, OpCode, Xid};
+
+use crate::path::PathRule;
+
+/// What is left of a request that failed: may the server have carried it out?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Nothing changed: it never left this machine, or the server refused it.
+    NotApplied,
+    /// It was sent and no answer came. A write may or may not have happened.
+    Unknown,
+}
+
+/// The kinds of [`Error`], by fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Caller: the connect string, or a setting beside it, is malformed.
+    InvalidConnectString,
+    /// Caller: the path breaks one of ZooKeeper's rules.
+    InvalidPath,
+    /// Caller: the request is above the frame limit of servers and was not sent.
+    TooLarge,
+    /// Caller: more requests or bytes are waiting than the client's limits allow.
+    LimitExceeded,
+    /// Caller: there is no tokio runtime to run the session on.
+    NoRuntime,
+    /// No server was reached in time.
+    NoServer,
+    /// The chroot of the connect string does not exist on the server.
+    ChrootNotFound,
+    /// The server said no; [`Error::code`] says why.
+    Refused,
+    /// The connection broke before the answer came.
+    ConnectionLoss,
+    /// The server sent something that is not the protocol.
+    Protocol,
+    /// The session is over: its ephemeral nodes are gone, and this client with it.
+    SessionExpired,
+    /// Authentication failed, which ends a client for good.
+    AuthFailed,
+    /// The client was closed by this side.
+    Closed,
+}
+
+/// Why a request, a connect or a setting failed.
+///
+/// Opaque, cheap to clone, and full of questions: [`kind`](Error::kind),
+/// [`outcome`](Error::outcome), [`code`](Error::code) and the `is_*` family.
+///
+/// ```
+/// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+/// use zk_client::{CreateOptions, Outcome};
+///
+/// match client.create("/config", b"1", &CreateOptions::persistent()).await {
+///     Ok(created) => println!("made {}", created.path),
+///     Err(error) if error.is_node_exists() => println!("already there"),
+///     Err(error) if error.outcome() == Outcome::Unknown => println!("look before trying again"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Error(Arc<Fault>);
+
+#[derive(Debug, ThisError)]
+pub(crate) enum Fault {
+    #[error("connect string {string:?}: {rule}")]
+    ConnectString { string: String, rule: String },
+    #[error("path {path:?}: {source}")]
+    Path { path: String, source: PathRule },
+    #[error("{op} {path}: {source}")]
+    TooLarge { op: OpCode, path: String, source: EncodeError },
+    #[error("{op} {path}: {limit}")]
+    Limit { op: OpCode, path: String, limit: Limit },
+    #[error("no tokio runtime: a client is made inside one, with time and io enabled")]
+    NoRuntime,
+    #[error("no server answered within {timeout:?}: {}", Attempts(.attempts))]
+    NoServer { timeout: Duration, attempts: Vec<Attempt> },
+    #[error("chroot {chroot} of the connect string does not exist on the server; create it first")]
+    ChrootNotFound { chroot: String },
+    #[error("{op} {path}: {code}")]
+    Refused { op: OpCode, path: String, code: ErrorCode },
+    #[error("{op} {path}: connection lost {}: {why}", if *.sent { "before the answer came" } else { "before it was sent" })]
+    ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
+    #[error("{op} {path}: the server's answer does not decode: {source}")]
+    Answer { op: OpCode, path: String, source: DecodeError },
+    #[error("{}{ended}", Prefix(.request))]
+    Ended { request: Option<(OpCode, String)>, ended: Ended, sent: bool },
+}
+
+/// One try at one server, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The server, as the connect string names it.
+    pub server: String,
+    /// Why it did not become a session.
+    pub why: String,
+}
+
+/// A cap of the client's that a request ran into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum Limit {
+    /// [`Limits::max_requests`](crate::Limits::max_requests)
+    #[error("{0} requests are waiting already")]
+    Requests(usize),
+    /// [`Limits::max_queued_bytes`](crate::Limits::max_queued_bytes)
+    #[error("{0} bytes are waiting to be sent already")]
+    Bytes(usize),
+}
+
+/// How a session ended. Nothing comes after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The server said so, or this side was cut off for so long that it must be so.
+    #[error("the session is expired")]
+    Expired,
+    /// The server refused this client's credentials.
+    #[error("authentication failed")]
+    AuthFailed,
+    /// This side closed it.
+    #[error("the client is closed")]
+    Closed,
+}
+
+/// What the server did that the protocol does not allow. Drops the connection, keeps the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// A frame or record that does not decode.
+    #[error("undecodable: {0}")]
+    Undecodable(#[from] DecodeError),
+    /// A reply to a request that is not the oldest one.
+    #[error("reply to xid {got} where xid {expected} was next")]
+    WrongXid {
+        /// The request whose reply was due.
+        expected: Xid,
+        /// The reply that came.
+        got: Xid,
+    },
+    /// A reply although nothing was asked.
+    #[error("reply to xid {0} although nothing is in flight")]
+    Unasked(Xid),
+    /// A watch event of a type that servers do not send.
+    #[error("watch event of type {0}")]
+    UnknownEvent(EventType),
+    /// A watch event with a state that servers do not send.
+    #[error("watch event with the state {0}")]
+    UnknownState(KeeperState),
+    /// The handshake's answer makes no sense.
+    #[error("handshake: {0}")]
+    Handshake(&'static str),
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum Hangup {
+    /// The server closed it.
+    #[error("the server closed the connection")]
+    Eof,
+    /// The socket failed.
+    #[error("{0}")]
+    Io(std::io::ErrorKind),
+    /// No frame came for two thirds of the session timeout.
+    #[error("the server was silent for {0:?}")]
+    Silence(Duration),
+    /// Connecting and shaking hands took too long.
+    #[error("no handshake within {0:?}")]
+    AttemptTimedOut(Duration),
+    /// The server misbehaved.
+    #[error("the server broke the protocol: {0}")]
+    Protocol(#[from] ProtocolError),
+    /// The session ended.
+    #[error("{0}")]
+    Ended(Ended),
+}
+
+/// How the session core reports a request that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The server answered with an error.
+    Refused(ErrorCode),
+    /// The connection broke.
+    ConnectionLoss {
+        /// Whether the request had been handed to the transport.
+        sent: bool,
+        /// What broke it.
+        why: Hangup,
+    },
+    /// The session ended.
+    Ended {
+        /// Whether the request had been handed to the transport.
+        sent: bool,
+        /// How.
+        ended: Ended,
+    },
+}
+
+/// How the session core refuses a request before it is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum Rejected {
+    /// It takes more than a frame.
+    #[error(transparent)]
+    TooLong(#[from] EncodeError),
+    /// A limit of the client's is reached.
+    #[error(transparent)]
+    Limit(#[from] Limit),
+    /// The session is over, or closing.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}
+
+impl Error {
+    /// What went wrong, as something to match on.
+    pub fn kind(&self) -> ErrorKind {
+        match &*self.0 {
+            Fault::ConnectString { .. } => ErrorKind::InvalidConnectString,
+            Fault::Path { .. } => ErrorKind::InvalidPath,
+            Fault::TooLarge { .. } => ErrorKind::TooLarge,
+            Fault::Limit { .. } => ErrorKind::LimitExceeded,
+            Fault::NoRuntime => ErrorKind::NoRuntime,
+            Fault::NoServer { .. } => ErrorKind::NoServer,
+            Fault::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
+            Fault::Refused { .. } => ErrorKind::Refused,
+            Fault::ConnectionLoss { .. } => ErrorKind::ConnectionLoss,
+            Fault::Answer { .. } => ErrorKind::Protocol,
+            Fault::Ended { ended: Ended::Expired, .. } => ErrorKind::SessionExpired,
+            Fault::Ended { ended: Ended::AuthFailed, .. } => ErrorKind::AuthFailed,
+            Fault::Ended { ended: Ended::Closed, .. } => ErrorKind::Closed,
+        }
+    }
+
+    /// Whether the server may have carried the request out.
+    pub fn outcome(&self) -> Outcome {
+        match &*self.0 {
+            Fault::ConnectionLoss { sent: true, .. }
+            | Fault::Ended { sent: true, .. }
+            | Fault::Answer { .. } => Outcome::Unknown,
+            _ => Outcome::NotApplied,
+        }
+    }
+
+    /// What the server said, if it answered.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match &*self.0 {
+            Fault::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// The servers that were tried, of a connect that found none.
+    pub fn attempts(&self) -> &[Attempt] {
+        match &*self.0 {
+            Fault::NoServer { attempts, .. } => attempts,
+            _ => &[],
+        }
+    }
+
+    /// The node, or the parent of a new one, does not exist.
+    pub fn is_no_node(&self) -> bool {
+        self.code() == Some(ErrorCode::NO_NODE)
+    }
+
+    /// The node exists already.
+    pub fn is_node_exists(&self) -> bool {
+        self.code() == Some(ErrorCode::NODE_EXISTS)
+    }
+
+    /// The connection broke; the session may live on.
+    pub fn is_connection_loss(&self) -> bool {
+        self.kind() == ErrorKind::ConnectionLoss
+    }
+
+    /// The session is over, whichever way; only a new client helps.
+    pub fn is_session_over(&self) -> bool {
+        matches!(&*self.0, Fault::Ended { .. })
+    }
+
+    pub(crate) fn failed(op: OpCode, path: &str, failure: Failure) -> Self {
+        let path = path.to_owned();
+        match failure {
+            Failure::Refused(code) => Fault::Refused { op, path, code },
+            Failure::ConnectionLoss { sent, why } => Fault::ConnectionLoss { op, path, sent, why },
+            Failure::Ended { sent, ended } => {
+                Fault::Ended { request: Some((op, path)), ended, sent }
+            }
+        }
+        .into()
+    }
+
+    pub(crate) fn rejected(op: OpCode, path: &str, rejected: Rejected) -> Self {
+        let path = path.to_owned();
+        match rejected {
+            Rejected::TooLong(source) => Fault::TooLarge { op, path, source },
+            Rejected::Limit(limit) => Fault::Limit { op, path, limit },
+            Rejected::Ended(ended) => {
+                Fault::Ended { request: Some((op, path)), ended, sent: false }
+            }
+        }
+        .into()
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self(Arc::new(fault))
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        Fault::Ended { request: None, ended, sent: false }.into()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&*self.0)
+    }
+}
+
+struct Attempts<'a>(&'a [Attempt]);
+
+impl fmt::Display for Attempts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, attempt) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "; " };
+            write!(f, "{comma}{}: {}", attempt.server, attempt.why)?;
+        }
+        Ok(())
+    }
+}
+
+struct Prefix<'a>(&'a Option<(OpCode, String)>);
+
+impl fmt::Display for Prefix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((op, path)) => write!(f, "{op} {path}: "),
+            None => Ok(()),
+        }
+    }
+}

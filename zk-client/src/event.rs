@@ -1,0 +1,77 @@
+//! What a session tells: its own state, and what its watches saw.
+
+use zk_proto::{EventType, Zxid};
+
+use crate::error::Ended;
+
+/// Where a session stands.
+///
+/// ```text
+/// Connecting ──> Connected <──> Disconnected
+///      │             │               │
+///      └─────────────┴───────┬───────┘
+///                            v
+///               Expired, AuthFailed, Closed   (for good)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionState {
+    /// No server has answered yet.
+    Connecting,
+    /// Connected to a server that serves writes.
+    Connected,
+    /// Connected to a server without a quorum, which serves reads alone.
+    ConnectedReadOnly,
+    /// Cut off; the session lives on at the ensemble and another server is being looked for.
+    Disconnected,
+    /// Over, because the ensemble said so or because it was cut off for 4/3 of its timeout.
+    Expired,
+    /// Over, because credentials were refused.
+    AuthFailed,
+    /// Over, because this side closed it.
+    Closed,
+}
+
+impl SessionState {
+    /// Whether a server is there to answer.
+    pub const fn is_connected(self) -> bool {
+        matches!(self, Self::Connected | Self::ConnectedReadOnly)
+    }
+
+    /// How the session ended, if it did.
+    pub const fn ended(self) -> Option<Ended> {
+        match self {
+            Self::Expired => Some(Ended::Expired),
+            Self::AuthFailed => Some(Ended::AuthFailed),
+            Self::Closed => Some(Ended::Closed),
+            _ => None,
+        }
+    }
+}
+
+impl From<Ended> for SessionState {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Expired => Self::Expired,
+            Ended::AuthFailed => Self::AuthFailed,
+            Ended::Closed => Self::Closed,
+        }
+    }
+}
+
+/// What a watch saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchedEvent {
+    /// What happened.
+    pub kind: EventType,
+    /// The node, or the parent whose children changed.
+    pub path: String,
+    /// The transaction that did it; servers tell since 3.9.0, and never of what was missed.
+    pub zxid: Option<Zxid>,
+    /// Whether this happened while the client was cut off and was told on reconnect.
+    ///
+    /// Events that a connection saw live come in the order of the changes. Those that it is told
+    /// on reconnect come in no order, and several changes of a node are one event.
+    pub missed: bool,
+}

@@ -1,0 +1,150 @@
+//! Where handles and driver meet: the session under one short lock.
+//!
+//! A handle encodes its request straight into the session and wakes the driver if it sleeps. The
+//! lock is never held across an await, a wake-up or code of the user's.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use tokio::sync::{oneshot, watch};
+
+use crate::error::{Attempt, Failure};
+use crate::event::{SessionState, WatchedEvent};
+use crate::hosts::Random;
+use crate::session::{Answer, Event, Session};
+
+/// How a request went.
+pub(crate) type Completion = Result<Answer, Failure>;
+
+/// The session with what its callers wait on.
+pub(crate) type Core = Session<oneshot::Sender<Completion>, oneshot::Sender<WatchedEvent>>;
+
+/// What the core says to its callers.
+pub(crate) type CoreEvent = Event<oneshot::Sender<Completion>, oneshot::Sender<WatchedEvent>>;
+
+/// One session, shared by its handles and its driver.
+pub(crate) struct Link {
+    shared: Mutex<Shared>,
+    state: watch::Sender<SessionState>,
+}
+
+struct Shared {
+    core: Core,
+    /// Batches being filled: while there are any, nothing is sent.
+    corks: usize,
+    /// Set while the driver sleeps. Whoever takes it wakes it.
+    driver: Option<Waker>,
+    /// The last attempt at each server, while there has been no success.
+    attempts: Vec<Attempt>,
+    names: Names,
+}
+
+/// Makes names that no other client makes: one half is this client's own.
+pub(crate) struct Names {
+    pub(crate) client: u64,
+    pub(crate) random: Random,
+}
+
+impl Link {
+    pub(crate) fn new(core: Core, names: Names) -> Arc<Self> {
+        let (state, _) = watch::channel(SessionState::Connecting);
+        let shared = Shared { core, corks: 0, driver: None, attempts: Vec::new(), names };
+        Arc::new(Self { shared: Mutex::new(shared), state })
+    }
+
+    /// A panic elsewhere under this lock leaves a session that is still worth ending.
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a handle use the session, and the driver act on it.
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
+        let mut shared = self.lock();
+        let result = f(&mut shared.core);
+        let driver = if shared.corks == 0 { shared.driver.take() } else { None };
+        drop(shared);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        result
+    }
+
+    /// Lets the driver use the session, and registers it for the next change. The flag says
+    /// whether requests may be sent now.
+    pub(crate) fn turn<R>(&self, cx: &Context<'_>, f: impl FnOnce(&mut Core, bool) -> R) -> R {
+        let mut shared = self.lock();
+        if !shared.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+            shared.driver = Some(cx.waker().clone());
+        }
+        let open = shared.corks == 0;
+        f(&mut shared.core, open)
+    }
+
+    /// Holds requests back until the cork is dropped.
+    pub(crate) fn cork(&self) -> Cork<'_> {
+        self.lock().corks += 1;
+        Cork(self)
+    }
+
+    /// Where the session stands.
+    pub(crate) fn states(&self) -> watch::Receiver<SessionState> {
+        self.state.subscribe()
+    }
+
+    pub(crate) fn state(&self) -> SessionState {
+        *self.state.borrow()
+    }
+
+    /// Hands what the session said to those who wait for it, in order.
+    pub(crate) fn deliver(&self, events: impl Iterator<Item = CoreEvent>) {
+        for event in events {
+            match event {
+                // A caller that has gone does not want to know.
+                Event::Completed { token, result } => drop(token.send(result)),
+                Event::Watched { watcher, event } => drop(watcher.send(event)),
+                Event::State(state) => {
+                    if state.is_connected() {
+                        self.lock().attempts.clear();
+                    }
+                    self.state.send_replace(state);
+                }
+                Event::Hangup(_) => {}
+            }
+        }
+    }
+
+    /// Notes an attempt that failed.
+    pub(crate) fn failed(&self, attempt: Attempt) {
+        let mut shared = self.lock();
+        shared.attempts.retain(|earlier| earlier.server != attempt.server);
+        shared.attempts.push(attempt);
+    }
+
+    /// The last failure at each server that was tried since the last success.
+    pub(crate) fn attempts(&self) -> Vec<Attempt> {
+        self.lock().attempts.clone()
+    }
+
+    /// 128 random bits.
+    pub(crate) fn unique(&self) -> u128 {
+        let Names { client, random } = &mut self.lock().names;
+        (u128::from(*client) << 64) | u128::from(random.next())
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().core.fmt(f)
+    }
+}
+
+/// Holds requests back while it lives.
+pub(crate) struct Cork<'a>(&'a Link);
+
+impl Drop for Cork<'_> {
+    fn drop(&mut self) {
+        self.0.lock().corks -= 1;
+        self.0.with(|_| ());
+    }
+}

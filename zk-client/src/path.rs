@@ -1,0 +1,172 @@
+//! Paths: the rules that the server enforces, checked before anything is sent, and the chroot.
+//!
+//! Reads are checked too, although servers take any string there: a misspelt path then answers
+//! with its rule and not with `NoNode`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error as ThisError;
+
+use crate::error::{Error, Fault};
+
+/// A rule of ZooKeeper's that a path breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum PathRule {
+    /// Empty, or without the leading slash.
+    #[error("a path starts with '/'")]
+    Relative,
+    /// With a slash at the end; only the root ends in one.
+    #[error("a path does not end with '/'")]
+    TrailingSlash,
+    /// Two slashes in a row.
+    #[error("a path has no empty component")]
+    EmptyComponent,
+    /// `.` or `..` as a component.
+    #[error("a path has no component '.' or '..'")]
+    DotComponent,
+    /// A character that servers refuse.
+    #[error("a path has no character U+{:04X}", *.0 as u32)]
+    IllegalCharacter(char),
+}
+
+/// Checks a path of a request.
+pub(crate) fn check(path: &str) -> Result<(), Error> {
+    rule(path).map_err(|source| Fault::Path { path: path.to_owned(), source }.into())
+}
+
+/// Checks a path whose last component the server will complete with digits.
+pub(crate) fn check_sequential(path: &str) -> Result<(), Error> {
+    let stem = if path.len() > 1 { path.strip_suffix('/').unwrap_or(path) } else { path };
+    check(stem)
+}
+
+fn rule(path: &str) -> Result<(), PathRule> {
+    let Some(components) = path.strip_prefix('/') else {
+        return Err(PathRule::Relative);
+    };
+    if let Some(character) = path.chars().find(|c| is_illegal(*c)) {
+        return Err(PathRule::IllegalCharacter(character));
+    }
+    if components.is_empty() {
+        return Ok(());
+    }
+    if components.ends_with('/') {
+        return Err(PathRule::TrailingSlash);
+    }
+    components.split('/').try_for_each(|component| match component {
+        "" => Err(PathRule::EmptyComponent),
+        "." | ".." => Err(PathRule::DotComponent),
+        _ => Ok(()),
+    })
+}
+
+/// Servers look at UTF-16 units, where everything above U+FFFF is made of illegal surrogates.
+fn is_illegal(c: char) -> bool {
+    matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
+}
+
+/// The part of the tree that a client sees as its root.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Chroot(Option<Arc<str>>);
+
+impl Chroot {
+    /// `None` and `/` are the same: no chroot.
+    pub(crate) fn new(path: Option<&str>) -> Result<Self, PathRule> {
+        match path {
+            None | Some("/") => Ok(Self(None)),
+            Some(path) => rule(path).map(|()| Self(Some(path.into()))),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
+    /// The server's path of a path of the caller's.
+    pub(crate) fn apply<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        match (&self.0, path) {
+            (None, path) => Cow::Borrowed(path),
+            (Some(chroot), "/") => Cow::Owned(chroot.to_string()),
+            (Some(chroot), path) => Cow::Owned(format!("{chroot}{path}")),
+        }
+    }
+
+    /// The caller's path of a path of the server's; one outside of the chroot stays as it is.
+    pub(crate) fn strip<'p>(&self, path: &'p str) -> &'p str {
+        let Some(chroot) = &self.0 else {
+            return path;
+        };
+        match path.strip_prefix(&**chroot) {
+            Some("") => "/",
+            Some(inner) if inner.starts_with('/') => inner,
+            _ => path,
+        }
+    }
+}
+
+impl fmt::Debug for Chroot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str().unwrap_or("/"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_the_servers() {
+        let legal =
+            ["/", "/a", "/a/b", "/a b", "/.y", "/y.", "/...", "/\u{a0}", "/中", "/\u{f900}"];
+        for path in legal {
+            assert_eq!(rule(path), Ok(()), "{path:?}");
+        }
+        let illegal = [
+            ("", PathRule::Relative),
+            ("a", PathRule::Relative),
+            ("/a/", PathRule::TrailingSlash),
+            ("//", PathRule::TrailingSlash),
+            ("//a", PathRule::EmptyComponent),
+            ("/a/./b", PathRule::DotComponent),
+            ("/..", PathRule::DotComponent),
+            ("/a\0", PathRule::IllegalCharacter('\0')),
+            ("/\u{1f}", PathRule::IllegalCharacter('\u{1f}')),
+            ("/\u{85}", PathRule::IllegalCharacter('\u{85}')),
+            ("/\u{e000}", PathRule::IllegalCharacter('\u{e000}')),
+            ("/\u{fffd}", PathRule::IllegalCharacter('\u{fffd}')),
+            ("/\u{1f600}", PathRule::IllegalCharacter('\u{1f600}')),
+        ];
+        for (path, expected) in illegal {
+            assert_eq!(rule(path), Err(expected), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_sequential_path_may_end_in_a_slash() {
+        assert!(check_sequential("/a/").is_ok());
+        assert!(check_sequential("/").is_ok());
+        assert!(check_sequential("/a//").is_err());
+    }
+
+    #[test]
+    fn a_chroot_is_applied_and_stripped() {
+        let chroot = Chroot::new(Some("/app")).unwrap();
+        assert_eq!(chroot.apply("/"), "/app");
+        assert_eq!(chroot.apply("/a"), "/app/a");
+        assert_eq!(chroot.strip("/app"), "/");
+        assert_eq!(chroot.strip("/app/a"), "/a");
+        assert_eq!(chroot.strip("/apple/a"), "/apple/a");
+        assert_eq!(chroot.strip("/zookeeper/config"), "/zookeeper/config");
+        assert_eq!(Chroot::new(Some("/")).unwrap(), Chroot::default());
+        assert_eq!(Chroot::new(Some("/a/")), Err(PathRule::TrailingSlash));
+    }
+
+    #[test]
+    fn errors_name_the_path_and_the_rule() {
+        let error = check("/a//b").unwrap_err().to_string();
+        assert_eq!(error, r#"path "/a//b": a path has no empty component"#);
+    }
+}

@@ -1,0 +1,128 @@
+//! The answer to come: what every call on a client returns.
+//!
+//! The request is on its way when the call returns, in call order; this only waits. The reply's
+//! record is decoded here, in the task that asked, so that the driver never does it for a caller
+//! that has gone.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+use zk_proto::{Decode, DecodeError, OpCode, Reader};
+
+use crate::error::{Ended, Error, Failure, Fault};
+use crate::link::Completion;
+use crate::path::Chroot;
+use crate::session::Answer;
+
+/// What was asked, to make sense of the answer and of errors.
+pub(crate) struct Call {
+    pub(crate) op: OpCode,
+    /// As the caller wrote it.
+    pub(crate) path: String,
+    pub(crate) chroot: Chroot,
+}
+
+impl Call {
+    /// Decodes the answer's record, and lets it be followed by what a newer server appended.
+    pub(crate) fn decode<'a, T: Decode<'a>>(&self, answer: &'a Answer) -> Result<T, Error> {
+        let mut reader = Reader::new(&answer.body);
+        let record = T::decode(&mut reader).map_err(|source| self.undecodable(source))?;
+        if reader.remaining() > 0 {
+            tracing::trace!(op = %self.op, bytes = reader.remaining(), "the server appended");
+        }
+        Ok(record)
+    }
+
+    /// The answer, or the failure as an error that names the request.
+    pub(crate) fn answer(&self, completion: Completion) -> Result<Answer, Error> {
+        completion.map_err(|failure| self.failed(failure))
+    }
+
+    pub(crate) fn failed(&self, failure: Failure) -> Error {
+        Error::failed(self.op, &self.path, failure)
+    }
+
+    fn undecodable(&self, source: DecodeError) -> Error {
+        Fault::Answer { op: self.op, path: self.path.clone(), source }.into()
+    }
+}
+
+/// Makes of an answer what the caller asked for. `E` is what the call keeps for it: a watcher, a
+/// claim or nothing.
+type Finish<R> = Box<dyn FnOnce(&Call, Completion) -> Result<R, Error> + Send>;
+
+/// The answer to a request that is already on its way.
+///
+/// # Cancel safety
+///
+/// Dropping it does not take the request back: it is sent and carried out in its turn, and the
+/// answer is thrown away. Two kinds clean up: a watch that nobody waits for is forgotten, and an
+/// [owned node](crate::Client::create_owned) that nobody got is deleted.
+#[must_use = "the request is sent in any case, but only awaiting it tells how it went"]
+pub struct Reply<R>(State<R>);
+
+enum State<R> {
+    /// Refused on this side.
+    Failed(Error),
+    Waiting {
+        call: Call,
+        answer: oneshot::Receiver<Completion>,
+        finish: Finish<R>,
+    },
+    Done,
+}
+
+impl<R> Reply<R> {
+    pub(crate) fn failed(error: Error) -> Self {
+        Self(State::Failed(error))
+    }
+
+    pub(crate) fn waiting(
+        call: Call,
+        answer: oneshot::Receiver<Completion>,
+        finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
+    ) -> Self {
+        Self(State::Waiting { call, answer, finish: Box::new(finish) })
+    }
+}
+
+impl<R> Future for Reply<R> {
+    type Output = Result<R, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let completion = match &mut self.0 {
+            State::Waiting { answer, .. } => match Pin::new(answer).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                // The session answers every request, so this is a session that is no more.
+                Poll::Ready(completion) => {
+                    completion.unwrap_or(Err(Failure::Ended { sent: true, ended: Ended::Closed }))
+                }
+            },
+            // Polled after it was done, like any future that is not fused.
+            State::Failed(_) | State::Done => {
+                Err(Failure::Ended { sent: false, ended: Ended::Closed })
+            }
+        };
+        Poll::Ready(match std::mem::replace(&mut self.0, State::Done) {
+            State::Failed(error) => Err(error),
+            State::Waiting { call, finish, .. } => finish(&call, completion),
+            State::Done => Err(Ended::Closed.into()),
+        })
+    }
+}
+
+impl<R> Unpin for Reply<R> {}
+
+impl<R> fmt::Debug for Reply<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state: &dyn fmt::Debug = match &self.0 {
+            State::Failed(error) => error,
+            State::Waiting { call, .. } => &call.op,
+            State::Done => &"done",
+        };
+        f.debug_tuple("Reply").field(state).finish()
+    }
+}

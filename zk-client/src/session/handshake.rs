@@ -1,0 +1,69 @@
+//! The handshake: asking for a session, new or known, and judging the answer.
+
+use std::time::Duration;
+
+use zk_proto::{ConnectRequest, ConnectResponse, Decode, Password, Reader, SessionId, Zxid};
+
+use crate::config::SessionCredentials;
+use crate::error::ProtocolError;
+
+/// What the server's answer means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The session is this, and lives this long without a sign of life.
+    Established { session: SessionCredentials, timeout: Duration, read_only: bool },
+    /// The session that was asked for is over.
+    Expired,
+}
+
+/// Asks for `session`, or for a new one.
+pub(crate) fn request(
+    session: Option<SessionCredentials>,
+    timeout: Duration,
+    last_zxid: Zxid,
+) -> ConnectRequest {
+    let (session_id, password) = match session {
+        Some(SessionCredentials { id, password }) => (id, password),
+        None => (SessionId::default(), Password::ZERO),
+    };
+    ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: last_zxid,
+        timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
+        session_id,
+        password,
+        read_only: Some(false),
+    }
+}
+
+/// Judges the answer to a request for `session`.
+///
+/// Some servers answer a request for a session that they do not know with a new one. That is an
+/// expiry too: whatever the old session owned is gone or going.
+pub(crate) fn judge(
+    session: Option<SessionCredentials>,
+    frame: &[u8],
+) -> Result<Verdict, ProtocolError> {
+    let answer = ConnectResponse::decode(&mut Reader::new(frame))?;
+    let Ok(timeout @ 1..) = u64::try_from(answer.timeout) else {
+        return expired(session);
+    };
+    if answer.is_expired() {
+        return expired(session);
+    }
+    if session.is_some_and(|asked| asked.id != answer.session_id) {
+        return Ok(Verdict::Expired);
+    }
+    Ok(Verdict::Established {
+        session: SessionCredentials::new(answer.session_id, answer.password),
+        timeout: Duration::from_millis(timeout),
+        read_only: answer.read_only.unwrap_or(false),
+    })
+}
+
+fn expired(session: Option<SessionCredentials>) -> Result<Verdict, ProtocolError> {
+    match session {
+        Some(_) => Ok(Verdict::Expired),
+        None => Err(ProtocolError::Handshake("a new session was answered as expired")),
+    }
+}

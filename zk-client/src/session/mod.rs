@@ -1,0 +1,774 @@
+//! One ZooKeeper session, without a socket, a clock or a runtime.
+//!
+//! [`Session`] is the protocol as a state machine: frames, time and requests go in; bytes to send,
+//! events and the next deadline come out. The driver of this crate runs it on tokio; tests,
+//! fuzzers and simulations run it by hand, and so may you on another runtime.
+
+mod claims;
+mod handshake;
+mod pipeline;
+mod timers;
+mod watches;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use tracing::{debug, trace, warn};
+use zk_proto::{
+    CloseSessionRequest, Create2Response, CreateRequest, Decode, DeleteRequest, Encode, ErrorCode,
+    EventType, ExistsRequest, ExistsResponse, GetChildrenRequest, GetChildrenResponse, KeeperState,
+    Operation, PingRequest, Reader, ReplyHeader, RequestHeader, SyncRequest, WatcherEvent, Writer,
+    Xid, Zxid, frame,
+};
+
+use crate::config::{SessionConfig, SessionCredentials};
+use crate::error::{Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
+use crate::event::{SessionState, WatchedEvent};
+
+pub use self::claims::ClaimId;
+use self::claims::{Ask, Claims, Found, Step};
+use self::handshake::Verdict;
+use self::pipeline::{Pipeline, Slot, Turn};
+use self::timers::{Timer, Timers};
+use self::watches::{Registration, Watches};
+pub use self::watches::{WatchId, WatchKind};
+
+/// Servers ask for a sign of life within the session timeout; more than this between two is
+/// unkind to whatever tracks connections in between. The Java client does the same.
+const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A successful reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The write's transaction, or for reads the last one that the server had applied.
+    pub zxid: Zxid,
+    /// The reply's record, undecoded.
+    pub body: Bytes,
+}
+
+/// What a session has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<T, W> {
+    /// A request is over. Exactly one of these comes for every request that was accepted.
+    Completed {
+        /// The caller's.
+        token: T,
+        /// How it went.
+        result: Result<Answer, Failure>,
+    },
+    /// A one-shot watch has fired and is gone.
+    Watched {
+        /// The caller's.
+        watcher: W,
+        /// What it saw.
+        event: WatchedEvent,
+    },
+    /// The session's state changed.
+    State(SessionState),
+    /// The transport must be dropped, and [`Session::handle_disconnected`] called.
+    Hangup(Hangup),
+}
+
+/// A watch to be set by a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "built by callers, field by field")]
+pub struct Watch<W> {
+    /// What the request will watch. With [`WatchKind::Exist`] that depends on the answer: the data
+    /// of a node that is there, the creation of one that is not.
+    pub kind: WatchKind,
+    /// The path, as the server names it.
+    pub path: String,
+    /// What comes back with the event.
+    pub watcher: W,
+}
+
+/// A session with one ensemble, over one connection at a time.
+///
+/// `T` is what the caller wants back with a reply and `W` with a watch event: a channel in the
+/// driver, a number in tests.
+///
+/// # Calling order
+///
+/// For every connection: [`handle_connecting`](Self::handle_connecting), then
+/// [`handle_connected`](Self::handle_connected) once the transport is up, any number of
+/// [`handle_frame`](Self::handle_frame), and [`handle_disconnected`](Self::handle_disconnected)
+/// when it is gone or could not be made; [`hang_up`](Self::hang_up) before that says why. [`handle_timeout`](Self::handle_timeout) at any time:
+/// early or spurious calls do nothing. Requests at any time, in the order they shall have on the
+/// wire. After each of them: [`poll_event`](Self::poll_event) until it is empty,
+/// [`poll_transmit`](Self::poll_transmit) if the transport has room, and
+/// [`poll_timeout`](Self::poll_timeout) for the next deadline.
+pub struct Session<T, W> {
+    config: SessionConfig,
+    phase: Phase,
+    /// As the server settled it, or as it was asked for.
+    timeout: Duration,
+    credentials: Option<SessionCredentials>,
+    last_zxid: Zxid,
+    pipeline: Pipeline<Purpose<T, W>>,
+    watches: Watches<W>,
+    next_watch: u64,
+    claims: Claims<T>,
+    timers: Timers,
+    /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
+    control: BytesMut,
+    pings: u32,
+    /// setWatches requests without a reply: until the last is answered, events tell of the past.
+    rearming: u32,
+    closing: bool,
+    /// The last state that was told.
+    state: SessionState,
+    last_hangup: Hangup,
+    events: VecDeque<Event<T, W>>,
+}
+
+/// Where the connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// There is none.
+    Idle,
+    /// The connect request is on its way.
+    Handshake,
+    /// Serving.
+    Established,
+    /// It broke the protocol or died; nothing it says counts any more.
+    Broken,
+    /// The session is over.
+    Over(Ended),
+}
+
+/// Why a request was made.
+#[derive(Debug)]
+enum Purpose<T, W> {
+    Call { token: T, watch: Option<Registration<W>> },
+    Create { token: T, claim: ClaimId },
+    Claim { claim: ClaimId, step: Step, path: String },
+    Rearm,
+    Close,
+}
+
+impl<T, W> Session<T, W> {
+    /// A session that has yet to meet its first server.
+    pub fn new(config: SessionConfig) -> Self {
+        Self {
+            phase: Phase::Idle,
+            timeout: config.timeout,
+            credentials: config.resume,
+            last_zxid: Zxid::default(),
+            pipeline: Pipeline::new(),
+            watches: Watches::new(),
+            next_watch: 0,
+            claims: Claims::new(),
+            timers: Timers::default(),
+            control: BytesMut::new(),
+            pings: 0,
+            rearming: 0,
+            closing: false,
+            state: SessionState::Connecting,
+            last_hangup: Hangup::Eof,
+            events: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// The session's id and password, once a server has given them.
+    pub fn credentials(&self) -> Option<SessionCredentials> {
+        self.credentials
+    }
+
+    /// The session timeout: the server's after the first handshake, the wanted one before.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The highest transaction that a reply has told of.
+    pub fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
+    /// Where the session stands, as it was last told.
+    pub fn state(&self) -> SessionState {
+        self.state
+    }
+
+    /// How the session ended, if it did.
+    pub fn ended(&self) -> Option<Ended> {
+        match self.phase {
+            Phase::Over(ended) => Some(ended),
+            _ => None,
+        }
+    }
+
+    /// Requests without an answer, watches that wait, and nodes that are owned.
+    pub fn load(&self) -> (usize, usize, usize) {
+        (self.pipeline.len(), self.watches.len(), self.claims.len())
+    }
+
+    // Requests. They are queued whatever the connection does, and sent as soon as it can.
+
+    /// Queues a request. Its answer comes as [`Event::Completed`].
+    pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
+        self.accept()?;
+        self.queue(request, Purpose::Call { token, watch: None })
+    }
+
+    /// Queues a request that sets a watch.
+    pub fn submit_watching(
+        &mut self,
+        request: &impl Operation,
+        token: T,
+        watch: Watch<W>,
+    ) -> Result<WatchId, Rejected> {
+        self.accept()?;
+        let id = WatchId(self.next_watch);
+        self.next_watch += 1;
+        let Watch { kind, path, watcher } = watch;
+        let watch = Some(Registration { id, kind, path, watcher });
+        self.queue(request, Purpose::Call { token, watch })?;
+        Ok(id)
+    }
+
+    /// Queues the create of an ephemeral node that must not be forgotten.
+    ///
+    /// The request's path must be unique for ever up to the digits that the server appends. If the
+    /// connection breaks before the reply, the session looks for the node after it is attached
+    /// again and answers then: with the node, or with `ConnectionLoss` if there is none.
+    pub fn submit_owned(
+        &mut self,
+        request: &CreateRequest<'_>,
+        token: T,
+    ) -> Result<ClaimId, Rejected> {
+        self.accept()?;
+        let claim = self.claims.open(request.path);
+        let queued = self.queue(request, Purpose::Create { token, claim });
+        queued.inspect_err(|_| self.claims.refused(claim))?;
+        Ok(claim)
+    }
+
+    /// Lets go of a node: it is deleted now, or as soon as it is known to exist, and again on
+    /// every connection until the server has answered.
+    ///
+    /// `releaser` hears the answer to the first delete.
+    pub fn release(&mut self, claim: ClaimId, releaser: Option<T>) -> Result<(), Rejected> {
+        if let Phase::Over(ended) = self.phase {
+            return Err(ended.into());
+        }
+        match self.claims.release(claim, releaser) {
+            Ok(ask) => ask.into_iter().try_for_each(|ask| self.ask(claim, ask, Turn::Last)),
+            Err(None) => Ok(()),
+            Err(Some(token)) => {
+                self.complete(token, Err(Failure::Refused(ErrorCode::NO_NODE)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets a watch. `path` is the one it was set with.
+    pub fn unwatch(&mut self, id: WatchId, path: &str) {
+        for purpose in self.pipeline.purposes() {
+            if let Purpose::Call { watch, .. } = purpose
+                && watch.as_ref().is_some_and(|watch| watch.id == id)
+            {
+                *watch = None;
+                return;
+            }
+        }
+        self.watches.remove(id, path);
+    }
+
+    /// Ends the session behind everything that is queued; later requests are refused.
+    ///
+    /// If the session is cut off, it waits for a server for one session timeout at most.
+    pub fn close(&mut self) {
+        if self.closing || self.ended().is_some() {
+            return;
+        }
+        self.closing = true;
+        if self.phase == Phase::Idle && self.credentials.is_none() {
+            return self.end(Ended::Closed);
+        }
+        let queued = self.queue(&CloseSessionRequest {}, Purpose::Close);
+        if queued.is_err() {
+            self.end(Ended::Closed);
+        }
+    }
+
+    /// Ends the session on this side alone and at once: nobody will drive it any more.
+    pub fn abandon(&mut self) {
+        if self.ended().is_none() {
+            self.end(Ended::Closed);
+        }
+    }
+
+    fn accept(&self) -> Result<(), Rejected> {
+        let limits = &self.config.limits;
+        if let Phase::Over(ended) = self.phase {
+            Err(ended.into())
+        } else if self.closing {
+            Err(Ended::Closed.into())
+        } else if self.pipeline.len() >= limits.max_requests {
+            Err(Limit::Requests(limits.max_requests).into())
+        } else if self.pipeline.queued_bytes() >= limits.max_queued_bytes {
+            Err(Limit::Bytes(limits.max_queued_bytes).into())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn queue(&mut self, request: &impl Operation, purpose: Purpose<T, W>) -> Result<(), Rejected> {
+        trace!(op = %request.op(), "queued");
+        Ok(self.pipeline.push(Turn::Last, self.config.limits.max_request, request, purpose)?)
+    }
+
+    /// Queues what a claim asks for: in its turn, or ahead of everything that is not sent yet.
+    fn ask(&mut self, claim: ClaimId, ask: Ask, turn: Turn) -> Result<(), Rejected> {
+        let limit = self.config.limits.max_request;
+        let purpose = |step, path: &str| Purpose::Claim { claim, step, path: path.to_owned() };
+        let pipeline = &mut self.pipeline;
+        match ask {
+            Ask::Delete(path) => {
+                let delete = DeleteRequest { path: &path, version: -1 };
+                pipeline.push(turn, limit, &delete, purpose(Step::Delete, &path))?;
+            }
+            Ask::Stat(path) => {
+                let exists = ExistsRequest { path: &path, watch: false };
+                pipeline.push(turn, limit, &exists, purpose(Step::Stat, &path))?;
+            }
+            Ask::List(path) => {
+                let sync = SyncRequest { path: &path };
+                pipeline.push(turn, limit, &sync, purpose(Step::Sync, &path))?;
+                let list = GetChildrenRequest { path: &path, watch: false };
+                pipeline.push(turn, limit, &list, purpose(Step::List, &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    // What happened.
+
+    /// An attempt at a server begins.
+    pub fn handle_connecting(&mut self, now: Instant) {
+        if self.phase == Phase::Idle {
+            self.timers.set(Timer::Attempt, now + self.config.attempt_timeout);
+        }
+    }
+
+    /// The transport is up.
+    pub fn handle_connected(&mut self, _now: Instant) {
+        if self.phase != Phase::Idle {
+            return;
+        }
+        self.phase = Phase::Handshake;
+        let wanted = self.config.timeout;
+        let request = handshake::request(self.credentials, wanted, self.last_zxid);
+        self.control.clear();
+        self.put_control(|writer| request.encode(writer));
+    }
+
+    /// One whole frame came.
+    pub fn handle_frame(&mut self, now: Instant, frame: Bytes) {
+        let handled = match self.phase {
+            Phase::Handshake => self.handle_handshake(now, &frame),
+            Phase::Established => {
+                self.heard(now);
+                self.handle_reply(frame)
+            }
+            Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
+        };
+        if let Err(error) = handled {
+            self.hang_up(error.into());
+        }
+    }
+
+    /// The transport broke, or its bytes are no frames. The first reason is the one that counts.
+    pub fn hang_up(&mut self, why: Hangup) {
+        if !matches!(self.phase, Phase::Over(_) | Phase::Broken) {
+            self.phase = Phase::Broken;
+            self.last_hangup = why;
+            for timer in [Timer::Attempt, Timer::Ping, Timer::Silence] {
+                self.timers.stop(timer);
+            }
+            self.events.push_back(Event::Hangup(why));
+        }
+    }
+
+    /// The transport is gone, or could not be made.
+    pub fn handle_disconnected(&mut self, _now: Instant) {
+        if self.ended().is_some() {
+            return;
+        }
+        self.hang_up(Hangup::Eof);
+        self.events.retain(|event| !matches!(event, Event::Hangup(_)));
+        self.phase = Phase::Idle;
+        let why = self.last_hangup;
+        debug!(%why, "disconnected");
+        self.control.clear();
+        self.pings = 0;
+        self.rearming = 0;
+        let mut closed = false;
+        let sent = self.pipeline.take_sent();
+        let urgent = self.pipeline.take_urgent();
+        for (sent, slot) in sent.map(|slot| (true, slot)).chain(urgent.map(|slot| (false, slot))) {
+            closed |= matches!(slot.purpose, Purpose::Close);
+            self.give_up(slot, Failure::ConnectionLoss { sent, why });
+        }
+        if closed || (self.closing && self.credentials.is_none()) {
+            self.end(Ended::Closed);
+        } else if self.state.is_connected() {
+            self.tell(SessionState::Disconnected);
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.closing && self.ended().is_none() && !self.timers.is_set(Timer::Close) {
+            self.timers.set(Timer::Close, now + self.timeout);
+        }
+        while let Some(timer) = self.timers.take_due(now) {
+            trace!(?timer, "due");
+            match timer {
+                Timer::Attempt => {
+                    self.hang_up(Hangup::AttemptTimedOut(self.config.attempt_timeout));
+                }
+                Timer::Ping => {
+                    self.put_control(|writer| {
+                        let ping = PingRequest {};
+                        RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
+                    });
+                    self.pings += 1;
+                    self.timers.set(Timer::Ping, now + self.ping_interval());
+                }
+                Timer::Silence => self.hang_up(Hangup::Silence(self.silence())),
+                Timer::Expiry => self.end(Ended::Expired),
+                Timer::Close => self.end(Ended::Closed),
+            }
+        }
+    }
+
+    // What to do.
+
+    /// Appends what is to be sent to `out` and says whether there was anything.
+    ///
+    /// From then on it counts as sent: a request in it that gets no answer has an unknown outcome.
+    /// So call this when the transport is ready to take bytes, and not before.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        let before = out.len();
+        out.extend_from_slice(&self.control);
+        self.control.clear();
+        if self.phase == Phase::Established {
+            self.pipeline.transmit(out);
+            if out.len() > before {
+                self.timers.set(Timer::Ping, now + self.ping_interval());
+            }
+        }
+        out.len() > before
+    }
+
+    /// The next thing that the session has to say.
+    pub fn poll_event(&mut self) -> Option<Event<T, W>> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    // How it is done.
+
+    fn ping_interval(&self) -> Duration {
+        (self.timeout / 3).min(MAX_PING_INTERVAL)
+    }
+
+    fn silence(&self) -> Duration {
+        self.timeout * 2 / 3
+    }
+
+    /// A frame came: connection and session are alive.
+    fn heard(&mut self, now: Instant) {
+        self.timers.set(Timer::Silence, now + self.silence());
+        self.timers.set(Timer::Expiry, now + self.timeout * 4 / 3);
+    }
+
+    /// Handshake and pings have no slot and no limit to run into.
+    fn put_control(&mut self, body: impl FnOnce(&mut Writer<'_>)) {
+        if let Err(error) = frame::encode(&mut self.control, frame::SERVER_FRAME_LIMIT, body) {
+            warn!(%error, "a control frame does not encode");
+        }
+    }
+
+    fn complete(&mut self, token: T, result: Result<Answer, Failure>) {
+        self.events.push_back(Event::Completed { token, result });
+    }
+
+    fn tell(&mut self, state: SessionState) {
+        self.state = state;
+        self.events.push_back(Event::State(state));
+    }
+
+    fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
+        match handshake::judge(self.credentials, frame)? {
+            Verdict::Expired => self.end(Ended::Expired),
+            Verdict::Established { session, timeout, read_only } => {
+                debug!(id = %session.id, ?timeout, read_only, "established");
+                self.credentials = Some(session);
+                self.timeout = timeout;
+                self.phase = Phase::Established;
+                self.timers.stop(Timer::Attempt);
+                self.timers.set(Timer::Ping, now + self.ping_interval());
+                self.heard(now);
+                self.reattach();
+                self.tell(match read_only {
+                    true => SessionState::ConnectedReadOnly,
+                    false => SessionState::Connected,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues what must precede every request of the callers': watches, lost creates, due deletes.
+    fn reattach(&mut self) {
+        let Self { watches, pipeline, rearming, last_zxid, .. } = self;
+        watches.rearm(*last_zxid, |batch| {
+            let limit = frame::SERVER_FRAME_LIMIT;
+            match pipeline.push(Turn::Urgent, limit, batch, Purpose::Rearm) {
+                Ok(()) => *rearming += 1,
+                Err(error) => warn!(%error, "watches are not armed again"),
+            }
+        });
+        for (claim, ask) in self.claims.attached() {
+            if let Err(error) = self.ask(claim, ask, Turn::Urgent) {
+                warn!(%error, "a node may outlive its owner until the session ends");
+            }
+        }
+    }
+
+    fn handle_reply(&mut self, frame: Bytes) -> Result<(), ProtocolError> {
+        let mut reader = Reader::new(&frame);
+        let header = ReplyHeader::decode(&mut reader)?;
+        match header.xid {
+            Xid::NOTIFICATION => return self.handle_notification(header.zxid, reader),
+            Xid::PING => {
+                self.pings = self.pings.checked_sub(1).ok_or(ProtocolError::Unasked(Xid::PING))?;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let slot = self.pipeline.take_reply(header.xid, header.error)?;
+        trace!(xid = %header.xid, op = %slot.op, error = %header.error, "answered");
+        self.last_zxid = self.last_zxid.max(header.zxid);
+        let result = match header.error {
+            ErrorCode::OK => {
+                let body = frame.slice(frame.len() - reader.remaining()..);
+                Ok(Answer { zxid: header.zxid, body })
+            }
+            error => Err(Failure::Refused(error)),
+        };
+        self.conclude(slot, result)
+    }
+
+    /// Does what a request's answer asks for.
+    fn conclude(
+        &mut self,
+        slot: Slot<Purpose<T, W>>,
+        result: Result<Answer, Failure>,
+    ) -> Result<(), ProtocolError> {
+        match slot.purpose {
+            Purpose::Call { token, watch } => {
+                if let Some(watch) = watch {
+                    self.set_watch(watch, &result);
+                }
+                self.complete(token, result);
+            }
+            Purpose::Create { token, claim } => self.conclude_create(token, claim, result)?,
+            Purpose::Claim { claim, step, path } => {
+                self.conclude_claim(claim, step, &path, result)?;
+            }
+            Purpose::Rearm => {
+                self.rearming = self.rearming.saturating_sub(1);
+                if let Err(failure) = result {
+                    warn!(?failure, "watches are not armed again");
+                }
+            }
+            Purpose::Close => self.end(Ended::Closed),
+        }
+        Ok(())
+    }
+
+    fn set_watch(&mut self, mut watch: Registration<W>, result: &Result<Answer, Failure>) {
+        match result {
+            Ok(_) => {
+                if watch.kind == WatchKind::Exist {
+                    watch.kind = WatchKind::Data;
+                }
+                self.watches.insert(watch);
+            }
+            Err(Failure::Refused(ErrorCode::NO_NODE)) if watch.kind == WatchKind::Exist => {
+                self.watches.insert(watch);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn conclude_create(
+        &mut self,
+        token: T,
+        claim: ClaimId,
+        result: Result<Answer, Failure>,
+    ) -> Result<(), ProtocolError> {
+        match &result {
+            Ok(answer) => match Create2Response::decode(&mut Reader::new(&answer.body)) {
+                Ok(created) => {
+                    if let Some(ask) = self.claims.exists(claim, created.path) {
+                        self.ask_again(claim, ask);
+                    }
+                }
+                Err(error) => {
+                    // Something was created; the next connection will tell what.
+                    self.claims.lost(claim, token);
+                    return Err(error.into());
+                }
+            },
+            Err(_) => self.claims.refused(claim),
+        }
+        self.complete(token, result);
+        Ok(())
+    }
+
+    fn conclude_claim(
+        &mut self,
+        claim: ClaimId,
+        step: Step,
+        path: &str,
+        result: Result<Answer, Failure>,
+    ) -> Result<(), ProtocolError> {
+        let found = match (step, &result) {
+            (Step::Sync, _) => return Ok(()),
+            (Step::Delete, _) => {
+                if let Err(Failure::Refused(code)) = &result
+                    && *code != ErrorCode::NO_NODE
+                {
+                    warn!(%code, path, "a node outlives its owner until the session ends");
+                }
+                if let Some(releaser) = self.claims.deleted(claim) {
+                    self.complete(releaser, result);
+                }
+                return Ok(());
+            }
+            (Step::List, Ok(answer)) => {
+                let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
+                self.claims.listed(claim, list.children.iter())
+            }
+            (Step::Stat, Ok(answer)) => {
+                let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
+                if self.credentials.is_some_and(|own| own.id == stat.ephemeral_owner) {
+                    let mut body = BytesMut::new();
+                    Create2Response { path, stat }.encode(&mut Writer::new(&mut body, usize::MAX));
+                    let answer = Answer { zxid: stat.czxid, body: body.freeze() };
+                    match self.claims.recovered(claim, path) {
+                        Ok(creator) => self.complete(creator, Ok(answer)),
+                        Err(Some(ask)) => self.ask_again(claim, ask),
+                        Err(None) => {}
+                    }
+                    return Ok(());
+                }
+                self.claims.missing(claim)
+            }
+            (Step::List | Step::Stat, Err(_)) => self.claims.missing(claim),
+        };
+        match found {
+            Found::Node(ask) => self.ask_again(claim, ask),
+            Found::Nothing(Some(creator)) => {
+                let why = self.last_hangup;
+                self.complete(creator, Err(Failure::ConnectionLoss { sent: true, why }));
+            }
+            Found::Nothing(None) => {}
+        }
+        Ok(())
+    }
+
+    /// A claim's next request. It is small, so nothing but a path near the frame limit stops it.
+    fn ask_again(&mut self, claim: ClaimId, ask: Ask) {
+        if let Err(error) = self.ask(claim, ask, Turn::Last) {
+            warn!(%error, "a node may outlive its owner until the session ends");
+        }
+    }
+
+    fn handle_notification(
+        &mut self,
+        zxid: Zxid,
+        mut reader: Reader<'_>,
+    ) -> Result<(), ProtocolError> {
+        let WatcherEvent { kind, state, path } = Decode::decode(&mut reader)?;
+        if !(EventType::NODE_CREATED..=EventType::NODE_CHILDREN_CHANGED).contains(&kind) {
+            return Err(ProtocolError::UnknownEvent(kind));
+        }
+        if state != KeeperState::SYNC_CONNECTED {
+            return Err(ProtocolError::UnknownState(state));
+        }
+        trace!(%kind, path, "watch event");
+        let event = WatchedEvent {
+            kind,
+            path: path.to_owned(),
+            zxid: (zxid.0 > 0).then_some(zxid),
+            missed: self.rearming > 0,
+        };
+        for watcher in self.watches.take(kind, path) {
+            self.events.push_back(Event::Watched { watcher, event: event.clone() });
+        }
+        Ok(())
+    }
+
+    /// A request will get no answer.
+    fn give_up(&mut self, slot: Slot<Purpose<T, W>>, failure: Failure) {
+        let lost = matches!(failure, Failure::ConnectionLoss { sent: true, .. });
+        match slot.purpose {
+            Purpose::Call { token, .. } => self.complete(token, Err(failure)),
+            Purpose::Create { token, claim } if lost => self.claims.lost(claim, token),
+            Purpose::Create { token, .. } => self.complete(token, Err(failure)),
+            Purpose::Claim { claim, step: Step::Delete, .. } => {
+                if let Some(releaser) = self.claims.delete_lost(claim) {
+                    self.complete(releaser, Err(failure));
+                }
+            }
+            Purpose::Claim { .. } | Purpose::Rearm | Purpose::Close => {}
+        }
+    }
+
+    /// The session is over: everybody who waits hears it, and nothing is left.
+    fn end(&mut self, ended: Ended) {
+        debug!(%ended, "session over");
+        let connected = matches!(self.phase, Phase::Handshake | Phase::Established);
+        self.phase = Phase::Over(ended);
+        for (sent, slot) in self.pipeline.take_all() {
+            self.give_up(slot, Failure::Ended { sent, ended });
+        }
+        for token in self.claims.end() {
+            self.complete(token, Err(Failure::Ended { sent: true, ended }));
+        }
+        self.watches.clear();
+        self.timers.stop_all();
+        self.control.clear();
+        self.tell(ended.into());
+        if connected {
+            self.events.push_back(Event::Hangup(Hangup::Ended(ended)));
+        }
+    }
+}
+
+impl<T, W> fmt::Debug for Session<T, W> {
+    /// Shows where it stands; what waits to be sent may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("state", &self.state)
+            .field("id", &self.credentials.map(|own| own.id))
+            .field("timeout", &self.timeout)
+            .field("last_zxid", &self.last_zxid)
+            .field("load", &self.load())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! Requests on the wire, oldest first, and those that wait to follow them.
+//!
+//! ZooKeeper answers a session in the order it was asked, so this is a queue and not a map: a
+//! reply whose xid is not the front's is a protocol error. A slot outlives its caller. Knows no
+//! sockets, time or watches.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use zk_proto::{Encode, EncodeError, ErrorCode, OpCode, Operation, RequestHeader, Xid, frame};
+
+use crate::error::ProtocolError;
+
+/// A request that is owed a reply.
+#[derive(Debug)]
+pub(crate) struct Slot<P> {
+    pub(crate) xid: Xid,
+    pub(crate) op: OpCode,
+    pub(crate) purpose: P,
+}
+
+/// Where a request queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Behind all others.
+    Last,
+    /// Behind what is sent, ahead of what is not: for the session's own after a reconnect.
+    Urgent,
+}
+
+/// Slots in wire order. The first `sent` are with the server; the next `urgent` are encoded in
+/// one buffer, the rest in another.
+pub(crate) struct Pipeline<P> {
+    next: Xid,
+    slots: VecDeque<Slot<P>>,
+    sent: usize,
+    urgent: usize,
+    urgent_bytes: BytesMut,
+    bytes: BytesMut,
+}
+
+impl<P> Pipeline<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            next: Xid::FIRST,
+            slots: VecDeque::new(),
+            sent: 0,
+            urgent: 0,
+            urgent_bytes: BytesMut::new(),
+            bytes: BytesMut::new(),
+        }
+    }
+
+    /// Requests that are owed a reply, sent or not.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.urgent_bytes.len() + self.bytes.len()
+    }
+
+    /// Queues a request and gives it the next xid; a setWatches has one of its own.
+    pub(crate) fn push(
+        &mut self,
+        turn: Turn,
+        limit: usize,
+        request: &impl Operation,
+        purpose: P,
+    ) -> Result<(), EncodeError> {
+        let op = request.op();
+        let xid = if op == OpCode::SET_WATCHES { Xid::SET_WATCHES } else { self.next };
+        let bytes = match turn {
+            Turn::Last => &mut self.bytes,
+            Turn::Urgent => &mut self.urgent_bytes,
+        };
+        frame::encode(bytes, limit, |writer| {
+            RequestHeader { xid, op }.encode(writer);
+            request.encode(writer);
+        })?;
+        if xid == self.next {
+            self.next = xid.next();
+        }
+        let slot = Slot { xid, op, purpose };
+        match turn {
+            Turn::Last => self.slots.push_back(slot),
+            Turn::Urgent => {
+                self.slots.insert(self.sent + self.urgent, slot);
+                self.urgent += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves everything that waits into `out`, in order. From here on it counts as sent.
+    pub(crate) fn transmit(&mut self, out: &mut BytesMut) {
+        for waiting in [&mut self.urgent_bytes, &mut self.bytes] {
+            if out.is_empty() {
+                std::mem::swap(out, waiting);
+            } else {
+                out.extend_from_slice(waiting);
+                waiting.clear();
+            }
+        }
+        self.sent = self.slots.len();
+        self.urgent = 0;
+    }
+
+    /// The request that a reply answers: the oldest one.
+    ///
+    /// `Unimplemented` alone is answered by servers ahead of their pipeline, so it is looked up.
+    pub(crate) fn take_reply(
+        &mut self,
+        xid: Xid,
+        error: ErrorCode,
+    ) -> Result<Slot<P>, ProtocolError> {
+        let mut sent = self.slots.iter().take(self.sent);
+        let Some(front) = sent.next() else {
+            return Err(ProtocolError::Unasked(xid));
+        };
+        let position = if front.xid == xid {
+            Some(0)
+        } else if error == ErrorCode::UNIMPLEMENTED {
+            sent.position(|slot| slot.xid == xid).map(|behind| behind + 1)
+        } else {
+            None
+        };
+        let wrong = ProtocolError::WrongXid { expected: front.xid, got: xid };
+        let slot = position.and_then(|index| self.slots.remove(index)).ok_or(wrong)?;
+        self.sent -= 1;
+        Ok(slot)
+    }
+
+    /// The connection is gone: gives up the requests that were sent and keeps the others.
+    pub(crate) fn take_sent(&mut self) -> impl Iterator<Item = Slot<P>> + use<P> {
+        let kept = self.slots.split_off(self.sent);
+        self.sent = 0;
+        std::mem::replace(&mut self.slots, kept).into_iter()
+    }
+
+    /// Gives up the requests of the session's own that were not sent: they are made anew on the
+    /// next connection.
+    pub(crate) fn take_urgent(&mut self) -> impl Iterator<Item = Slot<P>> + use<P> {
+        let behind = self.slots.split_off(self.sent + self.urgent);
+        let urgent = self.slots.split_off(self.sent);
+        self.slots.extend(behind);
+        self.urgent = 0;
+        self.urgent_bytes.clear();
+        urgent.into_iter()
+    }
+
+    /// Gives up everything, with whether it was sent.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (bool, Slot<P>)> + use<P> {
+        let sent = std::mem::take(&mut self.sent);
+        self.urgent = 0;
+        self.urgent_bytes.clear();
+        self.bytes.clear();
+        let slots = std::mem::take(&mut self.slots).into_iter();
+        slots.enumerate().map(move |(index, slot)| (index < sent, slot))
+    }
+
+    /// The purposes of all requests, oldest first.
+    pub(crate) fn purposes(&mut self) -> impl Iterator<Item = &mut P> {
+        self.slots.iter_mut().map(|slot| &mut slot.purpose)
+    }
+
+    /// Starts numbering at `xid`.
+    #[cfg(test)]
+    pub(crate) fn number_from(&mut self, xid: Xid) {
+        self.next = xid;
+    }
+}

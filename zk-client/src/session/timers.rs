@@ -1,0 +1,67 @@
+//! The deadlines of a session: one table, one `next`.
+//!
+//! Knows instants and no durations: what each timer means is decided where it is set.
+
+use std::time::Instant;
+
+/// What a session waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// The handshake must be done.
+    Attempt,
+    /// Nothing was sent for so long that a ping is due.
+    Ping,
+    /// Nothing was received for so long that the connection counts as dead.
+    Silence,
+    /// Nothing was received for so long that the session counts as dead.
+    Expiry,
+    /// The close has waited long enough for a server.
+    Close,
+}
+
+impl Timer {
+    const ALL: [Self; 5] = [Self::Attempt, Self::Ping, Self::Silence, Self::Expiry, Self::Close];
+}
+
+/// When each timer fires, if it is set.
+#[derive(Debug, Default)]
+pub(crate) struct Timers([Option<Instant>; Timer::ALL.len()]);
+
+impl Timers {
+    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
+        self.put(timer, Some(at));
+    }
+
+    pub(crate) fn stop(&mut self, timer: Timer) {
+        self.put(timer, None);
+    }
+
+    pub(crate) fn stop_all(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn is_set(&self, timer: Timer) -> bool {
+        self.0.get(timer as usize).copied().flatten().is_some()
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.0.iter().copied().flatten().min()
+    }
+
+    /// Stops and returns a timer that is due.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
+        let due = |timer: &Timer| {
+            self.0.get(*timer as usize).copied().flatten().is_some_and(|at| at <= now)
+        };
+        let timer = Timer::ALL.into_iter().find(due)?;
+        self.stop(timer);
+        Some(timer)
+    }
+
+    fn put(&mut self, timer: Timer, at: Option<Instant>) {
+        if let Some(slot) = self.0.get_mut(timer as usize) {
+            *slot = at;
+        }
+    }
+}

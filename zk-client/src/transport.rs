@@ -1,0 +1,71 @@
+//! What a session runs over: any stream of bytes, and how to get one to a server.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::config::Host;
+
+/// A connection to a server: anything that tokio can read from and write to.
+pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+
+/// What [`Connector::connect`] returns.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send + 'a>>;
+
+/// Makes connections, one for every attempt at a server.
+///
+/// Implement it to go through a proxy, to encrypt, to record frames or to test without a network.
+///
+/// ```
+/// use zk_client::{Connecting, Connector, Host, TcpConnector};
+///
+/// /// Tells of every attempt.
+/// #[derive(Debug)]
+/// struct Loud;
+///
+/// impl Connector for Loud {
+///     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+///         println!("trying {host}");
+///         TcpConnector.connect(host)
+///     }
+/// }
+/// ```
+pub trait Connector: fmt::Debug + Send + Sync + 'static {
+    /// Connects to `host`. The future is dropped when the attempt has taken too long.
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a>;
+}
+
+/// Plain TCP, without Nagle's delay. The name is looked up anew at every attempt, so a server that
+/// moved is found, and each of its addresses is tried.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct TcpConnector;
+
+impl Connector for TcpConnector {
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        Box::pin(async move {
+            let mut failures = Vec::new();
+            for address in tokio::net::lookup_host((host.name.as_str(), host.port)).await? {
+                match TcpStream::connect(address).await {
+                    Ok(stream) => {
+                        stream.set_nodelay(true)?;
+                        return Ok(Box::new(stream) as Box<dyn Transport>);
+                    }
+                    Err(error) => failures.push((address, error)),
+                }
+            }
+            let Some((_, first)) = failures.first() else {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+            };
+            let kind = first.kind();
+            let all = failures.iter().map(|(address, error)| format!("{address}: {error}"));
+            Err(io::Error::new(kind, all.collect::<Vec<_>>().join(", ")))
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! A one-shot watch, from the reply that set it to the event that ends it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use crate::error::{Ended, Error};
+use crate::event::WatchedEvent;
+use crate::link::Link;
+use crate::path::Chroot;
+use crate::session::WatchId;
+
+/// Waits for one change of a node.
+///
+/// It survives reconnects: what happened while the client was cut off is told on reconnect, marked
+/// as [`missed`](WatchedEvent::missed). Dropping it forgets the watch.
+///
+/// ```
+/// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+/// let (node, mut watch) = client.get_data_and_watch("/config").await?;
+/// println!("now {:?}", node.data);
+/// let event = watch.changed().await?;
+/// println!("{} {}", event.kind, event.path);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Watcher {
+    link: Arc<Link>,
+    id: WatchId,
+    /// The server's.
+    path: String,
+    chroot: Chroot,
+    /// Gone once the event was handed out.
+    event: Option<oneshot::Receiver<WatchedEvent>>,
+}
+
+impl Watcher {
+    pub(crate) fn new(
+        link: Arc<Link>,
+        id: WatchId,
+        path: String,
+        chroot: Chroot,
+        event: oneshot::Receiver<WatchedEvent>,
+    ) -> Self {
+        Self { link, id, path, chroot, event: Some(event) }
+    }
+
+    /// The event, once. A watch is one-shot: read again and watch again to see the next change.
+    ///
+    /// # Errors
+    ///
+    /// The session is over, or the event was handed out before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: call it again.
+    pub async fn changed(&mut self) -> Result<WatchedEvent, Error> {
+        poll_fn(|cx| self.poll_changed(cx)).await
+    }
+
+    /// [`changed`](Self::changed) for hand-written futures.
+    pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<WatchedEvent, Error>> {
+        let event = match &mut self.event {
+            None => Err(self.ended()),
+            Some(receiver) => match Pin::new(receiver).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => Err(self.ended()),
+                Poll::Ready(Ok(mut event)) => {
+                    let inner = self.chroot.strip(&event.path);
+                    if inner.len() != event.path.len() {
+                        event.path = inner.to_owned();
+                    }
+                    Ok(event)
+                }
+            },
+        };
+        self.event = None;
+        Poll::Ready(event)
+    }
+
+    /// An event that cannot come any more means that the session is over.
+    fn ended(&self) -> Error {
+        self.link.with(|core| core.ended()).unwrap_or(Ended::Closed).into()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if self.event.is_some() {
+            self.link.with(|core| core.unwatch(self.id, &self.path));
+        }
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("path", &self.path).finish_non_exhaustive()
+    }
+}
