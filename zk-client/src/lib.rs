@@ -89,7 +89,7 @@ pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
 pub use event::{SessionState, WatchedEvent};
-pub use path::PathRule;
+pub use path::{PathRule, check as check_path};
 pub use reply::Reply;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;

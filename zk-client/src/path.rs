@@ -32,8 +32,14 @@ pub enum PathRule {
     IllegalCharacter(char),
 }
 
-/// Checks a path of a request.
-pub(crate) fn check(path: &str) -> Result<(), Error> {
+/// Checks a path against the rules of ZooKeeper's servers, as every call on a client does.
+///
+/// ```
+/// assert!(zk_client::check_path("/locks/invoices").is_ok());
+/// let error = zk_client::check_path("/locks//invoices").unwrap_err();
+/// assert_eq!(error.to_string(), r#"path "/locks//invoices": a path has no empty component"#);
+/// ```
+pub fn check(path: &str) -> Result<(), Error> {
     rule(path).map_err(|source| Fault::Path { path: path.to_owned(), source }.into())
 }
 

@@ -44,7 +44,7 @@ pub trait Connector: fmt::Debug + Send + Sync + 'static {
 /// Plain TCP, without Nagle's delay. The name is looked up anew at every attempt, so a server that
 /// moved is found, and each of its addresses is tried.
 #[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_structs, reason = "it has nothing to set")]
 pub struct TcpConnector;
 
 impl Connector for TcpConnector {

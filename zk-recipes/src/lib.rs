@@ -1,1 +1,32 @@
-//! x
+//! Distributed locks on ZooKeeper, built on the public interface of [`zk_client`] alone.
+//!
+//! [`Lock`] is the exclusive lock: one round trip when it is free, no request at all at the
+//! hand-over, a fencing token on every guard, and no trace left by whatever is dropped, cancelled
+//! or lost on the way.
+//!
+//! ```
+//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_client::Client;
+//! use zk_recipes::Lock;
+//!
+//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+//! let lock = Lock::new(&client, "/locks/invoices")?;
+//!
+//! let guard = lock.acquire().await?;
+//! // One holder at a time, here.
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod layout;
+
+mod contender;
+
+mod tenure;
+
+mod lock;
+
+pub use error::{Error, ErrorKind};
+pub use lock::{FencingToken, Guard, Lock, Release};

@@ -1,0 +1,324 @@
+//! ZooKeeper servers as child processes: one [`Standalone`], or an [`Ensemble`] of [`Server`]s.
+//!
+//! Servers listen on free ports of 127.0.0.1 and keep their data in a temporary folder. Dropping a
+//! server, also by a panic, kills its process, reaps it and removes the folder; where `setpriv` of
+//! util-linux is installed, a server does not outlive even a test process that was killed.
+//!
+//! Each start looks for ZooKeeper in the folder `ZOOKEEPER_HOME` (a release, or jars alone), else
+//! in Debian's package `zookeeper`; and for Java in `JAVA_HOME`, else in `PATH`.
+//!
+//! Every wait awaits an external process and is bounded by a deadline, so tests need tokio's
+//! running clock, not the paused one.
+
+mod config;
+mod ensemble;
+mod installation;
+mod process;
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+pub use config::ServerConfig;
+pub use ensemble::Ensemble;
+use installation::Installation;
+use process::Process;
+
+/// How long a server may take until it serves, and an ensemble until it has a quorum.
+const START_DEADLINE: Duration = Duration::from_secs(60);
+/// How long a server may take to answer a four-letter word.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a server may take to answer when it is asked again anyway.
+const POLL_DEADLINE: Duration = Duration::from_secs(1);
+/// How long to wait before asking again what is not so yet.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a start is tried, each time on new ports, when other processes take the ports.
+const START_ATTEMPTS: usize = 3;
+/// How many lines of a server's log an error shows.
+const LOG_TAIL: usize = 40;
+
+/// One server that runs alone; it does all that a [`Server`] does.
+#[derive(Debug)]
+pub struct Standalone(Server);
+
+impl Standalone {
+    /// Starts a server with the default [`ServerConfig`] and returns when it serves clients.
+    pub async fn start() -> anyhow::Result<Self> {
+        Self::with(&ServerConfig::default()).await
+    }
+
+    /// Starts a server with `config` and returns when it serves clients.
+    ///
+    /// An error shows the end of the server's log.
+    pub async fn with(config: &ServerConfig) -> anyhow::Result<Self> {
+        let create = || Ok([Server::create(config, free_ports(1)?[0], "")?]);
+        start(create).await.map(|[server]| Self(server))
+    }
+}
+
+impl Deref for Standalone {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
+    }
+}
+
+impl DerefMut for Standalone {
+    fn deref_mut(&mut self) -> &mut Server {
+        &mut self.0
+    }
+}
+
+/// One server, running or killed. Its address and its data stay the same for as long as it lives.
+#[derive(Debug)]
+pub struct Server {
+    // Stands before the folder so that it is dropped, and thus ended, before the folder goes.
+    process: Option<Process>,
+    folder: TempDir,
+    port: u16,
+    properties: Vec<(String, String)>,
+}
+
+impl Server {
+    /// Where clients connect: `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        format!("{}:{}", Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    /// The id of the server's process, or `None` after [`kill`](Self::kill).
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
+    /// Kills the process (SIGKILL) and returns when it has ended; the data stays.
+    ///
+    /// A killed server stays killed. Also a paused server can be killed.
+    pub async fn kill(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.end().await;
+        }
+    }
+
+    /// Starts the server again, with the same address and data, and returns when it serves
+    /// clients. A running server is killed first.
+    ///
+    /// A member of an ensemble serves only in a quorum: when several are down, let their restarts
+    /// run concurrently. An error shows the end of the server's log.
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.kill().await;
+        self.launch()?;
+        self.wait_until_serving().await
+    }
+
+    /// Stops the process without ending it (SIGSTOP) and returns when it does nothing any more.
+    ///
+    /// The kernel still accepts connections and bytes for a paused server.
+    pub async fn pause(&mut self) -> anyhow::Result<()> {
+        self.running()?.pause().await
+    }
+
+    /// Lets a paused server run on (SIGCONT); does nothing to one that runs.
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        self.running()?.resume()
+    }
+
+    /// Sends a four-letter word, such as `srvr`, and returns all of the answer.
+    ///
+    /// Fails if the server cannot be reached or has not answered in full within 5 s.
+    pub async fn four_letter(&self, word: &str) -> anyhow::Result<String> {
+        let address = self.address();
+        let answer = timeout(ANSWER_DEADLINE, ask(&address, word)).await;
+        answer
+            .unwrap_or_else(|elapsed| Err(elapsed.into()))
+            .with_context(|| format!("{address} did not answer {word:?}"))
+    }
+
+    /// How many packets the server has received since its process started.
+    ///
+    /// Every four-letter word counts as one packet, also the one that this asks with: two calls in
+    /// a row differ by 1. So do the first packet of a connection, and pings.
+    pub async fn packets_received(&self) -> anyhow::Result<u64> {
+        let answer = self.four_letter("srvr").await?;
+        let count = field(&answer, "Received").context("`srvr` tells no count of packets")?;
+        Ok(count.parse()?)
+    }
+
+    /// Writes the folder of a server for clients on `port`; `peers` are the lines of its
+    /// configuration that make it a member of an ensemble. The server is not started.
+    fn create(config: &ServerConfig, port: u16, peers: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("zk-tests-").tempdir()?;
+        config.write(folder.path(), port, peers)?;
+        Ok(Self { process: None, folder, port, properties: config.properties() })
+    }
+
+    /// Starts the process, with a new log for its output.
+    fn launch(&mut self) -> anyhow::Result<()> {
+        let log = File::create(self.log_path())?;
+        let mut command = self.command()?;
+        command.stdout(log.try_clone()?).stderr(log);
+        self.process = Some(Process::spawn(command).context("cannot start Java")?);
+        Ok(())
+    }
+
+    /// The Java process that serves from the folder.
+    fn command(&self) -> anyhow::Result<Command> {
+        let installation = Installation::find()?;
+        let mut command = process::command(&installation.java);
+        command
+            .current_dir(&self.folder)
+            .args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"])
+            .arg("-XX:-UsePerfData")
+            .args(self.properties.iter().map(|(name, value)| format!("-D{name}={value}")))
+            .arg("-classpath")
+            .arg(installation.classpath(self.folder.path()))
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(self.folder.path().join(config::FILE));
+        Ok(command)
+    }
+
+    /// Waits until the launched process serves clients; gives up at once when it has ended or
+    /// cannot have its ports.
+    async fn wait_until_serving(&mut self) -> anyhow::Result<()> {
+        let serving = async {
+            while !self.serves().await {
+                if let Some(status) = self.running()?.exit_status()? {
+                    bail!("it ended with {status}");
+                }
+                ensure!(!self.lost_a_port(), "another process has one of its ports");
+                sleep(POLL_INTERVAL).await;
+            }
+            Ok(())
+        };
+        timeout(START_DEADLINE, serving)
+            .await
+            .unwrap_or_else(|_| Err(anyhow!("it did not serve within {START_DEADLINE:?}")))
+            .map_err(|problem| {
+                let (address, log) = (self.address(), self.log_tail());
+                anyhow!("server {address} did not start: {problem}; the end of its log:\n{log}")
+            })
+    }
+
+    /// Whether this very server, not another one that took its port, serves clients.
+    async fn serves(&self) -> bool {
+        let folder = self.folder.path().to_string_lossy();
+        mode(self.address()).await.is_some()
+            && self.four_letter("conf").await.is_ok_and(|conf| conf.contains(&*folder))
+    }
+
+    /// The process, or an error after [`kill`](Self::kill).
+    fn running(&mut self) -> anyhow::Result<&mut Process> {
+        self.process.as_mut().context("the server was killed")
+    }
+
+    /// Whether the log of the last launch says that a port was taken.
+    fn lost_a_port(&self) -> bool {
+        self.log().contains("java.net.BindException")
+    }
+
+    /// The last lines of the log, for an error.
+    fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
+    }
+
+    /// What the process has printed since its launch.
+    fn log(&self) -> String {
+        let log = fs::read(self.log_path()).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// The file that [`launch`](Self::launch) has the process print to.
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("server.log")
+    }
+}
+
+/// Starts the servers that `create` makes, and returns when all of them serve clients. When
+/// another process took one of their ports, tries again with others, made anew.
+async fn start<S>(create: impl Fn() -> anyhow::Result<S>) -> anyhow::Result<S>
+where
+    S: AsMut<[Server]>,
+{
+    let mut attempt = 1;
+    loop {
+        let mut servers = create()?;
+        let Err(error) = start_each(servers.as_mut()).await else {
+            return Ok(servers);
+        };
+        let lost_a_port = servers.as_mut().iter().any(Server::lost_a_port);
+        if !lost_a_port || attempt == START_ATTEMPTS {
+            return Err(error);
+        }
+        attempt += 1;
+    }
+}
+
+/// Launches all `servers`, then waits until the last of them serves clients.
+async fn start_each(servers: &mut [Server]) -> anyhow::Result<()> {
+    for server in &mut *servers {
+        server.launch()?;
+    }
+    for server in servers {
+        server.wait_until_serving().await?;
+    }
+    Ok(())
+}
+
+/// Different ports of 127.0.0.1 that nothing listened on a moment ago.
+fn free_ports(count: usize) -> io::Result<Vec<u16>> {
+    let listeners = (0..count)
+        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+        .collect::<io::Result<Vec<_>>>()?;
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}
+
+/// What the server at `address` says that it is, such as `leader`; `None` while it does not serve
+/// clients, or when it is too slow to say so.
+async fn mode(address: String) -> Option<String> {
+    let answer = timeout(POLL_DEADLINE, ask(&address, "srvr")).await.ok()?.ok()?;
+    field(&answer, "Mode").map(str::to_owned)
+}
+
+/// The whole answer of the server at `address` to a four-letter word.
+async fn ask(address: &str, word: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(word.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// The value in the line `name: value` of an answer to `srvr`.
+fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+#[cfg(all(test, feature = "live"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_start_without_its_port_is_tried_with_another() -> anyhow::Result<()> {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let ports = std::cell::RefCell::new(vec![free_ports(1)?[0], taken.local_addr()?.port()]);
+        let create = || {
+            let port = ports.borrow_mut().pop().context("one retry is enough")?;
+            Ok([Server::create(&ServerConfig::default(), port, "")?])
+        };
+        let [server] = start(create).await?;
+        assert_ne!(server.port, taken.local_addr()?.port());
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! What a server is told before it starts: `zoo.cfg`, system properties and how to log.
+
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, io};
+
+/// The name of the configuration in a server's folder.
+pub(super) const FILE: &str = "zoo.cfg";
+
+/// Files that make each of the logging libraries that releases come with print warnings to the
+/// server's output. The folder that holds them comes first in the class path.
+const LOGGING: [(&str, &str); 3] = [
+    ("simplelogger.properties", "org.slf4j.simpleLogger.defaultLogLevel=warn\n"),
+    (
+        "log4j.properties",
+        "log4j.rootLogger=WARN, CONSOLE\n\
+         log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender\n\
+         log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout\n\
+         log4j.appender.CONSOLE.layout.ConversionPattern=%d %-5p [%t] %c{1} - %m%n\n",
+    ),
+    (
+        "logback.xml",
+        "<configuration>\n\
+         <appender name=\"CONSOLE\" class=\"ch.qos.logback.core.ConsoleAppender\">\n\
+         <encoder><pattern>%d %-5p [%t] %c{1} - %m%n</pattern></encoder>\n\
+         </appender>\n\
+         <root level=\"WARN\"><appender-ref ref=\"CONSOLE\"/></root>\n\
+         </configuration>\n",
+    ),
+];
+
+/// How a server is set up. The default suits tests that should be quick.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The server's unit of time, in whole milliseconds; 200 ms by default. Sessions are expired
+    /// at multiples of it.
+    pub tick_time: Duration,
+    /// The shortest session timeout that clients get; if `None`, the server's own: 2 ticks.
+    pub min_session_timeout: Option<Duration>,
+    /// The longest session timeout that clients get; if `None`, the server's own: 20 ticks.
+    pub max_session_timeout: Option<Duration>,
+    /// Whether writes reach the disk before they are acknowledged. By default they do not; they
+    /// survive [`Server::kill`](super::Server::kill) all the same.
+    pub fsync: bool,
+    /// Further lines of `zoo.cfg`; they win over what the other fields say.
+    pub lines: Vec<String>,
+    /// Further system properties of Java, by name and value; they win over the harness's own.
+    /// The harness asks with the four-letter words `srvr` and `conf`, so leave these allowed.
+    pub properties: Vec<(String, String)>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            tick_time: Duration::from_millis(200),
+            min_session_timeout: None,
+            max_session_timeout: None,
+            fsync: false,
+            lines: Vec::new(),
+            properties: Vec::new(),
+        }
+    }
+}
+
+impl ServerConfig {
+    /// Writes all that a server for clients on `port` reads from its `folder` when it starts.
+    pub(super) fn write(&self, folder: &Path, port: u16, peers: &str) -> io::Result<()> {
+        fs::write(folder.join(FILE), self.zoo_cfg(folder, port, peers))?;
+        LOGGING.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))
+    }
+
+    /// The text of `zoo.cfg`. Of equal names the last wins.
+    fn zoo_cfg(&self, folder: &Path, port: u16, peers: &str) -> String {
+        let timeouts = [
+            ("minSessionTimeout", self.min_session_timeout),
+            ("maxSessionTimeout", self.max_session_timeout),
+        ];
+        let mut lines = vec![
+            format!("tickTime={}", self.tick_time.as_millis()),
+            format!("dataDir={}", folder.display()),
+            format!("clientPort={port}"),
+            "clientPortAddress=127.0.0.1".to_owned(),
+            "maxClientCnxns=0".to_owned(),
+            "initLimit=50".to_owned(),
+            "syncLimit=25".to_owned(),
+            peers.to_owned(),
+        ];
+        lines.extend(timeouts.into_iter().filter_map(|(name, timeout)| {
+            timeout.map(|timeout| format!("{name}={}", timeout.as_millis()))
+        }));
+        lines.extend_from_slice(&self.lines);
+        lines.join("\n")
+    }
+
+    /// The system properties of the server's Java. Of equal names the last wins.
+    pub(super) fn properties(&self) -> Vec<(String, String)> {
+        let own = [
+            ("zookeeper.admin.enableServer", "false"),
+            ("zookeeper.4lw.commands.whitelist", "*"),
+            ("zookeeper.forceSync", if self.fsync { "yes" } else { "no" }),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        own.into_iter().chain(self.properties.iter().cloned()).collect()
+    }
+}

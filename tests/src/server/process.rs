@@ -1,0 +1,125 @@
+//! A child process that never outlives its handle.
+
+use std::ffi::OsStr;
+use std::io;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{LazyLock, mpsc};
+use std::thread;
+
+use anyhow::ensure;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::POLL_INTERVAL;
+
+/// The words that let Linux kill a program when the thread that started it ends.
+const LEASH: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
+
+/// Whether the leash works here.
+static HAS_LEASH: LazyLock<bool> = LazyLock::new(|| {
+    let mut trial = Command::new(LEASH[0]);
+    trial.args(&LEASH[1..]).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
+    trial.status().is_ok_and(|status| status.success())
+});
+
+/// A command to start, and where to send what became of it.
+type Order = (Command, mpsc::Sender<io::Result<Child>>);
+
+/// The thread that starts all processes. It lasts as long as the test process, and so do leashed
+/// children, whichever test's thread asked for them.
+static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
+    let (sender, orders) = mpsc::channel::<Order>();
+    thread::spawn(move || {
+        for (mut command, reply) in orders {
+            // The asker waits for the reply, so it is there to take it.
+            reply.send(command.spawn()).ok();
+        }
+    });
+    sender
+});
+
+/// A command for `program` that, where the system can do so, ends with this process even when
+/// this process is killed.
+pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = if *HAS_LEASH {
+        let mut leash = Command::new(LEASH[0]);
+        leash.args(&LEASH[1..]).arg(program);
+        leash
+    } else {
+        Command::new(program)
+    };
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A running child process, or an ended one not reaped yet. Dropping it kills and reaps it.
+#[derive(Debug)]
+pub(super) struct Process(Child);
+
+impl Process {
+    /// Starts `command`.
+    pub(super) fn spawn(command: Command) -> io::Result<Self> {
+        let (reply, started) = mpsc::channel();
+        SPAWNER.send((command, reply)).map_err(io::Error::other)?;
+        started.recv().map_err(io::Error::other)?.map(Self)
+    }
+
+    /// The process id, which stays taken until the process is reaped.
+    pub(super) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How the process ended, or `None` while it runs.
+    pub(super) fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    /// Kills and reaps the process; waiting for its end blocks no thread of the runtime.
+    pub(super) async fn end(self) {
+        // The task fails only if dropping panics, and dropping does not.
+        spawn_blocking(|| drop(self)).await.ok();
+    }
+
+    /// Stops all threads of the process and returns when they have stopped.
+    pub(super) async fn pause(&mut self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)?;
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        while waitid(WaitId::Pid(self.pid()), stopped)?.is_none() {
+            self.ensure_running()?;
+            sleep(POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Undoes [`pause`](Self::pause).
+    pub(super) fn resume(&mut self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Sends `signal`; fails if the process has ended.
+    fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
+        self.ensure_running()?;
+        Ok(kill_process(self.pid(), signal)?)
+    }
+
+    /// Fails if the process has ended.
+    fn ensure_running(&mut self) -> anyhow::Result<()> {
+        let status = self.exit_status()?;
+        ensure!(status.is_none(), "the process has ended");
+        Ok(())
+    }
+
+    /// The id as system calls take it.
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Neither fails for a child: one that has ended already needs no kill, and is reaped.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}

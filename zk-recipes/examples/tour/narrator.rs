@@ -1,0 +1,272 @@
+//! Tells every frame that passes, by listening to the connection.
+//!
+//! A connector of the client's own kind, which hands out TCP connections with an ear on both
+//! directions. It needs nothing of the client's inside: zk-proto decodes what passes.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use zk_client::{Connecting, Connector, Host, TcpConnector, Transport};
+use zk_proto::{
+    ConnectResponse, Create2Response, CreateMode, CreateRequest, Decode, DecodeError,
+    DeleteRequest, ErrorCode, EventType, GetChildren2Response, GetDataRequest, OpCode, Reader,
+    ReplyHeader, RequestHeader, WatcherEvent, Xid, frame,
+};
+
+/// How wide the story is.
+const WIDTH: usize = 92;
+
+/// Prints a paragraph.
+pub(crate) fn say(text: &str) {
+    println!();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if line.len() + word.len() >= WIDTH {
+            println!("{line}");
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    println!("{line}");
+}
+
+/// Makes connections that tell what passes over them.
+#[derive(Debug)]
+pub(crate) struct Narrator {
+    name: &'static str,
+    waiting: watch::Sender<bool>,
+}
+
+impl Narrator {
+    /// The channel says whether the contender has watches set and nothing left to ask.
+    pub(crate) fn new(name: &'static str) -> (Self, watch::Receiver<bool>) {
+        let (waiting, told) = watch::channel(false);
+        (Self { name, waiting }, told)
+    }
+}
+
+impl Connector for Narrator {
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        Box::pin(async move {
+            let io = TcpConnector.connect(host).await?;
+            Ok(Box::new(Tap {
+                io,
+                sent: BytesMut::new(),
+                received: BytesMut::new(),
+                story: Story {
+                    name: self.name,
+                    waiting: self.waiting.clone(),
+                    connected: false,
+                    asked: VecDeque::new(),
+                    watches: 0,
+                },
+            }) as Box<dyn Transport>)
+        })
+    }
+}
+
+/// A connection with an ear on it.
+struct Tap {
+    io: Box<dyn Transport>,
+    sent: BytesMut,
+    received: BytesMut,
+    story: Story,
+}
+
+impl AsyncRead for Tap {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
+        this.received.extend_from_slice(buf.filled().get(before..).unwrap_or_default());
+        this.story.listen(&mut this.received, Story::received);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Tap {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let n = ready!(Pin::new(&mut this.io).poll_write(cx, buf))?;
+        this.sent.extend_from_slice(buf.get(..n).unwrap_or_default());
+        this.story.listen(&mut this.sent, Story::sent);
+        Poll::Ready(Ok(n))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+}
+
+/// One contender's side of the story.
+struct Story {
+    name: &'static str,
+    waiting: watch::Sender<bool>,
+    connected: bool,
+    /// Requests without a reply: replies do not say what they answer.
+    asked: VecDeque<OpCode>,
+    watches: usize,
+}
+
+impl Story {
+    /// Tells every whole frame in `bytes`.
+    fn listen(
+        &mut self,
+        bytes: &mut BytesMut,
+        tell: fn(&mut Self, &[u8]) -> Result<(), DecodeError>,
+    ) {
+        loop {
+            let told = match frame::split(bytes, frame::CLIENT_FRAME_LIMIT) {
+                Ok(Some(frame)) => tell(self, &frame),
+                Ok(None) => break,
+                Err(error) => {
+                    bytes.advance(bytes.len());
+                    Err(error)
+                }
+            };
+            if let Err(error) = told {
+                println!("  ??    a frame of {}'s that does not decode: {error}", self.name);
+            }
+        }
+        let waiting = self.watches > 0 && self.asked.is_empty();
+        self.waiting.send_if_modified(|before| std::mem::replace(before, waiting) != waiting);
+    }
+
+    fn sent(&mut self, frame: &[u8]) -> Result<(), DecodeError> {
+        if !self.connected {
+            self.line("->", "hello", "opens a session");
+            return Ok(());
+        }
+        let mut reader = Reader::new(frame);
+        let RequestHeader { xid, op } = Decode::decode(&mut reader)?;
+        if xid == Xid::PING {
+            return Ok(());
+        }
+        self.asked.push_back(op);
+        let what = op.to_string();
+        match op {
+            OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
+                let request = CreateRequest::decode(&mut reader)?;
+                let meaning = match request.mode {
+                    CreateMode::CONTAINER => "make the folder, or find it there",
+                    _ => "a node of mine, please: ephemeral, with the next number appended",
+                };
+                self.line("->", &format!("{what} {}", short(request.path)), meaning);
+            }
+            OpCode::DELETE => {
+                let request = DeleteRequest::decode(&mut reader)?;
+                self.line("->", &format!("{what} {}", short(request.path)), "I leave the queue");
+            }
+            OpCode::GET_DATA => {
+                let request = GetDataRequest::decode(&mut reader)?;
+                let watch =
+                    if request.watch { "tell me when this node changes or goes" } else { "" };
+                self.line("->", &format!("{what} {}", short(request.path)), watch);
+            }
+            OpCode::GET_CHILDREN2 => self.line("->", &what, "and who is in the folder?"),
+            OpCode::SYNC => self.line("->", &what, "(only so that the tour waits for the delete)"),
+            OpCode::CLOSE_SESSION => self.line("->", &what, "I am done"),
+            _ => self.line("->", &what, ""),
+        }
+        Ok(())
+    }
+
+    fn received(&mut self, frame: &[u8]) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(frame);
+        if !self.connected {
+            let hello = ConnectResponse::decode(&mut reader)?;
+            self.connected = true;
+            let meaning =
+                format!("a session that lives {} ms without a sign of life", hello.timeout);
+            self.line("<-", "welcome", &meaning);
+            return Ok(());
+        }
+        let ReplyHeader { xid, error, .. } = Decode::decode(&mut reader)?;
+        match xid {
+            Xid::PING => return Ok(()),
+            Xid::NOTIFICATION => return self.event(&mut reader),
+            _ => {}
+        }
+        let op = self.asked.pop_front();
+        match (op, error) {
+            (Some(OpCode::CREATE2), ErrorCode::OK) => {
+                let created = Create2Response::decode(&mut reader)?;
+                let meaning = format!("created by transaction {}", created.stat.czxid);
+                self.line("<-", &short(created.path), &meaning);
+            }
+            (Some(OpCode::CREATE2), ErrorCode::NO_NODE) => {
+                self.line("<-", "NoNode", "there is no folder yet");
+            }
+            (Some(OpCode::CREATE_CONTAINER), ErrorCode::NODE_EXISTS) => {
+                self.line("<-", "NodeExists", "it was there");
+            }
+            (Some(OpCode::CREATE_CONTAINER), ErrorCode::OK) => self.line("<-", "ok", "made"),
+            (Some(OpCode::GET_CHILDREN2), ErrorCode::OK) => {
+                let list = GetChildren2Response::decode(&mut reader)?;
+                let mut names = list.children.iter().map(short).collect::<Vec<_>>();
+                names.sort_by(|a, b| a.rsplit('-').next().cmp(&b.rsplit('-').next()));
+                self.line("<-", &format!("in the folder: {}", names.join(", ")), "");
+            }
+            (Some(OpCode::GET_DATA), ErrorCode::OK) => {
+                self.watches += 1;
+                self.line("<-", "ok", "it is there, and watched");
+            }
+            (Some(OpCode::GET_DATA), ErrorCode::NO_NODE) => {
+                self.line("<-", "NoNode", "it has gone meanwhile, which is as good as the event");
+            }
+            (Some(OpCode::DELETE), ErrorCode::OK) => self.line("<-", "ok", "deleted"),
+            (Some(OpCode::SYNC), ErrorCode::OK) => {}
+            (Some(OpCode::CLOSE_SESSION), ErrorCode::OK) => {
+                self.line("<-", "ok", "session closed, and every node of it gone");
+            }
+            (_, error) => self.line("<-", &error.to_string(), ""),
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let event = WatcherEvent::decode(reader)?;
+        self.watches = self.watches.saturating_sub(1);
+        let meaning = match event.kind {
+            EventType::NODE_DELETED => "the watch fires: that contender is gone",
+            _ => "the watch fires",
+        };
+        self.line("<-", &format!("{} {}", event.kind, short(event.path)), meaning);
+        Ok(())
+    }
+
+    fn line(&self, arrow: &str, what: &str, meaning: &str) {
+        println!("  {} {arrow} {what:<40} {meaning}", self.name);
+    }
+}
+
+/// A contender's name without its 128 random bits.
+fn short(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match name.strip_prefix("_c_").and_then(|rest| rest.split_once("-lock-")) {
+        Some((unique, digits)) => {
+            format!("_c_{}..-lock-{digits}", unique.chars().take(4).collect::<String>())
+        }
+        None => path.to_owned(),
+    }
+}
