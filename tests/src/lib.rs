@@ -4,5 +4,6 @@
 //! The tests that use them are built by the feature `live`; `tests/run` installs what they need
 //! and runs them.
 
+pub mod fault;
 pub mod peer;
 pub mod server;

@@ -129,7 +129,8 @@ impl Driver {
                     }
                 }
                 core.handle_timeout(now);
-                if open && output.is_empty() {
+                // What was not sent to a server that has hung up waits for the next one.
+                if open && output.is_empty() && !matches!(read, Poll::Ready(Err(_))) {
                     core.poll_transmit(now, output);
                 }
             });

@@ -82,14 +82,18 @@ mod client;
 
 mod connect;
 
+#[doc(hidden)]
+pub mod fuzz;
+
 pub use client::{Children, Client, CreateOptions, Created, Deletion, Node, OwnedNode};
 pub use config::{Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
 pub use error::{
-    Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
+    Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, PathRule, ProtocolError,
+    Rejected,
 };
 pub use event::{SessionState, WatchedEvent};
-pub use path::{PathRule, check as check_path};
+pub use path::check as check_path;
 pub use reply::Reply;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;

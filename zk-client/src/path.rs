@@ -7,30 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use thiserror::Error as ThisError;
-
-use crate::error::{Error, Fault};
-
-/// A rule of ZooKeeper's that a path breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-#[non_exhaustive]
-pub enum PathRule {
-    /// Empty, or without the leading slash.
-    #[error("a path starts with '/'")]
-    Relative,
-    /// With a slash at the end; only the root ends in one.
-    #[error("a path does not end with '/'")]
-    TrailingSlash,
-    /// Two slashes in a row.
-    #[error("a path has no empty component")]
-    EmptyComponent,
-    /// `.` or `..` as a component.
-    #[error("a path has no component '.' or '..'")]
-    DotComponent,
-    /// A character that servers refuse.
-    #[error("a path has no character U+{:04X}", *.0 as u32)]
-    IllegalCharacter(char),
-}
+use crate::error::{Error, Fault, PathRule};
 
 /// Checks a path against the rules of ZooKeeper's servers, as every call on a client does.
 ///
@@ -45,8 +22,7 @@ pub fn check(path: &str) -> Result<(), Error> {
 
 /// Checks a path whose last component the server will complete with digits.
 pub(crate) fn check_sequential(path: &str) -> Result<(), Error> {
-    let stem = if path.len() > 1 { path.strip_suffix('/').unwrap_or(path) } else { path };
-    check(stem)
+    check(path.strip_suffix('/').filter(|stem| stem.len() > 1).unwrap_or(path))
 }
 
 fn rule(path: &str) -> Result<(), PathRule> {

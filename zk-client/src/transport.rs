@@ -60,12 +60,17 @@ impl Connector for TcpConnector {
                     Err(error) => failures.push((address, error)),
                 }
             }
-            let Some((_, first)) = failures.first() else {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
-            };
-            let kind = first.kind();
-            let all = failures.iter().map(|(address, error)| format!("{address}: {error}"));
-            Err(io::Error::new(kind, all.collect::<Vec<_>>().join(", ")))
+            match failures.as_slice() {
+                [] => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+                [(address, _)] if address.to_string() == host.to_string() => {
+                    Err(failures.swap_remove(0).1)
+                }
+                [(_, first), ..] => {
+                    let kind = first.kind();
+                    let all = failures.iter().map(|(address, error)| format!("{address}: {error}"));
+                    Err(io::Error::new(kind, all.collect::<Vec<_>>().join(", ")))
+                }
+            }
         })
     }
 }

@@ -29,13 +29,12 @@ pub fn encode(
 ) -> Result<(), EncodeError> {
     let start = out.len();
     out.extend_from_slice(&[0; PREFIX]);
-    let limit = limit.min(i32::MAX as usize);
     let mut writer = Writer::new(out, limit);
     body(&mut writer);
     match writer.finish() {
         Ok(len) => {
             if let Some(prefix) = out.get_mut(start..start + PREFIX) {
-                // The limit above keeps every length within the 31 bits of the prefix.
+                // No writer takes more than fits into the 31 bits of the prefix.
                 prefix.copy_from_slice(&(len as u32).to_be_bytes());
             }
             Ok(())

@@ -54,12 +54,15 @@ mod ops;
 mod stat;
 mod watch;
 
+#[doc(hidden)]
+pub mod fuzz;
+
 pub use acl::{Acl, Id};
 pub use codes::{AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, WatcherType};
 pub use connect::{ConnectRequest, ConnectResponse, Password, SessionId};
 pub use error::{DecodeError, EncodeError};
 pub use header::{ReplyHeader, RequestHeader, Xid, Zxid};
-pub use jute::{Decode, Encode, List, ListIter, Reader, Text, Writer};
+pub use jute::{Decode, Encode, List, ListIter, Reader, Secret, Text, Writer};
 pub use multi::{
     Entry, MultiHeader, MultiIter, MultiList, MultiOp, MultiRequest, MultiResponse, MultiResult,
 };

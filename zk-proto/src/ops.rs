@@ -6,7 +6,7 @@
 use crate::acl::Acl;
 use crate::codes::{AddWatchMode, CreateMode, OpCode, WatcherType};
 use crate::error::DecodeError;
-use crate::jute::{Decode, Encode, List, Reader, Text, Writer, record};
+use crate::jute::{Decode, Encode, List, Reader, Secret, Text, Writer, record};
 use crate::stat::Stat;
 
 /// A request record that goes out under one opcode.
@@ -372,14 +372,14 @@ record! {
 }
 
 record! {
-    /// auth: goes out with the xid -4. Holds a secret: print it with care.
+    /// auth: goes out with the xid -4.
     AuthPacket<'a> {
         /// 0.
         kind: i32,
         /// How the identity is established.
         scheme: Text<'a>,
         /// The proof, in the scheme's own form.
-        auth: Option<&'a [u8]>,
+        auth: Secret<'a>,
     }
 }
 operation!(AuthPacket<'_> => AUTH, Empty);
@@ -388,7 +388,7 @@ record! {
     /// A step of SASL from the client.
     GetSaslRequest<'a> {
         /// Empty in the first step.
-        token: Option<&'a [u8]>,
+        token: Secret<'a>,
     }
 }
 operation!(GetSaslRequest<'_> => SASL, SetSaslResponse<'r>);
@@ -397,7 +397,7 @@ record! {
     /// A step of SASL from the server.
     SetSaslResponse<'a> {
         /// Null if the server has no SASL, or refuses.
-        token: Option<&'a [u8]>,
+        token: Secret<'a>,
     }
 }
 

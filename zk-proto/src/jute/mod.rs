@@ -7,5 +7,5 @@ mod wire;
 
 pub use list::{List, ListIter};
 pub(crate) use record::{code, record};
-pub use text::Text;
+pub use text::{Secret, Text};
 pub use wire::{Decode, Encode, Reader, Writer};

@@ -1,4 +1,4 @@
-//! Text that need not be UTF-8.
+//! Text that need not be UTF-8, and bytes that nobody may see.
 //!
 //! Java writes characters above U+FFFF as two surrogates of three bytes each, so a strict decoder
 //! would fail on an access list with an emoji in it.
@@ -110,6 +110,41 @@ impl<'a> Decode<'a> for Text<'a> {
 }
 
 impl Encode for Text<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.0.encode(writer);
+    }
+}
+
+/// A buffer that proves an identity. It goes over the wire like any other; its Debug shows nothing
+/// of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Secret<'a>(Option<&'a [u8]>);
+
+impl<'a> Secret<'a> {
+    /// A secret, or null.
+    pub const fn new(bytes: Option<&'a [u8]>) -> Self {
+        Self(bytes)
+    }
+
+    /// The secret itself.
+    pub const fn expose(&self) -> Option<&'a [u8]> {
+        self.0
+    }
+}
+
+impl fmt::Debug for Secret<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+impl<'a> Decode<'a> for Secret<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Option::decode(reader).map(Self)
+    }
+}
+
+impl Encode for Secret<'_> {
     fn encode(&self, writer: &mut Writer<'_>) {
         self.0.encode(writer);
     }

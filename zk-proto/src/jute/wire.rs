@@ -103,10 +103,11 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Appends at most `limit` bytes to `out`.
+    /// Appends at most `limit` bytes to `out`, and never more than the 2^31 - 1 that a length can
+    /// tell.
     pub fn new(out: &'a mut BytesMut, limit: usize) -> Self {
         let start = out.len();
-        Self { out, start, len: 0, limit }
+        Self { out, start, len: 0, limit: limit.min(i32::MAX as usize) }
     }
 
     /// Appends raw bytes.

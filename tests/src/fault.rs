@@ -1,0 +1,179 @@
+//! Connections that break at a chosen frame.
+//!
+//! A [`Faults`] is a connector over TCP that reads along. What it does is what networks do, at the
+//! worst moment instead of a random one.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use zk_client::{Connecting, Connector, Host, TcpConnector, Transport};
+use zk_proto::{Decode, OpCode, Reader, RequestHeader, Xid, frame};
+
+/// What goes wrong, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The connection breaks instead of bringing the reply to the next request of this kind: the
+    /// server has carried the request out and nobody knows.
+    LoseReply(OpCode),
+    /// The connection breaks instead of carrying the next request of this kind.
+    LoseRequest(OpCode),
+}
+
+/// A connector whose connections break as told.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    next: Option<Fault>,
+    writes: usize,
+    frames: Vec<OpCode>,
+}
+
+impl Faults {
+    /// No fault so far.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Arms a fault. It happens once, on whichever connection meets it first.
+    pub fn arm(&self, fault: Fault) {
+        self.state(|state| state.next = Some(fault));
+    }
+
+    /// Whether the armed fault has happened.
+    pub fn happened(&self) -> bool {
+        self.state(|state| state.next.is_none())
+    }
+
+    /// The write calls that carried requests, and the requests in them, since the last call of
+    /// this. Pings and handshakes do not count.
+    pub fn take_sent(&self) -> (usize, Vec<OpCode>) {
+        self.state(|state| (std::mem::take(&mut state.writes), std::mem::take(&mut state.frames)))
+    }
+
+    fn state<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether this is the fault that is armed; it is not armed any more then.
+    fn strikes(&self, fault: Fault) -> bool {
+        self.state(|state| state.next.take_if(|armed| *armed == fault).is_some())
+    }
+}
+
+impl Connector for Faults {
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        Box::pin(async move {
+            Ok(Box::new(Tap {
+                io: TcpConnector.connect(host).await?,
+                faults: self.clone(),
+                greeted: (false, false),
+                sent: BytesMut::new(),
+                received: BytesMut::new(),
+                asked: VecDeque::new(),
+                broken: false,
+            }) as Box<dyn Transport>)
+        })
+    }
+}
+
+struct Tap {
+    io: Box<dyn Transport>,
+    faults: Faults,
+    /// Whether the handshake frame of each side has passed.
+    greeted: (bool, bool),
+    sent: BytesMut,
+    received: BytesMut,
+    asked: VecDeque<OpCode>,
+    broken: bool,
+}
+
+impl AsyncRead for Tap {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.broken {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
+        this.received.extend_from_slice(&buf.filled()[before..]);
+        while let Ok(Some(reply)) = frame::split(&mut this.received, frame::CLIENT_FRAME_LIMIT) {
+            if !std::mem::replace(&mut this.greeted.1, true) {
+                continue;
+            }
+            let Ok(xid) = Xid::decode(&mut Reader::new(&reply)) else { continue };
+            if xid == Xid::NOTIFICATION || xid == Xid::PING {
+                continue;
+            }
+            let op = this.asked.pop_front();
+            if op.is_some_and(|op| this.faults.strikes(Fault::LoseReply(op))) {
+                // Frames that came in the same read are lost with it, as on a real network.
+                this.broken = true;
+                buf.set_filled(before);
+                return Poll::Ready(Ok(()));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Tap {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.broken {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let mut whole = this.sent.clone();
+        whole.extend_from_slice(buf);
+        let mut requests = Vec::new();
+        let mut greeted = this.greeted.0;
+        while let Ok(Some(request)) = frame::split(&mut whole, frame::CLIENT_FRAME_LIMIT) {
+            if !std::mem::replace(&mut greeted, true) {
+                continue;
+            }
+            if let Ok(header) = RequestHeader::decode(&mut Reader::new(&request))
+                && header.xid != Xid::PING
+            {
+                requests.push(header.op);
+            }
+        }
+        if requests.iter().any(|op| this.faults.strikes(Fault::LoseRequest(*op))) {
+            this.broken = true;
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let n = ready!(Pin::new(&mut this.io).poll_write(cx, buf))?;
+        assert_eq!(n, buf.len(), "loopback takes what tests send in one go");
+        this.greeted.0 = greeted;
+        this.sent = whole;
+        this.asked.extend(&requests);
+        if !requests.is_empty() {
+            this.faults.state(|state| {
+                state.writes += 1;
+                state.frames.extend(requests);
+            });
+        }
+        Poll::Ready(Ok(n))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,433 @@
+//! The lock on a real server: what it costs, what it survives, and what it leaves behind.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use zk_client::{Client, CreateOptions, ErrorCode, OpCode};
+use zk_recipes::{ErrorKind, Lock, Release};
+use zk_tests::fault::{Fault, Faults};
+use zk_tests::server::Standalone;
+
+const LOCK: &str = "/locks/one";
+
+async fn connect(server: &Standalone, faults: &Faults) -> Result<Client> {
+    let builder = Client::builder().session_timeout(Duration::from_secs(4));
+    Ok(builder.connector(faults.clone()).connect(&server.address()).await?)
+}
+
+/// The contenders' nodes, once everything that `client` has asked for is done.
+async fn queue(client: &Client) -> Result<Vec<String>> {
+    client.sync("/").await?;
+    Ok(client.get_children(LOCK).await?.names)
+}
+
+/// Waits until `n` contenders are in the queue.
+async fn queued(client: &Client, n: usize) -> Result<()> {
+    queued_at(client, LOCK, n).await
+}
+
+async fn queued_at(client: &Client, folder: &str, n: usize) -> Result<()> {
+    loop {
+        let (children, mut watch) = client.get_children_and_watch(folder).await?;
+        if children.names.len() == n {
+            return Ok(());
+        }
+        watch.changed().await?;
+    }
+}
+
+#[tokio::test]
+async fn an_uncontended_cycle_is_three_packets_in_two_writes() -> Result<()> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let client = connect(&server, &faults).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    lock.acquire().await?.release().await?;
+    faults.take_sent();
+
+    let before = server.packets_received().await?;
+    for _ in 0..100 {
+        lock.acquire().await?.release().await?;
+    }
+    // The command that asks counts itself; a ping may fall between.
+    let packets = server.packets_received().await? - before - 1;
+    assert!((300..=301).contains(&packets), "{packets} packets for 100 cycles");
+    let (writes, frames) = faults.take_sent();
+    assert_eq!(writes, 200);
+    assert_eq!(frames[..3], [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE]);
+    assert_eq!(frames.len(), 300);
+    Ok(())
+}
+
+#[tokio::test]
+async fn missing_parents_are_made_as_containers_in_one_more_round_trip() -> Result<()> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let client = connect(&server, &faults).await?;
+    let guard = Lock::new(&client, "/a/b/c")?.acquire().await?;
+    let (writes, frames) = faults.take_sent();
+    let container = OpCode::CREATE_CONTAINER;
+    let (create, list) = (OpCode::CREATE2, OpCode::GET_CHILDREN2);
+    assert_eq!(frames, [create, list, container, container, container, create, list]);
+    assert_eq!(writes, 2);
+    assert!(guard.node().starts_with("/a/b/c/_c_"), "{}", guard.node());
+    assert_eq!(guard.release().await?, Release::Released);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_hand_over_costs_the_waiter_no_frame() -> Result<()> {
+    let server = Standalone::start().await?;
+    let (faults, others) = (Faults::new(), Faults::new());
+    let (holder, waiter) = (connect(&server, &others).await?, connect(&server, &faults).await?);
+    let guard = Lock::new(&holder, LOCK)?.acquire().await?;
+
+    let lock = Lock::new(&waiter, LOCK)?;
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    queued(&holder, 2).await?;
+    let armed = [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::GET_DATA, OpCode::GET_DATA];
+    let mut sent = Vec::new();
+    while sent.len() < armed.len() {
+        // The waiter's reads are answered when a sync behind them is.
+        holder.sync("/").await?;
+        sent.extend(faults.take_sent().1);
+    }
+    assert_eq!(sent, armed);
+
+    let token = guard.token();
+    guard.release().await?;
+    let guard = waiting.await??;
+    assert_eq!(faults.take_sent(), (0, vec![]), "frames sent at the hand-over");
+    assert!(guard.token() > token);
+    Ok(())
+}
+
+#[tokio::test]
+async fn waiters_get_in_in_order_and_once_each() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let first = Lock::new(&client, LOCK)?.acquire().await?;
+    let (told, mut turns) = tokio::sync::mpsc::unbounded_channel();
+    for turn in 0..8 {
+        let (lock, told) = (Lock::new(&client, LOCK)?, told.clone());
+        tokio::spawn(async move {
+            let guard = lock.acquire().await?;
+            told.send((turn, guard.token()))?;
+            guard.release().await?;
+            anyhow::Ok(())
+        });
+        queued(&client, turn + 2).await?;
+    }
+    let mut last = first.token();
+    first.release().await?;
+    for expected in 0..8 {
+        let (turn, token) = turns.recv().await.context("a waiter failed")?;
+        assert_eq!(turn, expected);
+        assert!(token > last);
+        last = token;
+    }
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_waiter_that_leaves_lets_nobody_in() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let first = Lock::new(&client, LOCK)?.acquire().await?;
+    let mut waiting = Vec::new();
+    for n in 2..=4 {
+        let lock = Lock::new(&client, LOCK)?;
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+        queued(&client, n).await?;
+    }
+    // The last but one and the one before it leave; the last now waits for the holder.
+    let last = waiting.pop().context("last")?;
+    for leaver in waiting.into_iter().rev() {
+        leaver.abort();
+    }
+    queued(&client, 2).await?;
+    client.sync("/").await?;
+    assert!(!last.is_finished());
+    first.release().await?;
+    last.await??.release().await?;
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_create_whose_reply_was_lost_is_found_again() -> Result<()> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let client = connect(&server, &faults).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    lock.acquire().await?.release().await?;
+    let session = client.session();
+
+    faults.arm(Fault::LoseReply(OpCode::CREATE2));
+    let guard = lock.acquire().await?;
+    assert!(faults.happened());
+    assert_eq!(client.session(), session);
+    let names = queue(&client).await?;
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert!(guard.node().ends_with(&names[0]));
+    let stat = client.exists(guard.node()).await?.context("the node")?;
+    assert_eq!(stat.czxid.0, guard.token().czxid());
+    assert_eq!(guard.release().await?, Release::Released);
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_create_that_was_lost_is_made_again() -> Result<()> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let client = connect(&server, &faults).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    lock.acquire().await?.release().await?;
+    faults.arm(Fault::LoseRequest(OpCode::CREATE2));
+    let guard = lock.acquire().await?;
+    assert!(faults.happened());
+    assert_eq!(queue(&client).await?.len(), 1);
+    guard.release().await?;
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_whose_reply_is_lost_leaves_nothing() -> Result<()> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let client = connect(&server, &faults).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    lock.acquire().await?.release().await?;
+    faults.arm(Fault::LoseReply(OpCode::CREATE2));
+    {
+        let mut acquire = pin!(lock.acquire());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(acquire.as_mut().poll(&mut cx).is_pending());
+    }
+    let mut states = client.states();
+    states.wait_for(|state| !state.is_connected()).await?;
+    states.wait_for(|state| state.is_connected()).await?;
+    assert!(faults.happened());
+    // The client looks for the node and deletes it ahead of whatever is asked now; the delete
+    // follows on the look, so it may come behind the first of these.
+    client.sync("/").await?;
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_was_lost_is_unconfirmed_and_done() -> Result<()> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let client = connect(&server, &faults).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    for fault in [Fault::LoseReply(OpCode::DELETE), Fault::LoseRequest(OpCode::DELETE)] {
+        let guard = lock.acquire().await?;
+        faults.arm(fault);
+        let error = guard.release().await.expect_err("the reply was lost");
+        assert_eq!(error.kind(), ErrorKind::Unconfirmed);
+        assert_eq!(queue(&client).await?.len(), 0, "{fault:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_waiter_survives_losing_its_connection() -> Result<()> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let (holder, waiter) =
+        (connect(&server, &Faults::new()).await?, connect(&server, &faults).await?);
+    let lock = Lock::new(&waiter, LOCK)?;
+    for lost in [OpCode::GET_CHILDREN2, OpCode::GET_DATA] {
+        for fault in [Fault::LoseReply(lost), Fault::LoseRequest(lost)] {
+            let guard = Lock::new(&holder, LOCK)?.acquire().await?;
+            faults.arm(fault);
+            let lock = lock.clone();
+            let waiting = tokio::spawn(async move { lock.acquire().await });
+            queued(&holder, 2).await?;
+            let mut states = waiter.states();
+            while !faults.happened() {
+                states.changed().await?;
+            }
+            guard.release().await?;
+            waiting.await??.release().await?;
+            assert_eq!(queue(&holder).await?.len(), 0, "{fault:?}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_lock_is_handed_over_while_the_waiter_is_cut_off() -> Result<()> {
+    let mut server = Standalone::start().await?;
+    let (holder, waiter) =
+        (connect(&server, &Faults::new()).await?, connect(&server, &Faults::new()).await?);
+    let guard = Lock::new(&holder, LOCK)?.acquire().await?;
+    let lock = Lock::new(&waiter, LOCK)?;
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    queued(&holder, 2).await?;
+    server.kill().await;
+    for client in [&holder, &waiter] {
+        client.states().wait_for(|state| !state.is_connected()).await?;
+    }
+    // Dropped while there is no server: the first thing that the next one hears.
+    drop(guard);
+    server.restart().await?;
+    let guard = waiting.await??;
+    assert_eq!(queue(&waiter).await?.len(), 1);
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_waiter_whose_node_is_deleted_is_told() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let first = Lock::new(&client, LOCK)?.acquire().await?;
+    let lock = Lock::new(&client, LOCK)?;
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    queued(&client, 2).await?;
+    let names = queue(&client).await?;
+    let other = names.iter().find(|name| !first.node().ends_with(*name)).context("the waiter")?;
+    client.delete(&format!("{LOCK}/{other}"), None).await?;
+    let error = waiting.await?.expect_err("its node is gone");
+    assert_eq!(error.kind(), ErrorKind::NodeVanished);
+    assert_eq!(first.release().await?, Release::Released);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_holder_whose_node_is_deleted_hears_it_on_release() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let guard = Lock::new(&client, LOCK)?.acquire().await?;
+    client.delete(guard.node(), None).await?;
+    assert_eq!(guard.release().await?, Release::AlreadyLost);
+    let guard = Lock::new(&client, LOCK)?.acquire().await?;
+    client.close().await;
+    assert_eq!(guard.release().await?, Release::AlreadyLost);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_write_to_a_waiters_node_does_not_wake_it_for_good() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let first = Lock::new(&client, LOCK)?.acquire().await?;
+    let lock = Lock::new(&client, LOCK)?;
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    queued(&client, 2).await?;
+    for round in 0..3 {
+        for name in queue(&client).await? {
+            client.set_data(&format!("{LOCK}/{name}"), format!("{round}").as_bytes(), None).await?;
+        }
+    }
+    assert!(!waiting.is_finished());
+    first.release().await?;
+    waiting.await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guard_is_released_by_dropping_it_on_a_plain_thread() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let guard = Lock::new(&client, LOCK)?.acquire().await?;
+    std::thread::spawn(move || drop(guard)).join().expect("no panic without a runtime");
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guard_keeps_the_session_of_a_dropped_client() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let other = connect(&server, &Faults::new()).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    let guard = lock.acquire().await?;
+    drop((client, lock));
+    assert_eq!(queue(&other).await?.len(), 1);
+    assert_eq!(guard.release().await?, Release::Released);
+    Ok(())
+}
+
+#[tokio::test]
+async fn errors_name_the_path_and_the_reason() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let error = Lock::new(&client, "locks").expect_err("a relative path");
+    assert!(error.to_string().contains(r#""locks""#), "{error}");
+
+    client.create("/leaf", b"", &CreateOptions::ephemeral()).await?;
+    let error = Lock::new(&client, "/leaf")?.acquire().await.expect_err("ephemerals are leaves");
+    let code = error.client().and_then(zk_client::Error::code);
+    assert_eq!(code, Some(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS));
+    Ok(())
+}
+
+/// Polls `future` until it is done, `polls` times at most.
+async fn poll_times<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    std::future::poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        let polled = future.as_mut().poll(cx).map(Some);
+        if polled.is_pending() && left == 0 { Poll::Ready(None) } else { polled }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn acquire_and_release_can_be_dropped_after_any_poll() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = connect(&server, &Faults::new()).await?;
+    let other = connect(&server, &Faults::new()).await?;
+    let mut finished = [0, 0];
+    for contended in [false, true] {
+        for polls in 0..24 {
+            // A fresh folder each time, so that making it is swept too.
+            let path = format!("/sweep/{contended}/{polls}");
+            let lock = Lock::new(&client, &path)?;
+            let held = match contended {
+                true => Some(Lock::new(&other, &path)?.acquire().await?),
+                false => None,
+            };
+            // A holder that lets go once it has company, so that the hand-over is swept too.
+            let (other_one, folder) = (other.clone(), path.clone());
+            let holder = tokio::spawn(async move {
+                if held.is_some() {
+                    queued_at(&other_one, &folder, 2).await?;
+                }
+                drop(held);
+                anyhow::Ok(())
+            });
+            let acquired = poll_times(lock.acquire(), polls).await;
+            if let Some(guard) = acquired {
+                finished[usize::from(contended)] += 1;
+                assert!(
+                    poll_times(guard?.release(), polls % 3).await.is_none_or(|end| end.is_ok())
+                );
+            }
+            holder.abort();
+            drop(holder.await);
+            client.sync("/").await?;
+            other.sync("/").await?;
+            client.sync("/").await?;
+            match client.get_children(&path).await {
+                Ok(children) => assert!(children.names.is_empty(), "{polls}: {children:?}"),
+                Err(error) => assert!(error.is_no_node(), "{polls}: {error}"),
+            }
+        }
+    }
+    assert!(finished.iter().all(|times| *times > 0), "no acquire got to its end: {finished:?}");
+    Ok(())
+}

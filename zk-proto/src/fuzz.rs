@@ -1,0 +1,292 @@
+//! What must hold whatever the bytes: the bodies of the fuzz targets.
+//!
+//! They live in the library so that stable tests run the same claims over the committed corpus. A
+//! claim that does not hold is a failed assertion.
+
+use std::fmt::Debug;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::acl::{Acl, Id};
+use crate::connect::{ConnectRequest, ConnectResponse};
+use crate::error::{DecodeError, EncodeError};
+use crate::frame::{self, PREFIX};
+use crate::header::{ReplyHeader, RequestHeader};
+use crate::jute::{Decode, Encode, List, Reader, Writer};
+use crate::multi::{MultiHeader, MultiList, MultiOp, MultiRequest, MultiResponse};
+use crate::ops::{
+    AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, ClientInfo,
+    CloseSessionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
+    DeleteRequest, ErrorResponse, ExistsRequest, ExistsResponse, GetAclRequest, GetAclResponse,
+    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
+    GetChildren2Response, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
+    GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest, PingRequest, ReconfigRequest,
+    RemoveWatchesRequest, SetAclRequest, SetAclResponse, SetDataRequest, SetDataResponse,
+    SetSaslResponse, SyncRequest, SyncResponse, WhoAmIRequest, WhoAmIResponse,
+};
+use crate::stat::Stat;
+use crate::watch::{SetWatches, SetWatches2, WatcherEvent};
+
+/// The cap on frames of [`frame()`]: as long as its longest inputs.
+pub const FRAME_LIMIT: usize = 4096;
+
+/// Leading bytes of an input of [`frame()`] that say how the rest is cut, one step each, in turn.
+pub const STEPS: usize = 4;
+
+/// A stream gives the same frames, the same rest and the same error wherever it is cut, and the
+/// frames encode to the bytes that they were split from.
+pub fn frame(data: &[u8]) {
+    let Some((steps, stream)) = data.split_first_chunk::<STEPS>() else {
+        return;
+    };
+
+    let whole = feed([stream]);
+    let mut uncut = stream;
+    let mut steps = steps.iter().cycle();
+    let pieces = std::iter::from_fn(|| {
+        let step = steps.next().map_or(1, |step| usize::from(*step) + 1);
+        let (piece, rest) = uncut.split_at(step.min(uncut.len()));
+        uncut = rest;
+        (!piece.is_empty()).then_some(piece)
+    });
+    let (frames, end) = feed(pieces);
+    assert_eq!((&frames, &end), (&whole.0, &whole.1), "cut or whole");
+
+    let mut wire = BytesMut::new();
+    for payload in &frames {
+        let encoded = frame::encode(&mut wire, FRAME_LIMIT, |writer| writer.put(payload));
+        assert_eq!(encoded, Ok(()), "a frame that was read can be written");
+    }
+    let (read, rest) = stream.split_at(wire.len());
+    assert_eq!(read, wire, "frames encode to the bytes that they came from");
+
+    let announced = rest.first_chunk::<PREFIX>().map(|prefix| i32::from_be_bytes(*prefix));
+    match (end, announced) {
+        (Ok(left), None) => assert_eq!(left, rest),
+        (Ok(left), Some(len)) => {
+            assert_eq!(left, rest);
+            assert!((0..=FRAME_LIMIT as i64).contains(&i64::from(len)), "{len} passed the cap");
+            assert!(rest.len() - PREFIX < len as usize, "a whole frame was left behind");
+        }
+        (Err(DecodeError::NegativeLength(len)), announced) => {
+            assert!(len < 0 && announced == Some(len), "{len} is not negative");
+        }
+        (Err(DecodeError::FrameTooLong { len, limit }), Some(announced)) => {
+            assert!(len > limit && limit == FRAME_LIMIT && announced as usize == len);
+        }
+        (Err(error), _) => unreachable!("no error of a frame: {error}"),
+    }
+}
+
+/// What comes out of a stream that arrives in `pieces`: whole frames, then the rest or an error.
+fn feed<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<Bytes>, Result<BytesMut, DecodeError>) {
+    let mut input = BytesMut::new();
+    let mut frames = Vec::new();
+    for piece in pieces {
+        input.extend_from_slice(piece);
+        loop {
+            match frame::split(&mut input, FRAME_LIMIT) {
+                Ok(Some(payload)) => frames.push(payload),
+                Ok(None) => break,
+                Err(error) => return (frames, Err(error)),
+            }
+        }
+    }
+    (frames, Ok(input))
+}
+
+/// The first byte chooses a record of [`RECORDS`], the others are decoded as that record.
+pub fn records(data: &[u8]) {
+    let Some((choice, bytes)) = data.split_first() else {
+        return;
+    };
+    if let Some((_, check)) = RECORDS.get(usize::from(*choice) % RECORDS.len()) {
+        check(bytes);
+    }
+}
+
+/// Declares [`RECORDS`]: each record, what its encoder changes of the bytes that it was decoded
+/// from, and how its lists are walked.
+macro_rules! table {
+    ($($record:ident $(<$lt:lifetime>)?: $canonical:expr $(, $walk:expr)?;)*) => {
+        /// Every record by its name, and the claims on it: whatever decodes can be printed and
+        /// walked, encodes to the bytes that it was decoded from, and does not decode to the same
+        /// with a byte less. New records go to the end, so that the corpus keeps its meaning.
+        pub const RECORDS: &[(&str, fn(&[u8]))] = &[$((stringify!($record), |bytes| {
+            type Record<'a> = table!(@type $record $($lt)?);
+            let mut reader = Reader::new(bytes);
+            let Ok(value) = Record::decode(&mut reader) else {
+                return;
+            };
+            assert!(!format!("{value:?}").is_empty());
+            $(let walk: fn(&Record<'_>) = $walk; walk(&value);)?
+
+            let wire = encoded(&value);
+            assert_eq!(Record::decode_exact(&wire), Ok(value), "decoded again");
+
+            let (read, _) = bytes.split_at(bytes.len() - reader.remaining());
+            let mut expected = read.to_vec();
+            let canonical: fn(&mut [u8]) = $canonical;
+            canonical(&mut expected);
+            assert_eq!(wire, expected, "encoded again");
+
+            if let Some((_, shorter)) = read.split_last() {
+                assert_ne!(Record::decode_exact(shorter), Ok(value), "a byte less");
+            }
+        }),)*];
+    };
+    (@type $record:ident) => { $record };
+    (@type $record:ident $lt:lifetime) => { $record<'a> };
+}
+
+table! {
+    RequestHeader: exact;
+    ReplyHeader: exact;
+    ConnectRequest: |bytes| handshake(bytes, 24);
+    ConnectResponse: |bytes| handshake(bytes, 16);
+    Id<'_>: exact;
+    Acl<'_>: exact;
+    Stat: exact;
+    CreateRequest<'_>: exact, |record| list(record.acl);
+    CreateTtlRequest<'_>: exact, |record| list(record.acl);
+    CreateResponse<'_>: exact;
+    Create2Response<'_>: exact;
+    DeleteRequest<'_>: exact;
+    ExistsRequest<'_>: flag_last;
+    ExistsResponse: exact;
+    GetDataRequest<'_>: flag_last;
+    GetDataResponse<'_>: exact;
+    SetDataRequest<'_>: exact;
+    SetDataResponse: exact;
+    GetAclRequest<'_>: exact;
+    GetAclResponse<'_>: exact, |record| list(record.acl);
+    SetAclRequest<'_>: exact, |record| list(record.acl);
+    SetAclResponse: exact;
+    GetChildrenRequest<'_>: flag_last;
+    GetChildrenResponse<'_>: exact, |record| list(record.children);
+    GetChildren2Request<'_>: flag_last;
+    GetChildren2Response<'_>: exact, |record| list(record.children);
+    SyncRequest<'_>: exact;
+    SyncResponse<'_>: exact;
+    PingRequest: exact;
+    CloseSessionRequest: exact;
+    CheckVersionRequest<'_>: exact;
+    ReconfigRequest<'_>: exact;
+    GetEphemeralsRequest<'_>: exact;
+    GetEphemeralsResponse<'_>: exact, |record| list(record.ephemerals);
+    GetAllChildrenNumberRequest<'_>: exact;
+    GetAllChildrenNumberResponse: exact;
+    WhoAmIRequest: exact;
+    ClientInfo<'_>: exact;
+    WhoAmIResponse<'_>: exact, |record| list(record.client_info);
+    AuthPacket<'_>: exact;
+    GetSaslRequest<'_>: exact;
+    SetSaslResponse<'_>: exact;
+    CheckWatchesRequest<'_>: exact;
+    RemoveWatchesRequest<'_>: exact;
+    AddWatchRequest<'_>: exact;
+    ErrorResponse: exact;
+    WatcherEvent<'_>: exact;
+    SetWatches<'_>: exact, |record| {
+        list(record.data);
+        list(record.exist);
+        list(record.child);
+    };
+    SetWatches2<'_>: exact, |record| {
+        list(record.data);
+        list(record.exist);
+        list(record.child);
+        list(record.persistent);
+        list(record.persistent_recursive);
+    };
+    MultiHeader: |bytes| flag(bytes.get_mut(4));
+    MultiRequest<'_>: exact, |record| multi_request(*record);
+    MultiResponse<'_>: exact, |record| multi_response(*record);
+}
+
+/// The record has one form alone, and its encoder must find it.
+fn exact(_: &mut [u8]) {}
+
+/// The record ends in a boolean, of which any byte but 0 is true.
+fn flag_last(bytes: &mut [u8]) {
+    flag(bytes.last_mut());
+}
+
+fn flag(byte: Option<&mut u8>) {
+    if let Some(byte) = byte {
+        *byte = (*byte).min(1);
+    }
+}
+
+/// A null password, whose length is at `at`, reads as an empty one; a boolean may stand behind it.
+fn handshake(bytes: &mut [u8], at: usize) {
+    let Some((length, tail)) =
+        bytes.get_mut(at..).and_then(<[u8]>::split_first_chunk_mut::<PREFIX>)
+    else {
+        return;
+    };
+    if *length == [0xff; PREFIX] {
+        *length = [0; PREFIX];
+    }
+    flag(tail.get_mut(u32::from_be_bytes(*length) as usize));
+}
+
+/// Encodes, and on the way tries a limit that is one byte short.
+fn encoded(value: &impl Encode) -> BytesMut {
+    let mut wire = BytesMut::new();
+    let mut writer = Writer::new(&mut wire, usize::MAX);
+    value.encode(&mut writer);
+    let finished = writer.finish();
+    assert_eq!(finished, Ok(wire.len()), "an encoder counts what it writes");
+
+    if let Some(limit) = wire.len().checked_sub(1) {
+        let mut out = BytesMut::from(&b"before"[..]);
+        let mut writer = Writer::new(&mut out, limit);
+        value.encode(&mut writer);
+        let error = EncodeError::TooLong { len: wire.len(), limit };
+        assert_eq!(writer.finish(), Err(error), "a limit one byte short");
+        assert_eq!(out, b"before"[..], "an encoder that fails leaves nothing behind");
+    }
+    wire
+}
+
+/// A list has as many items as it says, and encodes the same from its items as from its bytes.
+fn list<'a, T: Decode<'a> + Encode + Copy + PartialEq + Debug>(list: List<'a, T>) {
+    let items: Vec<T> = list.iter().collect();
+    assert_eq!((items.len(), items.is_empty()), (list.len(), list.is_empty()));
+    assert_eq!(list.iter().len(), list.len());
+    if list.is_null() {
+        assert!(items.is_empty());
+    } else {
+        assert_eq!(encoded(&List::new(&items)), encoded(&list));
+    }
+}
+
+fn multi_request(list_of: MultiRequest<'_>) {
+    let entries: Vec<MultiOp<'_>> = list_of.iter().collect();
+    for entry in &entries {
+        match entry {
+            MultiOp::Create(op) | MultiOp::Create2(op) | MultiOp::CreateContainer(op) => {
+                list(op.acl);
+            }
+            MultiOp::CreateTtl(op) => list(op.acl),
+            _ => {}
+        }
+    }
+    // Not the bytes of the peer, whose headers may hold what nobody looks at: only their length.
+    let wire = encoded(&MultiList::new(&entries));
+    assert_eq!(wire.len(), encoded(&list_of).len());
+    assert_eq!(MultiRequest::decode_exact(&wire), Ok(list_of));
+}
+
+fn multi_response(list_of: MultiResponse<'_>) {
+    let results: Vec<_> = list_of.iter().collect();
+    if let Some((index, code)) = list_of.failure() {
+        assert_eq!(results.get(index), Some(&crate::multi::MultiResult::Error(code)));
+    }
+    let wire = encoded(&MultiList::new(&results));
+    assert_eq!(wire.len(), encoded(&list_of).len());
+    assert_eq!(MultiResponse::decode_exact(&wire), Ok(list_of));
+}

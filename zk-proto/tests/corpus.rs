@@ -1,0 +1,322 @@
+//! The fuzz targets without a fuzzer: each body over its committed corpus, and over frames of real
+//! peers with a few bytes changed, the same ones in every run.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+#[path = "golden/frames.rs"]
+mod frames;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use zk_proto::{Decode, Reader, ReplyHeader, RequestHeader, fuzz};
+
+use frames::{Direction, Frame};
+
+/// Input to file name.
+type Seeds = BTreeMap<Vec<u8>, String>;
+
+/// Seeds of one record, each of another length.
+const SEEDS_OF_A_RECORD: usize = 5;
+
+/// With this variable set, the seeds of the corpora are written instead of compared.
+const WRITE: &str = "WRITE_SEEDS";
+
+fn corpus(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target)
+}
+
+/// Every committed input of a target. Their absence is a failure: a test over nothing proves
+/// nothing.
+fn inputs(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = corpus(target);
+    let files = fs::read_dir(&folder).unwrap_or_else(|error| {
+        panic!("the corpus is in the repository, not in the package: {}: {error}", folder.display())
+    });
+    let mut inputs: Vec<_> = files
+        .map(|file| file.unwrap().path())
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect();
+    inputs.sort();
+    assert!(!inputs.is_empty(), "no input in {}", folder.display());
+    inputs
+}
+
+/// Runs one input, and names it if a claim fails.
+fn run(body: fn(&[u8]), name: &str, input: &[u8]) {
+    if std::panic::catch_unwind(|| body(input)).is_err() {
+        let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
+        panic!("{name} fails: {hex}");
+    }
+}
+
+/// The frame target's input for a stream: the steps of the cuts, then the stream.
+fn frame_input(steps: [u8; fuzz::STEPS], stream: &[u8]) -> Vec<u8> {
+    [&steps[..], stream].concat()
+}
+
+/// The records target's input: the place of `record` in the table, then its bytes.
+fn record_input(record: &str, bytes: &[u8]) -> Vec<u8> {
+    let choice = fuzz::RECORDS.iter().position(|(name, _)| name.eq_ignore_ascii_case(record));
+    let choice = choice.unwrap_or_else(|| panic!("{record} is not in the table"));
+    [&[u8::try_from(choice).unwrap()], bytes].concat()
+}
+
+/// The records of a frame, each with its bytes: a header, if there is one, and a body, if there is
+/// one.
+fn records(frame: &Frame) -> Vec<(&str, &[u8])> {
+    let payload = frame.payload();
+    let mut reader = Reader::new(payload);
+    let names: Vec<&str> = frame.decoded.as_object().unwrap().keys().map(String::as_str).collect();
+    let header = match (frame.opcode, frame.direction) {
+        (None, _) => None,
+        (_, Direction::Request) => {
+            RequestHeader::decode(&mut reader).unwrap();
+            Some("RequestHeader")
+        }
+        (_, Direction::Reply | Direction::Notification) => {
+            ReplyHeader::decode(&mut reader).unwrap();
+            Some("ReplyHeader")
+        }
+    };
+    let (front, rest) = payload.split_at(payload.len() - reader.remaining());
+    let body = names.into_iter().find(|name| Some(*name) != header).map(|name| match name {
+        "Multi" => "MultiRequest",
+        name => name,
+    });
+    [header.map(|name| (name, front)), body.map(|name| (name, rest))]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// A few seeds for each record, and a frame of each length, so that the corpus stays small: what
+/// has the same length differs in little more than numbers.
+fn seeds(target: &str) -> Seeds {
+    let frames = frames::all();
+    let mut seeds = Seeds::new();
+    let mut lengths = BTreeMap::<&str, BTreeSet<usize>>::new();
+    match target {
+        "frame" => {
+            for (index, frame) in frames.iter().enumerate() {
+                if lengths.entry("").or_default().insert(frame.bytes.len()) {
+                    let input = frame_input([index as u8, 3, 0, 96], &frame.bytes);
+                    seeds.insert(input, frame.name.clone());
+                }
+            }
+            // Whole exchanges: requests, events and replies in one stream.
+            for group in frames.chunks(12).take(12) {
+                let stream: Vec<u8> = group.iter().flat_map(|frame| frame.bytes.clone()).collect();
+                let input = frame_input([0, 200, 16, 5], &stream);
+                seeds.insert(input, format!("from_{}", group[0].name));
+            }
+        }
+        "records" => {
+            for (frame, (record, bytes)) in frames
+                .iter()
+                .flat_map(|frame| records(frame).into_iter().map(move |of| (frame, of)))
+            {
+                let lengths = lengths.entry(record).or_default();
+                if lengths.len() < SEEDS_OF_A_RECORD && lengths.insert(bytes.len()) {
+                    let name = format!("{}_{}", frame.name, record.to_ascii_lowercase());
+                    seeds.insert(record_input(record, bytes), name);
+                }
+            }
+        }
+        other => panic!("no seeds for {other}"),
+    }
+    seeds
+}
+
+/// Numbers that look random and are the same in every run (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.next() as u8
+    }
+
+    /// Changes one to four things: a byte, a bit, a length, the end, or the order.
+    fn mutate(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(4) {
+            if bytes.is_empty() {
+                bytes.push(self.byte());
+            }
+            let at = self.below(bytes.len());
+            match self.below(7) {
+                0 => bytes[at] = self.byte(),
+                1 => bytes[at] ^= 1 << self.below(8),
+                2 => {
+                    let lie = [-1, -2, 0, 1, 5, 0x1000, 0x1001, i32::MAX, i32::MIN][self.below(9)];
+                    let end = bytes.len().min(at + 4);
+                    bytes[at..end].copy_from_slice(&lie.to_be_bytes()[..end - at]);
+                }
+                3 => bytes.truncate(at),
+                4 => bytes.insert(at, self.byte()),
+                5 => {
+                    bytes.remove(at);
+                }
+                _ => {
+                    let piece = bytes[at..bytes.len().min(at + 1 + self.below(32))].to_vec();
+                    let to = self.below(bytes.len());
+                    bytes.splice(to..to, piece);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn frame_holds_over_its_corpus() {
+    for (path, input) in inputs("frame") {
+        run(fuzz::frame, &path.display().to_string(), &input);
+    }
+}
+
+#[test]
+fn records_hold_over_their_corpus() {
+    for (path, input) in inputs("records") {
+        run(fuzz::records, &path.display().to_string(), &input);
+    }
+}
+
+#[test]
+fn the_seeds_are_those_of_the_captured_frames() {
+    for target in ["frame", "records"] {
+        let seeds = seeds(target);
+        assert!((60..=120).contains(&seeds.len()), "{target}: {} seeds", seeds.len());
+        for (input, name) in &seeds {
+            let path = corpus(target).join(name);
+            if std::env::var_os(WRITE).is_some() {
+                fs::create_dir_all(corpus(target)).unwrap();
+                fs::write(&path, input).unwrap();
+            }
+            let committed = fs::read(&path).unwrap_or_default();
+            assert_eq!(committed, *input, "{}: run again with {WRITE}=1", path.display());
+        }
+    }
+}
+
+/// The claims say nothing of bytes that do not decode; these all do.
+#[test]
+fn records_hold_over_every_captured_frame() {
+    for frame in frames::all() {
+        for (record, bytes) in records(&frame) {
+            run(fuzz::records, &frame.name, &record_input(record, bytes));
+        }
+    }
+}
+
+#[test]
+fn frame_holds_over_changed_frames() {
+    let frames = frames::all();
+    let mut numbers = Numbers(1);
+    for round in 0..5000 {
+        let mut stream = Vec::new();
+        for _ in 0..=numbers.below(4) {
+            stream.extend(&frames[numbers.below(frames.len())].bytes);
+        }
+        numbers.mutate(&mut stream);
+        let steps = [numbers.byte(), numbers.byte(), numbers.byte(), numbers.byte()];
+        run(fuzz::frame, &format!("round {round}"), &frame_input(steps, &stream));
+    }
+}
+
+#[test]
+fn records_hold_over_changed_records() {
+    let frames = frames::all();
+    let records: Vec<(&str, &[u8])> = frames.iter().flat_map(records).collect();
+    let mut numbers = Numbers(2);
+    for round in 0..20000 {
+        let (record, bytes) = records[round % records.len()];
+        let mut bytes = bytes.to_vec();
+        numbers.mutate(&mut bytes);
+        run(fuzz::records, &format!("round {round}, {record}"), &record_input(record, &bytes));
+    }
+}
+
+/// A record's bytes read as each other record: most are refused, and what is not must hold too.
+#[test]
+fn records_hold_over_each_other() {
+    for (_, input) in inputs("records") {
+        for (choice, (record, _)) in fuzz::RECORDS.iter().enumerate() {
+            let input = [&[u8::try_from(choice).unwrap()], &input[1..]].concat();
+            run(fuzz::records, record, &input);
+        }
+    }
+}
+
+/// What decodes and is no record of its own: what the fields of records are made of, and generics
+/// whose instances are in the table.
+const NOT_RECORDS: &[&str] = &[
+    "()",
+    "i32",
+    "i64",
+    "bool",
+    "Option",
+    "&",
+    "Secret",
+    "Text",
+    "Xid",
+    "Zxid",
+    "SessionId",
+    "Password",
+    "List",
+    "MultiList",
+];
+
+#[test]
+fn every_record_of_the_source_is_in_the_table() {
+    let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut declared = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                declared.extend(declared_records(&fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    declared.retain(|name| !NOT_RECORDS.contains(&name.as_str()));
+    // The two multis of the table are instances of one generic.
+    assert_eq!(declared.len() + 2, fuzz::RECORDS.len(), "{declared:?}");
+    for record in declared {
+        assert!(fuzz::RECORDS.iter().any(|(name, _)| *name == record), "{record} is not there");
+    }
+}
+
+/// The names of what a file makes decodable: `record! { .. Name {` and `impl Decode for Name`.
+fn declared_records(source: &str) -> Vec<String> {
+    let name = |text: &str| {
+        let end = text.find(|c| "<{ '".contains(c)).unwrap_or(text.len());
+        text.split_at(end).0.to_owned()
+    };
+    let mut names = Vec::new();
+    let mut lines = source.lines();
+    while let Some(line) = lines.next() {
+        if line == "record! {" {
+            let first = lines.find(|line| !line.trim_start().starts_with(['/', '#'])).unwrap();
+            names.push(name(first.trim_start()));
+        } else if let Some((_, decoded)) = line.split_once(" Decode<'a> for ")
+            && line.starts_with("impl")
+        {
+            names.push(name(decoded));
+        }
+    }
+    names
+}

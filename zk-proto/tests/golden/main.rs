@@ -1,0 +1,11 @@
+//! The codec against the bytes of real servers and clients, against values made by hand, and
+//! against lies.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+mod captured;
+mod catalogue;
+mod dissect;
+mod frames;
+mod lies;
+mod shown;
