@@ -45,6 +45,7 @@ const CRATES: &[Layers] = &[
             "session/pipeline",
             "session/handshake",
             "session/watches",
+            "session/event",
             "session/claims",
             "session",
             "hosts",

@@ -334,6 +334,82 @@ async fn a_write_to_a_waiters_node_does_not_wake_it_for_good() -> Result<()> {
     Ok(())
 }
 
+/// Polls a waiter until it has nothing to do but wait: its watches are set, `n` of them.
+async fn until_armed<F: Future + Unpin>(
+    waiting: &mut F,
+    faults: &Faults,
+    client: &Client,
+    n: usize,
+) -> Result<()> {
+    let mut reads = 0;
+    while reads < n {
+        assert!(poll_times(&mut *waiting, 1).await.is_none(), "it does not wait");
+        // Its answers are there when ours is.
+        client.sync("/").await?;
+        let (_, frames) = faults.take_sent();
+        reads += frames.iter().filter(|op| **op == OpCode::GET_DATA).count();
+    }
+    client.sync("/").await?;
+    assert!(poll_times(waiting, 1).await.is_none(), "it does not wait");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner() -> Result<()> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let (holder, waiter) =
+        (connect(&server, &Faults::new()).await?, connect(&server, &faults).await?);
+    let guard = Lock::new(&holder, LOCK)?.acquire().await?;
+    let lock = Lock::new(&waiter, LOCK)?;
+    let mut waiting = Box::pin(lock.acquire());
+    until_armed(&mut waiting, &faults, &waiter, 2).await?;
+
+    // All of this while the waiter is not polled: the write uses its own watch up, so that its end
+    // is not told, and then the holder goes.
+    let names = queue(&holder).await?;
+    let own = names.iter().find(|name| !guard.node().ends_with(*name)).context("the waiter")?;
+    let own = format!("{LOCK}/{own}");
+    holder.set_data(&own, b"revoked", None).await?;
+    holder.delete(&own, None).await?;
+    guard.release().await?;
+    waiter.sync("/").await?;
+
+    let error = waiting.await.expect_err("its node is gone");
+    assert_eq!(error.kind(), ErrorKind::NodeVanished);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed() -> Result<()>
+{
+    let server = Standalone::start().await?;
+    // One transaction deletes both nodes, in no order, so this wants many rounds.
+    for round in 0..50 {
+        let faults = Faults::new();
+        let client = connect(&server, &faults).await?;
+        let lock = Lock::new(&client, LOCK)?;
+        let guard = lock.acquire().await?;
+        let mut waiting = Box::pin(lock.acquire());
+        until_armed(&mut waiting, &faults, &client, 2).await?;
+        let (acquired, ()) = tokio::join!(waiting, client.close());
+        assert!(acquired.is_err(), "an owner without a session in round {round}");
+        drop(guard);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_on_the_root_of_a_missing_chroot_is_refused() -> Result<()> {
+    let server = Standalone::start().await?;
+    for path in ["/", "/locks"] {
+        let client = Client::connect_lazily(&format!("{}/missing", server.address()))?;
+        let error = Lock::new(&client, path)?.acquire().await.expect_err("no chroot");
+        assert!(error.client().is_some_and(zk_client::Error::is_no_node), "{error}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_guard_is_released_by_dropping_it_on_a_plain_thread() -> Result<()> {
     let server = Standalone::start().await?;

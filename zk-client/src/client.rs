@@ -206,10 +206,12 @@ impl Client {
     /// `stem` is the path up to the digits, and must be unique for ever: put
     /// [`unique`](Self::unique) into it. In return nothing leaves a ghost behind. If the connection
     /// breaks before the reply, the client looks for the node once it is connected again, and the
-    /// reply is that node; `ConnectionLoss` then means that there is none. If the [`Reply`] or the
-    /// [`OwnedNode`] is dropped, at whatever moment, the node is deleted as soon as it can be.
+    /// reply is that node. `ConnectionLoss` with the outcome `NotApplied` means that it looked and
+    /// there is none; with `Unknown` that the server would not let it look, and that it will delete
+    /// the node if it finds it on a later connection. If the [`Reply`] or the [`OwnedNode`] is
+    /// dropped, at whatever moment, the node is deleted as soon as it can be.
     pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl<'_>]) -> Reply<OwnedNode> {
-        self.at(stem, path::check_sequential, |full| {
+        self.at(stem, path::check, |full| {
             let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
             let acl = List::new(acl);
             let request = CreateRequest { path: full, data: Some(data), acl, mode };
@@ -340,19 +342,19 @@ impl Client {
     /// The session's id and password, once a server has given them: what another client needs to
     /// take it up.
     pub fn session(&self) -> Option<SessionCredentials> {
-        self.link().with(|core| core.credentials())
+        self.link().look(|core| core.credentials())
     }
 
     /// The session timeout: as the server settled it, or as wanted before the first connection.
     pub fn session_timeout(&self) -> Duration {
-        self.link().with(|core| core.timeout())
+        self.link().look(|core| core.timeout())
     }
 
     /// Ends the session and waits until the server has said so: its ephemeral nodes are gone then,
     /// and everything called before is answered. Calls that come later fail at once.
     ///
-    /// Always returns: if no server is there, after one session timeout at most, and then the
-    /// ensemble will have expired the session.
+    /// Always returns: if no server is there, after one session timeout at most. The ensemble then
+    /// ends the session by itself, as soon as it has not heard of it for that long.
     ///
     /// # Cancel safety
     ///
@@ -468,7 +470,8 @@ impl fmt::Debug for Client {
 ///
 /// Not `Clone`: there is one owner. It keeps the session alive like a [`Client`]. Dropping it
 /// queues the delete at once, behind every request made before, on any thread and without a
-/// runtime; if the connection breaks, the delete is the first request of the next one.
+/// runtime. If the connection breaks before the answer, the delete is sent again ahead of all other
+/// requests of the next one.
 #[derive(Debug)]
 #[must_use = "dropping it deletes the node"]
 pub struct OwnedNode {

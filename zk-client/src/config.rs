@@ -157,9 +157,9 @@ impl SessionConfig {
     pub const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(200);
 
     /// A new session with this timeout, tried at `hosts` servers in turn: each attempt gets its
-    /// part of the timeout, so that all of them fit into one.
+    /// part of the timeout, a third at most, so that all of them fit into one.
     pub fn new(timeout: Duration, hosts: usize) -> Self {
-        let share = timeout / u32::try_from(hosts.max(1)).unwrap_or(u32::MAX);
+        let share = timeout / u32::try_from(hosts.max(3)).unwrap_or(u32::MAX);
         Self {
             timeout,
             attempt_timeout: share.max(Self::MIN_ATTEMPT_TIMEOUT),
@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn attempts_share_the_timeout() {
         let timeout = Duration::from_secs(6);
-        assert_eq!(SessionConfig::new(timeout, 3).attempt_timeout, Duration::from_secs(2));
+        assert_eq!(SessionConfig::new(timeout, 1).attempt_timeout, Duration::from_secs(2));
+        assert_eq!(SessionConfig::new(timeout, 6).attempt_timeout, Duration::from_secs(1));
         assert_eq!(SessionConfig::new(timeout, 1000).attempt_timeout, Duration::from_millis(200));
     }
 }

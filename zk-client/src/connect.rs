@@ -80,7 +80,8 @@ impl ClientBuilder {
         Self { connector: Arc::new(connector), ..self }
     }
 
-    /// Takes up a session that another client began, instead of opening a new one.
+    /// Takes up a session that another client began, instead of opening a new one. The servers
+    /// close the other client's connection, so that one must have gone.
     pub fn session(self, session: SessionCredentials) -> Self {
         Self { resume: Some(session), ..self }
     }

@@ -28,6 +28,10 @@ use crate::transport::{Connector, Transport};
 /// Room for one read: enough for a burst of small replies.
 const READ_BYTES: usize = 64 * 1024;
 
+/// A connection that lived for less counts as a failed attempt, so that a server that lets the
+/// session in and throws it out again is not asked in a tight loop.
+const LIVED: Duration = Duration::from_secs(1);
+
 /// Runs one session until it is over.
 pub(crate) struct Driver {
     link: Arc<Link>,
@@ -44,6 +48,8 @@ struct Wire {
     io: Box<dyn Transport>,
     input: BytesMut,
     output: BytesMut,
+    /// Whether the transport may still hold what it was given.
+    unflushed: bool,
 }
 
 impl Driver {
@@ -60,20 +66,25 @@ impl Driver {
 
     /// Connects, serves and connects again until the session ends.
     pub(crate) async fn run(mut self) {
-        while self.link.with(|core| core.ended()).is_none() {
+        while self.link.look(|core| core.ended()).is_none() {
             let Some((host, delay)) = self.hosts.next() else {
                 return;
             };
             if self.unless_stopped(tokio::time::sleep(delay)).await.is_err() {
                 continue;
             }
+            let server = host.to_string();
+            self.link.attempting(Attempt { server: server.clone(), why: "no answer".to_owned() });
+            let begun = now();
             let why = self.attempt(&host).await;
-            if self.link.with(|core| core.state().is_connected()) {
+            if now() - begun >= LIVED {
+                self.hosts.lived();
+            }
+            if self.link.look(|core| core.state().is_connected()) {
                 info!(%host, why, "connection ended");
-                self.hosts.connected();
             } else {
                 debug!(%host, why, "attempt failed");
-                self.link.failed(Attempt { server: host.to_string(), why });
+                self.link.attempted(Attempt { server, why });
             }
             self.link.with(|core| core.handle_disconnected(now()));
         }
@@ -92,7 +103,8 @@ impl Driver {
             Err(why) => return why.to_string(),
         };
         self.link.with(|core| core.handle_connected(now()));
-        let mut wire = Wire { io, input: BytesMut::new(), output: BytesMut::new() };
+        let mut wire =
+            Wire { io, input: BytesMut::new(), output: BytesMut::new(), unflushed: false };
         let why = poll_fn(|cx| self.poll_serve(cx, &mut wire)).await;
         self.link.with(|core| core.hang_up(why));
         why.to_string()
@@ -202,24 +214,28 @@ impl Wire {
         }
     }
 
-    /// Ready if everything was written and there may be more; pending if there is nothing to write
-    /// or no room for it.
+    /// Ready if something was written and there may be more; pending if there was nothing to
+    /// write or there is no room for it.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Hangup> {
-        if self.output.is_empty() {
-            return Ok(Poll::Pending);
-        }
+        let broken = |error: std::io::Error| Hangup::Io(error.kind());
+        let mut progress = Poll::Pending;
         while !self.output.is_empty() {
             match Pin::new(&mut self.io).poll_write(cx, &self.output) {
                 Poll::Ready(Ok(0)) => return Err(Hangup::Io(std::io::ErrorKind::WriteZero)),
                 Poll::Ready(Ok(n)) => self.output.advance(n),
-                Poll::Ready(Err(error)) => return Err(Hangup::Io(error.kind())),
-                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(Err(error)) => return Err(broken(error)),
+                Poll::Pending => return Ok(progress),
             }
+            self.unflushed = true;
+            progress = Poll::Ready(());
         }
-        match Pin::new(&mut self.io).poll_flush(cx) {
-            Poll::Ready(Err(error)) => Err(Hangup::Io(error.kind())),
-            _ => Ok(Poll::Ready(())),
+        if self.unflushed
+            && let Poll::Ready(flushed) = Pin::new(&mut self.io).poll_flush(cx)
+        {
+            flushed.map_err(broken)?;
+            self.unflushed = false;
         }
+        Ok(progress)
     }
 }
 

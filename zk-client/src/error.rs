@@ -91,7 +91,7 @@ pub(crate) enum Fault {
     ChrootNotFound { chroot: String },
     #[error("{op} {path}: {code}")]
     Refused { op: OpCode, path: String, code: ErrorCode },
-    #[error("{op} {path}: connection lost {}: {why}", if *.sent { "before the answer came" } else { "before it was sent" })]
+    #[error("{op} {path}: connection lost {}: {why}", if *.sent { "before the answer came" } else { "before it was carried out" })]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error("{op} {path}: the server's answer does not decode: {source}")]
     Answer { op: OpCode, path: String, source: DecodeError },
@@ -205,6 +205,9 @@ pub enum Hangup {
     /// The server misbehaved.
     #[error("the server broke the protocol: {0}")]
     Protocol(#[from] ProtocolError),
+    /// The server refused to arm the session's watches again.
+    #[error("the server refused to arm watches again: {0}")]
+    Rearm(ErrorCode),
     /// The session ended.
     #[error("{0}")]
     Ended(Ended),
@@ -218,7 +221,8 @@ pub enum Failure {
     Refused(ErrorCode),
     /// The connection broke.
     ConnectionLoss {
-        /// Whether the request had been handed to the transport.
+        /// Whether the request had been handed to the transport, and nothing has shown since that
+        /// it left no trace.
         sent: bool,
         /// What broke it.
         why: Hangup,

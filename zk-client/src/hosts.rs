@@ -49,9 +49,9 @@ impl Random {
 pub(crate) struct Hosts {
     hosts: Vec<Host>,
     next: usize,
-    /// Attempts since the last success, or since the start.
+    /// Attempts since the last connection that lived, or since the start.
     attempts: u32,
-    connected_before: bool,
+    started: bool,
     random: Random,
 }
 
@@ -61,7 +61,7 @@ impl Hosts {
         for end in (1..hosts.len()).rev() {
             hosts.swap(end, random.below(end as u64 + 1) as usize);
         }
-        Self { hosts, next: 0, attempts: 0, connected_before: false, random }
+        Self { hosts, next: 0, attempts: 0, started: false, random }
     }
 
     /// The server to try, and the wait before it. `None` only if there are no servers at all.
@@ -69,7 +69,7 @@ impl Hosts {
         let host = self.hosts.get(self.next)?.clone();
         let round = self.attempts / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
         let delay = match round {
-            0 if self.attempts == 0 && !self.connected_before => Duration::ZERO,
+            0 if !std::mem::replace(&mut self.started, true) => Duration::ZERO,
             0 => self.random.duration(SPREAD),
             later => {
                 let full = BASE.saturating_mul(1 << (later - 1).min(16)).min(CAP);
@@ -81,10 +81,9 @@ impl Hosts {
         Some((host, delay))
     }
 
-    /// A server let the session in.
-    pub(crate) fn connected(&mut self) {
+    /// A connection was good for a while: the rounds start anew.
+    pub(crate) fn lived(&mut self) {
         self.attempts = 0;
-        self.connected_before = true;
     }
 }
 
@@ -138,9 +137,9 @@ mod tests {
     fn a_success_starts_the_rounds_anew_but_keeps_the_spread() {
         let mut hosts = three(1);
         names(&mut hosts, 12);
-        hosts.connected();
+        hosts.lived();
         let waits = (0..50).map(|_| {
-            hosts.connected();
+            hosts.lived();
             hosts.next().unwrap().1
         });
         let waits = waits.collect::<Vec<_>>();

@@ -35,7 +35,7 @@ struct Shared {
     corks: usize,
     /// Set while the driver sleeps. Whoever takes it wakes it.
     driver: Option<Waker>,
-    /// The last attempt at each server, while there has been no success.
+    /// The last attempt at each server since the last success.
     attempts: Vec<Attempt>,
     names: Names,
 }
@@ -68,6 +68,11 @@ impl Link {
             driver.wake();
         }
         result
+    }
+
+    /// Lets anybody look at the session, which wakes nobody.
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&Core) -> R) -> R {
+        f(&self.lock().core)
     }
 
     /// Lets the driver use the session, and registers it for the next change. The flag says
@@ -103,6 +108,8 @@ impl Link {
                 // A caller that has gone does not want to know.
                 Event::Completed { token, result } => drop(token.send(result)),
                 Event::Watched { watcher, event } => drop(watcher.send(event)),
+                // Whoever waits is told by the end of the channel.
+                Event::Unwatched { watcher } => drop(watcher),
                 Event::State(state) => {
                     if state.is_connected() {
                         self.lock().attempts.clear();
@@ -114,8 +121,16 @@ impl Link {
         }
     }
 
-    /// Notes an attempt that failed.
-    pub(crate) fn failed(&self, attempt: Attempt) {
+    /// Notes that a server is being tried, unless it was before.
+    pub(crate) fn attempting(&self, attempt: Attempt) {
+        let attempts = &mut self.lock().attempts;
+        if attempts.iter().all(|earlier| earlier.server != attempt.server) {
+            attempts.push(attempt);
+        }
+    }
+
+    /// Notes how an attempt ended, in place of the last one at the same server.
+    pub(crate) fn attempted(&self, attempt: Attempt) {
         let mut shared = self.lock();
         shared.attempts.retain(|earlier| earlier.server != attempt.server);
         shared.attempts.push(attempt);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -41,8 +42,12 @@ pub trait Connector: fmt::Debug + Send + Sync + 'static {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a>;
 }
 
+/// How long one of several addresses of a name may take, so that a dead one leaves time to the
+/// others.
+const ADDRESS_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// Plain TCP, without Nagle's delay. The name is looked up anew at every attempt, so a server that
-/// moved is found, and each of its addresses is tried.
+/// moved is found. If it has several addresses, they are tried in turn, for half a second each.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "it has nothing to set")]
 pub struct TcpConnector;
@@ -50,9 +55,16 @@ pub struct TcpConnector;
 impl Connector for TcpConnector {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
         Box::pin(async move {
+            let host_and_port = (host.name.as_str(), host.port);
+            let mut addresses = tokio::net::lookup_host(host_and_port).await?.peekable();
             let mut failures = Vec::new();
-            for address in tokio::net::lookup_host((host.name.as_str(), host.port)).await? {
-                match TcpStream::connect(address).await {
+            while let Some(address) = addresses.next() {
+                let connecting = TcpStream::connect(address);
+                let connected = match addresses.peek() {
+                    Some(_) => tokio::time::timeout(ADDRESS_TIMEOUT, connecting).await,
+                    None => Ok(connecting.await),
+                };
+                match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                     Ok(stream) => {
                         stream.set_nodelay(true)?;
                         return Ok(Box::new(stream) as Box<dyn Transport>);

@@ -84,7 +84,7 @@ impl Watcher {
 
     /// An event that cannot come any more means that the session is over.
     fn ended(&self) -> Error {
-        self.link.with(|core| core.ended()).unwrap_or(Ended::Closed).into()
+        self.link.look(|core| core.ended()).unwrap_or(Ended::Closed).into()
     }
 }
 

@@ -142,9 +142,9 @@ pub enum Release {
 /// Proof of holding a [`Lock`], until it is dropped or released.
 ///
 /// Not `Clone`: there is one holder. It keeps the session alive. Dropping it queues the release at
-/// once, on any thread and without a runtime, behind every request made before; if the connection
-/// breaks, the release is the first request of the next one. `std::mem::forget` keeps the lock
-/// until the session ends.
+/// once, on any thread and without a runtime, behind every request made before. If the connection
+/// breaks before the answer, the release is sent again ahead of all other requests of the next one.
+/// `std::mem::forget` keeps the lock until the session ends.
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock"]
 pub struct Guard(Tenure);

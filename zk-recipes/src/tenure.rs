@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use tracing::{debug, trace};
 use zk_client::{
     Acl, Children, Client, CreateOptions, Error as ClientError, ErrorCode, EventType, Node,
-    OwnedNode, Reply, WatchedEvent, Watcher,
+    Outcome, OwnedNode, WatchedEvent, Watcher,
 };
 
 use crate::contender::{self, Contender};
@@ -44,16 +44,25 @@ struct Queue {
     /// Whether `ahead` must be read again before anything follows from it.
     stale: bool,
     own: Option<Watcher>,
-    watched: Vec<(Contender, Watcher)>,
+    watched: Vec<Watched>,
     /// Set where a contender may not be read, so that its end would go untold.
     folder: Option<Watcher>,
     unreadable: bool,
 }
 
+/// A contender ahead whose end will be told.
+#[derive(Debug)]
+struct Watched {
+    contender: Contender,
+    /// Whether its node belongs to our own session.
+    sibling: bool,
+    watcher: Watcher,
+}
+
 /// What a waiting place was woken by.
 enum Woken {
     Own(WatchedEvent),
-    Ahead(Contender, WatchedEvent),
+    Ahead(Watched, WatchedEvent),
     Folder,
 }
 
@@ -73,33 +82,51 @@ impl Tenure {
         folder: &str,
         data: &[u8],
     ) -> Result<(Self, Option<Children>), Error> {
-        let mut parents: Vec<&str> = Vec::new();
+        let mut parents: Option<CreateOptions<'_>> = None;
         loop {
             let stem = child(folder, &layout::stem(client.unique()));
             let (made, created, list) = client.batch(|| {
-                let container = CreateOptions::container();
-                let made = parents.iter().map(|path| client.create(path, b"", &container));
+                let made = parents.iter().flat_map(|options| {
+                    ancestors(folder).map(|path| client.create(path, b"", options))
+                });
                 let made = made.collect::<Vec<_>>();
                 let created = client.create_owned(&stem, data, &[Acl::OPEN]);
                 (made, created, client.get_children(folder))
             });
-            let mut failed = None;
+            let mut failed: Option<ClientError> = None;
             for reply in made {
-                // The first failure is the one that matters: the others follow from it.
-                failed = failed.or(reply.await.err().filter(|error| !error.is_node_exists()));
+                match reply.await {
+                    Ok(_) => {}
+                    Err(error) if error.is_node_exists() => {}
+                    // A child without its parent is the consequence of another failure, if any.
+                    Err(error) if error.is_no_node() && failed.is_some() => {}
+                    Err(error) => failed = Some(error),
+                }
+            }
+            if failed.as_ref().and_then(ClientError::code) == Some(ErrorCode::UNIMPLEMENTED) {
+                debug!("the server has no containers");
+                parents = Some(CreateOptions::persistent());
             }
             let node = match created.await {
                 Ok(node) => node,
-                Err(error) if error.is_no_node() && parents.is_empty() => {
-                    trace!(folder, "making the folder");
-                    parents = ancestors(folder).collect();
-                    continue;
-                }
-                // Somebody removed the folder right behind our create of it.
-                Err(error) if error.is_no_node() && failed.is_none() => continue,
-                Err(error) if error.is_no_node() => return Err(failed.unwrap_or(error).into()),
-                // The client has looked: no node is left of this attempt.
-                Err(error) if error.is_connection_loss() => continue,
+                // The root that this client sees is missing, and not ours to make.
+                Err(error) if error.is_no_node() && folder == "/" => return Err(error.into()),
+                Err(error) if error.is_no_node() => match (parents, failed) {
+                    (None, _) => {
+                        trace!(folder, "making the folder");
+                        parents = Some(CreateOptions::container());
+                        continue;
+                    }
+                    // Somebody removed the folder behind our create of it, or it was lost.
+                    (Some(_), None) => continue,
+                    (Some(_), Some(failed)) if failed.is_connection_loss() => continue,
+                    (Some(_), Some(failed)) => return Err(failed.into()),
+                },
+                // The client has looked: nothing is left of this attempt.
+                Err(error) if error.is_connection_loss() => match error.outcome() {
+                    Outcome::NotApplied => continue,
+                    _ => return Err(error.into()),
+                },
                 Err(error) => return Err(error.into()),
             };
             let tenure = Self::new(client, folder, node)?;
@@ -137,8 +164,8 @@ impl Tenure {
             self.learn(&mut queue, &list)?;
         }
         loop {
-            if !queue.stale && queue.ahead.is_empty() {
-                return self.confirm(&mut queue);
+            if !queue.stale && queue.ahead.is_empty() && self.confirm(&mut queue)? {
+                return Ok(());
             }
             if self.ask(&mut queue).await? {
                 continue;
@@ -150,22 +177,29 @@ impl Tenure {
                 // Somebody wrote to our node: watch it again.
                 Woken::Own(_) => {}
                 Woken::Folder => queue.stale = true,
-                Woken::Ahead(contender, event) => queue.woken_by(&contender, &event),
+                Woken::Ahead(watched, event) => queue.woken_by(&watched, &event),
             }
         }
     }
 
-    /// Nobody is ahead: the place is first if our own node did not go before them. Events of one
-    /// connection come in the order of the changes, so its end would have been told by now.
-    fn confirm(&self, queue: &mut Queue) -> Result<(), Error> {
+    /// Nobody is ahead: the place is first, unless our own node went before them. Events of one
+    /// connection come in the order of the changes, so its end would have been told by now, if
+    /// the watch that tells it is still armed. If not, a list decides.
+    fn confirm(&self, queue: &mut Queue) -> Result<bool, Error> {
+        if let Some(ended) = self.client.state().ended() {
+            return Err(ClientError::from(ended).into());
+        }
         let mut cx = Context::from_waker(Waker::noop());
-        if let Some(Poll::Ready(event)) = queue.own.as_mut().map(|own| own.poll_changed(&mut cx))
-            && event?.kind == EventType::NODE_DELETED
-        {
-            return Err(self.vanished());
+        if let Some(Poll::Ready(event)) = queue.own.as_mut().map(|own| own.poll_changed(&mut cx)) {
+            if event?.kind == EventType::NODE_DELETED {
+                return Err(self.vanished());
+            }
+            queue.own = None;
+            queue.stale = true;
+            return Ok(false);
         }
         debug!(node = self.node.path(), "first in the queue");
-        Ok(())
+        Ok(true)
     }
 
     /// Asks for everything that is missing, in one flight. Says whether there was anything.
@@ -195,10 +229,17 @@ impl Tenure {
         }
         let mut gone = Vec::new();
         for (contender, reply) in others {
-            match queue.watch(contender, reply).await {
-                Ok(None) => {}
-                Ok(Some(contender)) => gone.push(contender),
-                Err(error) => return Err(error.into()),
+            let read = self.watching(contender, reply.await);
+            match read {
+                Ok(watched) => queue.watched.push(watched),
+                Err((contender, error)) if error.is_no_node() => gone.push(contender),
+                Err((_, error)) if error.is_connection_loss() => {}
+                // Servers do not tell of the end of a node that we may not read.
+                Err((_, error)) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                    queue.unreadable = true;
+                    queue.stale = true;
+                }
+                Err((_, error)) => return Err(error.into()),
             }
         }
         if let Some(reply) = watched_list
@@ -212,16 +253,32 @@ impl Tenure {
         {
             self.learn(queue, &list)?;
         }
-        queue.ahead.retain(|contender| !gone.contains(contender));
-        queue.stale |= !gone.is_empty() && queue.ahead.len() > 1;
+        for contender in gone {
+            queue.gone(&contender);
+        }
         Ok(true)
+    }
+
+    /// A contender that was read is watched from now on.
+    fn watching(
+        &self,
+        contender: Contender,
+        read: Result<(Node, Watcher), ClientError>,
+    ) -> Result<Watched, (Contender, ClientError)> {
+        match read {
+            Ok((node, watcher)) => {
+                let sibling = node.stat.ephemeral_owner == self.node.stat().ephemeral_owner;
+                Ok(Watched { contender, sibling, watcher })
+            }
+            Err(error) => Err((contender, error)),
+        }
     }
 
     /// Takes over who is ahead from a fresh list.
     fn learn(&self, queue: &mut Queue, list: &Children) -> Result<(), Error> {
         let names = list.names.iter().map(String::as_str);
         queue.ahead = contender::ahead(&self.own, names).ok_or_else(|| self.vanished())?;
-        queue.watched.retain(|(contender, _)| queue.ahead.contains(contender));
+        queue.watched.retain(|watched| queue.ahead.contains(&watched.contender));
         queue.stale = false;
         trace!(node = self.node.path(), ahead = queue.ahead.len(), "listed");
         Ok(())
@@ -253,50 +310,37 @@ impl Queue {
             return Vec::new();
         }
         let nearest = self.ahead.iter().rev().take(WATCHED_AHEAD);
-        let watched = |one: &&Contender| self.watched.iter().any(|(other, _)| other == *one);
+        let watched =
+            |one: &&Contender| self.watched.iter().any(|watched| watched.contender == **one);
         nearest.filter(|one| !watched(one)).cloned().collect()
     }
 
-    /// Takes the reply to a watching read of a contender; gives it back if it is gone.
-    async fn watch(
-        &mut self,
-        contender: Contender,
-        reply: Reply<(Node, Watcher)>,
-    ) -> Result<Option<Contender>, ClientError> {
-        match reply.await {
-            Ok((_, watcher)) => self.watched.push((contender, watcher)),
-            Err(error) if error.is_no_node() => return Ok(Some(contender)),
-            Err(error) if error.is_connection_loss() => {}
-            // Servers do not tell of the end of a node that we may not read: watch the folder.
-            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
-                self.unreadable = true;
-                self.stale = true;
-            }
-            Err(error) => return Err(error),
+    /// A contender ahead was changed or is gone.
+    fn woken_by(&mut self, watched: &Watched, event: &WatchedEvent) {
+        if event.kind == EventType::NODE_DELETED {
+            // Our own end may not have been told yet: what was missed is told in no order, and
+            // neither are the nodes that a session takes with it when it ends.
+            self.stale |= event.missed || watched.sibling;
+            self.gone(&watched.contender);
         }
-        Ok(None)
     }
 
-    /// A contender ahead was changed or is gone.
-    fn woken_by(&mut self, contender: &Contender, event: &WatchedEvent) {
-        if event.kind != EventType::NODE_DELETED {
-            return;
-        }
+    /// A contender ahead is gone. Of those in front of the ones that are watched nothing is known
+    /// since the last list, so while there are any, they are listed again.
+    fn gone(&mut self, contender: &Contender) {
         let nearest = self.ahead.last() == Some(contender);
         self.ahead.retain(|other| other != contender);
-        // What was missed is told in no order, so our own end may not have been told yet. And
-        // beyond the one that is watched nothing is known of those in front.
-        self.stale |= event.missed || self.ahead.len() > 1 || (nearest && !self.ahead.is_empty());
+        self.stale |= self.ahead.len() > 1 || (nearest && !self.ahead.is_empty());
     }
 
     /// Waits for the first watch to fire. The own node's comes last: its end, if it happened
     /// before another's, is then there to be seen.
     fn poll_woken(&mut self, cx: &mut Context<'_>) -> Poll<Result<Woken, ClientError>> {
         for index in 0..self.watched.len() {
-            let polled = self.watched.get_mut(index).map(|(_, watcher)| watcher.poll_changed(cx));
+            let polled = self.watched.get_mut(index).map(|one| one.watcher.poll_changed(cx));
             if let Some(Poll::Ready(event)) = polled {
-                let (contender, _) = self.watched.swap_remove(index);
-                return Poll::Ready(event.map(|event| Woken::Ahead(contender, event)));
+                let watched = self.watched.swap_remove(index);
+                return Poll::Ready(event.map(|event| Woken::Ahead(watched, event)));
             }
         }
         if let Some(Poll::Ready(event)) = self.folder.as_mut().map(|folder| folder.poll_changed(cx))

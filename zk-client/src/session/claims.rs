@@ -5,41 +5,52 @@
 //! reply was lost is looked for by its name after the reconnect, a delete is repeated until it is
 //! answered, and a claim whose holder has gone at any point is deleted as soon as it can be.
 //!
-//! This module decides; [`Session`](crate::session::Session) asks the server for it.
+//! Pure: replies and losses go in, [`Effect`]s come out, and the session carries them out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::BytesMut;
+use tracing::warn;
+use zk_proto::{
+    Create2Response, Decode, Encode, ErrorCode, ExistsResponse, GetChildrenResponse, Reader,
+    SessionId, Stat, Writer,
+};
+
+use crate::error::{Failure, Hangup, ProtocolError};
+use crate::session::event::Answer;
 
 /// One claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId(u64);
 
-/// What to ask the server on a claim's behalf.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    /// The children of this folder, after a sync: is the node there?
-    List(String),
-    /// The Stat of the node that was found.
-    Stat(String),
-    /// Delete this node.
-    Delete(String),
+/// Something to ask the server on a claim's behalf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) claim: ClaimId,
+    pub(crate) query: Query,
+    pub(crate) path: String,
 }
 
-/// Which request of a claim a reply answers.
+/// The requests of a claim.
+///
+/// A lost create is looked for with sync, since the server of the new connection may be behind the
+/// one that got the create, and right behind it list, since the digits are not known. Then comes
+/// stat, since only the owner tells whose the node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Query {
     Sync,
     List,
     Stat,
     Delete,
 }
 
-/// What a look for a lost node found.
+/// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<T> {
-    /// It is there: go on like this.
-    Node(Ask),
-    /// It is not, and this caller waits to hear it.
-    Nothing(Option<T>),
+pub(crate) enum Effect<T> {
+    /// Ask this.
+    Ask(Question),
+    /// Tell this caller.
+    Complete(T, Result<Answer, Failure>),
 }
 
 #[derive(Debug)]
@@ -49,6 +60,10 @@ struct Claim<T> {
     state: State<T>,
     /// Whether the holder has gone, so that the node must go too.
     due: bool,
+    /// Questions that are queued or in flight.
+    asking: u32,
+    /// The sync ahead of the list was refused, so the list tells nothing.
+    unsynced: Option<ErrorCode>,
 }
 
 #[derive(Debug)]
@@ -56,14 +71,14 @@ enum State<T> {
     /// The create is queued or in flight.
     Creating,
     /// The create was in flight when the connection broke. Its caller waits here.
-    Lost { creator: Option<T> },
-    /// The node is there.
-    Held { path: String },
-    /// The node must go. `asked` while its delete is queued or in flight.
-    Deleting { path: String, releaser: Option<T>, asked: bool },
+    Lost { creator: Option<T>, why: Hangup },
     /// Looked for and not found. A server that had been cut off may have lied, so it is looked
     /// for once more on the next connection.
     Suspect,
+    /// The node is there.
+    Held { path: String },
+    /// The node must go.
+    Deleting { path: String, releaser: Option<T> },
 }
 
 /// All claims of a session, oldest first.
@@ -71,168 +86,253 @@ enum State<T> {
 pub(crate) struct Claims<T> {
     next: u64,
     claims: BTreeMap<ClaimId, Claim<T>>,
+    effects: VecDeque<Effect<T>>,
 }
 
 impl<T> Claims<T> {
     pub(crate) fn new() -> Self {
-        Self { next: 0, claims: BTreeMap::new() }
+        Self { next: 0, claims: BTreeMap::new(), effects: VecDeque::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.claims.len()
     }
 
+    /// What is to be done after whatever was called.
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect<T>> {
+        self.effects.pop_front()
+    }
+
     /// A create under `stem` is about to be queued.
     pub(crate) fn open(&mut self, stem: &str) -> ClaimId {
         let id = ClaimId(self.next);
         self.next += 1;
-        let claim = Claim { stem: stem.to_owned(), state: State::Creating, due: false };
+        let stem = stem.to_owned();
+        let state = State::Creating;
+        let claim = Claim { stem, state, due: false, asking: 0, unsynced: None };
         self.claims.insert(id, claim);
         id
     }
 
-    /// The server refused the create: nothing was made.
+    /// The create was not queued, or refused: nothing was made.
     pub(crate) fn refused(&mut self, id: ClaimId) {
         self.claims.remove(&id);
     }
 
-    /// The node exists. Asks for its end if the holder has gone meanwhile.
-    pub(crate) fn exists(&mut self, id: ClaimId, path: &str) -> Option<Ask> {
-        let claim = self.claims.get_mut(&id)?;
-        claim.state = State::Held { path: path.to_owned() };
-        if claim.due { self.delete(id, None) } else { None }
-    }
-
-    /// The create was in flight when the connection broke.
-    pub(crate) fn lost(&mut self, id: ClaimId, creator: T) {
+    /// The create was answered with this path. The node goes at once if its holder has.
+    pub(crate) fn created(&mut self, id: ClaimId, path: &str) {
         if let Some(claim) = self.claims.get_mut(&id) {
-            claim.state = State::Lost { creator: Some(creator) };
+            claim.state = State::Held { path: path.to_owned() };
+            if claim.due {
+                claim.delete(id, None, &mut self.effects);
+            }
         }
     }
 
-    /// The holder lets go: gives back what to ask, or `releaser` if somebody else sees to it.
-    pub(crate) fn release(
+    /// The create was in flight when the connection broke, or its answer makes no sense.
+    pub(crate) fn lost(&mut self, id: ClaimId, creator: T, why: Hangup) {
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.state = State::Lost { creator: Some(creator), why };
+        }
+    }
+
+    /// The holder lets go. If the node is not known to exist, `releaser` hears that at once, and
+    /// the claim sees to it alone.
+    pub(crate) fn release(&mut self, id: ClaimId, releaser: Option<T>) {
+        let releaser = match self.claims.get_mut(&id) {
+            Some(claim) => {
+                claim.due = true;
+                if matches!(claim.state, State::Held { .. }) {
+                    return claim.delete(id, releaser, &mut self.effects);
+                }
+                claim.tell_creator(true, &mut self.effects);
+                releaser
+            }
+            None => releaser,
+        };
+        let answer = Err(Failure::Refused(ErrorCode::NO_NODE));
+        self.effects.extend(releaser.map(|token| Effect::Complete(token, answer)));
+    }
+
+    /// A question was answered. `own` is the session that nodes must belong to.
+    pub(crate) fn answered(
         &mut self,
-        id: ClaimId,
-        releaser: Option<T>,
-    ) -> Result<Option<Ask>, Option<T>> {
+        question: Question,
+        result: Result<Answer, Failure>,
+        own: Option<SessionId>,
+    ) -> Result<(), ProtocolError> {
+        let Question { claim: id, query, path } = question;
         let Some(claim) = self.claims.get_mut(&id) else {
-            return Err(releaser);
+            return Ok(());
         };
-        claim.due = true;
-        match &mut claim.state {
-            State::Held { .. } => Ok(self.delete(id, releaser)),
-            State::Lost { creator } => {
-                *creator = None;
-                Err(releaser)
+        claim.asking = claim.asking.saturating_sub(1);
+        let effects = &mut self.effects;
+        let mut result = result;
+        if query == Query::List
+            && let Some(code) = claim.unsynced.take()
+        {
+            result = Err(Failure::Refused(code));
+        }
+        match (query, &result) {
+            (Query::Sync, Ok(_)) => {}
+            (Query::Sync, Err(Failure::Refused(code))) => claim.unsynced = Some(*code),
+            // Shed unexecuted by a server that is overloaded, and that paces us by its answers.
+            (Query::List, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
+                claim.look(id, effects);
             }
-            State::Creating | State::Deleting { .. } | State::Suspect => Err(releaser),
+            (_, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
+                claim.ask(id, query, path, effects);
+            }
+            (Query::List, Ok(answer)) => {
+                let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
+                let (folder, stem) = split(&claim.stem);
+                match list.children.iter().filter(|name| name.starts_with(stem)).min() {
+                    Some(name) => {
+                        let folder = if folder == "/" { "" } else { folder };
+                        let path = format!("{folder}/{name}");
+                        claim.ask(id, Query::Stat, path, effects);
+                    }
+                    None => self.missing(id),
+                }
+            }
+            (Query::Stat, Ok(answer)) => {
+                let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
+                match own == Some(stat.ephemeral_owner) {
+                    true => claim.found(id, path, stat, effects),
+                    false => self.missing(id),
+                }
+            }
+            (Query::List | Query::Stat, Err(Failure::Refused(ErrorCode::NO_NODE))) => {
+                self.missing(id);
+            }
+            (Query::Sync | Query::List | Query::Stat, Err(_)) => {
+                // Nothing was learnt. The next connection may tell more, but the caller must not
+                // wait for that.
+                claim.due = true;
+                claim.tell_creator(true, effects);
+            }
+            (Query::Delete, result) => {
+                if let Err(Failure::Refused(code)) = result
+                    && *code != ErrorCode::NO_NODE
+                {
+                    warn!(%code, path, "a node outlives its owner until the session ends");
+                }
+                if let Some(Claim { state: State::Deleting { releaser, .. }, .. }) =
+                    self.claims.remove(&id)
+                {
+                    let result = result.clone();
+                    effects.extend(releaser.map(|token| Effect::Complete(token, result)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A question went down with its connection. It is asked again on the next one; who waits for
+    /// a delete hears of the loss.
+    pub(crate) fn unanswered(&mut self, question: &Question, failure: Failure) {
+        if let Some(claim) = self.claims.get_mut(&question.claim) {
+            claim.asking = claim.asking.saturating_sub(1);
+            claim.unsynced = None;
+            if let State::Deleting { releaser, .. } = &mut claim.state {
+                let told = releaser.take().map(|token| Effect::Complete(token, Err(failure)));
+                self.effects.extend(told);
+            }
         }
     }
 
-    fn delete(&mut self, id: ClaimId, releaser: Option<T>) -> Option<Ask> {
-        let claim = self.claims.get_mut(&id)?;
-        let State::Held { path } = &mut claim.state else {
-            return None;
-        };
-        let path = std::mem::take(path);
-        claim.state = State::Deleting { path: path.clone(), releaser, asked: true };
-        Some(Ask::Delete(path))
-    }
-
-    /// The delete was answered, well or badly: the claim is over. Who waits for it?
-    pub(crate) fn deleted(&mut self, id: ClaimId) -> Option<T> {
-        match self.claims.remove(&id)?.state {
-            State::Deleting { releaser, .. } => releaser,
-            _ => None,
+    /// The session is attached to a server again: asks what must precede everything else.
+    pub(crate) fn attached(&mut self) {
+        for (id, claim) in self.claims.iter_mut().filter(|(_, claim)| claim.asking == 0) {
+            match &claim.state {
+                State::Creating | State::Held { .. } => {}
+                State::Lost { .. } | State::Suspect => claim.look(*id, &mut self.effects),
+                State::Deleting { path, .. } => {
+                    let path = path.clone();
+                    claim.ask(*id, Query::Delete, path, &mut self.effects);
+                }
+            }
         }
     }
 
-    /// The delete was lost with its connection; it stays due. Who waits for it?
-    pub(crate) fn delete_lost(&mut self, id: ClaimId) -> Option<T> {
-        match &mut self.claims.get_mut(&id)?.state {
-            State::Deleting { releaser, asked, .. } => {
-                *asked = false;
-                releaser.take()
-            }
-            _ => None,
+    /// The session is over, and every node with it: all who wait hear `failure`.
+    pub(crate) fn end(&mut self, failure: Failure) {
+        for claim in std::mem::take(&mut self.claims).into_values() {
+            let waiting = match claim.state {
+                State::Lost { creator, .. } => creator,
+                State::Deleting { releaser, .. } => releaser,
+                State::Creating | State::Suspect | State::Held { .. } => None,
+            };
+            self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
         }
-    }
-
-    /// The session is attached to a server again: what must be asked before anything else.
-    pub(crate) fn attached(&mut self) -> Vec<(ClaimId, Ask)> {
-        let asks = self.claims.iter_mut().filter_map(|(id, claim)| match &mut claim.state {
-            State::Creating | State::Held { .. } | State::Deleting { asked: true, .. } => None,
-            State::Lost { .. } | State::Suspect => {
-                let (folder, _) = split(&claim.stem);
-                Some((*id, Ask::List(folder.to_owned())))
-            }
-            State::Deleting { path, asked, .. } => {
-                *asked = true;
-                Some((*id, Ask::Delete(path.clone())))
-            }
-        });
-        asks.collect()
-    }
-
-    /// The children of the folder are these. Picks the node with the lowest number.
-    pub(crate) fn listed<'n>(
-        &mut self,
-        id: ClaimId,
-        names: impl Iterator<Item = &'n str>,
-    ) -> Found<T> {
-        let Some(claim) = self.claims.get_mut(&id) else {
-            return Found::Nothing(None);
-        };
-        let (folder, stem) = split(&claim.stem);
-        let found = names.filter(|name| name.starts_with(stem)).min();
-        let Some(name) = found else {
-            return self.missing(id);
-        };
-        let slash = if folder == "/" { "" } else { "/" };
-        let path = format!("{folder}{slash}{name}");
-        if !claim.due && matches!(claim.state, State::Lost { .. }) {
-            return Found::Node(Ask::Stat(path));
-        }
-        claim.state = State::Deleting { path: path.clone(), releaser: None, asked: true };
-        Found::Node(Ask::Delete(path))
     }
 
     /// The node is not there, or is somebody else's.
-    pub(crate) fn missing(&mut self, id: ClaimId) -> Found<T> {
+    fn missing(&mut self, id: ClaimId) {
         let Some(claim) = self.claims.get_mut(&id) else {
-            return Found::Nothing(None);
+            return;
         };
-        match std::mem::replace(&mut claim.state, State::Suspect) {
-            State::Lost { creator } => Found::Nothing(creator),
-            _ => {
-                self.claims.remove(&id);
-                Found::Nothing(None)
+        match &claim.state {
+            State::Lost { .. } => {
+                claim.tell_creator(false, &mut self.effects);
+                claim.state = State::Suspect;
             }
+            // This was the second look.
+            State::Suspect => {
+                self.claims.remove(&id);
+            }
+            State::Creating | State::Held { .. } | State::Deleting { .. } => {}
+        }
+    }
+}
+
+impl<T> Claim<T> {
+    fn ask(&mut self, id: ClaimId, query: Query, path: String, effects: &mut VecDeque<Effect<T>>) {
+        self.asking += 1;
+        effects.push_back(Effect::Ask(Question { claim: id, query, path }));
+    }
+
+    /// Looks for the node by its name.
+    fn look(&mut self, id: ClaimId, effects: &mut VecDeque<Effect<T>>) {
+        let (folder, _) = split(&self.stem);
+        let folder = folder.to_owned();
+        self.ask(id, Query::Sync, folder.clone(), effects);
+        self.ask(id, Query::List, folder, effects);
+    }
+
+    /// The node that is held must go.
+    fn delete(&mut self, id: ClaimId, releaser: Option<T>, effects: &mut VecDeque<Effect<T>>) {
+        if let State::Held { path } = &mut self.state {
+            let path = std::mem::take(path);
+            self.state = State::Deleting { path: path.clone(), releaser };
+            self.ask(id, Query::Delete, path, effects);
         }
     }
 
-    /// The node that was looked for is there and ours. Who waits for it, or what to ask if nobody
-    /// does any more?
-    pub(crate) fn recovered(&mut self, id: ClaimId, path: &str) -> Result<T, Option<Ask>> {
-        let claim = self.claims.get_mut(&id).ok_or(None)?;
-        let creator = match &mut claim.state {
-            State::Lost { creator } => creator.take(),
-            _ => None,
+    /// The node that was looked for is there, and ours.
+    fn found(&mut self, id: ClaimId, path: String, stat: Stat, effects: &mut VecDeque<Effect<T>>) {
+        let creator = match &mut self.state {
+            State::Lost { creator, .. } => creator.take(),
+            State::Suspect => None,
+            State::Creating | State::Held { .. } | State::Deleting { .. } => return,
         };
-        let ask = self.exists(id, path);
-        creator.ok_or(ask)
+        let mut body = BytesMut::new();
+        Create2Response { path: &path, stat }.encode(&mut Writer::new(&mut body, usize::MAX));
+        self.state = State::Held { path };
+        let wanted = creator.is_some() && !self.due;
+        let answer = Answer { zxid: stat.czxid, body: body.freeze() };
+        effects.extend(creator.map(|token| Effect::Complete(token, Ok(answer))));
+        if !wanted {
+            self.delete(id, None, effects);
+        }
     }
 
-    /// The session is over, and every node with it: who waits?
-    pub(crate) fn end(&mut self) -> Vec<T> {
-        let states = std::mem::take(&mut self.claims).into_values().map(|claim| claim.state);
-        let waiting = states.filter_map(|state| match state {
-            State::Lost { creator } => creator,
-            State::Deleting { releaser, .. } => releaser,
-            _ => None,
-        });
-        waiting.collect()
+    /// Whoever waits for a lost create hears that it stays lost.
+    fn tell_creator(&mut self, sent: bool, effects: &mut VecDeque<Effect<T>>) {
+        if let State::Lost { creator, why } = &mut self.state {
+            let failure = Failure::ConnectionLoss { sent, why: *why };
+            effects.extend(creator.take().map(|token| Effect::Complete(token, Err(failure))));
+        }
     }
 }
 

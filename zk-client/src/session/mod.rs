@@ -4,11 +4,17 @@
 //! events and the next deadline come out. The driver of this crate runs it on tokio; tests,
 //! fuzzers and simulations run it by hand, and so may you on another runtime.
 
-mod claims;
-mod handshake;
-mod pipeline;
 mod timers;
+
+mod pipeline;
+
+mod handshake;
+
 mod watches;
+
+mod event;
+
+mod claims;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,9 +24,8 @@ use bytes::{Bytes, BytesMut};
 use tracing::{debug, trace, warn};
 use zk_proto::{
     CloseSessionRequest, Create2Response, CreateRequest, Decode, DeleteRequest, Encode, ErrorCode,
-    EventType, ExistsRequest, ExistsResponse, GetChildrenRequest, GetChildrenResponse, KeeperState,
-    Operation, PingRequest, Reader, ReplyHeader, RequestHeader, SyncRequest, WatcherEvent, Writer,
-    Xid, Zxid, frame,
+    EventType, ExistsRequest, GetChildrenRequest, KeeperState, Operation, PingRequest, Reader,
+    ReplyHeader, RequestHeader, SyncRequest, WatcherEvent, Writer, Xid, Zxid, frame,
 };
 
 use crate::config::{SessionConfig, SessionCredentials};
@@ -28,7 +33,8 @@ use crate::error::{Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
 use crate::event::{SessionState, WatchedEvent};
 
 pub use self::claims::ClaimId;
-use self::claims::{Ask, Claims, Found, Step};
+use self::claims::{Claims, Effect, Query, Question};
+pub use self::event::{Answer, Event, Watch};
 use self::handshake::Verdict;
 use self::pipeline::{Pipeline, Slot, Turn};
 use self::timers::{Timer, Timers};
@@ -38,53 +44,6 @@ pub use self::watches::{WatchId, WatchKind};
 /// Servers ask for a sign of life within the session timeout; more than this between two is
 /// unkind to whatever tracks connections in between. The Java client does the same.
 const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
-
-/// A successful reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Answer {
-    /// The write's transaction, or for reads the last one that the server had applied.
-    pub zxid: Zxid,
-    /// The reply's record, undecoded.
-    pub body: Bytes,
-}
-
-/// What a session has to say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event<T, W> {
-    /// A request is over. Exactly one of these comes for every request that was accepted.
-    Completed {
-        /// The caller's.
-        token: T,
-        /// How it went.
-        result: Result<Answer, Failure>,
-    },
-    /// A one-shot watch has fired and is gone.
-    Watched {
-        /// The caller's.
-        watcher: W,
-        /// What it saw.
-        event: WatchedEvent,
-    },
-    /// The session's state changed.
-    State(SessionState),
-    /// The transport must be dropped, and [`Session::handle_disconnected`] called.
-    Hangup(Hangup),
-}
-
-/// A watch to be set by a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "built by callers, field by field")]
-pub struct Watch<W> {
-    /// What the request will watch. With [`WatchKind::Exist`] that depends on the answer: the data
-    /// of a node that is there, the creation of one that is not.
-    pub kind: WatchKind,
-    /// The path, as the server names it.
-    pub path: String,
-    /// What comes back with the event.
-    pub watcher: W,
-}
 
 /// A session with one ensemble, over one connection at a time.
 ///
@@ -96,9 +55,9 @@ pub struct Watch<W> {
 /// For every connection: [`handle_connecting`](Self::handle_connecting), then
 /// [`handle_connected`](Self::handle_connected) once the transport is up, any number of
 /// [`handle_frame`](Self::handle_frame), and [`handle_disconnected`](Self::handle_disconnected)
-/// when it is gone or could not be made; [`hang_up`](Self::hang_up) before that says why. [`handle_timeout`](Self::handle_timeout) at any time:
-/// early or spurious calls do nothing. Requests at any time, in the order they shall have on the
-/// wire. After each of them: [`poll_event`](Self::poll_event) until it is empty,
+/// when it is gone or could not be made; [`hang_up`](Self::hang_up) before that says why.
+/// [`handle_timeout`](Self::handle_timeout) at any time: early or spurious calls do nothing.
+/// Requests at any time, in the order they shall have on the wire. After each of them: [`poll_event`](Self::poll_event) until it is empty,
 /// [`poll_transmit`](Self::poll_transmit) if the transport has room, and
 /// [`poll_timeout`](Self::poll_timeout) for the next deadline.
 pub struct Session<T, W> {
@@ -145,7 +104,7 @@ enum Phase {
 enum Purpose<T, W> {
     Call { token: T, watch: Option<Registration<W>> },
     Create { token: T, claim: ClaimId },
-    Claim { claim: ClaimId, step: Step, path: String },
+    Question(Question),
     Rearm,
     Close,
 }
@@ -251,37 +210,35 @@ impl<T, W> Session<T, W> {
     /// Lets go of a node: it is deleted now, or as soon as it is known to exist, and again on
     /// every connection until the server has answered.
     ///
-    /// `releaser` hears the answer to the first delete.
+    /// `releaser` hears the answer to the first delete, or `NoNode` at once if the node is not
+    /// known to exist.
     pub fn release(&mut self, claim: ClaimId, releaser: Option<T>) -> Result<(), Rejected> {
         if let Phase::Over(ended) = self.phase {
             return Err(ended.into());
         }
-        match self.claims.release(claim, releaser) {
-            Ok(ask) => ask.into_iter().try_for_each(|ask| self.ask(claim, ask, Turn::Last)),
-            Err(None) => Ok(()),
-            Err(Some(token)) => {
-                self.complete(token, Err(Failure::Refused(ErrorCode::NO_NODE)));
-                Ok(())
-            }
-        }
+        self.claims.release(claim, releaser);
+        self.settle(Turn::Last);
+        Ok(())
     }
 
     /// Forgets a watch. `path` is the one it was set with.
     pub fn unwatch(&mut self, id: WatchId, path: &str) {
-        for purpose in self.pipeline.purposes() {
-            if let Purpose::Call { watch, .. } = purpose
-                && watch.as_ref().is_some_and(|watch| watch.id == id)
-            {
-                *watch = None;
-                return;
-            }
-        }
-        self.watches.remove(id, path);
+        let watcher = self.watches.remove(id, path).or_else(|| {
+            self.pipeline
+                .purposes()
+                .find_map(|purpose| match purpose {
+                    Purpose::Call { watch, .. } => watch.take_if(|watch| watch.id == id),
+                    _ => None,
+                })
+                .map(|watch| watch.watcher)
+        });
+        self.events.extend(watcher.map(|watcher| Event::Unwatched { watcher }));
     }
 
     /// Ends the session behind everything that is queued; later requests are refused.
     ///
-    /// If the session is cut off, it waits for a server for one session timeout at most.
+    /// If the session is cut off, it waits for a server for one session timeout at most, counted
+    /// from the next [`handle_timeout`](Self::handle_timeout).
     pub fn close(&mut self) {
         if self.closing || self.ended().is_some() {
             return;
@@ -323,27 +280,42 @@ impl<T, W> Session<T, W> {
         Ok(self.pipeline.push(Turn::Last, self.config.limits.max_request, request, purpose)?)
     }
 
-    /// Queues what a claim asks for: in its turn, or ahead of everything that is not sent yet.
-    fn ask(&mut self, claim: ClaimId, ask: Ask, turn: Turn) -> Result<(), Rejected> {
-        let limit = self.config.limits.max_request;
-        let purpose = |step, path: &str| Purpose::Claim { claim, step, path: path.to_owned() };
-        let pipeline = &mut self.pipeline;
-        match ask {
-            Ask::Delete(path) => {
-                let delete = DeleteRequest { path: &path, version: -1 };
-                pipeline.push(turn, limit, &delete, purpose(Step::Delete, &path))?;
-            }
-            Ask::Stat(path) => {
-                let exists = ExistsRequest { path: &path, watch: false };
-                pipeline.push(turn, limit, &exists, purpose(Step::Stat, &path))?;
-            }
-            Ask::List(path) => {
-                let sync = SyncRequest { path: &path };
-                pipeline.push(turn, limit, &sync, purpose(Step::Sync, &path))?;
-                let list = GetChildrenRequest { path: &path, watch: false };
-                pipeline.push(turn, limit, &list, purpose(Step::List, &path))?;
+    /// Does what the claims want done; what they ask takes this turn.
+    fn settle(&mut self, turn: Turn) {
+        while let Some(effect) = self.claims.poll_effect() {
+            match effect {
+                Effect::Complete(token, result) => self.complete(token, result),
+                Effect::Ask(question) => {
+                    if let Err(error) = self.ask(turn, question) {
+                        warn!(%error, "a node may outlive its owner until the session ends");
+                    }
+                }
             }
         }
+    }
+
+    /// Queues a claim's question. It is small, so nothing but a path near the frame limit stops it.
+    fn ask(&mut self, turn: Turn, question: Question) -> Result<(), Rejected> {
+        let limit = self.config.limits.max_request;
+        let path = question.path.clone();
+        let path = path.as_str();
+        let pipeline = &mut self.pipeline;
+        let purpose = |question| Purpose::Question(question);
+        match question.query {
+            Query::Sync => pipeline.push(turn, limit, &SyncRequest { path }, purpose(question)),
+            Query::List => {
+                let list = GetChildrenRequest { path, watch: false };
+                pipeline.push(turn, limit, &list, purpose(question))
+            }
+            Query::Stat => {
+                let exists = ExistsRequest { path, watch: false };
+                pipeline.push(turn, limit, &exists, purpose(question))
+            }
+            Query::Delete => {
+                let delete = DeleteRequest { path, version: -1 };
+                pipeline.push(turn, limit, &delete, purpose(question))
+            }
+        }?;
         Ok(())
     }
 
@@ -408,16 +380,21 @@ impl<T, W> Session<T, W> {
         self.control.clear();
         self.pings = 0;
         self.rearming = 0;
-        let mut closed = false;
+        let mut close_lost = false;
         let sent = self.pipeline.take_sent();
         let urgent = self.pipeline.take_urgent();
         for (sent, slot) in sent.map(|slot| (true, slot)).chain(urgent.map(|slot| (false, slot))) {
-            closed |= matches!(slot.purpose, Purpose::Close);
+            close_lost |= matches!(slot.purpose, Purpose::Close);
             self.give_up(slot, Failure::ConnectionLoss { sent, why });
         }
-        if closed || (self.closing && self.credentials.is_none()) {
-            self.end(Ended::Closed);
-        } else if self.state.is_connected() {
+        self.settle(Turn::Last);
+        if self.closing && self.credentials.is_none() {
+            return self.end(Ended::Closed);
+        }
+        if close_lost && self.queue(&CloseSessionRequest {}, Purpose::Close).is_err() {
+            return self.end(Ended::Closed);
+        }
+        if self.state.is_connected() {
             self.tell(SessionState::Disconnected);
         }
     }
@@ -511,6 +488,8 @@ impl<T, W> Session<T, W> {
 
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
         match handshake::judge(self.credentials, frame)? {
+            // A close whose answer was lost is answered like this.
+            Verdict::Expired if self.closing => self.end(Ended::Closed),
             Verdict::Expired => self.end(Ended::Expired),
             Verdict::Established { session, timeout, read_only } => {
                 debug!(id = %session.id, ?timeout, read_only, "established");
@@ -532,19 +511,16 @@ impl<T, W> Session<T, W> {
 
     /// Queues what must precede every request of the callers': watches, lost creates, due deletes.
     fn reattach(&mut self) {
-        let Self { watches, pipeline, rearming, last_zxid, .. } = self;
-        watches.rearm(*last_zxid, |batch| {
-            let limit = frame::SERVER_FRAME_LIMIT;
+        let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;
+        let limit = config.limits.max_request;
+        watches.rearm(*last_zxid, limit, |batch| {
             match pipeline.push(Turn::Urgent, limit, batch, Purpose::Rearm) {
                 Ok(()) => *rearming += 1,
-                Err(error) => warn!(%error, "watches are not armed again"),
+                Err(error) => warn!(%error, "a watch with a path of this length is lost"),
             }
         });
-        for (claim, ask) in self.claims.attached() {
-            if let Err(error) = self.ask(claim, ask, Turn::Urgent) {
-                warn!(%error, "a node may outlive its owner until the session ends");
-            }
-        }
+        self.claims.attached();
+        self.settle(Turn::Urgent);
     }
 
     fn handle_reply(&mut self, frame: Bytes) -> Result<(), ProtocolError> {
@@ -585,13 +561,17 @@ impl<T, W> Session<T, W> {
                 self.complete(token, result);
             }
             Purpose::Create { token, claim } => self.conclude_create(token, claim, result)?,
-            Purpose::Claim { claim, step, path } => {
-                self.conclude_claim(claim, step, &path, result)?;
+            Purpose::Question(question) => {
+                let own = self.credentials.map(|own| own.id);
+                let answered = self.claims.answered(question, result, own);
+                self.settle(Turn::Last);
+                answered?;
             }
             Purpose::Rearm => {
                 self.rearming = self.rearming.saturating_sub(1);
-                if let Err(failure) = result {
-                    warn!(?failure, "watches are not armed again");
+                // Watches that are not armed would wait for ever: the next connection may do it.
+                if let Err(Failure::Refused(code)) = result {
+                    self.hang_up(Hangup::Rearm(code));
                 }
             }
             Purpose::Close => self.end(Ended::Closed),
@@ -600,17 +580,15 @@ impl<T, W> Session<T, W> {
     }
 
     fn set_watch(&mut self, mut watch: Registration<W>, result: &Result<Answer, Failure>) {
+        let exist = watch.kind == WatchKind::Exist;
         match result {
-            Ok(_) => {
-                if watch.kind == WatchKind::Exist {
-                    watch.kind = WatchKind::Data;
-                }
+            Ok(_) if exist => {
+                watch.kind = WatchKind::Data;
                 self.watches.insert(watch);
             }
-            Err(Failure::Refused(ErrorCode::NO_NODE)) if watch.kind == WatchKind::Exist => {
-                self.watches.insert(watch);
-            }
-            Err(_) => {}
+            Ok(_) => self.watches.insert(watch),
+            Err(Failure::Refused(ErrorCode::NO_NODE)) if exist => self.watches.insert(watch),
+            Err(_) => self.events.push_back(Event::Unwatched { watcher: watch.watcher }),
         }
     }
 
@@ -622,80 +600,19 @@ impl<T, W> Session<T, W> {
     ) -> Result<(), ProtocolError> {
         match &result {
             Ok(answer) => match Create2Response::decode(&mut Reader::new(&answer.body)) {
-                Ok(created) => {
-                    if let Some(ask) = self.claims.exists(claim, created.path) {
-                        self.ask_again(claim, ask);
-                    }
-                }
+                Ok(created) => self.claims.created(claim, created.path),
                 Err(error) => {
                     // Something was created; the next connection will tell what.
-                    self.claims.lost(claim, token);
-                    return Err(error.into());
+                    let error = ProtocolError::from(error);
+                    self.claims.lost(claim, token, error.into());
+                    return Err(error);
                 }
             },
             Err(_) => self.claims.refused(claim),
         }
         self.complete(token, result);
+        self.settle(Turn::Last);
         Ok(())
-    }
-
-    fn conclude_claim(
-        &mut self,
-        claim: ClaimId,
-        step: Step,
-        path: &str,
-        result: Result<Answer, Failure>,
-    ) -> Result<(), ProtocolError> {
-        let found = match (step, &result) {
-            (Step::Sync, _) => return Ok(()),
-            (Step::Delete, _) => {
-                if let Err(Failure::Refused(code)) = &result
-                    && *code != ErrorCode::NO_NODE
-                {
-                    warn!(%code, path, "a node outlives its owner until the session ends");
-                }
-                if let Some(releaser) = self.claims.deleted(claim) {
-                    self.complete(releaser, result);
-                }
-                return Ok(());
-            }
-            (Step::List, Ok(answer)) => {
-                let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
-                self.claims.listed(claim, list.children.iter())
-            }
-            (Step::Stat, Ok(answer)) => {
-                let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
-                if self.credentials.is_some_and(|own| own.id == stat.ephemeral_owner) {
-                    let mut body = BytesMut::new();
-                    Create2Response { path, stat }.encode(&mut Writer::new(&mut body, usize::MAX));
-                    let answer = Answer { zxid: stat.czxid, body: body.freeze() };
-                    match self.claims.recovered(claim, path) {
-                        Ok(creator) => self.complete(creator, Ok(answer)),
-                        Err(Some(ask)) => self.ask_again(claim, ask),
-                        Err(None) => {}
-                    }
-                    return Ok(());
-                }
-                self.claims.missing(claim)
-            }
-            (Step::List | Step::Stat, Err(_)) => self.claims.missing(claim),
-        };
-        match found {
-            Found::Node(ask) => self.ask_again(claim, ask),
-            Found::Nothing(Some(creator)) => {
-                let why = self.last_hangup;
-                self.complete(creator, Err(Failure::ConnectionLoss { sent: true, why }));
-            }
-            Found::Nothing(None) => {}
-        }
-        Ok(())
-    }
-
-    /// A claim's next request. It is small, so nothing but a path near the frame limit stops it.
-    fn ask_again(&mut self, claim: ClaimId, ask: Ask) {
-        if let Err(error) = self.ask(claim, ask, Turn::Last) {
-            warn!(%error, "a node may outlive its owner until the session ends");
-        }
     }
 
     fn handle_notification(
@@ -725,17 +642,17 @@ impl<T, W> Session<T, W> {
 
     /// A request will get no answer.
     fn give_up(&mut self, slot: Slot<Purpose<T, W>>, failure: Failure) {
-        let lost = matches!(failure, Failure::ConnectionLoss { sent: true, .. });
-        match slot.purpose {
-            Purpose::Call { token, .. } => self.complete(token, Err(failure)),
-            Purpose::Create { token, claim } if lost => self.claims.lost(claim, token),
-            Purpose::Create { token, .. } => self.complete(token, Err(failure)),
-            Purpose::Claim { claim, step: Step::Delete, .. } => {
-                if let Some(releaser) = self.claims.delete_lost(claim) {
-                    self.complete(releaser, Err(failure));
-                }
+        match (slot.purpose, failure) {
+            (Purpose::Create { token, claim }, Failure::ConnectionLoss { sent: true, why }) => {
+                self.claims.lost(claim, token, why);
             }
-            Purpose::Claim { .. } | Purpose::Rearm | Purpose::Close => {}
+            (Purpose::Call { token, watch }, _) => {
+                self.complete(token, Err(failure));
+                self.events.extend(watch.map(|watch| Event::Unwatched { watcher: watch.watcher }));
+            }
+            (Purpose::Create { token, .. }, _) => self.complete(token, Err(failure)),
+            (Purpose::Question(question), _) => self.claims.unanswered(&question, failure),
+            (Purpose::Rearm | Purpose::Close, _) => {}
         }
     }
 
@@ -747,10 +664,10 @@ impl<T, W> Session<T, W> {
         for (sent, slot) in self.pipeline.take_all() {
             self.give_up(slot, Failure::Ended { sent, ended });
         }
-        for token in self.claims.end() {
-            self.complete(token, Err(Failure::Ended { sent: true, ended }));
-        }
-        self.watches.clear();
+        self.claims.end(Failure::Ended { sent: true, ended });
+        self.settle(Turn::Last);
+        let watchers = self.watches.take_all();
+        self.events.extend(watchers.map(|watcher| Event::Unwatched { watcher }));
         self.timers.stop_all();
         self.control.clear();
         self.tell(ended.into());

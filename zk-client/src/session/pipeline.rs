@@ -19,6 +19,10 @@ pub(crate) struct Slot<P> {
     pub(crate) purpose: P,
 }
 
+/// What servers answer as soon as they read the request. Both close the connection.
+const OVERTAKING: [ErrorCode; 2] =
+    [ErrorCode::UNIMPLEMENTED, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH];
+
 /// Where a request queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -109,7 +113,7 @@ impl<P> Pipeline<P> {
 
     /// The request that a reply answers: the oldest one.
     ///
-    /// `Unimplemented` alone is answered by servers ahead of their pipeline, so it is looked up.
+    /// Two errors are answered by servers ahead of their pipeline, and so are looked up.
     pub(crate) fn take_reply(
         &mut self,
         xid: Xid,
@@ -121,7 +125,7 @@ impl<P> Pipeline<P> {
         };
         let position = if front.xid == xid {
             Some(0)
-        } else if error == ErrorCode::UNIMPLEMENTED {
+        } else if OVERTAKING.contains(&error) {
             sent.position(|slot| slot.xid == xid).map(|behind| behind + 1)
         } else {
             None
@@ -164,10 +168,22 @@ impl<P> Pipeline<P> {
     pub(crate) fn purposes(&mut self) -> impl Iterator<Item = &mut P> {
         self.slots.iter_mut().map(|slot| &mut slot.purpose)
     }
+}
 
-    /// Starts numbering at `xid`.
-    #[cfg(test)]
-    pub(crate) fn number_from(&mut self, xid: Xid) {
-        self.next = xid;
+#[cfg(test)]
+mod tests {
+    use zk_proto::SyncRequest;
+
+    use super::*;
+
+    #[test]
+    fn numbers_start_again_at_one() {
+        let mut pipeline = Pipeline::new();
+        pipeline.next = Xid(i32::MAX - 1);
+        for purpose in 0..3 {
+            pipeline.push(Turn::Last, 100, &SyncRequest { path: "/" }, purpose).unwrap();
+        }
+        let xids = pipeline.slots.iter().map(|slot| slot.xid.0).collect::<Vec<_>>();
+        assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1]);
     }
 }

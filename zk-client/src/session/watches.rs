@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 
 use zk_proto::{EventType, List, SetWatches, Zxid};
 
-/// Path text that one setWatches carries at most: far enough below every server's frame limit
-/// that the lengths beside the paths fit too.
+/// What one setWatches carries at most of paths: far below the default frame limit of servers.
 const BATCH_BYTES: usize = 128 * 1024;
+
+/// What a path takes beside its text.
+const LENGTH_BYTES: usize = 4;
 
 /// One watch of one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,17 +86,18 @@ impl<W> Watches<W> {
         self.table(kind).entry(path).or_default().push((id, watcher));
     }
 
-    /// Forgets a watch whose caller has gone. Unknown ones are no error: the event may have won.
-    pub(crate) fn remove(&mut self, id: WatchId, path: &str) {
-        for kind in WatchKind::ALL {
+    /// Forgets a watch whose caller has gone. It may not be there: the event may have won.
+    pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<W> {
+        WatchKind::ALL.into_iter().find_map(|kind| {
             let table = self.table(kind);
-            if let Some(watchers) = table.get_mut(path) {
-                watchers.retain(|(other, _)| *other != id);
-                if watchers.is_empty() {
-                    table.remove(path);
-                }
+            let watchers = table.get_mut(path)?;
+            let at = watchers.iter().position(|(other, _)| *other == id)?;
+            let (_, watcher) = watchers.remove(at);
+            if watchers.is_empty() {
+                table.remove(path);
             }
-        }
+            Some(watcher)
+        })
     }
 
     /// The watches that an event ends, in the order they were set within each kind.
@@ -104,12 +107,22 @@ impl<W> Watches<W> {
         taken.into_iter().flatten().map(|(_, watcher)| watcher).collect()
     }
 
-    pub(crate) fn clear(&mut self) {
-        *self = Self::new();
+    /// Gives up all watches.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = W> + use<W> {
+        let Self { data, exist, child } = std::mem::replace(self, Self::new());
+        let tables = [data, exist, child].into_iter().flatten();
+        tables.flat_map(|(_, watchers)| watchers).map(|(_, watcher)| watcher)
     }
 
-    /// Calls `send` with each of the requests that arm everything again.
-    pub(crate) fn rearm(&self, last_zxid: Zxid, mut send: impl FnMut(&SetWatches<'_>)) {
+    /// Calls `send` with each of the requests that arm everything again, for servers that take
+    /// requests of `limit` bytes.
+    pub(crate) fn rearm(
+        &self,
+        last_zxid: Zxid,
+        limit: usize,
+        mut send: impl FnMut(&SetWatches<'_>),
+    ) {
+        let batch_bytes = BATCH_BYTES.min(limit / 2);
         let tables = [(0, &self.data), (1, &self.exist), (2, &self.child)]
             .into_iter()
             .flat_map(|(kind, table)| table.keys().map(move |path| (kind, path.as_str())));
@@ -126,11 +139,11 @@ impl<W> Watches<W> {
             batch.iter_mut().for_each(Vec::clear);
         };
         for (kind, path) in tables {
-            if bytes > 0 && bytes + path.len() > BATCH_BYTES {
+            if bytes > 0 && bytes + path.len() + LENGTH_BYTES > batch_bytes {
                 flush(&mut batch);
                 bytes = 0;
             }
-            bytes += path.len();
+            bytes += path.len() + LENGTH_BYTES;
             if let Some(paths) = batch.get_mut::<usize>(kind) {
                 paths.push(path);
             }

@@ -1,0 +1,637 @@
+//! Owned nodes: whatever breaks and whenever, no node is left behind and no caller is left waiting.
+
+use bytes::Bytes;
+use zk_client::session::{ClaimId, Event, Watch, WatchKind};
+use zk_proto::{
+    Create2Response, CreateMode, CreateRequest, Decode, DeleteRequest, ErrorCode, ExistsResponse,
+    GetChildrenResponse, GetDataRequest, List, OpCode, SessionId, SyncResponse, Text, Zxid,
+};
+use zk_tests::peer::{
+    Bench, Request, SESSION, TIMEOUT, created, expired, payload, stat_of, there, welcome,
+};
+
+const STEM: &str = "/locks/x-";
+const NODE: &str = "/locks/x-0000000003";
+const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
+
+/// Who waits for the create, and who for the delete.
+const CREATOR: u32 = 1;
+const RELEASER: u32 = 2;
+
+fn create(bench: &mut Bench) -> ClaimId {
+    let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
+    let request = CreateRequest { path: STEM, data: None, acl: List::new(&[]), mode };
+    bench.session.submit_owned(&request, CREATOR).unwrap()
+}
+
+/// A connected session whose create is on the wire.
+fn creating() -> (Bench, ClaimId) {
+    let mut bench = Bench::attached();
+    let claim = create(&mut bench);
+    assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
+    (bench, claim)
+}
+
+/// A connected session that owns the node.
+fn held() -> (Bench, ClaimId) {
+    let (mut bench, claim) = creating();
+    bench.answer(1, &created(NODE));
+    assert_eq!(bench.said(), ["1 ok"]);
+    assert_eq!(bench.session.load(), (0, 0, 1));
+    (bench, claim)
+}
+
+/// A session whose create was lost, cut off.
+fn lost() -> (Bench, ClaimId) {
+    let (mut bench, claim) = creating();
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"], "the creator waits");
+    assert_eq!(bench.session.load(), (0, 0, 1));
+    (bench, claim)
+}
+
+/// Attaches again and answers the look for the node with these children of the folder.
+fn look(bench: &mut Bench, xid: i32, children: &[&str]) {
+    bench.attach();
+    assert_eq!(
+        bench.sent(),
+        [format!("sync#{xid} /locks"), format!("getChildren#{} /locks", xid + 1)]
+    );
+    bench.answer(xid, &SyncResponse { path: Text::new("/locks") });
+    bench.answer(xid + 1, &GetChildrenResponse { children: List::new(children) });
+}
+
+/// The children of the folder with our node among them.
+const FOUND: &[&str] = &["y-0000000001", "x-0000000003", "x"];
+const OTHERS: &[&str] = &["y-0000000001", "x"];
+
+fn owned_by(owner: SessionId) -> ExistsResponse {
+    ExistsResponse { stat: stat_of(owner) }
+}
+
+#[test]
+fn a_release_deletes_the_node_once_at_any_version() {
+    let (mut bench, claim) = held();
+    bench.session.release(claim, Some(RELEASER)).unwrap();
+    bench.session.release(claim, None).unwrap();
+    let [delete] = bench.requests().try_into().unwrap();
+    assert_eq!(delete.body::<DeleteRequest<'_>>(), DeleteRequest { path: NODE, version: -1 });
+    bench.answer(2, &());
+    assert_eq!(bench.said(), ["2 ok"]);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+    bench.session.release(claim, Some(RELEASER)).unwrap();
+    assert_eq!(bench.said(), ["2 NoNode"], "there is nothing left to delete");
+}
+
+#[test]
+fn the_delete_goes_behind_what_was_asked_before() {
+    let (mut bench, claim) = held();
+    bench.session.submit(&GET, 5).unwrap();
+    bench.session.release(claim, None).unwrap();
+    bench.session.submit(&GET, 6).unwrap();
+    assert_eq!(bench.sent(), ["getData#2 /a", "delete#3 /locks/x-0000000003", "getData#4 /a"]);
+    (2..=4).for_each(|xid| bench.answer(xid, &()));
+    assert_eq!(bench.said(), ["5 ok", "6 ok"]);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+}
+
+#[test]
+fn released_before_the_reply_it_is_deleted_right_behind_it() {
+    let (mut bench, claim) = creating();
+    bench.session.release(claim, None).unwrap();
+    assert_eq!(bench.sent(), [""; 0], "nothing is known to delete yet");
+    bench.answer(1, &created(NODE));
+    assert_eq!(bench.said(), ["1 ok"]);
+    assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
+    bench.answer(2, &());
+    assert_eq!(bench.session.load(), (0, 0, 0));
+}
+
+#[test]
+fn released_before_it_was_sent_it_is_made_and_deleted() {
+    let mut bench = Bench::attached();
+    let claim = create(&mut bench);
+    bench.session.release(claim, None).unwrap();
+    assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
+    bench.answer(1, &created(NODE));
+    assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
+    bench.answer(2, &());
+    assert_eq!(bench.said(), ["1 ok"]);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+}
+
+#[test]
+fn a_refused_create_leaves_nothing_to_do() {
+    for released in [false, true] {
+        let (mut bench, claim) = creating();
+        if released {
+            bench.session.release(claim, None).unwrap();
+        }
+        bench.refuse(1, ErrorCode::NO_NODE);
+        assert_eq!(bench.said(), ["1 NoNode"]);
+        assert_eq!(bench.session.load(), (0, 0, 0));
+        bench.session.release(claim, None).unwrap();
+        assert_eq!(bench.sent(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_create_that_was_not_sent_waits_for_the_next_connection() {
+    let mut bench = Bench::attached();
+    create(&mut bench);
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.attach();
+    assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
+    bench.answer(1, &created(NODE));
+    assert_eq!(bench.said(), ["1 ok"]);
+}
+
+#[test]
+fn a_lost_create_is_looked_for_found_and_answered() {
+    let (mut bench, claim) = lost();
+    look(&mut bench, 2, FOUND);
+    assert_eq!(bench.said(), [""; 0]);
+    assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
+    bench.answer(4, &owned_by(SESSION));
+    let Some(Event::Completed { token: CREATOR, result: Ok(answer) }) = bench.session.poll_event()
+    else {
+        panic!("not completed");
+    };
+    let answered = Create2Response::decode_exact(&answer.body).unwrap();
+    assert_eq!(answered, Create2Response { path: NODE, stat: stat_of(SESSION) });
+    assert_eq!(answer.zxid, Zxid(0x77), "the create's own transaction");
+
+    bench.session.release(claim, Some(RELEASER)).unwrap();
+    assert_eq!(bench.sent(), ["delete#5 /locks/x-0000000003"]);
+    bench.answer(5, &());
+    assert_eq!(bench.said(), ["2 ok"]);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+}
+
+#[test]
+fn a_lost_create_at_the_root_is_looked_for_there() {
+    let mut bench = Bench::attached();
+    let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
+    let request = CreateRequest { path: "/x-", data: None, acl: List::new(&[]), mode };
+    bench.session.submit_owned(&request, CREATOR).unwrap();
+    bench.sent();
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.attach();
+    assert_eq!(bench.sent(), ["sync#2 /", "getChildren#3 /"]);
+    bench.answer(2, &());
+    bench.answer(3, &GetChildrenResponse { children: List::new(FOUND) });
+    assert_eq!(bench.sent(), ["exists#4 /x-0000000003"]);
+    bench.answer(4, &owned_by(SESSION));
+    assert_eq!(bench.said(), ["1 ok"]);
+}
+
+#[test]
+fn a_lost_create_that_made_nothing_is_told_and_looked_for_once_more() {
+    let (mut bench, _) = lost();
+    look(&mut bench, 2, OTHERS);
+    assert_eq!(bench.said(), ["1 lost, unsent"]);
+    assert_eq!(bench.session.load(), (0, 0, 1), "the server may have been behind");
+
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    look(&mut bench, 4, OTHERS);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.attach();
+    assert_eq!(bench.sent(), [""; 0]);
+}
+
+#[test]
+fn a_node_that_shows_up_in_the_second_look_is_deleted() {
+    for released in [false, true] {
+        let (mut bench, claim) = lost();
+        look(&mut bench, 2, OTHERS);
+        assert_eq!(bench.said(), ["1 lost, unsent"]);
+        if released {
+            bench.session.release(claim, None).unwrap();
+        }
+        bench.cut();
+        assert_eq!(bench.said(), ["Disconnected"]);
+        look(&mut bench, 4, FOUND);
+        assert_eq!(serve(&mut bench, FOUND).deleted, 1);
+        assert_eq!(bench.said(), [""; 0]);
+        assert_eq!(bench.session.load(), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_look_that_was_cut_off_is_repeated() {
+    // The connection breaks behind the handshake, the requests, the first reply, and the second.
+    for answered in 0..4 {
+        let (mut bench, _) = lost();
+        bench.attach();
+        if answered > 0 {
+            assert_eq!(bench.sent(), ["sync#2 /locks", "getChildren#3 /locks"]);
+        }
+        if answered > 1 {
+            bench.answer(2, &());
+        }
+        if answered > 2 {
+            bench.answer(3, &GetChildrenResponse { children: List::new(FOUND) });
+            assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
+        }
+        bench.cut();
+        assert_eq!(bench.said(), ["Disconnected"], "after {answered}");
+        let xid = if answered > 2 { 5 } else { 4 };
+        look(&mut bench, xid, FOUND);
+        assert_eq!(bench.sent(), [format!("exists#{} /locks/x-0000000003", xid + 2)]);
+        bench.answer(xid + 2, &owned_by(SESSION));
+        assert_eq!(bench.said(), ["1 ok"], "after {answered}");
+    }
+}
+
+#[test]
+fn a_node_of_another_session_is_not_adopted() {
+    for owner in [SessionId(0), SessionId(5)] {
+        let (mut bench, _) = lost();
+        look(&mut bench, 2, FOUND);
+        assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
+        bench.answer(4, &owned_by(owner));
+        assert_eq!(bench.said(), ["1 lost, unsent"]);
+        assert_eq!(bench.sent(), [""; 0], "and not deleted");
+    }
+}
+
+#[test]
+fn a_node_that_goes_during_the_look_was_not_made() {
+    let (mut bench, _) = lost();
+    look(&mut bench, 2, FOUND);
+    bench.sent();
+    bench.refuse(4, ErrorCode::NO_NODE);
+    assert_eq!(bench.said(), ["1 lost, unsent"]);
+}
+
+#[test]
+fn a_look_that_was_refused_leaves_the_outcome_open_and_is_repeated() {
+    for refused in [2, 3] {
+        let (mut bench, _) = lost();
+        bench.attach();
+        assert_eq!(bench.sent(), ["sync#2 /locks", "getChildren#3 /locks"]);
+        for xid in [2, 3] {
+            match xid == refused {
+                true => bench.refuse(xid, ErrorCode::NO_AUTH),
+                false => bench.answer(xid, &GetChildrenResponse { children: List::new(OTHERS) }),
+            }
+        }
+        assert_eq!(bench.said(), ["1 lost, sent"]);
+        bench.cut();
+        assert_eq!(bench.said(), ["Disconnected"]);
+        assert_eq!(serve(&mut bench, FOUND).deleted, 1, "nobody waits for it any more");
+        assert_eq!(bench.session.load(), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_create_whose_answer_does_not_decode_is_looked_for() {
+    let (mut bench, _) = creating();
+    bench.answer(1, &List::<&str>::NULL);
+    let [hangup] = bench.said().try_into().unwrap();
+    assert!(hangup.starts_with("hangup: the server broke the protocol"), "{hangup}");
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    look(&mut bench, 2, FOUND);
+    assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
+    bench.answer(4, &owned_by(SESSION));
+    assert_eq!(bench.said(), ["1 ok"]);
+}
+
+#[test]
+fn a_look_whose_answer_does_not_decode_is_repeated() {
+    let (mut bench, _) = lost();
+    bench.attach();
+    bench.sent();
+    bench.answer(2, &());
+    bench.answer(3, &());
+    let [hangup] = bench.said().try_into().unwrap();
+    assert!(hangup.starts_with("hangup: the server broke the protocol"), "{hangup}");
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    look(&mut bench, 4, OTHERS);
+    assert_eq!(bench.said(), ["1 lost, unsent"]);
+}
+
+#[test]
+fn released_while_lost_the_node_is_deleted_when_it_is_found() {
+    let (mut bench, claim) = lost();
+    bench.session.release(claim, None).unwrap();
+    assert_eq!(serve(&mut bench, FOUND).deleted, 1);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+}
+
+#[test]
+fn released_during_the_look_the_node_is_deleted_when_it_is_seen() {
+    let (mut bench, claim) = lost();
+    look(&mut bench, 2, FOUND);
+    bench.session.release(claim, None).unwrap();
+    assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
+    bench.answer(4, &owned_by(SESSION));
+    assert_eq!(bench.sent(), ["delete#5 /locks/x-0000000003"]);
+    bench.answer(5, &());
+    assert_eq!(bench.session.load(), (0, 0, 0));
+    bench.said();
+}
+
+#[test]
+fn a_creator_is_answered_although_it_was_released_while_lost() {
+    for children in [FOUND, OTHERS] {
+        let (mut bench, claim) = lost();
+        bench.session.release(claim, None).unwrap();
+        let served = serve(&mut bench, children);
+        assert_eq!(served.answers(CREATOR), 1, "{:?}", served.said);
+        assert_eq!(served.deleted, usize::from(children == FOUND));
+    }
+}
+
+#[test]
+fn a_creator_is_answered_although_it_was_released_before_its_create_was_lost() {
+    for children in [FOUND, OTHERS] {
+        let (mut bench, claim) = creating();
+        bench.session.release(claim, None).unwrap();
+        bench.cut();
+        let served = serve(&mut bench, children);
+        assert_eq!(served.answers(CREATOR), 1, "{:?}", served.said);
+        assert_eq!(served.deleted, usize::from(children == FOUND));
+    }
+}
+
+#[test]
+fn a_releaser_is_answered_although_a_look_that_was_held_back_comes_late() {
+    let (mut bench, claim) = lost();
+    // The look asks for the node's state, but the transport has no room until it breaks. Nothing
+    // may be asked twice, or the later answer would be taken for news.
+    look(&mut bench, 2, FOUND);
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    look_beside(&mut bench);
+    assert_eq!(bench.said(), ["1 ok"]);
+    bench.session.release(claim, Some(RELEASER)).unwrap();
+    let mut served = serve(&mut bench, FOUND);
+    bench.session.abandon();
+    served.said.extend(bench.said());
+    assert_eq!(served.answers(RELEASER), 1, "{:?}", served.said);
+    assert!(served.said.contains(&"2 ok".to_owned()), "{:?}", served.said);
+}
+
+/// Attaches again, and answers what is sent at once but nothing that is asked for behind that.
+fn look_beside(bench: &mut Bench) {
+    bench.attach();
+    for request in bench.requests() {
+        answer(bench, &request, FOUND);
+    }
+}
+
+/// What was seen of a session that was served.
+struct Served {
+    said: Vec<String>,
+    deleted: usize,
+}
+
+impl Served {
+    /// How often a token was answered.
+    fn answers(&self, token: u32) -> usize {
+        let start = format!("{token} ");
+        self.said.iter().filter(|said| said.starts_with(&start)).count()
+    }
+}
+
+/// Attaches if need be and answers everything until nothing is asked any more.
+fn serve(bench: &mut Bench, children: &[&str]) -> Served {
+    let mut served = Served { said: bench.said(), deleted: 0 };
+    if !bench.session.state().is_connected() {
+        bench.connect();
+        bench.frame(payload(&welcome(TIMEOUT)));
+    }
+    loop {
+        served.said.extend(bench.said());
+        let requests = bench.requests();
+        if requests.is_empty() {
+            return served;
+        }
+        for request in requests {
+            served.deleted += usize::from(request.op() == OpCode::DELETE);
+            answer(bench, &request, children);
+        }
+    }
+}
+
+/// Answers as a server does that has these children in the folder, all of this session.
+fn answer(bench: &mut Bench, request: &Request, children: &[&str]) {
+    let xid = request.xid().0;
+    match request.op() {
+        OpCode::GET_CHILDREN => {
+            bench.answer(xid, &GetChildrenResponse { children: List::new(children) });
+        }
+        OpCode::EXISTS => bench.answer(xid, &owned_by(SESSION)),
+        _ => bench.answer(xid, &()),
+    }
+}
+
+#[test]
+fn a_lost_delete_is_told_and_repeated_until_it_is_answered() {
+    let (mut bench, claim) = held();
+    bench.session.release(claim, Some(RELEASER)).unwrap();
+    assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
+    bench.cut();
+    assert_eq!(bench.said(), ["2 lost, sent", "Disconnected"]);
+    bench.session.submit(&GET, 5).unwrap();
+    for xid in 4..=6 {
+        bench.attach();
+        let delete = format!("delete#{xid} /locks/x-0000000003");
+        let mut expected = vec![delete];
+        if xid == 4 {
+            expected.push("getData#3 /a".to_owned());
+        }
+        assert_eq!(bench.sent(), expected, "first, ahead of what waits");
+        bench.cut();
+        let lost =
+            if xid == 4 { vec!["5 lost, sent", "Disconnected"] } else { vec!["Disconnected"] };
+        assert_eq!(bench.said(), lost);
+        assert_eq!(bench.session.load(), (0, 0, 1));
+    }
+    bench.attach();
+    assert_eq!(bench.sent(), ["delete#7 /locks/x-0000000003"]);
+    bench.refuse(7, ErrorCode::NO_NODE);
+    assert_eq!(bench.said(), [""; 0], "nobody waits any more");
+    assert_eq!(bench.session.load(), (0, 0, 0), "gone is gone");
+}
+
+#[test]
+fn a_due_delete_goes_right_behind_the_watches() {
+    let (mut bench, claim) = held();
+    let watch = Watch { kind: WatchKind::Data, path: "/w".to_owned(), watcher: 7 };
+    let get = GetDataRequest { path: "/w", watch: true };
+    bench.session.submit_watching(&get, 5, watch).unwrap();
+    bench.sent();
+    bench.answer(2, &there());
+    bench.session.release(claim, None).unwrap();
+    bench.sent();
+    bench.session.submit(&GET, 6).unwrap();
+    bench.cut();
+    assert_eq!(bench.said(), ["5 ok", "Disconnected"]);
+    bench.attach();
+    assert_eq!(
+        bench.sent(),
+        [
+            r#"setWatches#-8 since 0x2: ["/w"] [] []"#,
+            "delete#5 /locks/x-0000000003",
+            "getData#4 /a"
+        ]
+    );
+    bench.answer(-8, &());
+    bench.answer(5, &());
+    bench.answer(4, &());
+    assert_eq!(bench.said(), ["6 ok"]);
+    assert_eq!(bench.session.load(), (0, 1, 0));
+}
+
+#[test]
+fn a_delete_that_was_not_sent_waits_with_its_releaser() {
+    let (mut bench, claim) = held();
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.session.release(claim, Some(RELEASER)).unwrap();
+    assert_eq!(bench.said(), [""; 0]);
+    bench.connect();
+    bench.cut();
+    bench.attach();
+    assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
+    bench.answer(2, &());
+    assert_eq!(bench.said(), ["2 ok"]);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+}
+
+#[test]
+fn a_delete_that_is_refused_is_told_and_over() {
+    let (mut bench, claim) = held();
+    bench.session.release(claim, Some(RELEASER)).unwrap();
+    bench.sent();
+    bench.refuse(2, ErrorCode::NOT_EMPTY);
+    assert_eq!(bench.said(), ["2 NotEmpty"]);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+}
+
+#[test]
+fn what_is_held_is_left_alone_by_a_reconnect() {
+    let (mut bench, _) = held();
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.attach();
+    assert_eq!(bench.sent(), [""; 0]);
+    assert_eq!(bench.session.load(), (0, 0, 1));
+}
+
+#[test]
+fn several_lost_creates_are_each_looked_for_in_order() {
+    let mut bench = Bench::attached();
+    for (token, stem) in [(1, "/locks/x-"), (2, "/jobs/y-")] {
+        let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
+        let request = CreateRequest { path: stem, data: None, acl: List::new(&[]), mode };
+        bench.session.submit_owned(&request, token).unwrap();
+    }
+    bench.sent();
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.attach();
+    let sent = bench.sent();
+    assert_eq!(
+        sent,
+        ["sync#3 /locks", "getChildren#4 /locks", "sync#5 /jobs", "getChildren#6 /jobs"]
+    );
+    bench.answer(3, &());
+    bench.answer(4, &GetChildrenResponse { children: List::new(&[]) });
+    bench.answer(5, &());
+    bench.answer(6, &GetChildrenResponse { children: List::new(&["y-1"]) });
+    assert_eq!(bench.sent(), ["exists#7 /jobs/y-1"]);
+    bench.answer(7, &owned_by(SESSION));
+    assert_eq!(bench.said(), ["1 lost, unsent", "2 ok"]);
+}
+
+#[test]
+fn the_end_of_the_session_answers_everybody_and_empties_everything() {
+    type Prepare = fn() -> Bench;
+    let cases: [(&str, Prepare, &[&str]); 7] = [
+        ("creating", || creating().0, &["1 over, sent: Expired"]),
+        (
+            "queued",
+            || {
+                let mut bench = Bench::attached();
+                create(&mut bench);
+                bench
+            },
+            &["1 over, unsent: Expired"],
+        ),
+        ("lost", || lost().0, &["1 over, sent: Expired"]),
+        (
+            "looked for",
+            || {
+                let mut bench = lost().0;
+                look(&mut bench, 2, FOUND);
+                bench.sent();
+                bench
+            },
+            &["1 over, sent: Expired"],
+        ),
+        ("held", || held().0, &[]),
+        (
+            "deleting",
+            || {
+                let (mut bench, claim) = held();
+                bench.session.release(claim, Some(RELEASER)).unwrap();
+                bench.sent();
+                bench
+            },
+            &["2 over, sent: Expired"],
+        ),
+        (
+            "suspect",
+            || {
+                let mut bench = lost().0;
+                look(&mut bench, 2, OTHERS);
+                assert_eq!(bench.said(), ["1 lost, unsent"]);
+                bench
+            },
+            &[],
+        ),
+    ];
+    for (what, prepare, expected) in cases {
+        let mut bench = prepare();
+        bench.pass(TIMEOUT * 2);
+        bench.frames();
+        let said = bench.said();
+        let answers: Vec<_> = said.iter().filter(|said| said.contains(" over")).collect();
+        assert_eq!(answers, expected, "{what}: {said:?}");
+        assert_eq!(said.iter().filter(|said| *said == "Expired").count(), 1, "{what}");
+        assert_eq!(bench.session.load(), (0, 0, 0), "{what}");
+    }
+}
+
+#[test]
+fn a_session_that_is_over_takes_no_release() {
+    let (mut bench, claim) = held();
+    bench.cut();
+    bench.connect();
+    bench.frame(payload(&expired()));
+    bench.said();
+    assert!(bench.session.release(claim, Some(RELEASER)).is_err());
+    assert_eq!(bench.said(), [""; 0]);
+}
+
+#[test]
+fn closing_ends_what_is_owned() {
+    let (mut bench, claim) = held();
+    bench.session.close();
+    bench.session.release(claim, Some(RELEASER)).unwrap();
+    assert_eq!(bench.sent()[0], "closeSession#2");
+    bench.answer(2, &Bytes::new().is_empty());
+    let said = bench.said();
+    assert_eq!(said, ["2 over, sent: Closed", "Closed", "hangup: the client is closed"]);
+    assert_eq!(bench.session.load(), (0, 0, 0));
+}

@@ -1,0 +1,61 @@
+//! What goes into a session and comes out of it, beside bytes and time.
+
+use bytes::Bytes;
+use zk_proto::Zxid;
+
+use crate::error::{Failure, Hangup};
+use crate::event::{SessionState, WatchedEvent};
+use crate::session::watches::WatchKind;
+
+/// A successful reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The write's transaction, or for reads the last one that the server had applied.
+    pub zxid: Zxid,
+    /// The reply's record, undecoded.
+    pub body: Bytes,
+}
+
+/// What a session has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<T, W> {
+    /// A request is over. Exactly one of these comes for every request that was accepted.
+    Completed {
+        /// The caller's.
+        token: T,
+        /// How it went.
+        result: Result<Answer, Failure>,
+    },
+    /// A one-shot watch has fired and is gone.
+    Watched {
+        /// The caller's.
+        watcher: W,
+        /// What it saw.
+        event: WatchedEvent,
+    },
+    /// A watch is gone without an event: its request failed, it was forgotten, or the session is
+    /// over. Every watcher that was accepted comes back exactly once, like this or as `Watched`.
+    Unwatched {
+        /// The caller's.
+        watcher: W,
+    },
+    /// The session's state changed.
+    State(SessionState),
+    /// The transport must be dropped, and [`Session::handle_disconnected`] called.
+    Hangup(Hangup),
+}
+
+/// A watch to be set by a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "built by callers, field by field")]
+pub struct Watch<W> {
+    /// What the request will watch. With [`WatchKind::Exist`] that depends on the answer: the data
+    /// of a node that is there, the creation of one that is not.
+    pub kind: WatchKind,
+    /// The path, as the server names it.
+    pub path: String,
+    /// What comes back with the event.
+    pub watcher: W,
+}
