@@ -233,10 +233,13 @@ async fn a_batch_is_one_write() {
 async fn what_others_submit_during_a_batch_leaves_with_it() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let watching = client.get_data_and_watch("/w");
-    peer.expect("getData#1 /w").await;
-    peer.answer(&data(b"")).await;
-    let (_, mut watch) = watching.await.unwrap();
+    let mut watches = Vec::new();
+    for (path, request) in [("/v", "getData#1 /v"), ("/w", "getData#2 /w")] {
+        let watching = client.get_data_and_watch(path);
+        peer.expect(request).await;
+        peer.answer(&data(b"")).await;
+        watches.push(watching.await.unwrap().1);
+    }
     let (corked, was_corked) = tokio::sync::oneshot::channel();
     let (uncork, may_uncork) = std::sync::mpsc::channel();
     let batcher = client.clone();
@@ -251,15 +254,16 @@ async fn what_others_submit_during_a_batch_leaves_with_it() {
     was_corked.await.unwrap();
     let before = peer.writes();
     let other = client.get_data("/other");
-    // An event wakes the client up, and it has time to write.
-    peer.fire(EventType::NODE_DELETED, "/w").await;
-    watch.changed().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    // An event wakes the client up; when the next one is told, the first turn is over.
+    for (path, mut watch) in ["/v", "/w"].into_iter().zip(watches) {
+        peer.fire(EventType::NODE_DELETED, path).await;
+        watch.changed().await.unwrap();
+    }
     assert_eq!(peer.writes(), before, "nothing leaves while the batch is open");
     uncork.send(()).unwrap();
     let mine = batch.await.unwrap();
-    peer.expect("getData#2 /mine").await;
-    peer.expect("getData#3 /other").await;
+    peer.expect("getData#3 /mine").await;
+    peer.expect("getData#4 /other").await;
     peer.answer(&data(b"mine")).await;
     peer.answer(&data(b"other")).await;
     assert_eq!(mine.await.unwrap().data, "mine");

@@ -40,6 +40,7 @@ const CRATES: &[Layers] = &[
             "error",
             "path",
             "event",
+            "node",
             "config",
             "session/timers",
             "session/pipeline",

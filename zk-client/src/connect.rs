@@ -105,26 +105,10 @@ impl ClientBuilder {
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
         let (client, link, chroot) = self.start(servers)?;
-        let mut states = link.states();
-        let settled = states.wait_for(|state| state.is_connected() || state.ended().is_some());
-        match tokio::time::timeout(timeout, settled).await {
-            Ok(Ok(state)) => match state.ended() {
-                Some(ended) => return Err(ended.into()),
-                None => drop(state),
-            },
-            Ok(Err(_)) | Err(_) => {
-                return Err(Fault::NoServer { timeout, attempts: link.attempts() }.into());
-            }
+        match tokio::time::timeout(timeout, settled(&client, &link, chroot)).await {
+            Ok(settled) => settled.map(|()| client),
+            Err(_) => Err(Fault::NoServer { timeout, attempts: link.attempts() }.into()),
         }
-        if let Some(chroot) = chroot {
-            match client.exists("/").await {
-                Ok(None) => return Err(Fault::ChrootNotFound { chroot }.into()),
-                // Without the permission to look, the chroot may well be there.
-                Err(error) if error.code().is_none() => return Err(error),
-                Ok(Some(_)) | Err(_) => {}
-            }
-        }
-        Ok(client)
     }
 
     /// Starts to connect and returns at once. The client goes on trying; requests wait until it
@@ -177,6 +161,29 @@ impl Client {
     /// Starts to connect with the default settings: see [`ClientBuilder::connect_lazily`].
     pub fn connect_lazily(servers: &str) -> Result<Self, Error> {
         Self::builder().connect_lazily(servers)
+    }
+}
+
+/// Waits for a server, and looks whether the chroot is there.
+async fn settled(client: &Client, link: &Link, chroot: Option<String>) -> Result<(), Error> {
+    loop {
+        let mut states = link.states();
+        // An error means that the link is gone, which this one is not.
+        drop(states.wait_for(|state| state.is_connected() || state.ended().is_some()).await);
+        if let Some(ended) = link.state().ended() {
+            return Err(ended.into());
+        }
+        let Some(chroot) = &chroot else {
+            return Ok(());
+        };
+        match client.exists("/").await {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) => return Err(Fault::ChrootNotFound { chroot: chroot.clone() }.into()),
+            Err(error) if error.is_connection_loss() => {}
+            // Without the permission to look, the chroot may well be there.
+            Err(error) if error.code().is_some() => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
 }
 

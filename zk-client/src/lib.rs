@@ -62,6 +62,8 @@ mod path;
 
 mod event;
 
+mod node;
+
 mod config;
 
 pub mod session;
@@ -85,7 +87,7 @@ mod connect;
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use client::{Children, Client, CreateOptions, Created, Deletion, Node, OwnedNode};
+pub use client::{Client, OwnedNode};
 pub use config::{Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
 pub use error::{
@@ -93,6 +95,7 @@ pub use error::{
     Rejected,
 };
 pub use event::{SessionState, WatchedEvent};
+pub use node::{Children, CreateOptions, Created, Deletion, Node};
 pub use path::check as check_path;
 pub use reply::Reply;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};

@@ -286,8 +286,11 @@ impl<T, W> Session<T, W> {
             match effect {
                 Effect::Complete(token, result) => self.complete(token, result),
                 Effect::Ask(question) => {
-                    if let Err(error) = self.ask(turn, question) {
+                    if let Err(error) = self.ask(turn, question.clone()) {
                         warn!(%error, "a node may outlive its owner until the session ends");
+                        let why = self.last_hangup;
+                        let failure = Failure::ConnectionLoss { sent: false, why };
+                        self.claims.unanswered(&question, failure);
                     }
                 }
             }
