@@ -57,9 +57,9 @@ const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 /// [`handle_frame`](Self::handle_frame), and [`handle_disconnected`](Self::handle_disconnected)
 /// when it is gone or could not be made; [`hang_up`](Self::hang_up) before that says why.
 /// [`handle_timeout`](Self::handle_timeout) at any time: early or spurious calls do nothing.
-/// Requests at any time, in the order they shall have on the wire. After each of them: [`poll_event`](Self::poll_event) until it is empty,
-/// [`poll_transmit`](Self::poll_transmit) if the transport has room, and
-/// [`poll_timeout`](Self::poll_timeout) for the next deadline.
+/// Requests at any time, in the order they shall have on the wire. After each of them:
+/// [`poll_event`](Self::poll_event) until it is empty, [`poll_transmit`](Self::poll_transmit) if
+/// the transport has room, and [`poll_timeout`](Self::poll_timeout) for the next deadline.
 pub struct Session<T, W> {
     config: SessionConfig,
     phase: Phase,

@@ -1,0 +1,269 @@
+//! The lock, frame by frame: a server that the test plays counts what each step costs.
+
+use zk_client::{Client, ErrorCode, EventType, SessionId};
+use zk_proto::{CreateMode, CreateRequest, GetChildren2Response, GetDataResponse, List, OpCode};
+use zk_recipes::{Error, ErrorKind, Guard, Lock};
+use zk_tests::peer::{Network, Peer, SESSION, TIMEOUT, created, stat_of};
+
+const FOLDER: &str = "/locks/one";
+const STRANGER: SessionId = SessionId(0x200_0000_0000_0001);
+
+type Acquiring = tokio::task::JoinHandle<Result<Guard, Error>>;
+
+async fn connected() -> (Network, Client, Peer) {
+    let mut network = Network::new();
+    let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1);
+    let (client, peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
+    (network, client.unwrap(), peer)
+}
+
+fn acquire(client: &Client) -> Acquiring {
+    let lock = Lock::new(client, FOLDER).unwrap();
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Another contender's node.
+fn other(number: u32) -> String {
+    format!("_c_00000000-0000-0000-0000-000000000000-lock-{number:010}")
+}
+
+fn path(number: u32) -> String {
+    format!("{FOLDER}/{}", other(number))
+}
+
+/// Reads create and list, and answers them: our node gets the number 9, and these are there too.
+/// Returns our node's name.
+async fn join_queue(peer: &mut Peer, others: &[u32]) -> String {
+    let create = peer.next().await.unwrap();
+    let CreateRequest { path: stem, mode, .. } = create.body();
+    assert_eq!((create.op(), mode), (OpCode::CREATE2, CreateMode::EPHEMERAL_SEQUENTIAL));
+    let name = format!("{}0000000009", stem.strip_prefix(FOLDER).unwrap().trim_start_matches('/'));
+    peer.answer(&created(&format!("{FOLDER}/{name}"))).await;
+    answer_list(peer, &name, others).await;
+    name
+}
+
+async fn answer_list(peer: &mut Peer, own: &str, others: &[u32]) {
+    let list = peer.next().await.unwrap();
+    assert_eq!((list.op(), list.path()), (OpCode::GET_CHILDREN2, FOLDER));
+    let mut names = others.iter().map(|number| other(*number)).collect::<Vec<_>>();
+    names.push(own.to_owned());
+    let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+    let children = List::new(&names);
+    peer.answer(&GetChildren2Response { children, stat: stat_of(SessionId(0)) }).await;
+}
+
+/// Reads the watching reads of our node and of these, and says that they belong to `owner`.
+async fn arm(peer: &mut Peer, own: Option<&str>, others: &[u32], owner: SessionId) {
+    let own = own.map(|name| (format!("{FOLDER}/{name}"), SESSION));
+    let others = others.iter().map(|number| (path(*number), owner));
+    for (expected, owner) in own.into_iter().chain(others) {
+        let read = peer.next().await.unwrap();
+        assert_eq!((read.op(), read.path()), (OpCode::GET_DATA, expected.as_str()));
+        peer.answer(&GetDataResponse { data: None, stat: stat_of(owner) }).await;
+    }
+}
+
+/// The next thing that the client does is what the test asks of it now: nothing came before.
+async fn nothing_more(client: &Client, peer: &mut Peer) {
+    let probe = client.get_data("/probe");
+    let next = peer.next().await.unwrap();
+    assert_eq!((next.op(), next.path()), (OpCode::GET_DATA, "/probe"));
+    peer.refuse(ErrorCode::NO_NODE).await;
+    probe.await.unwrap_err();
+}
+
+async fn owned(client: &Client, peer: &mut Peer, acquiring: Acquiring) {
+    let guard = acquiring.await.unwrap().unwrap();
+    nothing_more(client, peer).await;
+    let node = guard.node().to_owned();
+    drop(guard);
+    let delete = peer.next().await.unwrap();
+    assert_eq!((delete.op(), delete.path()), (OpCode::DELETE, node.as_str()));
+    peer.answer(&()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_one_write_of_two_frames() {
+    let (_network, client, mut peer) = connected().await;
+    let before = peer.writes();
+    let acquiring = acquire(&client);
+    join_queue(&mut peer, &[]).await;
+    let guard = acquiring.await.unwrap().unwrap();
+    assert_eq!(peer.writes() - before, 1);
+    let released = guard.release();
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
+    peer.answer(&()).await;
+    released.await.unwrap();
+    assert_eq!(peer.writes() - before, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_folder_costs_one_more_write() {
+    let (_network, client, mut peer) = connected().await;
+    let before = peer.writes();
+    let acquiring = acquire(&client);
+    for _ in 0..2 {
+        peer.next().await.unwrap();
+        peer.refuse(ErrorCode::NO_NODE).await;
+    }
+    for expected in ["/locks", FOLDER] {
+        let container = peer.next().await.unwrap();
+        assert_eq!((container.op(), container.path()), (OpCode::CREATE_CONTAINER, expected));
+        peer.refuse(ErrorCode::NODE_EXISTS).await;
+    }
+    join_queue(&mut peer, &[]).await;
+    assert_eq!(peer.writes() - before, 2);
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holders_delete_is_the_hand_over_and_costs_no_frame() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[3]).await;
+    arm(&mut peer, Some(&own), &[3], STRANGER).await;
+    nothing_more(&client, &mut peer).await;
+    assert!(!acquiring.is_finished());
+    peer.fire(EventType::NODE_DELETED, &path(3)).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_gone_before_it_is_watched_is_as_good_as_the_event() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[3]).await;
+    arm(&mut peer, Some(&own), &[], STRANGER).await;
+    assert_eq!(peer.next().await.unwrap().path(), path(3));
+    peer.refuse(ErrorCode::NO_NODE).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_ahead_that_leaves_is_no_hand_over() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[3, 5]).await;
+    arm(&mut peer, Some(&own), &[5, 3], STRANGER).await;
+    peer.fire(EventType::NODE_DELETED, &path(5)).await;
+    answer_list(&mut peer, &own, &[3]).await;
+    nothing_more(&client, &mut peer).await;
+    assert!(!acquiring.is_finished());
+    peer.fire(EventType::NODE_DELETED, &path(3)).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_queue_costs_one_list_ahead_of_the_hand_over() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[1, 2, 3, 4, 5]).await;
+    arm(&mut peer, Some(&own), &[5, 4], STRANGER).await;
+    // 1 to 3 went unseen, in order; the one before the last is watched.
+    peer.fire(EventType::NODE_DELETED, &path(4)).await;
+    let list = peer.next().await.unwrap();
+    assert_eq!(list.op(), OpCode::GET_DATA, "the next one ahead is watched in the same flight");
+    peer.refuse(ErrorCode::NO_NODE).await;
+    answer_list(&mut peer, &own, &[5]).await;
+    nothing_more(&client, &mut peer).await;
+    peer.fire(EventType::NODE_DELETED, &path(5)).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_of_the_own_session_is_confirmed_by_a_list() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[3]).await;
+    arm(&mut peer, Some(&own), &[3], SESSION).await;
+    peer.fire(EventType::NODE_DELETED, &path(3)).await;
+    answer_list(&mut peer, &own, &[]).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
+    let (mut network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[3]).await;
+    arm(&mut peer, Some(&own), &[3], STRANGER).await;
+    nothing_more(&client, &mut peer).await;
+    drop(peer);
+    let mut peer = network.attach().await;
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
+    peer.fire(EventType::NODE_DELETED, &path(3)).await;
+    peer.answer(&()).await;
+    answer_list(&mut peer, &own, &[]).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
+    let (mut network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[3]).await;
+    arm(&mut peer, Some(&own), &[3], STRANGER).await;
+    nothing_more(&client, &mut peer).await;
+    drop(peer);
+    let mut peer = network.attach().await;
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
+    // The server tells by kind of watch and not by time: the holder's end may come first.
+    peer.fire(EventType::NODE_DELETED, &path(3)).await;
+    let list = peer.next().await.unwrap();
+    assert_eq!(list.op(), OpCode::GET_CHILDREN2);
+    peer.fire(EventType::NODE_DELETED, &format!("{FOLDER}/{own}")).await;
+    peer.answer(&()).await;
+    let children = List::new(&[]);
+    peer.answer(&GetChildren2Response { children, stat: stat_of(SessionId(0)) }).await;
+    let error = acquiring.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NodeVanished);
+    // The place is given up all the same.
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
+    peer.refuse(ErrorCode::NO_NODE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[3]).await;
+    arm(&mut peer, Some(&own), &[], STRANGER).await;
+    assert_eq!(peer.next().await.unwrap().path(), path(3));
+    peer.refuse(ErrorCode::NO_AUTH).await;
+    answer_list(&mut peer, &own, &[3]).await;
+    nothing_more(&client, &mut peer).await;
+    peer.fire(EventType::NODE_CHILDREN_CHANGED, FOLDER).await;
+    answer_list(&mut peer, &own, &[]).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_sequence_is_refused() {
+    let (_network, client, mut peer) = connected().await;
+    for number in ["2147483647", "-2147483648", "2147418112"] {
+        let acquiring = acquire(&client);
+        let create = peer.next().await.unwrap();
+        peer.answer(&created(&format!("{}{number}", create.path()))).await;
+        let list = peer.next().await.unwrap();
+        assert_eq!(list.op(), OpCode::GET_CHILDREN2);
+        peer.refuse(ErrorCode::NO_NODE).await;
+        assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
+        peer.answer(&()).await;
+        let error = acquiring.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SequenceExhausted, "{number}");
+    }
+}
+
+#[test]
+fn clients_locks_and_their_futures_go_wherever_they_are_needed() {
+    fn everywhere<T: Clone + Send + Sync + 'static>() {}
+    fn send<T: Send>(_: &T) {}
+    everywhere::<Client>();
+    everywhere::<Lock>();
+    let _ = |lock: Lock, guard: Guard| {
+        send(&guard);
+        send(&lock.acquire());
+        send(&guard.release());
+    };
+}
