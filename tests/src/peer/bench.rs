@@ -1,0 +1,169 @@
+//! The other end of a session without I/O.
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use zk_client::session::{Event, Session};
+use zk_client::{Failure, SessionConfig};
+use zk_proto::*;
+
+use crate::peer::frames::*;
+
+/// A session on the bench: the test is its transport, its server and its clock.
+///
+/// Dropping it fails the test if the session has something left to say or to send.
+#[derive(Debug)]
+pub struct Bench {
+    /// What is tested.
+    pub session: Session<u32, u32>,
+    /// The virtual time.
+    pub now: Instant,
+    start: Instant,
+    zxid: i64,
+}
+
+impl Bench {
+    /// A session with these settings that has met no server.
+    pub fn new(config: SessionConfig) -> Self {
+        let start = now().into_std();
+        Self { session: Session::new(config), now: start, start, zxid: 0 }
+    }
+
+    /// The settings of most tests: [`TIMEOUT`] and three servers.
+    pub fn config() -> SessionConfig {
+        SessionConfig::new(TIMEOUT, 3)
+    }
+
+    /// A new session that is connected.
+    pub fn attached() -> Self {
+        let mut bench = Self::new(Self::config());
+        bench.attach();
+        bench
+    }
+
+    /// Begins a connection and takes the handshake off the wire.
+    pub fn connect(&mut self) -> ConnectRequest {
+        self.session.handle_connecting(self.now);
+        self.session.handle_connected(self.now);
+        let frames = self.frames();
+        let [frame] = frames.as_slice() else {
+            panic!("{} frames instead of a handshake", frames.len());
+        };
+        ConnectRequest::decode_exact(frame).expect("a handshake")
+    }
+
+    /// Connects, and is let in.
+    pub fn attach(&mut self) {
+        self.connect();
+        self.frame(payload(&welcome(TIMEOUT)));
+        assert_eq!(self.said(), ["Connected"]);
+    }
+
+    /// Lets the connection break, and forgets nothing of what that says.
+    pub fn cut(&mut self) {
+        self.session.handle_disconnected(self.now);
+    }
+
+    /// Hands a frame to the session.
+    pub fn frame(&mut self, payload: Bytes) {
+        self.session.handle_frame(self.now, payload);
+    }
+
+    /// Answers a request with the next transaction.
+    pub fn answer(&mut self, xid: i32, body: &impl Encode) {
+        self.zxid += 1;
+        self.frame(reply(Xid(xid), self.zxid, ErrorCode::OK, body));
+    }
+
+    /// Refuses a request.
+    pub fn refuse(&mut self, xid: i32, code: ErrorCode) {
+        self.zxid += 1;
+        self.frame(reply(Xid(xid), self.zxid, code, &()));
+    }
+
+    /// Fires a watch at the next transaction.
+    pub fn fire(&mut self, kind: EventType, path: &str) {
+        self.zxid += 1;
+        self.frame(notification(self.zxid, kind, path));
+    }
+
+    /// Lets time pass, and tells the session.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.session.handle_timeout(self.now);
+    }
+
+    /// How long it is to the next deadline.
+    pub fn due_in(&self) -> Option<Duration> {
+        self.session.poll_timeout().map(|at| at.saturating_duration_since(self.now))
+    }
+
+    /// How long this bench has existed, on its own clock.
+    pub fn age(&self) -> Duration {
+        self.now - self.start
+    }
+
+    /// The frames that the session sends now.
+    pub fn frames(&mut self) -> Vec<Bytes> {
+        let mut out = BytesMut::new();
+        let any = self.session.poll_transmit(self.now, &mut out);
+        assert_eq!(any, !out.is_empty());
+        let mut frames = Vec::new();
+        while let Some(payload) = frame::split(&mut out, frame::SERVER_FRAME_LIMIT).expect("frames")
+        {
+            frames.push(payload);
+        }
+        assert!(out.is_empty(), "half a frame was sent");
+        frames
+    }
+
+    /// The requests that the session sends now.
+    pub fn requests(&mut self) -> Vec<Request> {
+        self.frames().into_iter().map(Request).collect()
+    }
+
+    /// The same as text.
+    pub fn sent(&mut self) -> Vec<String> {
+        self.requests().iter().map(Request::to_string).collect()
+    }
+
+    /// What the session has to say, as text: `1 ok`, `1 NoNode`, `1 lost, sent` and `1 lost, unsent`,
+    /// `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `, missed`, `7 unwatched`, the
+    /// name of a state, or `hangup: ..`.
+    pub fn said(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.session.poll_event()).map(text).collect()
+    }
+}
+
+fn text(event: Event<u32, u32>) -> String {
+    let sent = |sent| if sent { "sent" } else { "unsent" };
+    match event {
+        Event::Completed { token, result: Ok(_) } => format!("{token} ok"),
+        Event::Completed { token, result: Err(failure) } => match failure {
+            Failure::Refused(code) => format!("{token} {code}"),
+            Failure::ConnectionLoss { sent: was, .. } => format!("{token} lost, {}", sent(was)),
+            Failure::Ended { sent: was, ended } => {
+                format!("{token} over, {}: {ended:?}", sent(was))
+            }
+            other => format!("{token} {other:?}"),
+        },
+        Event::Watched { watcher, event } => {
+            let at = event.zxid.map(|zxid| format!(" at {zxid}")).unwrap_or_default();
+            let missed = if event.missed { ", missed" } else { "" };
+            format!("{watcher} saw {} {}{at}{missed}", event.kind, event.path)
+        }
+        Event::Unwatched { watcher } => format!("{watcher} unwatched"),
+        Event::State(state) => format!("{state:?}"),
+        Event::Hangup(why) => format!("hangup: {why}"),
+        other => format!("{other:?}"),
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.said(), [""; 0], "the session had something left to say");
+            assert_eq!(self.sent(), [""; 0], "the session had something left to send");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What a server says, and what it is asked, as frames and as text.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use zk_proto::*;
+
+/// The session that every test is given.
+pub const SESSION: SessionId = SessionId(0x100_0000_0000_0001);
+
+/// The session timeout of every test that does not say otherwise: its thirds are whole seconds.
+pub const TIMEOUT: Duration = Duration::from_secs(12);
+
+/// The password of [`SESSION`].
+pub fn password() -> Password {
+    Password::new(b"0123456789abcdef").expect("16 bytes")
+}
+
+/// A moment to count from: the clock of tokio, which a test may have paused.
+#[expect(clippy::disallowed_methods, reason = "tests start and read clocks")]
+pub(crate) fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
+/// Measures what passes on tokio's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(tokio::time::Instant);
+
+impl Clock {
+    /// From now on.
+    pub fn start() -> Self {
+        Self(now())
+    }
+
+    /// Until now.
+    pub fn elapsed(&self) -> Duration {
+        now() - self.0
+    }
+}
+
+/// A record as the payload of a frame.
+pub fn payload(record: &impl Encode) -> Bytes {
+    let mut out = BytesMut::new();
+    record.encode(&mut Writer::new(&mut out, usize::MAX));
+    out.freeze()
+}
+
+/// A reply as the payload of a frame.
+pub fn reply(xid: Xid, zxid: i64, error: ErrorCode, body: &impl Encode) -> Bytes {
+    let mut out = BytesMut::new();
+    let mut writer = Writer::new(&mut out, usize::MAX);
+    ReplyHeader { xid, zxid: Zxid(zxid), error }.encode(&mut writer);
+    body.encode(&mut writer);
+    out.freeze()
+}
+
+/// A watch event as the payload of a frame.
+pub fn notification(zxid: i64, kind: EventType, path: &str) -> Bytes {
+    let event = WatcherEvent { kind, state: KeeperState::SYNC_CONNECTED, path };
+    reply(Xid::NOTIFICATION, zxid, ErrorCode::OK, &event)
+}
+
+/// The answer to a handshake that lets [`SESSION`] in.
+pub fn welcome(timeout: Duration) -> ConnectResponse {
+    ConnectResponse {
+        protocol_version: 0,
+        timeout: timeout.as_millis() as i32,
+        session_id: SESSION,
+        password: password(),
+        read_only: Some(false),
+    }
+}
+
+/// The answer to a handshake for a session that is over.
+pub fn expired() -> ConnectResponse {
+    ConnectResponse {
+        timeout: 0,
+        session_id: SessionId(0),
+        password: Password::ZERO,
+        ..welcome(TIMEOUT)
+    }
+}
+
+/// The state of a node that belongs to `owner`.
+pub fn stat_of(owner: SessionId) -> Stat {
+    Stat {
+        czxid: Zxid(0x77),
+        mzxid: Zxid(0x77),
+        ctime: 0,
+        mtime: 0,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner: owner,
+        data_length: 0,
+        num_children: 0,
+        pzxid: Zxid(0x77),
+    }
+}
+
+/// The answer to a create.
+pub fn created(path: &str) -> Create2Response<'_> {
+    Create2Response { path, stat: stat_of(SESSION) }
+}
+
+/// The answer to exists.
+pub fn there() -> ExistsResponse {
+    ExistsResponse { stat: stat_of(SessionId(0)) }
+}
+
+/// The answer to getData.
+pub fn data(data: &[u8]) -> GetDataResponse<'_> {
+    GetDataResponse { data: Some(data), stat: stat_of(SessionId(0)) }
+}
+
+/// A request as it came. Its text is `getData#1 /a`: operation, xid and path.
+#[derive(Clone, Debug)]
+pub struct Request(pub(crate) Bytes);
+
+impl Request {
+    fn header(&self) -> RequestHeader {
+        RequestHeader::decode(&mut Reader::new(&self.0)).expect("a request has a header")
+    }
+
+    /// Comes back in the reply.
+    pub fn xid(&self) -> Xid {
+        self.header().xid
+    }
+
+    /// What it asks for.
+    pub fn op(&self) -> OpCode {
+        self.header().op
+    }
+
+    /// The record.
+    pub fn body<'a, T: Decode<'a>>(&'a self) -> T {
+        T::decode_exact(&self.0[8..]).expect("the request decodes")
+    }
+
+    /// The path, which is the first field of most requests.
+    pub fn path(&self) -> &str {
+        Decode::decode(&mut Reader::new(&self.0[8..])).expect("the request begins with a path")
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RequestHeader { xid, op } = self.header();
+        match op {
+            OpCode::PING => write!(f, "ping"),
+            OpCode::CLOSE_SESSION => write!(f, "closeSession#{xid}"),
+            OpCode::SET_WATCHES => {
+                let SetWatches { relative_zxid, data, exist, child } = self.body();
+                write!(f, "setWatches#{xid} since {relative_zxid}: {data:?} {exist:?} {child:?}")
+            }
+            op => write!(f, "{op}#{xid} {}", self.path()),
+        }
+    }
+}

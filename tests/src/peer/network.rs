@@ -1,0 +1,333 @@
+//! The other end of a whole client.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use zk_client::{Connecting, Connector, Host, Transport};
+use zk_proto::*;
+
+use crate::peer::frames::*;
+
+/// Every server that a client can reach: none is there until the test plays it.
+///
+/// Dropping it fails the test if an attempt was not looked at.
+#[derive(Debug)]
+pub struct Network {
+    dialing: mpsc::UnboundedSender<Dial>,
+    dials: mpsc::UnboundedReceiver<Dial>,
+}
+
+/// The client's end of a [`Network`].
+#[derive(Clone, Debug)]
+pub struct Dialer(mpsc::UnboundedSender<Dial>);
+
+/// A client's attempt at a server. Dropping it refuses the connection.
+pub struct Dial {
+    /// The server, as the connect string names it.
+    pub host: String,
+    answer: oneshot::Sender<io::Result<Box<dyn Transport>>>,
+}
+
+impl Network {
+    /// A network without a client.
+    #[expect(clippy::new_without_default, reason = "there is no default network")]
+    pub fn new() -> Self {
+        let (dialing, dials) = mpsc::unbounded_channel();
+        Self { dialing, dials }
+    }
+
+    /// What the client connects with.
+    pub fn dialer(&self) -> Dialer {
+        Dialer(self.dialing.clone())
+    }
+
+    /// The client's next attempt.
+    pub async fn dial(&mut self) -> Dial {
+        self.dials.recv().await.expect("the network holds a sender")
+    }
+
+    /// The client's next attempt, which this server lets in.
+    pub async fn attach(&mut self) -> Peer {
+        let mut peer = self.dial().await.accept();
+        peer.attach().await;
+        peer
+    }
+
+    /// Refuses every attempt from now on, until the task is aborted.
+    pub fn refuse_all(mut self) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            while let Some(dial) = self.dials.recv().await {
+                dial.refuse(io::ErrorKind::ConnectionRefused);
+            }
+        })
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let dial = self.dials.try_recv().ok().filter(|dial| !dial.answer.is_closed());
+            assert!(dial.is_none(), "nobody looked at {dial:?}");
+        }
+    }
+}
+
+impl Connector for Dialer {
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        let (answer, answered) = oneshot::channel();
+        let dial = Dial { host: host.to_string(), answer };
+        let dialed = self.0.send(dial);
+        Box::pin(async move {
+            let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+            dialed.map_err(|_| refused())?;
+            answered.await.map_err(|_| refused())?
+        })
+    }
+}
+
+impl Dial {
+    /// Lets the client connect.
+    pub fn accept(self) -> Peer {
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let writes = Arc::new(AtomicUsize::new(0));
+        let client = Counted { io: client, writes: Arc::clone(&writes) };
+        // An attempt that the client has given up is a connection without a client.
+        drop(self.answer.send(Ok(Box::new(client))));
+        Peer { io: server, input: BytesMut::new(), asked: VecDeque::new(), zxid: 0, writes }
+    }
+
+    /// Refuses the connection.
+    pub fn refuse(self, why: io::ErrorKind) {
+        drop(self.answer.send(Err(why.into())));
+    }
+
+    /// Waits until the client gives the attempt up.
+    pub async fn ignore(mut self) {
+        self.answer.closed().await;
+    }
+}
+
+impl fmt::Debug for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an attempt at {}", self.host)
+    }
+}
+
+/// Counts the writes of the client.
+struct Counted {
+    io: DuplexStream,
+    writes: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        if let Poll::Ready(Ok(_)) = written {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+/// A server at the other end of one connection.
+///
+/// Dropping it cuts the connection, and fails the test if a request is left that was not read.
+#[derive(Debug)]
+pub struct Peer {
+    io: DuplexStream,
+    input: BytesMut,
+    /// Read and not answered.
+    asked: VecDeque<Xid>,
+    zxid: i64,
+    writes: Arc<AtomicUsize>,
+}
+
+impl Peer {
+    /// How often the client has written to the transport.
+    pub fn writes(&self) -> usize {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// The next frame, or `None` if the client has hung up.
+    pub async fn frame(&mut self) -> Option<Bytes> {
+        loop {
+            let limit = frame::SERVER_FRAME_LIMIT;
+            if let Some(payload) = frame::split(&mut self.input, limit).expect("frames") {
+                return Some(payload);
+            }
+            // A client that hangs up may cut a frame short.
+            if self.io.read_buf(&mut self.input).await.expect("a duplex does not fail") == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Reads the handshake.
+    pub async fn handshake(&mut self) -> ConnectRequest {
+        let frame = self.frame().await.expect("a handshake");
+        ConnectRequest::decode_exact(&frame).expect("a handshake")
+    }
+
+    /// Reads the handshake and lets the session in, with the timeout that it wants.
+    pub async fn attach(&mut self) -> ConnectRequest {
+        let request = self.handshake().await;
+        let wanted = Duration::from_millis(request.timeout.unsigned_abs().into());
+        self.send(&payload(&welcome(wanted))).await;
+        request
+    }
+
+    /// Sends a frame.
+    pub async fn send(&mut self, payload: &[u8]) {
+        let mut wire = BytesMut::new();
+        frame::encode(&mut wire, usize::MAX, |writer| writer.put(payload)).expect("a frame");
+        self.raw(&wire).await;
+    }
+
+    /// Sends bytes as they are. A client that has hung up does not read them.
+    pub async fn raw(&mut self, bytes: &[u8]) {
+        self.io.write_all(bytes).await.ok();
+    }
+
+    /// The next request. Pings are answered on the way.
+    pub async fn next(&mut self) -> Option<Request> {
+        loop {
+            let request = Request(self.frame().await?);
+            if request.op() == OpCode::PING {
+                self.send(&reply(Xid::PING, self.zxid, ErrorCode::OK, &())).await;
+                continue;
+            }
+            self.asked.push_back(request.xid());
+            return Some(request);
+        }
+    }
+
+    /// The next request must be this. Pings are answered on the way.
+    pub async fn expect(&mut self, text: &str) -> Request {
+        let request = self.next().await;
+        let got = request.as_ref().map(Request::to_string);
+        assert_eq!(got.as_deref(), Some(text));
+        request.expect("just compared")
+    }
+
+    /// The client must hang up without another request.
+    pub async fn expect_hangup(&mut self) {
+        let request = self.next().await.map(|request| request.to_string());
+        assert_eq!(request, None, "instead of a hangup");
+    }
+
+    fn oldest(&mut self) -> Xid {
+        self.zxid += 1;
+        self.asked.pop_front().expect("there is something to answer")
+    }
+
+    /// Answers the oldest request that was read.
+    pub async fn answer(&mut self, body: &impl Encode) {
+        let xid = self.oldest();
+        let reply = reply(xid, self.zxid, ErrorCode::OK, body);
+        self.send(&reply).await;
+    }
+
+    /// Refuses the oldest request that was read.
+    pub async fn refuse(&mut self, code: ErrorCode) {
+        let xid = self.oldest();
+        let reply = reply(xid, self.zxid, code, &());
+        self.send(&reply).await;
+    }
+
+    /// Fires a watch.
+    pub async fn fire(&mut self, kind: EventType, path: &str) {
+        self.zxid += 1;
+        self.send(&notification(self.zxid, kind, path)).await;
+    }
+
+    /// Answers everything with success until the client hangs up or closes its session; nodes are
+    /// there whatever was asked before. Gives back what was asked.
+    pub fn serve(mut self) -> JoinHandle<Vec<String>> {
+        tokio::spawn(async move {
+            let mut log = Vec::new();
+            while let Some(request) = self.next().await {
+                log.push(request.to_string());
+                let stat = stat_of(SESSION);
+                match request.op() {
+                    OpCode::CREATE2 => {
+                        let CreateRequest { path, mode, .. } = request.body();
+                        let digits = if mode.is_sequential() { "0000000007" } else { "" };
+                        self.answer(&created(&format!("{path}{digits}"))).await;
+                    }
+                    OpCode::EXISTS => self.answer(&ExistsResponse { stat }).await,
+                    OpCode::GET_DATA => self.answer(&data(b"data")).await,
+                    OpCode::SET_DATA => self.answer(&SetDataResponse { stat }).await,
+                    OpCode::GET_CHILDREN2 => {
+                        let children = List::new(&["a", "b"]);
+                        self.answer(&GetChildren2Response { children, stat }).await;
+                    }
+                    OpCode::SYNC => {
+                        let SyncRequest { path } = request.body();
+                        self.answer(&SyncResponse { path: Text::new(path) }).await;
+                    }
+                    OpCode::CLOSE_SESSION => {
+                        self.answer(&()).await;
+                        return log;
+                    }
+                    _ => self.answer(&()).await,
+                }
+            }
+            log
+        })
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut buffer = [0; 4096];
+        loop {
+            let mut read = ReadBuf::new(&mut buffer);
+            match Pin::new(&mut self.io).poll_read(&mut cx, &mut read) {
+                Poll::Ready(Ok(())) if !read.filled().is_empty() => {
+                    self.input.extend_from_slice(read.filled());
+                }
+                _ => break,
+            }
+        }
+        while let Ok(Some(payload)) = frame::split(&mut self.input, usize::MAX) {
+            let request = Request(payload);
+            assert!(request.0.remaining() < 8 || request.op() == OpCode::PING, "unread: {request}");
+        }
+    }
+}
