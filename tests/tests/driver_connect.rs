@@ -253,18 +253,19 @@ async fn a_chroot_that_is_there_or_forbidden_does_not() {
 #[tokio::test(start_paused = true)]
 async fn a_wrong_connect_string_or_timeout_is_refused_before_anything_is_dialed() {
     let network = Network::new();
-    for (servers, timeout, rule) in [
-        ("", TIMEOUT, "host name"),
-        ("zk1:x", TIMEOUT, "1 to 65535"),
-        ("zk1:1/a/", TIMEOUT, "does not end"),
-        ("zk1:1", Duration::ZERO, "session timeout"),
-        ("zk1:1", Duration::MAX, "session timeout"),
+    let (string, setting) = (ErrorKind::InvalidConnectString, ErrorKind::InvalidSetting);
+    for (servers, timeout, kind, rule) in [
+        ("", TIMEOUT, string, "a server is missing"),
+        ("zk1:x", TIMEOUT, string, "1 to 65535"),
+        ("zk1:1/a/", TIMEOUT, string, "does not end"),
+        ("zk1:1", Duration::ZERO, setting, "session timeout"),
+        ("zk1:1", Duration::MAX, setting, "session timeout"),
     ] {
         let error = builder(&network).session_timeout(timeout).connect(servers).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidConnectString, "{servers:?}");
+        assert_eq!(error.kind(), kind, "{servers:?}");
         assert!(error.to_string().contains(rule), "{error}");
         let lazy = builder(&network).session_timeout(timeout).connect_lazily(servers);
-        assert_eq!(lazy.unwrap_err().kind(), ErrorKind::InvalidConnectString);
+        assert_eq!(lazy.unwrap_err().kind(), kind);
     }
 }
 

@@ -97,7 +97,8 @@ async fn watches_see_each_kind_of_change_once() -> Result<()> {
     let (_, mut gone) = client.get_data_and_watch("/w/child").await?;
     other.delete("/w/child", None).await?;
     assert!(!sees(&mut gone, EventType::NODE_DELETED, "/w/child").await?);
-    assert!(gone.changed().await.is_err(), "a watch is one-shot");
+    let spent = gone.changed().await.expect_err("a watch is one-shot");
+    assert_eq!((spent.kind(), spent.is_session_over()), (ErrorKind::WatchSpent, false));
     Ok(())
 }
 
@@ -300,7 +301,7 @@ async fn the_tour_is_told_to_its_end() -> Result<()> {
         "Cho waits.",
         "3. ANA RELEASES",
         "Ana -> delete",
-        "Ben <- NodeDeleted",
+        "the one right ahead is gone",
         "Ben holds the lock",
         "4. DAN",
         "Dan waits.",

@@ -47,7 +47,8 @@ const ANY_VERSION: i32 = -1;
 ///
 /// # Cancel safety
 ///
-/// Every method returns a [`Reply`] or is a wait for something that is not lost by not waiting.
+/// No method loses anything by being dropped: a request is sent in any case, and a wait can be
+/// repeated.
 ///
 /// # Errors
 ///
@@ -115,6 +116,18 @@ impl Client {
     /// there is none; with `Unknown` that the server would not let it look, and that it will delete
     /// the node if it finds it on a later connection. If the [`Reply`] or the [`OwnedNode`] is
     /// dropped, at whatever moment, the node is deleted as soon as it can be.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::Acl;
+    ///
+    /// let stem = format!("/members/{:032x}-", client.unique());
+    /// let member = client.create_owned(&stem, b"10.0.0.7:80", &[Acl::OPEN]).await?;
+    /// println!("here as {}", member.path());
+    /// member.delete().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl<'_>]) -> Reply<OwnedNode> {
         self.at(stem, path::check, |full| {
             let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
@@ -150,6 +163,16 @@ impl Client {
     }
 
     /// The same, with a watch for the node's creation, change or deletion.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// let (stat, mut watch) = client.exists_and_watch("/ready").await?;
+    /// if stat.is_none() {
+    ///     watch.changed().await?; // created
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn exists_and_watch(&self, path: &str) -> Reply<(Option<Stat>, Watcher)> {
         self.at(path, path::check, |full| {
             let request = ExistsRequest { path: full, watch: true };
@@ -173,6 +196,15 @@ impl Client {
     }
 
     /// Replaces a node's data, if it is at `version` or that is `None`. Returns its new state.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// let node = client.get_data("/counter").await?;
+    /// // Fails with `BadVersion` if somebody else has written meanwhile.
+    /// client.set_data("/counter", b"43", Some(node.stat.version)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
         self.at(path, path::check, |full| {
             let version = version.unwrap_or(ANY_VERSION);
@@ -201,7 +233,7 @@ impl Client {
 
     /// Waits until this client's server has caught up with the leader as of now.
     ///
-    /// It is no quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may answer.
+    /// It is not a quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may answer.
     pub fn sync(&self, path: &str) -> Reply<()> {
         self.at(path, path::check, |full| {
             self.send(path, &SyncRequest { path: full }, |call, completion| {

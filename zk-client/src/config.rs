@@ -41,6 +41,9 @@ impl FromStr for ConnectString {
 
     fn from_str(string: &str) -> Result<Self, Error> {
         let invalid = |rule: String| Fault::ConnectString { string: string.to_owned(), rule };
+        if string.contains("://") {
+            return Err(invalid("it has no scheme: servers are HOST:PORT".to_owned()).into());
+        }
         let (servers, chroot) = match string.find('/') {
             Some(slash) => {
                 let (servers, chroot) = string.split_at(slash);
@@ -48,13 +51,21 @@ impl FromStr for ConnectString {
             }
             None => (string, None),
         };
-        let chroot = Chroot::new(chroot).map_err(|rule| invalid(format!("chroot: {rule}")))?;
+        if let Some(chroot) = chroot.filter(|chroot| chroot.contains(',')) {
+            let rule = format!("chroot {chroot:?}: it stands once, behind the last server");
+            return Err(invalid(rule).into());
+        }
+        let named = |rule| invalid(format!("chroot {:?}: {rule}", chroot.unwrap_or_default()));
+        let chroot = Chroot::new(chroot).map_err(named)?;
         let hosts = servers.split(',').map(|server| host(server.trim()).map_err(&invalid));
         Ok(Self { hosts: hosts.collect::<Result<_, _>>()?, chroot })
     }
 }
 
 fn host(server: &str) -> Result<Host, String> {
+    if server.is_empty() {
+        return Err("a server is missing".to_owned());
+    }
     let bracketed = server.strip_prefix('[').map(|rest| {
         rest.split_once(']').ok_or_else(|| format!("{server:?}: a '[' without its ']'"))
     });
@@ -71,7 +82,10 @@ fn host(server: &str) -> Result<Host, String> {
         }
         None => match server.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return Err(format!("{server:?}: an IPv6 address stands in brackets"));
+                return Err(format!(
+                    "{server:?}: more than one ':'; servers are separated by ',', and an IPv6 \
+                     address stands in brackets"
+                ));
             }
             Some((name, port)) => (name, Some(port)),
             None => (server, None),
@@ -191,8 +205,12 @@ mod tests {
     #[test]
     fn a_wrong_connect_string_is_named_with_its_rule() {
         for (string, rule) in [
-            ("", "host name"),
-            ("h1:1,", "host name"),
+            ("", "a server is missing"),
+            ("h1:1,", "a server is missing"),
+            (":1", "host name"),
+            ("http://h1:1", "no scheme"),
+            ("h1:1;h2:2", "separated by ','"),
+            ("h1:1/a,h2:1/a", "behind the last server"),
             ("h1:0", "1 to 65535"),
             ("h1:65536", "1 to 65535"),
             ("h1:", "1 to 65535"),

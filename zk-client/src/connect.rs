@@ -125,8 +125,9 @@ impl ClientBuilder {
         let ConnectString { hosts, chroot } = servers.parse()?;
         let timeout = self.session_timeout;
         if timeout < Duration::from_millis(1) || timeout > MAX_TIMEOUT {
-            let rule = format!("session timeout {timeout:?}: it is from 1 ms to {MAX_TIMEOUT:?}");
-            return Err(Fault::ConnectString { string: servers.to_owned(), rule }.into());
+            let longest = MAX_TIMEOUT.as_millis();
+            let rule = format!("session timeout {timeout:?}: it is from 1 ms to {longest} ms");
+            return Err(Fault::Setting(rule).into());
         }
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
@@ -153,7 +154,8 @@ impl Client {
     /// Connects with the default settings: see [`ClientBuilder::connect`].
     ///
     /// The string is a list of servers and an optional chroot, the node that this client sees as
-    /// its root: `zk1:2181,zk2:2181,[2001:db8::1]:2181/shop`. A port left out is 2181.
+    /// its root and which must exist: `zk1:2181,zk2:2181,[2001:db8::1]:2181/shop`. A port left out
+    /// is 2181.
     pub fn connect(servers: &str) -> impl Future<Output = Result<Self, Error>> + Send {
         Self::builder().connect(servers)
     }

@@ -24,8 +24,12 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Caller: the connect string, or a setting beside it, is malformed.
+    /// Caller: the connect string is malformed.
     InvalidConnectString,
+    /// Caller: a setting of the builder is out of its range.
+    InvalidSetting,
+    /// Caller: a one-shot watch was asked for a second event.
+    WatchSpent,
     /// Caller: the path breaks one of ZooKeeper's rules.
     InvalidPath,
     /// Caller: the request is above the frame limit of servers and was not sent.
@@ -79,13 +83,17 @@ pub(crate) enum Fault {
     ConnectString { string: String, rule: String },
     #[error("path {path:?}: {source}")]
     Path { path: String, source: PathRule },
-    #[error("{op} {path}: {source}")]
+    #[error("{0}")]
+    Setting(String),
+    #[error("watch on {path}: its one event was handed out before; read again and watch again")]
+    WatchSpent { path: String },
+    #[error("{op} {path}: {source}; see Limits::max_request and the servers' jute.maxbuffer")]
     TooLarge { op: OpCode, path: String, source: EncodeError },
     #[error("{op} {path}: {limit}")]
     Limit { op: OpCode, path: String, limit: Limit },
     #[error("no tokio runtime: a client is made inside one, with time and io enabled")]
     NoRuntime,
-    #[error("no server answered within {timeout:?}: {}", Attempts(.attempts))]
+    #[error("no server let the session in, gave up after {timeout:?}: {}", Attempts(.attempts))]
     NoServer { timeout: Duration, attempts: Vec<Attempt> },
     #[error("chroot {chroot} of the connect string does not exist on the server; create it first")]
     ChrootNotFound { chroot: String },
@@ -256,6 +264,8 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &*self.0 {
             Fault::ConnectString { .. } => ErrorKind::InvalidConnectString,
+            Fault::Setting(_) => ErrorKind::InvalidSetting,
+            Fault::WatchSpent { .. } => ErrorKind::WatchSpent,
             Fault::Path { .. } => ErrorKind::InvalidPath,
             Fault::TooLarge { .. } => ErrorKind::TooLarge,
             Fault::Limit { .. } => ErrorKind::LimitExceeded,
@@ -360,9 +370,10 @@ impl fmt::Display for Error {
     }
 }
 
+/// Reads like the error itself: it is what a `main` that returns it shows.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        write!(f, "Error({:?}: {self})", self.kind())
     }
 }
 

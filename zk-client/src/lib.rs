@@ -4,12 +4,12 @@
 //! # async fn f() -> Result<(), zk_client::Error> {
 //! use zk_client::{Client, CreateOptions};
 //!
-//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/shop").await?;
+//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
 //! client.create("/motd", b"hello", &CreateOptions::persistent()).await?;
 //!
 //! let (node, mut watch) = client.get_data_and_watch("/motd").await?;
-//! println!("{:?}, version {}", node.data, node.stat.version);
-//! println!("then: {}", watch.changed().await?.kind);
+//! client.set_data("/motd", b"bye", Some(node.stat.version)).await?;
+//! println!("{}", watch.changed().await?.kind); // NodeDataChanged
 //!
 //! client.close().await;
 //! # Ok(())

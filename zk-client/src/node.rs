@@ -6,8 +6,7 @@ use zk_proto::{Acl, CreateMode, Stat};
 /// What a create makes: the kind of node, and who may use it.
 ///
 /// ```
-/// use zk_client::CreateOptions;
-/// use zk_proto::{Acl, Id, Text};
+/// use zk_client::{Acl, CreateOptions, Id};
 ///
 /// let job = CreateOptions::persistent().sequential();
 /// let local = [Acl { perms: Acl::ALL, id: Id { scheme: "ip".into(), id: "127.0.0.1".into() } }];

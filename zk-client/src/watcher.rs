@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use crate::error::{Ended, Error};
+use crate::error::{Ended, Error, Fault};
 use crate::event::WatchedEvent;
 use crate::link::Link;
 use crate::path::Chroot;
@@ -53,7 +53,8 @@ impl Watcher {
     ///
     /// # Errors
     ///
-    /// The session is over, or the event was handed out before.
+    /// The session is over, or the event was handed out before
+    /// ([`WatchSpent`](crate::ErrorKind::WatchSpent)).
     ///
     /// # Cancel safety
     ///
@@ -65,7 +66,9 @@ impl Watcher {
     /// [`changed`](Self::changed) for hand-written futures.
     pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<WatchedEvent, Error>> {
         let event = match &mut self.event {
-            None => Err(self.ended()),
+            None => {
+                Err(Fault::WatchSpent { path: self.chroot.strip(&self.path).to_owned() }.into())
+            }
             Some(receiver) => match Pin::new(receiver).poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(_)) => Err(self.ended()),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use thiserror::Error as ThisError;
+use zk_client::Outcome;
 
 /// The kinds of [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,11 @@ impl Error {
         }
     }
 
+    /// Whether the server may have carried out what failed.
+    pub fn outcome(&self) -> Outcome {
+        self.client().map_or(Outcome::NotApplied, zk_client::Error::outcome)
+    }
+
     /// The client's error behind this one, if there is one.
     pub fn client(&self) -> Option<&zk_client::Error> {
         match &self.0 {
@@ -68,9 +74,10 @@ impl fmt::Display for Error {
     }
 }
 
+/// Reads like the error itself: it is what a `main` that returns it shows.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        write!(f, "Error({:?}: {self})", self.kind())
     }
 }
 

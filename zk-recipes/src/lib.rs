@@ -2,7 +2,8 @@
 //!
 //! [`Lock`] is the exclusive lock: one round trip when it is free, no request at all at the
 //! hand-over, a fencing token on every guard, and no trace left by whatever is dropped, cancelled
-//! or lost on the way.
+//! or lost on the way. What holds for every request (order, outcomes, the session's life) stands at
+//! [`zk_client`].
 //!
 //! ```
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {

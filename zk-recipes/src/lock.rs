@@ -84,7 +84,19 @@ impl Lock {
     /// # Cancel safety
     ///
     /// Dropping the future leaves the queue: the node is deleted as soon as it can be, also if its
-    /// create was still on its way. So a deadline is `tokio::time::timeout` around it.
+    /// create was still on its way. So this is how to wait no longer than that:
+    ///
+    /// ```
+    /// # async fn f(lock: &zk_recipes::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// match tokio::time::timeout(Duration::from_secs(5), lock.acquire()).await {
+    ///     Ok(guard) => println!("mine: {}", guard?.token()),
+    ///     Err(_) => println!("taken for five seconds; no longer in the queue"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(&self) -> Result<Guard, Error> {
         Tenure::first(&self.client, &self.path, &self.data).await.map(Guard)
     }
@@ -105,6 +117,9 @@ impl Lock {
 /// true
 /// # }
 /// ```
+///
+/// A store in another process gets the pair `(token.czxid(), token.pass())`, and compares pairs or
+/// makes a token of it again with [`new`](Self::new).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken {
     czxid: i64,
@@ -112,12 +127,17 @@ pub struct FencingToken {
 }
 
 impl FencingToken {
+    /// A token from its parts, as they came from another process.
+    pub const fn new(czxid: i64, pass: u32) -> Self {
+        Self { czxid, pass }
+    }
+
     /// The transaction that created the holder's node.
     pub const fn czxid(&self) -> i64 {
         self.czxid
     }
 
-    /// How often the node was passed on within its process; 0 for a lock that is not.
+    /// Tells holders apart that had one node after each other; always 0 for a [`Lock`].
     pub const fn pass(&self) -> u32 {
         self.pass
     }
@@ -135,7 +155,7 @@ impl fmt::Display for FencingToken {
 pub enum Release {
     /// It was ours until now.
     Released,
-    /// It had been lost before: somebody deleted the node, or the session is over.
+    /// Somebody deleted the node, or the session ended, before the release was carried out.
     AlreadyLost,
 }
 
@@ -152,7 +172,7 @@ pub struct Guard(Tenure);
 impl Guard {
     /// Orders this holder after all earlier ones.
     pub fn token(&self) -> FencingToken {
-        FencingToken { czxid: self.stat().czxid.0, pass: 0 }
+        FencingToken::new(self.stat().czxid.0, 0)
     }
 
     /// The node that stands for this holder in the queue.
@@ -164,7 +184,8 @@ impl Guard {
         self.0.node().stat()
     }
 
-    /// Releases the lock and waits until the server has said so.
+    /// Releases the lock and waits until the server has said so. While the client is cut off that
+    /// is the next connection, or the end of the session.
     ///
     /// # Errors
     ///

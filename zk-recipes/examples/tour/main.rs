@@ -28,10 +28,11 @@ async fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let server = match (arguments.next().as_deref(), arguments.next()) {
         (None, _) => DEFAULT_SERVER.to_owned(),
-        (Some("--connect"), Some(server)) => server,
-        _ => {
-            eprintln!("usage: tour [--connect HOST:PORT]      default: {DEFAULT_SERVER}");
-            return ExitCode::from(2);
+        (Some("--connect"), Some(server)) if arguments.next().is_none() => server,
+        (word, _) => {
+            println!("usage: tour [--connect HOST:PORT]      default: {DEFAULT_SERVER}");
+            let asked = matches!(word, Some("-h" | "--help"));
+            return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }
     };
     match tour(&server).await {
@@ -48,6 +49,14 @@ async fn main() -> ExitCode {
 }
 
 async fn tour(server: &str) -> Result<(), Error> {
+    // First of all, so that nothing is told where there is no server.
+    let look = Client::builder().connect_timeout(Duration::from_secs(5)).connect(server).await?;
+    let crowd = look.exists(FOLDER).await?.is_some_and(|folder| folder.num_children > 0);
+    look.close().await;
+    if crowd {
+        return Err(format!("somebody is in {FOLDER} already: is another tour under way?").into());
+    }
+
     say(&format!(
         "A lock in ZooKeeper is a queue: a folder, here {FOLDER}, in which every contender has a \
          node. The server numbers the nodes in the order in which it creates them, and whoever has \
@@ -62,14 +71,14 @@ async fn tour(server: &str) -> Result<(), Error> {
     say("1. ANA TAKES THE FREE LOCK. It costs one round trip: the create and the list of the \
          folder leave together, and the server answers them in order. So the list is newer than \
          Ana's node, and if nobody with a lower number is in it, nobody ever will be. The very \
-         first contender finds no folder, and makes it on the way.");
+         first contender finds no folder and makes it, which takes another round trip, this once.");
     let ana = Contender::connect("Ana", server).await?;
     let guard = ana.acquire().await?;
 
-    say("2. BEN AND CHO QUEUE UP. Each lists who is ahead and watches the nearest one: when the \
-         lock is freed, one contender wakes up and not all of them. Two more watches make the wait \
-         safe and the hand-over cheap: one on the own node, one on the contender before the \
-         nearest.");
+    say("2. BEN AND CHO QUEUE UP. Each lists who is ahead and waits for the one right ahead: \
+         however long the queue, the end of the holder hands the lock to one contender. Two more \
+         watches make the wait safe and the hand-over cheap: one on the own node, one on the \
+         contender before the one right ahead.");
     let ben = Contender::connect("Ben", server).await?;
     let ben_waits = ben.queue_up().await?;
     let cho = Contender::connect("Cho", server).await?;
@@ -100,12 +109,14 @@ async fn tour(server: &str) -> Result<(), Error> {
 
     say(&format!(
         "6. BEN KNOWS NOTHING OF IT, say because he was stopped all the while, and writes to the \
-         store that the lock protects. This is what the fencing token is for. His is {}, and the \
-         store has seen Cho's, {}, which is greater: it refuses. No clock was asked.",
+         store that the lock protects. This is what the fencing token is for: the number of the \
+         transaction that made the holder's node, which grows from holder to holder. Ben's is {}, \
+         and the store has seen Cho's, {}: it refuses. No clock was asked.",
         guard_of_ben.token(),
         guard_of_cho.token()
     ));
     assert!(guard_of_ben.token() < guard_of_cho.token(), "tokens grow from holder to holder");
+    println!("        the store: {} < {}, refused", guard_of_ben.token(), guard_of_cho.token());
     println!("        Ben releases, and hears: {:?}", guard_of_ben.release().await?);
 
     say(
@@ -142,7 +153,7 @@ impl Contender {
         let (name, client) = (self.name, self.client.clone());
         async move {
             let guard = Lock::new(&client, FOLDER)?.with_data(name).acquire().await?;
-            println!("        {name} holds the lock, with fencing token {}", guard.token());
+            println!("        {name} holds the lock. Fencing token: {}", guard.token());
             Ok(guard)
         }
     }
@@ -158,12 +169,12 @@ impl Contender {
 
 fn how_to_start(server: &str) -> String {
     format!(
-        "No ZooKeeper answers at {server}. To start one on this machine:\n\n\
+        "No ZooKeeper answers at {server}. To start one on this machine, until Ctrl-C:\n\n\
          \x20 Debian, Ubuntu:  sudo apt-get install zookeeper\n\
-         \x20                  sudo /usr/share/zookeeper/bin/zkServer.sh start-foreground\n\
+         \x20                  /usr/share/zookeeper/bin/zkServer.sh start-foreground\n\
          \x20 elsewhere:       unpack a release of Apache ZooKeeper, copy conf/zoo_sample.cfg\n\
          \x20                  to conf/zoo.cfg, and run bin/zkServer.sh start-foreground\n\n\
-         Then run the tour again, with --connect HOST:PORT if it serves elsewhere than at\n\
-         {DEFAULT_SERVER}."
+         It says little when it is ready. Then run the tour again; with --connect HOST:PORT if\n\
+         it serves elsewhere than at {DEFAULT_SERVER}."
     )
 }

@@ -66,6 +66,8 @@ impl Connector for Narrator {
                     waiting: self.waiting.clone(),
                     connected: false,
                     asked: VecDeque::new(),
+                    own: None,
+                    nearest: None,
                     watches: 0,
                 },
             }) as Box<dyn Transport>)
@@ -125,6 +127,10 @@ struct Story {
     connected: bool,
     /// Requests without a reply: replies do not say what they answer.
     asked: VecDeque<OpCode>,
+    /// The contender's own node, while it is in the queue.
+    own: Option<String>,
+    /// The node of the contender right ahead, while it is waited for.
+    nearest: Option<String>,
     watches: usize,
 }
 
@@ -169,22 +175,31 @@ impl Story {
                 let request = CreateRequest::decode(&mut reader)?;
                 let meaning = match request.mode {
                     CreateMode::CONTAINER => "make the folder, or find it there",
-                    _ => "a node of mine, please: ephemeral, with the next number appended",
+                    _ => "a node for me, ephemeral, with the next number",
                 };
                 self.line("->", &format!("{what} {}", short(request.path)), meaning);
             }
             OpCode::DELETE => {
                 let request = DeleteRequest::decode(&mut reader)?;
+                self.own = None;
+                self.nearest = None;
                 self.line("->", &format!("{what} {}", short(request.path)), "I leave the queue");
             }
             OpCode::GET_DATA => {
                 let request = GetDataRequest::decode(&mut reader)?;
-                let watch =
-                    if request.watch { "tell me when this node changes or goes" } else { "" };
-                self.line("->", &format!("{what} {}", short(request.path)), watch);
+                let meaning = if self.own.as_deref() == Some(request.path) {
+                    "watch my own node"
+                } else if self.nearest.is_none() {
+                    self.nearest = Some(request.path.to_owned());
+                    "watch the one right ahead: I wait for that"
+                } else {
+                    "watch the one before"
+                };
+                self.line("->", &format!("{what} {}", short(request.path)), meaning);
             }
             OpCode::GET_CHILDREN2 => self.line("->", &what, "and who is in the folder?"),
-            OpCode::SYNC => self.line("->", &what, "(only so that the tour waits for the delete)"),
+            // Only so that the tour waits for what went before.
+            OpCode::SYNC => {}
             OpCode::CLOSE_SESSION => self.line("->", &what, "I am done"),
             _ => self.line("->", &what, ""),
         }
@@ -196,8 +211,7 @@ impl Story {
         if !self.connected {
             let hello = ConnectResponse::decode(&mut reader)?;
             self.connected = true;
-            let meaning =
-                format!("a session that lives {} ms without a sign of life", hello.timeout);
+            let meaning = format!("a session that lives {} ms without a word", hello.timeout);
             self.line("<-", "welcome", &meaning);
             return Ok(());
         }
@@ -211,11 +225,15 @@ impl Story {
         match (op, error) {
             (Some(OpCode::CREATE2), ErrorCode::OK) => {
                 let created = Create2Response::decode(&mut reader)?;
-                let meaning = format!("created by transaction {}", created.stat.czxid);
+                self.own = Some(created.path.to_owned());
+                let meaning = format!("mine, created by transaction {}", created.stat.czxid);
                 self.line("<-", &short(created.path), &meaning);
             }
             (Some(OpCode::CREATE2), ErrorCode::NO_NODE) => {
                 self.line("<-", "NoNode", "there is no folder yet");
+            }
+            (Some(OpCode::GET_CHILDREN2), ErrorCode::NO_NODE) => {
+                self.line("<-", "NoNode", "and so nothing to list");
             }
             (Some(OpCode::CREATE_CONTAINER), ErrorCode::NODE_EXISTS) => {
                 self.line("<-", "NodeExists", "it was there");
@@ -247,16 +265,24 @@ impl Story {
     fn event(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
         let event = WatcherEvent::decode(reader)?;
         self.watches = self.watches.saturating_sub(1);
-        let meaning = match event.kind {
-            EventType::NODE_DELETED => "the watch fires: that contender is gone",
-            _ => "the watch fires",
+        let meaning = if event.kind != EventType::NODE_DELETED {
+            "the watch fires"
+        } else if self.own.as_deref() == Some(event.path) {
+            "my own node is gone"
+        } else if self.nearest.as_deref() == Some(event.path) {
+            self.nearest = None;
+            "the one right ahead is gone"
+        } else if self.own.is_some() {
+            "one further ahead is gone: noted"
+        } else {
+            "a watch of before, which nobody waits for any more"
         };
         self.line("<-", &format!("{} {}", event.kind, short(event.path)), meaning);
         Ok(())
     }
 
     fn line(&self, arrow: &str, what: &str, meaning: &str) {
-        println!("  {} {arrow} {what:<40} {meaning}", self.name);
+        println!("{}", format!("  {} {arrow} {what:<40} {meaning}", self.name).trim_end());
     }
 }
 
