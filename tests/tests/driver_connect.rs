@@ -393,3 +393,22 @@ async fn states_come_in_order() {
     assert_eq!(client.state(), SessionState::Expired);
     peer.expect_hangup().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_never_let_the_session_in_are_tried_ever_more_slowly() {
+    let mut network = Network::new();
+    let client = builder(&network).connect_lazily("zk1:1,zk2:2").unwrap();
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        let clock = Clock::start();
+        let dial = network.dial().await;
+        waits.push(clock.elapsed());
+        match dial.host.as_str() {
+            // Silent until the attempt is over, which is no connection that lived.
+            "zk1:1" => dial.ignore().await,
+            _ => dial.refuse(Io::ConnectionRefused),
+        }
+    }
+    drop(client);
+    assert!(waits[6..].iter().all(|wait| *wait >= Duration::from_millis(100)), "{waits:?}");
+}

@@ -1,7 +1,10 @@
 //! The lock, frame by frame: a server that the test plays counts what each step costs.
 
 use zk_client::{Client, ErrorCode, EventType, SessionId};
-use zk_proto::{CreateMode, CreateRequest, GetChildren2Response, GetDataResponse, List, OpCode};
+use zk_proto::{
+    CreateMode, CreateRequest, GetChildren2Response, GetDataResponse, List, OpCode, SyncResponse,
+    Text,
+};
 use zk_recipes::{Error, ErrorKind, Guard, Lock};
 use zk_tests::peer::{Network, Peer, SESSION, TIMEOUT, created, stat_of};
 
@@ -235,6 +238,120 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     nothing_more(&client, &mut peer).await;
     peer.fire(EventType::NODE_CHILDREN_CHANGED, FOLDER).await;
     answer_list(&mut peer, &own, &[]).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+/// Real servers answer an operation that they do not know ahead of everything, and hang up.
+#[tokio::test(start_paused = true)]
+async fn without_containers_the_folders_are_plain_nodes() {
+    let (mut network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    for _ in 0..2 {
+        peer.next().await.unwrap();
+        peer.refuse(ErrorCode::NO_NODE).await;
+    }
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::CREATE_CONTAINER);
+    peer.refuse(ErrorCode::UNIMPLEMENTED).await;
+    for _ in 0..3 {
+        peer.next().await.unwrap();
+    }
+    drop(peer);
+    let mut peer = network.attach().await;
+    // The lost create is looked for, and there is no folder to find it in.
+    look(&mut peer).await;
+    for expected in ["/locks", FOLDER] {
+        let parent = peer.next().await.unwrap();
+        assert_eq!((parent.op(), parent.path()), (OpCode::CREATE2, expected));
+        peer.answer(&created(expected)).await;
+    }
+    join_queue(&mut peer, &[]).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_containers_a_server_that_stays_is_asked_for_plain_nodes_too() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let unknown = ErrorCode::UNIMPLEMENTED;
+    let no_node = ErrorCode::NO_NODE;
+    for code in [no_node, no_node, unknown, unknown, no_node, no_node] {
+        peer.next().await.unwrap();
+        peer.refuse(code).await;
+    }
+    for expected in ["/locks", FOLDER] {
+        assert_eq!(peer.next().await.unwrap().path(), expected);
+        peer.answer(&created(expected)).await;
+    }
+    join_queue(&mut peer, &[]).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+/// Answers the look for a lost create: there is nothing.
+async fn look(peer: &mut Peer) {
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
+    peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await;
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN);
+    peer.refuse(ErrorCode::NO_NODE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_breaks_every_connection_is_given_up() {
+    let (mut network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let mut broken = 0;
+    let mut looks = 0;
+    while broken < 5 || looks > 0 {
+        let request = peer.next().await.unwrap();
+        match request.op() {
+            OpCode::CREATE2 => {
+                peer.next().await.unwrap();
+                drop(peer);
+                broken += 1;
+                peer = network.attach().await;
+                // For this one, and once more for the one before.
+                looks = broken.min(2);
+            }
+            OpCode::SYNC => peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await,
+            _ => {
+                peer.refuse(ErrorCode::NO_NODE).await;
+                looks -= 1;
+            }
+        }
+    }
+    assert_eq!(broken, 5);
+    let error = acquiring.await.unwrap().unwrap_err();
+    assert!(error.client().is_some_and(zk_client::Error::is_connection_loss), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_a_newer_list_tells_as_well_costs_no_further_list() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let own = join_queue(&mut peer, &[1, 2, 3, 4, 5]).await;
+    arm(&mut peer, Some(&own), &[5, 4], STRANGER).await;
+    peer.fire(EventType::NODE_DELETED, &path(5)).await;
+    // 3 is read and everybody listed in one flight; 3 is gone in both.
+    assert_eq!(peer.next().await.unwrap().path(), path(3));
+    peer.refuse(ErrorCode::NO_NODE).await;
+    answer_list(&mut peer, &own, &[1, 2, 4]).await;
+    arm(&mut peer, None, &[2], STRANGER).await;
+    nothing_more(&client, &mut peer).await;
+    acquiring.abort();
+    assert!(acquiring.await.unwrap_err().is_cancelled());
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_an_overloaded_server_sheds_is_asked_for_again() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    let create = peer.next().await.unwrap();
+    let name = format!("{}0000000009", create.path().rsplit('/').next().unwrap());
+    peer.answer(&created(&format!("{FOLDER}/{name}"))).await;
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
+    peer.refuse(ErrorCode::THROTTLED_OP).await;
+    arm(&mut peer, Some(&name), &[], STRANGER).await;
+    answer_list(&mut peer, &name, &[]).await;
     owned(&client, &mut peer, acquiring).await;
 }
 

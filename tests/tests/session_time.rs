@@ -310,3 +310,35 @@ fn close_during_the_first_handshake_closes_what_it_opens() {
     bench.cut();
     assert_eq!(bench.said(), ["Closed"], "there is nothing to close elsewhere");
 }
+
+#[test]
+fn attempts_shrink_with_the_timeout_that_the_server_grants() {
+    let mut bench = Bench::new(SessionConfig::new(TIMEOUT * 10, 3));
+    bench.connect();
+    bench.frame(payload(&welcome(TIMEOUT)));
+    assert_eq!(bench.said(), ["Connected"]);
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.session.handle_connecting(bench.now);
+    assert_eq!(bench.due_in(), Some(TIMEOUT / 3), "not a third of what was wanted");
+}
+
+#[test]
+fn a_close_waits_for_a_server_that_works_through_what_was_asked_before() {
+    let mut bench = Bench::attached();
+    for token in 1..=40 {
+        bench.session.submit(&GET, token).unwrap();
+    }
+    bench.session.close();
+    bench.pass(Duration::ZERO);
+    for xid in 1..=40 {
+        bench.pass(Duration::from_secs(1));
+        bench.sent();
+        bench.answer(xid, &data(b""));
+    }
+    bench.answer(41, &());
+    let said = bench.said();
+    let answered = (1..=40).map(|token| format!("{token} ok")).collect::<Vec<_>>();
+    assert_eq!(said[..40], answered);
+    assert_eq!(said[40..], ["Closed", "hangup: the client is closed"]);
+}

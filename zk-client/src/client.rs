@@ -290,8 +290,8 @@ impl Client {
     /// Ends the session and waits until the server has said so: its ephemeral nodes are gone then,
     /// and everything called before is answered. Calls that come later fail at once.
     ///
-    /// Always returns: if no server is there, after one session timeout at most. The ensemble then
-    /// ends the session by itself, as soon as it has not heard of it for that long.
+    /// Always returns: if no server answers anything, after one session timeout at most. The
+    /// ensemble then ends the session by itself, as soon as it has not heard of it for that long.
     ///
     /// # Cancel safety
     ///
@@ -359,7 +359,13 @@ impl Client {
                 let watcher = Watcher::new(link, id, full.to_owned(), chroot, event);
                 let call = self.call(request.op(), path);
                 Reply::waiting(call, answer, move |call, completion| {
-                    finish(call, completion).map(|result| (result, watcher))
+                    match finish(call, completion) {
+                        Ok(result) => Ok((result, watcher)),
+                        Err(error) => {
+                            watcher.was_not_set();
+                            Err(error)
+                        }
+                    }
                 })
             }
             Err(rejected) => self.rejected(request.op(), path, rejected),

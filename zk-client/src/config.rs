@@ -155,7 +155,8 @@ impl Default for Limits {
 pub struct SessionConfig {
     /// The wanted session timeout; the server clamps it to its own bounds.
     pub timeout: Duration,
-    /// How long connecting to one server and shaking hands with it may take.
+    /// How long connecting to one server and shaking hands with it may take, if the server grants
+    /// the wanted timeout; it shrinks and grows with what is granted.
     pub attempt_timeout: Duration,
     /// A session to take up instead of opening a new one.
     pub resume: Option<SessionCredentials>,

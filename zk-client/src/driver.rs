@@ -75,13 +75,12 @@ impl Driver {
             }
             let server = host.to_string();
             self.link.attempting(Attempt { server: server.clone(), why: "no answer".to_owned() });
-            let begun = now();
-            let why = self.attempt(&host).await;
-            if now() - begun >= LIVED {
-                self.hosts.lived();
-            }
+            let (why, lived) = self.attempt(&host).await;
             if self.link.look(|core| core.state().is_connected()) {
                 info!(%host, why, "connection ended");
+                if lived >= LIVED {
+                    self.hosts.lived();
+                }
             } else {
                 debug!(%host, why, "attempt failed");
                 self.link.attempted(Attempt { server, why });
@@ -90,24 +89,26 @@ impl Driver {
         }
     }
 
-    /// One connection, from the first packet to the last. Returns why it ended.
-    async fn attempt(&mut self, host: &Host) -> String {
+    /// One connection, from the first packet to the last. Returns why it ended, and how long the
+    /// transport was up.
+    async fn attempt(&mut self, host: &Host) -> (String, Duration) {
         self.link.with(|core| core.handle_connecting(now()));
         let connector = Arc::clone(&self.connector);
         let io = match self.unless_stopped(connector.connect(host)).await {
             Ok(Ok(io)) => io,
             Ok(Err(error)) => {
                 self.link.with(|core| core.hang_up(Hangup::Io(error.kind())));
-                return error.to_string();
+                return (error.to_string(), Duration::ZERO);
             }
-            Err(why) => return why.to_string(),
+            Err(why) => return (why.to_string(), Duration::ZERO),
         };
+        let up = now();
         self.link.with(|core| core.handle_connected(now()));
         let mut wire =
             Wire { io, input: BytesMut::new(), output: BytesMut::new(), unflushed: false };
         let why = poll_fn(|cx| self.poll_serve(cx, &mut wire)).await;
         self.link.with(|core| core.hang_up(why));
-        why.to_string()
+        (why.to_string(), now() - up)
     }
 
     /// Runs `future` while the session's own deadlines go on; gives up when the session says so.

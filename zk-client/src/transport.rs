@@ -1,7 +1,9 @@
 //! What a session runs over: any stream of bytes, and how to get one to a server.
 
+use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::pin::Pin;
 use std::time::Duration;
@@ -47,7 +49,8 @@ pub trait Connector: fmt::Debug + Send + Sync + 'static {
 const ADDRESS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Plain TCP, without Nagle's delay. The name is looked up anew at every attempt, so a server that
-/// moved is found. If it has several addresses, they are tried in turn, for half a second each.
+/// moved is found. If it has several addresses, they are tried in turn from a random one on, for
+/// half a second each.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "it has nothing to set")]
 pub struct TcpConnector;
@@ -56,7 +59,12 @@ impl Connector for TcpConnector {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
         Box::pin(async move {
             let host_and_port = (host.name.as_str(), host.port);
-            let mut addresses = tokio::net::lookup_host(host_and_port).await?.peekable();
+            let found = tokio::net::lookup_host(host_and_port).await?;
+            let mut addresses = found.collect::<Vec<_>>();
+            // A server that accepts and does not serve must not keep the others from being asked.
+            let first = RandomState::new().build_hasher().finish() % addresses.len().max(1) as u64;
+            addresses.rotate_left(first as usize);
+            let mut addresses = addresses.into_iter().peekable();
             let mut failures = Vec::new();
             while let Some(address) = addresses.next() {
                 let connecting = TcpStream::connect(address);

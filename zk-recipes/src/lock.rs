@@ -1,7 +1,7 @@
 //! The exclusive lock.
 //!
 //! Contenders queue in the order in which the ensemble created their nodes. The first one owns the
-//! lock for as long as its node exists; each other is woken by the end of the one before it alone.
+//! lock for as long as its node exists; its end wakes the next one, however many there are behind.
 
 use std::fmt;
 use std::future::Future;
@@ -78,8 +78,9 @@ impl Lock {
     /// # Errors
     ///
     /// The server refuses ([`ErrorKind::Client`](crate::ErrorKind::Client)), for instance without
-    /// permission; the session is over; somebody deleted our node while it waited; the folder's
-    /// sequence numbers are nearly used up. Nothing is left behind in any case.
+    /// permission; connections break again and again over what is asked; the session is over;
+    /// somebody deleted our node while it waited; the folder's sequence numbers are nearly used
+    /// up. Nothing is left behind in any case.
     ///
     /// # Cancel safety
     ///

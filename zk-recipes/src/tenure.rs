@@ -27,6 +27,10 @@ const LAST_SEQUENCE: i32 = i32::MAX - 65_536;
 /// first is left, and the hand-over needs no list.
 const WATCHED_AHEAD: usize = 2;
 
+/// Connections that may break in a row over what a place asks, before it is given up: a request
+/// that breaks each connection it is sent on would take all others of the session with it.
+const MAX_LOSSES: u32 = 5;
+
 /// A contender's place in the queue of one folder.
 #[derive(Debug)]
 pub(crate) struct Tenure {
@@ -48,6 +52,9 @@ struct Queue {
     /// Set where a contender may not be read, so that its end would go untold.
     folder: Option<Watcher>,
     unreadable: bool,
+    /// Flights in a row that were not answered in full, and why the last was not.
+    losses: u32,
+    loss: Option<ClientError>,
 }
 
 /// A contender ahead whose end will be told.
@@ -83,6 +90,7 @@ impl Tenure {
         data: &[u8],
     ) -> Result<(Self, Option<Children>), Error> {
         let mut parents: Option<CreateOptions<'_>> = None;
+        let mut losses = 0;
         loop {
             let stem = child(folder, &layout::stem(client.unique()));
             let (made, created, list) = client.batch(|| {
@@ -94,16 +102,23 @@ impl Tenure {
                 (made, created, client.get_children(folder))
             });
             let mut failed: Option<ClientError> = None;
+            let mut no_containers = false;
             for reply in made {
                 match reply.await {
                     Ok(_) => {}
                     Err(error) if error.is_node_exists() => {}
-                    // A child without its parent is the consequence of another failure, if any.
-                    Err(error) if error.is_no_node() && failed.is_some() => {}
+                    Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
+                        no_containers = true;
+                    }
+                    // A lost answer, or a child without its parent, is the consequence of another
+                    // failure, if there is one.
+                    Err(error)
+                        if failed.is_some()
+                            && (error.is_no_node() || error.is_connection_loss()) => {}
                     Err(error) => failed = Some(error),
                 }
             }
-            if failed.as_ref().and_then(ClientError::code) == Some(ErrorCode::UNIMPLEMENTED) {
+            if no_containers {
                 debug!("the server has no containers");
                 parents = Some(CreateOptions::persistent());
             }
@@ -117,22 +132,26 @@ impl Tenure {
                         parents = Some(CreateOptions::container());
                         continue;
                     }
+                    (Some(_), _) if no_containers => continue,
                     // Somebody removed the folder behind our create of it, or it was lost.
                     (Some(_), None) => continue,
                     (Some(_), Some(failed)) if failed.is_connection_loss() => continue,
                     (Some(_), Some(failed)) => return Err(failed.into()),
                 },
                 // The client has looked: nothing is left of this attempt.
-                Err(error) if error.is_connection_loss() => match error.outcome() {
-                    Outcome::NotApplied => continue,
-                    _ => return Err(error.into()),
-                },
+                Err(error) if error.is_connection_loss() => {
+                    losses += 1;
+                    if error.outcome() == Outcome::NotApplied && losses < MAX_LOSSES {
+                        continue;
+                    }
+                    return Err(error.into());
+                }
                 Err(error) => return Err(error.into()),
             };
             let tenure = Self::new(client, folder, node)?;
             return match list.await {
                 Ok(list) => Ok((tenure, Some(list))),
-                Err(error) if error.is_connection_loss() => Ok((tenure, None)),
+                Err(error) if passes(&error) => Ok((tenure, None)),
                 Err(error) => Err(tenure.vanished_or(error)),
             };
         }
@@ -223,7 +242,7 @@ impl Tenure {
             (own, others, watched, list.then(|| client.get_children(&self.folder)))
         });
         if let Some(reply) = own {
-            queue.own = self.survive(reply.await)?.map(|(_, watcher)| watcher);
+            queue.own = self.survive(queue, reply.await)?.map(|(_, watcher)| watcher);
             // Without a watch of our own, only a list can tell that we are still there.
             queue.stale |= queue.own.is_none();
         }
@@ -233,7 +252,7 @@ impl Tenure {
             match read {
                 Ok(watched) => queue.watched.push(watched),
                 Err((contender, error)) if error.is_no_node() => gone.push(contender),
-                Err((_, error)) if error.is_connection_loss() => {}
+                Err((_, error)) if passes(&error) => queue.loss = Some(error),
                 // Servers do not tell of the end of a node that we may not read.
                 Err((_, error)) if error.code() == Some(ErrorCode::NO_AUTH) => {
                     queue.unreadable = true;
@@ -243,18 +262,23 @@ impl Tenure {
             }
         }
         if let Some(reply) = watched_list
-            && let Some((list, watcher)) = self.survive(reply.await)?
+            && let Some((list, watcher)) = self.survive(queue, reply.await)?
         {
             queue.folder = Some(watcher);
             self.learn(queue, &list)?;
         }
         if let Some(reply) = list
-            && let Some(list) = self.survive(reply.await)?
+            && let Some(list) = self.survive(queue, reply.await)?
         {
             self.learn(queue, &list)?;
         }
         for contender in gone {
             queue.gone(&contender);
+        }
+        match queue.loss.take() {
+            None => queue.losses = 0,
+            Some(_) if queue.losses < MAX_LOSSES => queue.losses += 1,
+            Some(error) => return Err(error.into()),
         }
         Ok(true)
     }
@@ -284,11 +308,18 @@ impl Tenure {
         Ok(())
     }
 
-    /// Turns the loss of a connection into `None`, for what is simply asked again.
-    fn survive<R>(&self, reply: Result<R, ClientError>) -> Result<Option<R>, Error> {
+    /// Turns what passes into `None`: it is asked again.
+    fn survive<R>(
+        &self,
+        queue: &mut Queue,
+        reply: Result<R, ClientError>,
+    ) -> Result<Option<R>, Error> {
         match reply {
             Ok(reply) => Ok(Some(reply)),
-            Err(error) if error.is_connection_loss() => Ok(None),
+            Err(error) if passes(&error) => {
+                queue.loss = Some(error);
+                Ok(None)
+            }
             Err(error) => Err(self.vanished_or(error)),
         }
     }
@@ -328,6 +359,9 @@ impl Queue {
     /// A contender ahead is gone. Of those in front of the ones that are watched nothing is known
     /// since the last list, so while there are any, they are listed again.
     fn gone(&mut self, contender: &Contender) {
+        if !self.ahead.contains(contender) {
+            return;
+        }
         let nearest = self.ahead.last() == Some(contender);
         self.ahead.retain(|other| other != contender);
         self.stale |= self.ahead.len() > 1 || (nearest && !self.ahead.is_empty());
@@ -354,6 +388,11 @@ impl Queue {
         }
         Poll::Pending
     }
+}
+
+/// Whether a failure says nothing of what was asked: the connection broke, or the server shed it.
+fn passes(error: &ClientError) -> bool {
+    error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
 }
 
 fn child(folder: &str, name: &str) -> String {

@@ -237,8 +237,8 @@ impl<T, W> Session<T, W> {
 
     /// Ends the session behind everything that is queued; later requests are refused.
     ///
-    /// If the session is cut off, it waits for a server for one session timeout at most, counted
-    /// from the next [`handle_timeout`](Self::handle_timeout).
+    /// Gives up if nothing is answered for one session timeout, counted from the next
+    /// [`handle_timeout`](Self::handle_timeout).
     pub fn close(&mut self) {
         if self.closing || self.ended().is_some() {
             return;
@@ -327,7 +327,7 @@ impl<T, W> Session<T, W> {
     /// An attempt at a server begins.
     pub fn handle_connecting(&mut self, now: Instant) {
         if self.phase == Phase::Idle {
-            self.timers.set(Timer::Attempt, now + self.config.attempt_timeout);
+            self.timers.set(Timer::Attempt, now + self.attempt_timeout());
         }
     }
 
@@ -349,7 +349,7 @@ impl<T, W> Session<T, W> {
             Phase::Handshake => self.handle_handshake(now, &frame),
             Phase::Established => {
                 self.heard(now);
-                self.handle_reply(frame)
+                self.handle_reply(now, frame)
             }
             Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
         };
@@ -411,7 +411,7 @@ impl<T, W> Session<T, W> {
             trace!(?timer, "due");
             match timer {
                 Timer::Attempt => {
-                    self.hang_up(Hangup::AttemptTimedOut(self.config.attempt_timeout));
+                    self.hang_up(Hangup::AttemptTimedOut(self.attempt_timeout()));
                 }
                 Timer::Ping => {
                     self.put_control(|writer| {
@@ -458,6 +458,16 @@ impl<T, W> Session<T, W> {
     }
 
     // How it is done.
+
+    /// Scaled like the session timeout was by the server, so that all servers can be tried before
+    /// the session is over.
+    fn attempt_timeout(&self) -> Duration {
+        let SessionConfig { timeout: wanted, attempt_timeout, .. } = self.config;
+        let millis = |duration: Duration| duration.as_millis().max(1);
+        let scaled = millis(attempt_timeout) * millis(self.timeout) / millis(wanted);
+        let scaled = Duration::from_millis(u64::try_from(scaled).unwrap_or(u64::MAX));
+        scaled.max(SessionConfig::MIN_ATTEMPT_TIMEOUT)
+    }
 
     fn ping_interval(&self) -> Duration {
         (self.timeout / 3).min(MAX_PING_INTERVAL)
@@ -526,7 +536,7 @@ impl<T, W> Session<T, W> {
         self.settle(Turn::Urgent);
     }
 
-    fn handle_reply(&mut self, frame: Bytes) -> Result<(), ProtocolError> {
+    fn handle_reply(&mut self, now: Instant, frame: Bytes) -> Result<(), ProtocolError> {
         let mut reader = Reader::new(&frame);
         let header = ReplyHeader::decode(&mut reader)?;
         match header.xid {
@@ -538,6 +548,10 @@ impl<T, W> Session<T, W> {
             _ => {}
         }
         let slot = self.pipeline.take_reply(header.xid, header.error)?;
+        if self.timers.is_set(Timer::Close) {
+            // A server that works through what was asked before will come to the close.
+            self.timers.set(Timer::Close, now + self.timeout);
+        }
         trace!(xid = %header.xid, op = %slot.op, error = %header.error, "answered");
         self.last_zxid = self.last_zxid.max(header.zxid);
         let result = match header.error {
