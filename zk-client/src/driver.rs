@@ -133,13 +133,22 @@ impl Driver {
             let mut codec = self.codec;
             let stop = self.turn(cx, |core, open| {
                 let now = now();
+                let mut large = false;
                 loop {
                     match codec.decode(input) {
-                        Ok(Some(frame)) => core.handle_frame(now, frame),
+                        Ok(Some(frame)) => {
+                            large |= frame.len() > READ_BYTES;
+                            core.handle_frame(now, frame);
+                        }
                         Ok(None) => break,
                         Err(CodecError::Garbage(error)) => break core.hang_up(error.into()),
                         Err(CodecError::Io(error)) => break core.hang_up(Hangup::Io(error.kind())),
                     }
+                }
+                if large {
+                    // What is read next must not live in a buffer of that size for as long as
+                    // somebody keeps it.
+                    *input = BytesMut::from(input.as_ref());
                 }
                 core.handle_timeout(now);
                 // What was not sent to a server that has hung up waits for the next one.

@@ -36,6 +36,10 @@ use crate::tenure::Tenure;
 /// A holder that is stopped for longer than its session timeout, or cut off, loses the lock
 /// without noticing at once, and another gets it. Where that would harm, let the resource refuse
 /// tokens that are older than the newest it has seen: [`Guard::token`].
+///
+/// Servers tell nobody of the end of a node that may not be read (3.8.4, 3.9.2 and later). A
+/// contender that is unreadable from the start is waited for all the same; if somebody takes the
+/// permission away while it is already waited for, its end goes unnoticed.
 #[derive(Clone, Debug)]
 pub struct Lock {
     client: Client,

@@ -41,10 +41,6 @@ use self::timers::{Timer, Timers};
 use self::watches::{Registration, Watches};
 pub use self::watches::{WatchId, WatchKind};
 
-/// Servers ask for a sign of life within the session timeout; more than this between two is
-/// unkind to whatever tracks connections in between. The Java client does the same.
-const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
-
 /// A session with one ensemble, over one connection at a time.
 ///
 /// `T` is what the caller wants back with a reply and `W` with a watch event: a channel in the
@@ -348,7 +344,7 @@ impl<T, W> Session<T, W> {
         let handled = match self.phase {
             Phase::Handshake => self.handle_handshake(now, &frame),
             Phase::Established => {
-                self.heard(now);
+                self.timers.heard(now, self.timeout);
                 self.handle_reply(now, frame)
             }
             Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
@@ -363,9 +359,7 @@ impl<T, W> Session<T, W> {
         if !matches!(self.phase, Phase::Over(_) | Phase::Broken) {
             self.phase = Phase::Broken;
             self.last_hangup = why;
-            for timer in [Timer::Attempt, Timer::Ping, Timer::Silence] {
-                self.timers.stop(timer);
-            }
+            self.timers.hung_up();
             self.events.push_back(Event::Hangup(why));
         }
     }
@@ -419,9 +413,9 @@ impl<T, W> Session<T, W> {
                         RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
                     });
                     self.pings += 1;
-                    self.timers.set(Timer::Ping, now + self.ping_interval());
+                    self.timers.sent(now, self.timeout);
                 }
-                Timer::Silence => self.hang_up(Hangup::Silence(self.silence())),
+                Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
                 Timer::Expiry => self.end(Ended::Expired),
                 Timer::Close => self.end(Ended::Closed),
             }
@@ -441,7 +435,7 @@ impl<T, W> Session<T, W> {
         if self.phase == Phase::Established {
             self.pipeline.transmit(out);
             if out.len() > before {
-                self.timers.set(Timer::Ping, now + self.ping_interval());
+                self.timers.sent(now, self.timeout);
             }
         }
         out.len() > before
@@ -467,20 +461,6 @@ impl<T, W> Session<T, W> {
         let scaled = millis(attempt_timeout) * millis(self.timeout) / millis(wanted);
         let scaled = Duration::from_millis(u64::try_from(scaled).unwrap_or(u64::MAX));
         scaled.max(SessionConfig::MIN_ATTEMPT_TIMEOUT)
-    }
-
-    fn ping_interval(&self) -> Duration {
-        (self.timeout / 3).min(MAX_PING_INTERVAL)
-    }
-
-    fn silence(&self) -> Duration {
-        self.timeout * 2 / 3
-    }
-
-    /// A frame came: connection and session are alive.
-    fn heard(&mut self, now: Instant) {
-        self.timers.set(Timer::Silence, now + self.silence());
-        self.timers.set(Timer::Expiry, now + self.timeout * 4 / 3);
     }
 
     /// Handshake and pings have no slot and no limit to run into.
@@ -510,8 +490,8 @@ impl<T, W> Session<T, W> {
                 self.timeout = timeout;
                 self.phase = Phase::Established;
                 self.timers.stop(Timer::Attempt);
-                self.timers.set(Timer::Ping, now + self.ping_interval());
-                self.heard(now);
+                self.timers.sent(now, self.timeout);
+                self.timers.heard(now, self.timeout);
                 self.reattach();
                 self.tell(match read_only {
                     true => SessionState::ConnectedReadOnly,

@@ -1,8 +1,18 @@
-//! The deadlines of a session: one table, one `next`.
+//! The deadlines of a session: one table, one `next`, and what part of the session timeout each is.
 //!
-//! Knows instants and no durations: what each timer means is decided where it is set.
+//! A third of silence from us asks for a ping, two thirds from the server are a dead connection,
+//! and four thirds a dead session. That leaves a third to reach another server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Servers ask for a sign of life within the session timeout; more than this between two is
+/// unkind to whatever tracks connections in between. The Java client does the same.
+const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a server may be silent before its connection counts as dead.
+pub(crate) fn silence(timeout: Duration) -> Duration {
+    timeout * 2 / 3
+}
 
 /// What a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +44,24 @@ impl Timers {
 
     pub(crate) fn stop(&mut self, timer: Timer) {
         self.put(timer, None);
+    }
+
+    /// Something was sent.
+    pub(crate) fn sent(&mut self, now: Instant, timeout: Duration) {
+        self.set(Timer::Ping, now + (timeout / 3).min(MAX_PING_INTERVAL));
+    }
+
+    /// A frame came: connection and session are alive.
+    pub(crate) fn heard(&mut self, now: Instant, timeout: Duration) {
+        self.set(Timer::Silence, now + silence(timeout));
+        self.set(Timer::Expiry, now + timeout * 4 / 3);
+    }
+
+    /// The connection is gone, and the session lives on.
+    pub(crate) fn hung_up(&mut self) {
+        for timer in [Timer::Attempt, Timer::Ping, Timer::Silence] {
+            self.stop(timer);
+        }
     }
 
     pub(crate) fn stop_all(&mut self) {
