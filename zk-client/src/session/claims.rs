@@ -206,9 +206,8 @@ impl<T> Claims<T> {
                 self.missing(id);
             }
             (Query::Sync | Query::List | Query::Stat, Err(_)) => {
-                // Nothing was learnt. The next connection may tell more, but the caller must not
-                // wait for that.
-                claim.due = true;
+                // Nothing was learnt. The caller must not wait for the next connection to tell
+                // more; what is found then belongs to nobody, and goes.
                 claim.tell_creator(true, effects);
             }
             (Query::Delete, result) => {
