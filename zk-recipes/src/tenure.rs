@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 
 use tracing::{debug, trace};
 use zk_client::{
-    Acl, Children, Client, CreateOptions, Error as ClientError, ErrorCode, EventType, Node,
-    Outcome, OwnedNode, WatchedEvent, Watcher,
+    Acl, Children, Client, CreateOptions, Created, Error as ClientError, ErrorCode, EventType,
+    Node, Outcome, OwnedNode, Reply, WatchedEvent, Watcher,
 };
 
 use crate::contender::{self, Contender};
@@ -101,23 +101,7 @@ impl Tenure {
                 let created = client.create_owned(&stem, data, &[Acl::OPEN]);
                 (made, created, client.get_children(folder))
             });
-            let mut failed: Option<ClientError> = None;
-            let mut no_containers = false;
-            for reply in made {
-                match reply.await {
-                    Ok(_) => {}
-                    Err(error) if error.is_node_exists() => {}
-                    Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-                        no_containers = true;
-                    }
-                    // A lost answer, or a child without its parent, is the consequence of another
-                    // failure, if there is one.
-                    Err(error)
-                        if failed.is_some()
-                            && (error.is_no_node() || error.is_connection_loss()) => {}
-                    Err(error) => failed = Some(error),
-                }
-            }
+            let (failed, no_containers) = made_folders(made).await;
             if no_containers {
                 debug!("the server has no containers");
                 parents = Some(CreateOptions::persistent());
@@ -388,6 +372,27 @@ impl Queue {
         }
         Poll::Pending
     }
+}
+
+/// Why folders were not made, if they were not, and whether the server knows no containers.
+async fn made_folders(made: Vec<Reply<Created>>) -> (Option<ClientError>, bool) {
+    let mut failed: Option<ClientError> = None;
+    let mut no_containers = false;
+    for reply in made {
+        match reply.await {
+            Ok(_) => {}
+            Err(error) if error.is_node_exists() => {}
+            Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => no_containers = true,
+            // A child without its parent, or a lost answer, is the consequence of an earlier
+            // failure, if there is one.
+            Err(error) if error.is_no_node() || error.is_connection_loss() => {
+                failed.get_or_insert(error);
+            }
+            // An ancestor that is there may refuse to be made: the last failure is the cause.
+            Err(error) => failed = Some(error),
+        }
+    }
+    (failed, no_containers)
 }
 
 /// Whether a failure says nothing of what was asked: the connection broke, or the server shed it.
