@@ -18,6 +18,16 @@ async fn connect(server: &Standalone, faults: &Faults) -> Result<Client> {
     Ok(builder.connector(faults.clone()).connect(&server.address()).await?)
 }
 
+/// A server, a client whose connections can be broken, and a lock whose folder is there.
+async fn used_lock() -> Result<(Standalone, Faults, Client, Lock)> {
+    let server = Standalone::start().await?;
+    let faults = Faults::new();
+    let client = connect(&server, &faults).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    lock.acquire().await?.release().await?;
+    Ok((server, faults, client, lock))
+}
+
 /// The contenders' nodes, once everything that `client` has asked for is done.
 async fn queue(client: &Client) -> Result<Vec<String>> {
     client.sync("/").await?;
@@ -41,11 +51,7 @@ async fn queued_at(client: &Client, folder: &str, n: usize) -> Result<()> {
 
 #[tokio::test]
 async fn an_uncontended_cycle_is_three_packets_in_two_writes() -> Result<()> {
-    let server = Standalone::start().await?;
-    let faults = Faults::new();
-    let client = connect(&server, &faults).await?;
-    let lock = Lock::new(&client, LOCK)?;
-    lock.acquire().await?.release().await?;
+    let (server, faults, _client, lock) = used_lock().await?;
     faults.take_sent();
 
     let before = server.packets_received().await?;
@@ -160,11 +166,7 @@ async fn a_waiter_that_leaves_lets_nobody_in() -> Result<()> {
 
 #[tokio::test]
 async fn a_create_whose_reply_was_lost_is_found_again() -> Result<()> {
-    let server = Standalone::start().await?;
-    let faults = Faults::new();
-    let client = connect(&server, &faults).await?;
-    let lock = Lock::new(&client, LOCK)?;
-    lock.acquire().await?.release().await?;
+    let (_server, faults, client, lock) = used_lock().await?;
     let session = client.session();
 
     faults.arm(Fault::LoseReply(OpCode::CREATE2));
@@ -183,11 +185,7 @@ async fn a_create_whose_reply_was_lost_is_found_again() -> Result<()> {
 
 #[tokio::test]
 async fn a_create_that_was_lost_is_made_again() -> Result<()> {
-    let server = Standalone::start().await?;
-    let faults = Faults::new();
-    let client = connect(&server, &faults).await?;
-    let lock = Lock::new(&client, LOCK)?;
-    lock.acquire().await?.release().await?;
+    let (_server, faults, client, lock) = used_lock().await?;
     faults.arm(Fault::LoseRequest(OpCode::CREATE2));
     let guard = lock.acquire().await?;
     assert!(faults.happened());
@@ -199,11 +197,7 @@ async fn a_create_that_was_lost_is_made_again() -> Result<()> {
 
 #[tokio::test]
 async fn a_dropped_acquire_whose_reply_is_lost_leaves_nothing() -> Result<()> {
-    let server = Standalone::start().await?;
-    let faults = Faults::new();
-    let client = connect(&server, &faults).await?;
-    let lock = Lock::new(&client, LOCK)?;
-    lock.acquire().await?.release().await?;
+    let (_server, faults, client, lock) = used_lock().await?;
     faults.arm(Fault::LoseReply(OpCode::CREATE2));
     {
         let mut acquire = pin!(lock.acquire());

@@ -132,7 +132,13 @@ async fn a_waiter_gets_in_when_the_holder_is_killed() -> Result<()> {
     let client = Client::builder().session_timeout(timeout).connect(&servers).await?;
     let lock = Lock::new(&client, LOCK)?;
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    while client.get_children(LOCK).await?.names.len() < 2 {}
+    loop {
+        let (children, mut watch) = client.get_children_and_watch(LOCK).await?;
+        if children.names.len() == 2 {
+            break;
+        }
+        watch.changed().await?;
+    }
 
     holder.process.kill().await?;
     let guard = tokio::time::timeout(timeout + 2 * tick, waiter).await.context("too late")???;

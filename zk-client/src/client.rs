@@ -3,7 +3,6 @@
 //! A call checks its path, encodes its request into the session and returns; whatever is awaited
 //! is only the answer. Knows nothing of sockets, servers or time.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -271,7 +270,7 @@ impl Client {
     }
 
     /// Where the session stands, as a channel that can be waited on. It holds the latest state
-    /// alone, so a short disconnect may go unseen; watches and replies tell of every one.
+    /// alone, so a short disconnect may go unseen.
     pub fn states(&self) -> watch::Receiver<SessionState> {
         self.link().states()
     }
@@ -312,13 +311,9 @@ impl Client {
         call: impl FnOnce(&str) -> Reply<R>,
     ) -> Reply<R> {
         match check(path) {
-            Ok(()) => call(&self.full(path)),
+            Ok(()) => call(&self.chroot.apply(path)),
             Err(error) => Reply::failed(error),
         }
-    }
-
-    fn full<'p>(&self, path: &'p str) -> Cow<'p, str> {
-        self.chroot.apply(path)
     }
 
     fn call(&self, op: OpCode, path: &str) -> Call {

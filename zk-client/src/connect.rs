@@ -102,6 +102,10 @@ impl ClientBuilder {
     /// # Cancel safety
     ///
     /// Dropping the future gives up; a session that was opened meanwhile is closed again.
+    ///
+    /// # Panics
+    ///
+    /// As tokio does, in a runtime without time or io enabled.
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
         let (client, link, chroot) = self.start(servers)?;
@@ -117,6 +121,10 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// A connect string or setting that breaks a rule; no tokio runtime.
+    ///
+    /// # Panics
+    ///
+    /// As tokio does, in a runtime without time or io enabled.
     pub fn connect_lazily(self, servers: &str) -> Result<Client, Error> {
         self.start(servers).map(|(client, _, _)| client)
     }

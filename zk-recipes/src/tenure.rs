@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use tracing::{debug, trace};
 use zk_client::{
     Acl, Children, Client, CreateOptions, Created, Error as ClientError, ErrorCode, EventType,
-    Node, Outcome, OwnedNode, Reply, WatchedEvent, Watcher,
+    Outcome, OwnedNode, Reply, WatchedEvent, Watcher,
 };
 
 use crate::contender::{self, Contender};
@@ -116,11 +116,11 @@ impl Tenure {
                         parents = Some(CreateOptions::container());
                         continue;
                     }
-                    (Some(_), _) if no_containers => continue,
-                    // Somebody removed the folder behind our create of it, or it was lost.
-                    (Some(_), None) => continue,
-                    (Some(_), Some(failed)) if failed.is_connection_loss() => continue,
-                    (Some(_), Some(failed)) => return Err(failed.into()),
+                    (_, Some(failed)) if !no_containers && !failed.is_connection_loss() => {
+                        return Err(failed.into());
+                    }
+                    // Made otherwise now; or its create was lost, or somebody removed it again.
+                    _ => continue,
                 },
                 // The client has looked: nothing is left of this attempt.
                 Err(error) if error.is_connection_loss() => {
@@ -232,17 +232,19 @@ impl Tenure {
         }
         let mut gone = Vec::new();
         for (contender, reply) in others {
-            let read = self.watching(contender, reply.await);
-            match read {
-                Ok(watched) => queue.watched.push(watched),
-                Err((contender, error)) if error.is_no_node() => gone.push(contender),
-                Err((_, error)) if passes(&error) => queue.loss = Some(error),
+            match reply.await {
+                Ok((node, watcher)) => {
+                    let sibling = node.stat.ephemeral_owner == self.node.stat().ephemeral_owner;
+                    queue.watched.push(Watched { contender, sibling, watcher });
+                }
+                Err(error) if error.is_no_node() => gone.push(contender),
+                Err(error) if passes(&error) => queue.loss = Some(error),
                 // Servers do not tell of the end of a node that we may not read.
-                Err((_, error)) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
                     queue.unreadable = true;
                     queue.stale = true;
                 }
-                Err((_, error)) => return Err(error.into()),
+                Err(error) => return Err(error.into()),
             }
         }
         if let Some(reply) = watched_list
@@ -265,21 +267,6 @@ impl Tenure {
             Some(error) => return Err(error.into()),
         }
         Ok(true)
-    }
-
-    /// A contender that was read is watched from now on.
-    fn watching(
-        &self,
-        contender: Contender,
-        read: Result<(Node, Watcher), ClientError>,
-    ) -> Result<Watched, (Contender, ClientError)> {
-        match read {
-            Ok((node, watcher)) => {
-                let sibling = node.stat.ephemeral_owner == self.node.stat().ephemeral_owner;
-                Ok(Watched { contender, sibling, watcher })
-            }
-            Err(error) => Err((contender, error)),
-        }
     }
 
     /// Takes over who is ahead from a fresh list.

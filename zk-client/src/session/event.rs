@@ -43,7 +43,8 @@ pub enum Event<T, W> {
     },
     /// The session's state changed.
     State(SessionState),
-    /// The transport must be dropped, and [`handle_disconnected`](crate::session::Session::handle_disconnected) called.
+    /// The transport must be dropped, and
+    /// [`handle_disconnected`](crate::session::Session::handle_disconnected) called.
     Hangup(Hangup),
 }
 

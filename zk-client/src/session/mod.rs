@@ -3,6 +3,10 @@
 //! [`Session`] is the protocol as a state machine: frames, time and requests go in; bytes to send,
 //! events and the next deadline come out. The driver of this crate runs it on tokio; tests,
 //! fuzzers and simulations run it by hand, and so may you on another runtime.
+//!
+//! The file is long because this is one machine: what is asked, what happens and what is to be done
+//! share its fields. What can be decided apart (deadlines, the queue of requests, the handshake,
+//! watches, claims) is decided in the modules below, none of which knows this one.
 
 mod timers;
 
@@ -23,9 +27,10 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tracing::{debug, trace, warn};
 use zk_proto::{
-    CloseSessionRequest, Create2Response, CreateRequest, Decode, DeleteRequest, Encode, ErrorCode,
-    EventType, ExistsRequest, GetChildrenRequest, KeeperState, Operation, PingRequest, Reader,
-    ReplyHeader, RequestHeader, SyncRequest, WatcherEvent, Writer, Xid, Zxid, frame,
+    CloseSessionRequest, Create2Response, CreateRequest, Decode, DeleteRequest, Encode,
+    EncodeError, ErrorCode, EventType, ExistsRequest, GetChildrenRequest, KeeperState, Operation,
+    PingRequest, Reader, ReplyHeader, RequestHeader, SyncRequest, WatcherEvent, Writer, Xid, Zxid,
+    frame,
 };
 
 use crate::config::{SessionConfig, SessionCredentials};
@@ -282,7 +287,7 @@ impl<T, W> Session<T, W> {
             match effect {
                 Effect::Complete(token, result) => self.complete(token, result),
                 Effect::Ask(question) => {
-                    if let Err(error) = self.ask(turn, question.clone()) {
+                    if let Err(error) = self.ask(turn, &question) {
                         warn!(%error, "a node may outlive its owner until the session ends");
                         let why = self.last_hangup;
                         let failure = Failure::ConnectionLoss { sent: false, why };
@@ -294,28 +299,26 @@ impl<T, W> Session<T, W> {
     }
 
     /// Queues a claim's question. It is small, so nothing but a path near the frame limit stops it.
-    fn ask(&mut self, turn: Turn, question: Question) -> Result<(), Rejected> {
+    fn ask(&mut self, turn: Turn, question: &Question) -> Result<(), EncodeError> {
         let limit = self.config.limits.max_request;
-        let path = question.path.clone();
-        let path = path.as_str();
+        let path = question.path.as_str();
+        let purpose = Purpose::Question(question.clone());
         let pipeline = &mut self.pipeline;
-        let purpose = |question| Purpose::Question(question);
         match question.query {
-            Query::Sync => pipeline.push(turn, limit, &SyncRequest { path }, purpose(question)),
+            Query::Sync => pipeline.push(turn, limit, &SyncRequest { path }, purpose),
             Query::List => {
                 let list = GetChildrenRequest { path, watch: false };
-                pipeline.push(turn, limit, &list, purpose(question))
+                pipeline.push(turn, limit, &list, purpose)
             }
             Query::Stat => {
                 let exists = ExistsRequest { path, watch: false };
-                pipeline.push(turn, limit, &exists, purpose(question))
+                pipeline.push(turn, limit, &exists, purpose)
             }
             Query::Delete => {
                 let delete = DeleteRequest { path, version: -1 };
-                pipeline.push(turn, limit, &delete, purpose(question))
+                pipeline.push(turn, limit, &delete, purpose)
             }
-        }?;
-        Ok(())
+        }
     }
 
     // What happened.
