@@ -235,7 +235,7 @@ impl Client {
     /// It is not a quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may answer.
     pub fn sync(&self, path: &str) -> Reply<()> {
         self.at(path, path::check, |full| {
-            self.send(path, &SyncRequest { path: full }, |call, completion| {
+            self.send(path, &SyncRequest { path: full.into() }, |call, completion| {
                 let answer = call.answer(completion)?;
                 call.decode::<SyncResponse<'_>>(&answer).map(drop)
             })

@@ -262,8 +262,8 @@ record! {
 record! {
     /// sync
     SyncRequest<'a> {
-        /// Echoed and never looked at.
-        path: &'a str,
+        /// Echoed and never looked at, so that null will do.
+        path: Text<'a>,
     }
 }
 operation!(SyncRequest<'_> => SYNC, SyncResponse<'r>);
@@ -316,8 +316,8 @@ operation!(ReconfigRequest<'_> => RECONFIG, GetDataResponse<'r>);
 record! {
     /// getEphemerals
     GetEphemeralsRequest<'a> {
-        /// Only paths that start with these characters.
-        prefix_path: &'a str,
+        /// Only paths that start with these characters; null, blank and `/` mean all.
+        prefix_path: Text<'a>,
     }
 }
 operation!(GetEphemeralsRequest<'_> => GET_EPHEMERALS, GetEphemeralsResponse<'r>);

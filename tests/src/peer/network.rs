@@ -295,7 +295,7 @@ impl Peer {
                     }
                     OpCode::SYNC => {
                         let SyncRequest { path } = request.body();
-                        self.answer(&SyncResponse { path: Text::new(path) }).await;
+                        self.answer(&SyncResponse { path }).await;
                     }
                     OpCode::CLOSE_SESSION => {
                         self.answer(&()).await;

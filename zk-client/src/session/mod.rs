@@ -305,7 +305,7 @@ impl<T, W> Session<T, W> {
         let purpose = Purpose::Question(question.clone());
         let pipeline = &mut self.pipeline;
         match question.query {
-            Query::Sync => pipeline.push(turn, limit, &SyncRequest { path }, purpose),
+            Query::Sync => pipeline.push(turn, limit, &SyncRequest { path: path.into() }, purpose),
             Query::List => {
                 let list = GetChildrenRequest { path, watch: false };
                 pipeline.push(turn, limit, &list, purpose)

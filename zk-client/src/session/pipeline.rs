@@ -181,7 +181,7 @@ mod tests {
         let mut pipeline = Pipeline::new();
         pipeline.next = Xid(i32::MAX - 1);
         for purpose in 0..3 {
-            pipeline.push(Turn::Last, 100, &SyncRequest { path: "/" }, purpose).unwrap();
+            pipeline.push(Turn::Last, 100, &SyncRequest { path: "/".into() }, purpose).unwrap();
         }
         let xids = pipeline.slots.iter().map(|slot| slot.xid.0).collect::<Vec<_>>();
         assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1]);

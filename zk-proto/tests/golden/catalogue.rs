@@ -273,7 +273,11 @@ fn every_record_round_trips_and_is_truncated_at_every_byte() {
         GetChildren2Response { children: many, stat: STAT },
     }
     check! { checked, SyncRequest<'_>:
-        SyncRequest { path: "" }, SyncRequest { path: &deep },
+        SyncRequest { path: Text::NULL },
+        SyncRequest { path: Text::new("") },
+        SyncRequest { path: Text::new(&deep) },
+        SyncRequest { path: java },
+        SyncRequest { path: garbage },
     }
     check! { checked, SyncResponse<'_>:
         SyncResponse { path: Text::NULL },
@@ -306,7 +310,11 @@ fn every_record_round_trips_and_is_truncated_at_every_byte() {
         },
     }
     check! { checked, GetEphemeralsRequest<'_>:
-        GetEphemeralsRequest { prefix_path: "" }, GetEphemeralsRequest { prefix_path: &deep },
+        GetEphemeralsRequest { prefix_path: Text::NULL },
+        GetEphemeralsRequest { prefix_path: Text::new("") },
+        GetEphemeralsRequest { prefix_path: Text::new(&deep) },
+        GetEphemeralsRequest { prefix_path: java },
+        GetEphemeralsRequest { prefix_path: garbage },
     }
     check! { checked, GetEphemeralsResponse<'_>:
         GetEphemeralsResponse { ephemerals: NULL },

@@ -78,6 +78,15 @@ fn rejects_null_and_surrogates_in_paths() {
     );
 }
 
+/// Servers answer a sync of null, and a getEphemerals of null with every ephemeral node.
+#[test]
+fn accepts_null_where_servers_take_any_text() {
+    let null = b"\xff\xff\xff\xff";
+    assert_eq!(SyncRequest::decode_exact(null), Ok(SyncRequest { path: Text::NULL }));
+    let all = GetEphemeralsRequest { prefix_path: Text::NULL };
+    assert_eq!(GetEphemeralsRequest::decode_exact(null), Ok(all));
+}
+
 #[test]
 fn rejects_truncated_session_id() {
     let bytes = [0; 20];

@@ -173,7 +173,7 @@ pub(crate) fn get_children2_response(record: &GetChildren2Response<'_>) -> Value
 }
 
 pub(crate) fn sync_request(record: &SyncRequest<'_>) -> Value {
-    json!({ "path": record.path })
+    json!({ "path": text(record.path) })
 }
 
 pub(crate) fn sync_response(record: &SyncResponse<'_>) -> Value {
@@ -194,7 +194,7 @@ pub(crate) fn reconfig_request(record: &ReconfigRequest<'_>) -> Value {
 }
 
 pub(crate) fn get_ephemerals_request(record: &GetEphemeralsRequest<'_>) -> Value {
-    json!({ "prefixPath": record.prefix_path })
+    json!({ "prefixPath": text(record.prefix_path) })
 }
 
 pub(crate) fn get_ephemerals_response(record: &GetEphemeralsResponse<'_>) -> Value {
