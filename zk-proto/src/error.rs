@@ -16,7 +16,7 @@ pub enum DecodeError {
         /// Bytes that are there.
         left: usize,
     },
-    /// A length or count below -1, which stands for null.
+    /// The length of a string or buffer below -1, which stands for null, or of a frame below 0.
     #[error("negative length {0}")]
     NegativeLength(i32),
     /// A string or record list is null where the protocol wants a value.

@@ -11,7 +11,7 @@ use crate::acl::{Acl, Id};
 use crate::connect::{ConnectRequest, ConnectResponse};
 use crate::error::{DecodeError, EncodeError};
 use crate::frame::{self, PREFIX};
-use crate::header::{ReplyHeader, RequestHeader};
+use crate::header::{ReplyHeader, RequestHeader, Zxid};
 use crate::jute::{Decode, Encode, List, Reader, Writer};
 use crate::multi::{MultiHeader, MultiList, MultiOp, MultiRequest, MultiResponse};
 use crate::ops::{
@@ -149,8 +149,8 @@ table! {
     Id<'_>: exact;
     Acl<'_>: exact;
     Stat: exact;
-    CreateRequest<'_>: exact, |record| list(record.acl);
-    CreateTtlRequest<'_>: exact, |record| list(record.acl);
+    CreateRequest<'_>: |bytes| count(bytes, path_and_data), |record| list(record.acl);
+    CreateTtlRequest<'_>: |bytes| count(bytes, path_and_data), |record| list(record.acl);
     CreateResponse<'_>: exact;
     Create2Response<'_>: exact;
     DeleteRequest<'_>: exact;
@@ -161,13 +161,13 @@ table! {
     SetDataRequest<'_>: exact;
     SetDataResponse: exact;
     GetAclRequest<'_>: exact;
-    GetAclResponse<'_>: exact, |record| list(record.acl);
-    SetAclRequest<'_>: exact, |record| list(record.acl);
+    GetAclResponse<'_>: list_first, |record| list(record.acl);
+    SetAclRequest<'_>: |bytes| count(bytes, path), |record| list(record.acl);
     SetAclResponse: exact;
     GetChildrenRequest<'_>: flag_last;
-    GetChildrenResponse<'_>: exact, |record| list(record.children);
+    GetChildrenResponse<'_>: list_first, |record| list(record.children);
     GetChildren2Request<'_>: flag_last;
-    GetChildren2Response<'_>: exact, |record| list(record.children);
+    GetChildren2Response<'_>: list_first, |record| list(record.children);
     SyncRequest<'_>: exact;
     SyncResponse<'_>: exact;
     PingRequest: exact;
@@ -175,12 +175,12 @@ table! {
     CheckVersionRequest<'_>: exact;
     ReconfigRequest<'_>: exact;
     GetEphemeralsRequest<'_>: exact;
-    GetEphemeralsResponse<'_>: exact, |record| list(record.ephemerals);
+    GetEphemeralsResponse<'_>: list_first, |record| list(record.ephemerals);
     GetAllChildrenNumberRequest<'_>: exact;
     GetAllChildrenNumberResponse: exact;
     WhoAmIRequest: exact;
     ClientInfo<'_>: exact;
-    WhoAmIResponse<'_>: exact, |record| list(record.client_info);
+    WhoAmIResponse<'_>: list_first, |record| list(record.client_info);
     AuthPacket<'_>: exact;
     GetSaslRequest<'_>: exact;
     SetSaslResponse<'_>: exact;
@@ -189,12 +189,12 @@ table! {
     AddWatchRequest<'_>: exact;
     ErrorResponse: exact;
     WatcherEvent<'_>: exact;
-    SetWatches<'_>: exact, |record| {
+    SetWatches<'_>: |bytes| watches(bytes, 3), |record| {
         list(record.data);
         list(record.exist);
         list(record.child);
     };
-    SetWatches2<'_>: exact, |record| {
+    SetWatches2<'_>: |bytes| watches(bytes, 5), |record| {
         list(record.data);
         list(record.exist);
         list(record.child);
@@ -217,6 +217,42 @@ fn flag_last(bytes: &mut [u8]) {
 fn flag(byte: Option<&mut u8>) {
     if let Some(byte) = byte {
         *byte = (*byte).min(1);
+    }
+}
+
+/// A count below -1 reads as 0: that of the list behind what `front` reads.
+fn count(bytes: &mut [u8], front: impl Fn(&mut Reader<'_>) -> Result<(), DecodeError>) {
+    let mut reader = Reader::new(bytes);
+    if front(&mut reader).is_err() {
+        return;
+    }
+    let at = bytes.len() - reader.remaining();
+    let count = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<PREFIX>);
+    if let Some(count) = count.filter(|count| i32::from_be_bytes(**count) < -1) {
+        *count = [0; PREFIX];
+    }
+}
+
+fn list_first(bytes: &mut [u8]) {
+    count(bytes, |_| Ok(()));
+}
+
+fn path(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    <&str>::decode(reader).map(drop)
+}
+
+fn path_and_data(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    path(reader)?;
+    Option::<&[u8]>::decode(reader).map(drop)
+}
+
+/// A zxid and as many lists of paths.
+fn watches(bytes: &mut [u8], lists: usize) {
+    for before in 0..lists {
+        count(bytes, |reader| {
+            Zxid::decode(reader)?;
+            (0..before).try_for_each(|_| List::<&str>::decode(reader).map(drop))
+        });
     }
 }
 

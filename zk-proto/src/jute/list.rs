@@ -143,11 +143,14 @@ impl<'a, T: Decode<'a> + Copy + PartialEq> PartialEq for List<'a, T> {
 impl<'a, T: Decode<'a> + Copy + Eq> Eq for List<'a, T> {}
 
 /// The whole list is walked once, so that a bad item is an error here and never later. No memory
-/// is set aside for the announced count: a lie about it ends as [`DecodeError::Truncated`].
+/// is set aside for the announced count: a lie about it ends as [`DecodeError::Truncated`]. A
+/// negative count other than that of null is an empty list, as ZooKeeper's own reader has it, so
+/// that a server refuses such an access list for being empty and not for being unreadable.
 impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let Some(count) = reader.length()? else {
-            return Ok(Self::NULL);
+        let count = match i32::decode(reader)? {
+            NULL => return Ok(Self::NULL),
+            count => usize::try_from(count).unwrap_or(0),
         };
         let bytes = reader.rest();
         for _ in 0..count {

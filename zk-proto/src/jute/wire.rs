@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// A length or count; `None` is null.
+    /// The length of a buffer; `None` is null.
     pub(crate) fn length(&mut self) -> Result<Option<usize>, DecodeError> {
         match i32::decode(self)? {
             NULL => Ok(None),

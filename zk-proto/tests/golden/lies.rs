@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use zk_proto::*;
 
-/// What a peer may write where -1 is null and nothing else is negative.
+/// What a peer may write where -1 is null and nothing else should be negative.
 const NEGATIVE: [i32; 3] = [-2, -128, i32::MIN];
 
 fn decoded<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<(), DecodeError> {
@@ -24,8 +24,23 @@ fn rejects_negative_lengths() {
         assert_eq!(decoded::<&str>(&bytes), error);
         assert_eq!(decoded::<Text<'_>>(&bytes), error);
         assert_eq!(decoded::<Password>(&bytes), error);
-        assert_eq!(decoded::<List<'_, &str>>(&bytes), error);
-        assert_eq!(decoded::<List<'_, Acl<'_>>>(&bytes), error);
+    }
+}
+
+#[test]
+fn reads_negative_counts_as_no_items_and_writes_zero() {
+    for count in NEGATIVE {
+        let bytes = with_length(count, b"");
+        let list = List::<'_, Acl<'_>>::decode_exact(&bytes).unwrap();
+        assert!(list.is_empty() && !list.is_null(), "{count}");
+        assert_eq!(list, List::new(&[]), "{count}");
+        let mut wire = BytesMut::new();
+        list.encode(&mut Writer::new(&mut wire, 4));
+        assert_eq!(wire, b"\0\0\0\0"[..], "{count}");
+
+        // What follows is the next field, and no item.
+        let bytes = with_length(count, b"four");
+        assert_eq!(decoded::<List<'_, &str>>(&bytes), Err(DecodeError::TrailingBytes(4)));
     }
 }
 
