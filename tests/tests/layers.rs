@@ -15,6 +15,7 @@ const CRATES: &[Layers] = &[
         depends_on: &[],
         modules: &[
             "error",
+            "path",
             "jute/wire",
             "jute/text",
             "jute/list",

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error as ThisError;
-use zk_proto::{DecodeError, EncodeError, ErrorCode, EventType, KeeperState, OpCode, Xid};
+use zk_proto::{
+    DecodeError, EncodeError, ErrorCode, EventType, KeeperState, OpCode, PathRule, Xid,
+};
 
 /// What is left of a request that failed: may the server have carried it out?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,27 +107,6 @@ pub(crate) enum Fault {
     Answer { op: OpCode, path: String, source: DecodeError },
     #[error("{}{ended}", Prefix(.request))]
     Ended { request: Option<(OpCode, String)>, ended: Ended, sent: bool },
-}
-
-/// A rule of ZooKeeper's that a path breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-#[non_exhaustive]
-pub enum PathRule {
-    /// Empty, or without the leading slash.
-    #[error("a path starts with '/'")]
-    Relative,
-    /// With a slash at the end; only the root ends in one.
-    #[error("a path does not end with '/'")]
-    TrailingSlash,
-    /// Two slashes in a row.
-    #[error("a path has no empty component")]
-    EmptyComponent,
-    /// `.` or `..` as a component.
-    #[error("a path has no component '.' or '..'")]
-    DotComponent,
-    /// A character that servers refuse.
-    #[error("a path has no character U+{:04X}", *.0 as u32)]
-    IllegalCharacter(char),
 }
 
 /// One try at one server, and what became of it.

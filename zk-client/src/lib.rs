@@ -91,8 +91,7 @@ pub use client::{Client, OwnedNode};
 pub use config::{Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
 pub use error::{
-    Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, PathRule, ProtocolError,
-    Rejected,
+    Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
 pub use event::{SessionState, WatchedEvent};
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
@@ -101,4 +100,6 @@ pub use reply::Reply;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;
 
-pub use zk_proto::{Acl, ErrorCode, EventType, Id, OpCode, Password, SessionId, Stat, Text, Zxid};
+pub use zk_proto::{
+    Acl, ErrorCode, EventType, Id, OpCode, Password, PathRule, SessionId, Stat, Text, Zxid,
+};

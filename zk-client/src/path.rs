@@ -1,4 +1,4 @@
-//! Paths: the rules that the server enforces, checked before anything is sent, and the chroot.
+//! Paths: the servers' rules, checked before anything is sent, and the chroot.
 //!
 //! Reads are checked too, although servers take any string there: a misspelt path then answers
 //! with its rule and not with `NoNode`.
@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Fault, PathRule};
+use zk_proto::{PathRule, check_path};
+
+use crate::error::{Error, Fault};
 
 /// Checks a path against the rules of ZooKeeper's servers, as every call on a client does.
 ///
@@ -17,37 +19,12 @@ use crate::error::{Error, Fault, PathRule};
 /// assert_eq!(error.to_string(), r#"path "/locks//invoices": a path has no empty component"#);
 /// ```
 pub fn check(path: &str) -> Result<(), Error> {
-    rule(path).map_err(|source| Fault::Path { path: path.to_owned(), source }.into())
+    check_path(path).map_err(|source| Fault::Path { path: path.to_owned(), source }.into())
 }
 
 /// Checks a path whose last component the server will complete with digits.
 pub(crate) fn check_sequential(path: &str) -> Result<(), Error> {
     check(path.strip_suffix('/').filter(|stem| stem.len() > 1).unwrap_or(path))
-}
-
-fn rule(path: &str) -> Result<(), PathRule> {
-    let Some(components) = path.strip_prefix('/') else {
-        return Err(PathRule::Relative);
-    };
-    if let Some(character) = path.chars().find(|c| is_illegal(*c)) {
-        return Err(PathRule::IllegalCharacter(character));
-    }
-    if components.is_empty() {
-        return Ok(());
-    }
-    if components.ends_with('/') {
-        return Err(PathRule::TrailingSlash);
-    }
-    components.split('/').try_for_each(|component| match component {
-        "" => Err(PathRule::EmptyComponent),
-        "." | ".." => Err(PathRule::DotComponent),
-        _ => Ok(()),
-    })
-}
-
-/// Servers look at UTF-16 units, where everything above U+FFFF is made of illegal surrogates.
-fn is_illegal(c: char) -> bool {
-    matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
 /// The part of the tree that a client sees as its root.
@@ -59,7 +36,7 @@ impl Chroot {
     pub(crate) fn new(path: Option<&str>) -> Result<Self, PathRule> {
         match path {
             None | Some("/") => Ok(Self(None)),
-            Some(path) => rule(path).map(|()| Self(Some(path.into()))),
+            Some(path) => check_path(path).map(|()| Self(Some(path.into()))),
         }
     }
 
@@ -98,33 +75,6 @@ impl fmt::Debug for Chroot {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rules_are_the_servers() {
-        let legal =
-            ["/", "/a", "/a/b", "/a b", "/.y", "/y.", "/...", "/\u{a0}", "/中", "/\u{f900}"];
-        for path in legal {
-            assert_eq!(rule(path), Ok(()), "{path:?}");
-        }
-        let illegal = [
-            ("", PathRule::Relative),
-            ("a", PathRule::Relative),
-            ("/a/", PathRule::TrailingSlash),
-            ("//", PathRule::TrailingSlash),
-            ("//a", PathRule::EmptyComponent),
-            ("/a/./b", PathRule::DotComponent),
-            ("/..", PathRule::DotComponent),
-            ("/a\0", PathRule::IllegalCharacter('\0')),
-            ("/\u{1f}", PathRule::IllegalCharacter('\u{1f}')),
-            ("/\u{85}", PathRule::IllegalCharacter('\u{85}')),
-            ("/\u{e000}", PathRule::IllegalCharacter('\u{e000}')),
-            ("/\u{fffd}", PathRule::IllegalCharacter('\u{fffd}')),
-            ("/\u{1f600}", PathRule::IllegalCharacter('\u{1f600}')),
-        ];
-        for (path, expected) in illegal {
-            assert_eq!(rule(path), Err(expected), "{path:?}");
-        }
-    }
 
     #[test]
     fn a_sequential_path_may_end_in_a_slash() {

@@ -51,6 +51,7 @@ mod connect;
 mod header;
 mod multi;
 mod ops;
+mod path;
 mod stat;
 mod watch;
 
@@ -76,5 +77,6 @@ pub use ops::{
     ReconfigRequest, RemoveWatchesRequest, SetAclRequest, SetAclResponse, SetDataRequest,
     SetDataResponse, SetSaslResponse, SyncRequest, SyncResponse, WhoAmIRequest, WhoAmIResponse,
 };
+pub use path::{PathRule, check_path};
 pub use stat::Stat;
 pub use watch::{SetWatches, SetWatches2, WatcherEvent};
