@@ -16,6 +16,7 @@ const CRATES: &[Layers] = &[
         modules: &[
             "error",
             "path",
+            "digest",
             "jute/wire",
             "jute/text",
             "jute/list",

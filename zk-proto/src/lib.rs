@@ -40,6 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod digest;
 mod error;
 mod jute;
 
@@ -58,7 +59,7 @@ mod watch;
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use acl::{Acl, Id};
+pub use acl::{Acl, Id, digest};
 pub use codes::{AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, WatcherType};
 pub use connect::{ConnectRequest, ConnectResponse, Password, SessionId};
 pub use error::{DecodeError, EncodeError};
