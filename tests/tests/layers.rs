@@ -69,6 +69,30 @@ const CRATES: &[Layers] = &[
         depends_on: &["zk-client"],
         modules: &["error", "layout", "contender", "tenure", "lock", "lib"],
     },
+    Layers {
+        name: "zk-embedded",
+        depends_on: &["zk-proto"],
+        modules: &[
+            "config",
+            "history",
+            "access",
+            "tree",
+            "fault",
+            "connection",
+            "sessions",
+            "watches",
+            "store",
+            "create",
+            "multi",
+            "state",
+            "handshake",
+            "requests",
+            "words",
+            "core",
+            "server",
+            "lib",
+        ],
+    },
 ];
 
 /// This file, for the reader of a failure.
@@ -88,7 +112,11 @@ struct Layers {
 
 impl Layers {
     fn folder(&self) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(self.name)
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+        match self.name {
+            "zk-embedded" => tests.join("embedded"),
+            name => tests.join("..").join(name),
+        }
     }
 
     /// The place of a module in the list. What is no module of the crate is an item of its root.

@@ -108,7 +108,8 @@ impl ClientBuilder {
     /// As tokio does, in a runtime without time or io enabled.
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
-        let (client, link, chroot) = self.start(servers)?;
+        let Parts { client, link, chroot, driver } = self.parts(servers)?;
+        spawn(driver)?;
         match tokio::time::timeout(timeout, settled(&client, &link, chroot)).await {
             Ok(settled) => settled.map(|()| client),
             Err(_) => Err(Fault::NoServer { timeout, attempts: link.attempts() }.into()),
@@ -126,10 +127,45 @@ impl ClientBuilder {
     ///
     /// As tokio does, in a runtime without time or io enabled.
     pub fn connect_lazily(self, servers: &str) -> Result<Client, Error> {
-        self.start(servers).map(|(client, _, _)| client)
+        let Parts { client, driver, .. } = self.parts(servers)?;
+        spawn(driver)?;
+        Ok(client)
     }
 
-    fn start(self, servers: &str) -> Result<(Client, Arc<Link>, Option<String>), Error> {
+    /// A client, and the future that does its work: whoever polls that one decides where and when
+    /// the client lives. [`connect_lazily`](Self::connect_lazily) spawns it on tokio's runtime.
+    ///
+    /// The future ends when the session does. Dropping it ends the client: what was asked fails,
+    /// and the session is left to expire.
+    ///
+    /// ```
+    /// # async fn f() -> Result<(), zk_client::Error> {
+    /// use zk_client::Client;
+    ///
+    /// let (client, driver) = Client::builder().split("127.0.0.1:2181")?;
+    /// let local = tokio::task::LocalSet::new();
+    /// local.spawn_local(driver);
+    /// local.run_until(client.get_data("/config")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A connect string or setting that breaks a rule; no tokio runtime.
+    ///
+    /// # Panics
+    ///
+    /// As tokio does, in a runtime without time or io enabled.
+    pub fn split(
+        self,
+        servers: &str,
+    ) -> Result<(Client, impl Future<Output = ()> + Send + use<>), Error> {
+        let Parts { client, driver, .. } = self.parts(servers)?;
+        Ok((client, driver.run()))
+    }
+
+    fn parts(self, servers: &str) -> Result<Parts, Error> {
         let ConnectString { hosts, chroot } = servers.parse()?;
         let timeout = self.session_timeout;
         if timeout < Duration::from_millis(1) || timeout > MAX_TIMEOUT {
@@ -137,7 +173,7 @@ impl ClientBuilder {
             let rule = format!("session timeout {timeout:?}: it is from 1 ms to {longest} ms");
             return Err(Fault::Setting(rule).into());
         }
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+        tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
         let client = self.seed.map_or_else(entropy, |_| random.next());
         let mut config = SessionConfig::new(timeout, hosts.len());
@@ -147,10 +183,23 @@ impl ClientBuilder {
         let link = Link::new(Session::new(config), Names { client, random });
         let codec = FrameCodec { max_frame: self.limits.max_reply };
         let driver = Driver::new(Arc::clone(&link), hosts, self.connector, codec);
-        runtime.spawn(driver.run());
-        let missing = chroot.as_str().map(str::to_owned);
-        Ok((Client::new(Arc::clone(&link), chroot), link, missing))
+        let client = Client::new(Arc::clone(&link), chroot.clone());
+        Ok(Parts { client, link, chroot: chroot.as_str().map(str::to_owned), driver })
     }
+}
+
+/// A client that nothing drives yet.
+struct Parts {
+    client: Client,
+    link: Arc<Link>,
+    chroot: Option<String>,
+    driver: Driver,
+}
+
+fn spawn(driver: Driver) -> Result<(), Error> {
+    let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+    runtime.spawn(driver.run());
+    Ok(())
 }
 
 impl Client {

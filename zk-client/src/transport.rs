@@ -24,12 +24,12 @@ pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transpo
 /// Makes connections, one for every attempt at a server.
 ///
 /// Implement it to go through a proxy, to encrypt, to record frames or to test without a network.
+/// Where nothing is to be awaited, a closure from [`Host`] to a transport will do.
 ///
 /// ```
 /// use zk_client::{Connecting, Connector, Host, TcpConnector};
 ///
 /// /// Tells of every attempt.
-/// #[derive(Debug)]
 /// struct Loud;
 ///
 /// impl Connector for Loud {
@@ -39,9 +39,26 @@ pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transpo
 ///     }
 /// }
 /// ```
-pub trait Connector: fmt::Debug + Send + Sync + 'static {
+pub trait Connector: Send + Sync + 'static {
     /// Connects to `host`. The future is dropped when the attempt has taken too long.
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a>;
+}
+
+impl<F, T> Connector for F
+where
+    F: Fn(&Host) -> io::Result<T> + Send + Sync + 'static,
+    T: Transport + 'static,
+{
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        let made = self(host);
+        Box::pin(async { Ok(Box::new(made?) as Box<dyn Transport>) })
+    }
+}
+
+impl fmt::Debug for dyn Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
 }
 
 /// How long one of several addresses of a name may take, so that a dead one leaves time to the

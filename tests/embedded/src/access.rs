@@ -1,0 +1,258 @@
+//! Who a connection is, and what an access list lets it do.
+//!
+//! The schemes are those that every server knows: world, auth, digest, ip and super. There is no
+//! deny and no inheritance; a list is the union of its entries.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use zk_proto::{Acl, ErrorCode, Id, List, Text, digest};
+
+/// One entry of an access list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) perms: i32,
+    pub(crate) identity: Identity,
+}
+
+/// A scheme and an id: what a connection is, or whom a grant means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) scheme: String,
+    pub(crate) id: String,
+}
+
+/// An access list as a node holds it; an empty one permits everything.
+pub(crate) type AccessList = Arc<[Grant]>;
+
+/// What one connection has proven to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Identities(Vec<Identity>);
+
+impl Identity {
+    fn new(scheme: &str, id: impl Into<String>) -> Self {
+        Self { scheme: scheme.to_owned(), id: id.into() }
+    }
+
+    fn is_anyone(&self) -> bool {
+        self.scheme == "world" && self.id == "anyone"
+    }
+
+    /// The id as whoAmI tells it: a digest's user without the hash.
+    pub(crate) fn user(&self) -> &str {
+        match self.scheme.as_str() {
+            "digest" => self.id.split(':').next().unwrap_or_default(),
+            _ => &self.id,
+        }
+    }
+
+    fn is_met_by(&self, other: &Self) -> bool {
+        self.scheme == other.scheme
+            && match self.scheme.as_str() {
+                "ip" => network(&self.id).is_some_and(|net| net.contains(&other.id)),
+                _ => self.id == other.id,
+            }
+    }
+}
+
+impl Identities {
+    /// What a connection is before it proves anything.
+    pub(crate) fn new(peer: IpAddr) -> Self {
+        Self(vec![Identity::new("ip", peer.to_string())])
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Identity> {
+        self.0.iter()
+    }
+
+    /// Adds what an auth request proves; `false` if it is refused.
+    pub(crate) fn add(
+        &mut self,
+        scheme: Option<&str>,
+        proof: Option<&[u8]>,
+        super_digest: Option<&str>,
+    ) -> bool {
+        match (scheme, proof) {
+            // Whoever knows the password of a digest is that user: there is nobody to ask.
+            (Some("digest"), Some(proof)) => {
+                let id = digest(proof);
+                if super_digest == Some(&id) {
+                    self.insert(Identity::new("super", ""));
+                }
+                self.insert(Identity::new("digest", id));
+                true
+            }
+            // The address is what it is, whatever the proof.
+            (Some("ip"), _) => true,
+            _ => false,
+        }
+    }
+
+    fn insert(&mut self, identity: Identity) {
+        if !self.0.contains(&identity) {
+            self.0.push(identity);
+        }
+    }
+
+    /// Whether `list` gives any of `perms` to this connection.
+    pub(crate) fn may(&self, perms: i32, list: &[Grant]) -> bool {
+        list.is_empty()
+            || self.0.iter().any(|own| own.scheme == "super")
+            || list.iter().filter(|grant| grant.perms & perms != 0).any(|grant| {
+                grant.identity.is_anyone() || self.0.iter().any(|own| grant.identity.is_met_by(own))
+            })
+    }
+
+    /// [`Identities::may`] as servers answer it.
+    pub(crate) fn require(&self, perms: i32, list: &[Grant]) -> Result<(), ErrorCode> {
+        if self.may(perms, list) { Ok(()) } else { Err(ErrorCode::NO_AUTH) }
+    }
+
+    /// The list that a request asks for, with duplicates dropped and `auth` replaced by what the
+    /// connection has proven.
+    pub(crate) fn access_list(&self, list: List<'_, Acl<'_>>) -> Result<AccessList, ErrorCode> {
+        let mut unique: Vec<Acl<'_>> = Vec::new();
+        for acl in list {
+            if !unique.contains(&acl) {
+                unique.push(acl);
+            }
+        }
+        let mut grants = Vec::with_capacity(unique.len());
+        for acl in unique {
+            self.grant(acl, &mut grants)?;
+        }
+        if grants.is_empty() { Err(ErrorCode::INVALID_ACL) } else { Ok(grants.into()) }
+    }
+
+    fn grant(&self, acl: Acl<'_>, grants: &mut Vec<Grant>) -> Result<(), ErrorCode> {
+        let Acl { perms, id: Id { scheme, id } } = acl;
+        let invalid = Err(ErrorCode::INVALID_ACL);
+        let (Some(scheme), null) = (text(scheme), id.as_bytes().is_none()) else {
+            return invalid;
+        };
+        if scheme == "auth" {
+            // An address is not a proof.
+            let proven = self.0.iter().filter(|own| own.scheme == "digest").cloned();
+            let before = grants.len();
+            grants.extend(proven.map(|identity| Grant { perms, identity }));
+            return if grants.len() > before { Ok(()) } else { invalid };
+        }
+        let known = matches!(scheme.as_str(), "world" | "digest" | "ip");
+        if null && known {
+            // Java trips over it.
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
+        let id = text(id).unwrap_or_default();
+        let valid = match scheme.as_str() {
+            "world" => id == "anyone",
+            "digest" => id.trim_end_matches(':').split(':').count() == 2,
+            "ip" => network(&id).is_some(),
+            _ => false,
+        };
+        if !valid {
+            return invalid;
+        }
+        grants.push(Grant { perms, identity: Identity { scheme, id } });
+        Ok(())
+    }
+}
+
+fn text(text: Text<'_>) -> Option<String> {
+    text.as_bytes().map(|_| text.to_string_lossy())
+}
+
+/// An address with the number of its leading bits that count.
+struct Network {
+    address: Ipv4Addr,
+    bits: u32,
+}
+
+impl Network {
+    fn contains(&self, address: &str) -> bool {
+        let mask = u32::MAX.checked_shl(32 - self.bits).unwrap_or(0);
+        address
+            .parse::<Ipv4Addr>()
+            .is_ok_and(|address| (address.to_bits() ^ self.address.to_bits()) & mask == 0)
+    }
+}
+
+/// Reads `a.b.c.d` or `a.b.c.d/bits`.
+fn network(id: &str) -> Option<Network> {
+    let (address, bits) = match id.split_once('/') {
+        Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),
+        None => (id, 32),
+    };
+    let mut octets = address.split('.').map(|octet| octet.parse::<u8>().ok());
+    let mut next = || octets.next().flatten();
+    let address = Ipv4Addr::new(next()?, next()?, next()?, next()?);
+    octets.next().is_none().then_some(Network { address, bits })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(id: (&str, &str), who: &Identities) -> Result<AccessList, ErrorCode> {
+        let id = Id { scheme: Text::new(id.0), id: Text::new(id.1) };
+        who.access_list(List::new(&[Acl { perms: Acl::ALL, id }]))
+    }
+
+    fn local() -> Identities {
+        Identities::new(Ipv4Addr::LOCALHOST.into())
+    }
+
+    #[test]
+    fn ids_are_valid_as_servers_have_it() {
+        let valid = [
+            ("world", "anyone"),
+            ("digest", "a:b"),
+            ("digest", ":b"),
+            ("ip", "10.0.0.0/8"),
+            ("ip", "127.0.0.1"),
+        ];
+        for id in valid {
+            assert!(list(id, &local()).is_ok(), "{id:?}");
+        }
+        let invalid = [
+            ("world", "everyone"),
+            ("digest", "a"),
+            ("digest", "a:"),
+            ("digest", ":"),
+            ("digest", "a:b:c"),
+            ("ip", "10.0.0"),
+            ("ip", "10.0.0.0/33"),
+            ("ip", "10.0.0.256"),
+            ("auth", ""),
+            ("super", ""),
+            ("sasl", "bob"),
+            ("x509", "CN=bob"),
+        ];
+        for id in invalid {
+            assert_eq!(list(id, &local()).err(), Some(ErrorCode::INVALID_ACL), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn networks_match_by_prefix() {
+        let ten = list(("ip", "10.1.0.0/16"), &local()).unwrap();
+        assert!(Identities::new(Ipv4Addr::new(10, 1, 2, 3).into()).may(Acl::READ, &ten));
+        assert!(!Identities::new(Ipv4Addr::new(10, 2, 2, 3).into()).may(Acl::READ, &ten));
+        let all = list(("ip", "10.1.0.0/0"), &local()).unwrap();
+        assert!(local().may(Acl::READ, &all));
+    }
+
+    #[test]
+    fn auth_stands_for_what_was_proven_and_super_for_everything() {
+        let mut bob = local();
+        assert!(bob.add(Some("digest"), Some(b"bob:secret"), None));
+        let bobs = list(("auth", "ignored"), &bob).unwrap();
+        assert!(bob.may(Acl::WRITE, &bobs));
+        assert!(!local().may(Acl::WRITE, &bobs));
+        let mut root = local();
+        let digest = digest(b"super:secret");
+        assert!(root.add(Some("digest"), Some(b"super:secret"), Some(&digest)));
+        assert!(root.may(Acl::WRITE, &bobs));
+        assert!(!root.add(Some("kerberos"), Some(b""), None));
+        assert!(!root.add(Some("digest"), None, None));
+    }
+}

@@ -1,0 +1,141 @@
+//! What a server is told before it starts: the settings of `zoo.cfg` that a client can notice.
+//!
+//! Defaults are those of a real server with the sample `zoo.cfg`, so that what passes here passes
+//! there.
+
+use std::time::Duration;
+
+use zk_proto::frame::SERVER_FRAME_LIMIT;
+
+/// Whose behaviour to follow where releases of ZooKeeper differ.
+///
+/// Both are held against real servers, 3.8.0 as Debian packages it and 3.9.3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Release {
+    /// 3.8: one watch mode per path, notifications without a zxid, create2 in a multi answered as
+    /// create.
+    V3_8,
+    /// 3.9: kinds of watches on one path are independent, notifications carry the zxid that fired
+    /// them, removeWatches knows the persistent kinds.
+    #[default]
+    V3_9,
+}
+
+/// The settings of a server.
+///
+/// ```
+/// use std::time::Duration;
+/// use zk_embedded::Config;
+///
+/// let quick = Config::new().tick_time(Duration::from_millis(50));
+/// assert_eq!(quick.session_timeouts(), (Duration::from_millis(100), Duration::from_secs(1)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) release: Release,
+    pub(crate) tick_time: Duration,
+    pub(crate) min_session_timeout: Option<Duration>,
+    pub(crate) max_session_timeout: Option<Duration>,
+    pub(crate) max_buffer: usize,
+    pub(crate) max_connections_per_host: usize,
+    pub(crate) extended_types: bool,
+    pub(crate) container_check_interval: Duration,
+    pub(crate) super_digest: Option<String>,
+    pub(crate) keep_history: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            release: Release::default(),
+            tick_time: Duration::from_secs(2),
+            min_session_timeout: None,
+            max_session_timeout: None,
+            max_buffer: SERVER_FRAME_LIMIT,
+            max_connections_per_host: 60,
+            extended_types: false,
+            container_check_interval: Duration::from_secs(60),
+            super_digest: None,
+            keep_history: false,
+        }
+    }
+}
+
+impl Config {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whose behaviour to follow: [`Release::V3_9`] by default.
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = release;
+        self
+    }
+
+    /// The unit of time, 2 s by default; at least 1 ms. Sessions are expired at multiples of it.
+    pub fn tick_time(mut self, tick_time: Duration) -> Self {
+        self.tick_time = tick_time.max(Duration::from_millis(1));
+        self
+    }
+
+    /// The shortest session timeout that clients get, 2 ticks by default.
+    pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
+        self.min_session_timeout = Some(timeout);
+        self
+    }
+
+    /// The longest session timeout that clients get, 20 ticks by default.
+    pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
+        self.max_session_timeout = Some(timeout);
+        self
+    }
+
+    /// The largest request in bytes, `jute.maxbuffer`: one byte short of a MiB by default. A
+    /// connection that sends a larger one is closed.
+    pub fn max_buffer(mut self, bytes: usize) -> Self {
+        self.max_buffer = bytes;
+        self
+    }
+
+    /// Connections from one address, `maxClientCnxns`: 60 by default, 0 for any number. One more
+    /// is accepted and closed.
+    pub fn max_connections_per_host(mut self, connections: usize) -> Self {
+        self.max_connections_per_host = connections;
+        self
+    }
+
+    /// Whether there are nodes with a time to live, `extendedTypesEnabled`: not by default.
+    pub fn extended_types(mut self, enabled: bool) -> Self {
+        self.extended_types = enabled;
+        self
+    }
+
+    /// How often empty containers and outlived nodes are removed,
+    /// `znode.container.checkIntervalMs`: every 60 s by default; at least 1 ms.
+    pub fn container_check_interval(mut self, interval: Duration) -> Self {
+        self.container_check_interval = interval.max(Duration::from_millis(1));
+        self
+    }
+
+    /// The digest, `super:BASE64`, of whoever may do everything: nobody by default.
+    pub fn super_digest(mut self, digest: impl Into<String>) -> Self {
+        self.super_digest = Some(digest.into());
+        self
+    }
+
+    /// Whether to remember every change of the tree, for tests that look back at them: not by
+    /// default, since it takes memory without end.
+    pub fn keep_history(mut self, keep: bool) -> Self {
+        self.keep_history = keep;
+        self
+    }
+
+    /// The shortest and the longest session timeout that clients get.
+    pub fn session_timeouts(&self) -> (Duration, Duration) {
+        let min = self.min_session_timeout.unwrap_or(self.tick_time * 2);
+        let max = self.max_session_timeout.unwrap_or(self.tick_time * 20);
+        (min, max.max(min))
+    }
+}

@@ -1,0 +1,321 @@
+//! The server as a state machine, without a socket, a clock or a runtime.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tracing::debug;
+use zk_proto::{SessionId, Zxid, frame};
+
+use crate::config::Config;
+use crate::connection::{ConnectionId, Partition, Phase};
+use crate::fault::Fault;
+use crate::history::Commit;
+use crate::state::State;
+
+/// A standalone ZooKeeper server: bytes and time go in, bytes and the next deadline come out.
+///
+/// [`Server`](crate::Server) runs it on tokio; simulations and fuzzers run it by hand. It is
+/// deterministic: the same calls give the same bytes.
+///
+/// # Calling order
+///
+/// For every connection: [`handle_connection`](Self::handle_connection), any number of
+/// [`handle_input`](Self::handle_input), and [`handle_disconnected`](Self::handle_disconnected)
+/// when it is gone, whoever closed it. [`handle_timeout`](Self::handle_timeout) at any time: early
+/// or spurious calls do nothing. After each of them, and after each command:
+/// [`poll_ready`](Self::poll_ready) until it is empty, with [`poll_transmit`](Self::poll_transmit)
+/// for each connection that it names, and [`poll_timeout`](Self::poll_timeout) for the next
+/// deadline. Time never goes back.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use bytes::BytesMut;
+/// use zk_embedded::{Config, Core};
+///
+/// # #[expect(clippy::disallowed_methods)]
+/// let now = Instant::now();
+/// let mut core = Core::new(Config::new(), now, Duration::from_secs(1_700_000_000));
+/// let one = core.handle_connection(now, ([127, 0, 0, 1], 50_000).into());
+/// core.handle_input(now, one, &mut BytesMut::from("ruok"));
+///
+/// let mut out = BytesMut::new();
+/// assert_eq!(core.poll_ready(), Some(one));
+/// let close = core.poll_transmit(now, one, &mut out);
+/// assert_eq!((&out[..], close), (&b"imok"[..], true));
+/// ```
+pub struct Core {
+    start: Instant,
+    state: State,
+}
+
+impl Core {
+    /// An empty server that starts now, when the wall clock says `wall` since 1970.
+    pub fn new(config: Config, now: Instant, wall: Duration) -> Self {
+        Self { start: now, state: State::new(config, wall) }
+    }
+
+    fn since_start(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.start)
+    }
+
+    /// A client has connected.
+    pub fn handle_connection(&mut self, now: Instant, peer: SocketAddr) -> ConnectionId {
+        let id = self.state.open(self.since_start(now), peer);
+        debug!(connection = %id, %peer, "connected");
+        id
+    }
+
+    /// A client has sent something. Whole frames are taken off the front of `input`; the rest is
+    /// to stay there until more comes.
+    pub fn handle_input(&mut self, now: Instant, id: ConnectionId, input: &mut BytesMut) {
+        let now = self.since_start(now);
+        self.state.turn(now);
+        loop {
+            let Some(connection) = self.state.connections.get(id) else {
+                return input.clear();
+            };
+            let (phase, session) = (connection.phase, connection.session);
+            if phase == Phase::Closing || connection.outbox.is_silent() {
+                return input.clear();
+            }
+            if phase == Phase::Fresh
+                && let Some(word) = input.first_chunk::<4>()
+                && let Some(answer) = self.state.word(now, *word)
+            {
+                self.state.connections.send(id, |one| one.outbox.raw(answer.as_bytes()));
+                self.state.end(id);
+                continue;
+            }
+            let frame = match frame::split(input, self.state.config.max_buffer) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return,
+                Err(error) => {
+                    debug!(connection = %id, %error, "hanging up");
+                    self.state.abort(id);
+                    continue;
+                }
+            };
+            self.state.received += 1;
+            if let Some(connection) = self.state.connections.get_mut(id) {
+                connection.counts.received += 1;
+            }
+            match session {
+                Some(session) => self.state.request(now, id, session, &frame),
+                None => self.state.handshake(now, id, &frame),
+            }
+        }
+    }
+
+    /// A connection is gone, whoever closed it. Its session goes on until it expires.
+    pub fn handle_disconnected(&mut self, id: ConnectionId) {
+        self.state.forget(id);
+    }
+
+    /// Does what is due: sessions expire, connections that say nothing are closed, containers are
+    /// removed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.state.turn(self.since_start(now));
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.start + self.state.deadline()?)
+    }
+
+    /// A connection with something to send or to be closed.
+    pub fn poll_ready(&mut self) -> Option<ConnectionId> {
+        self.state.connections.next_ready()
+    }
+
+    /// Appends what is to be sent now; says whether the connection is to be closed behind it.
+    pub fn poll_transmit(&mut self, now: Instant, id: ConnectionId, out: &mut BytesMut) -> bool {
+        let now = self.since_start(now);
+        match self.state.connections.get_mut(id) {
+            Some(connection) => connection.outbox.take(now, out),
+            None => true,
+        }
+    }
+
+    /// When a reply that was delayed may be sent: [`poll_transmit`](Self::poll_transmit) gives it
+    /// from then on.
+    pub fn poll_delay(&self, id: ConnectionId) -> Option<Instant> {
+        let connection = self.state.connections.get(id)?;
+        Some(self.start + connection.outbox.deadline()?)
+    }
+
+    /// Bytes that wait to be sent to a connection.
+    pub fn unsent(&self, id: ConnectionId) -> usize {
+        self.state.connections.get(id).map_or(0, |connection| connection.outbox.len())
+    }
+
+    /// Lets something go wrong.
+    pub fn inject(&mut self, fault: Fault) {
+        self.state.faults.add(fault);
+    }
+
+    /// How many faults have not happened yet.
+    pub fn pending_faults(&self) -> usize {
+        self.state.faults.len()
+    }
+
+    /// Takes back the faults that have not happened yet.
+    pub fn clear_faults(&mut self) {
+        self.state.faults.clear();
+    }
+
+    /// Ends a session as if its time were over: its ephemeral nodes go, and its client is hung up
+    /// on. Says whether there was such a session.
+    pub fn expire(&mut self, now: Instant, session: SessionId) -> bool {
+        let known = self.state.sessions.get(session).is_some();
+        self.state.expire(self.since_start(now), session);
+        known
+    }
+
+    /// Cuts the connection of a session; the session goes on. Says whether it had one.
+    pub fn disconnect(&mut self, session: SessionId) -> bool {
+        let attached = self.state.attached.get(&session).copied();
+        if let Some(id) = attached {
+            self.state.abort(id);
+        }
+        attached.is_some()
+    }
+
+    /// Cuts every connection; sessions go on.
+    pub fn disconnect_all(&mut self) {
+        for id in self.state.connections.ids() {
+            self.state.abort(id);
+        }
+    }
+
+    /// Lets the server of this session's connection lose its ensemble without noticing: it answers
+    /// pings, and nothing else; the ensemble hears of neither. Says whether there is such a
+    /// connection.
+    ///
+    /// The session expires unless its client finds another connection in time, and its client is
+    /// not told until [`heal`](Self::heal).
+    pub fn partition(&mut self, session: SessionId) -> bool {
+        let zxid = self.state.store.last_zxid();
+        let attached = self.state.attached.get(&session).copied();
+        let Some(connection) = attached.and_then(|id| self.state.connections.get_mut(id)) else {
+            return false;
+        };
+        connection.partition.get_or_insert_with(|| Partition {
+            zxid,
+            requests: Default::default(),
+            events: BytesMut::new(),
+            is_over: false,
+        });
+        true
+    }
+
+    /// Ends all partitions: what was held back is told and served, unless the session has ended or
+    /// gone elsewhere; then the connection is closed.
+    pub fn heal(&mut self, now: Instant) {
+        let now = self.since_start(now);
+        self.state.turn(now);
+        for id in self.state.connections.ids() {
+            let Some(connection) = self.state.connections.get_mut(id) else {
+                continue;
+            };
+            let (Some(partition), Some(session)) =
+                (connection.partition.take(), connection.session)
+            else {
+                continue;
+            };
+            if partition.is_over {
+                self.state.abort(id);
+                continue;
+            }
+            self.state.connections.send(id, |one| one.outbox.raw(&partition.events));
+            for frame in partition.requests {
+                let serving = |one: &crate::connection::Connection| one.phase == Phase::Serving;
+                if self.state.connections.get(id).is_some_and(serving) {
+                    self.state.request(now, id, session, &frame);
+                }
+            }
+        }
+    }
+
+    /// Stops or resumes to serve. A server that does not serve hangs up on everybody; sessions
+    /// neither end nor age, and begin their timeout anew when it serves again.
+    pub fn set_serving(&mut self, now: Instant, serving: bool) {
+        if serving && !self.state.serving {
+            let now = self.since_start(now);
+            self.state.sessions.touch_all(now);
+        }
+        self.state.serving = serving;
+        if !serving {
+            self.disconnect_all();
+        }
+    }
+
+    /// Makes the server read-only, as one that has lost its quorum, or writable again. Everybody
+    /// is hung up on.
+    pub fn set_read_only(&mut self, read_only: bool) {
+        self.state.read_only = read_only;
+        self.disconnect_all();
+    }
+
+    /// Sets the number that the next sequential child of `path` gets. Says whether there is such a
+    /// node.
+    pub fn preset_sequence(&mut self, path: &str, next: i32) -> bool {
+        self.state.store.tree.get_mut(path).map(|node| node.created = next).is_some()
+    }
+
+    /// Sets the version of the data of `path`. Says whether there is such a node.
+    pub fn preset_version(&mut self, path: &str, version: i32) -> bool {
+        self.state.store.tree.get_mut(path).map(|node| node.version = version).is_some()
+    }
+
+    /// Removes empty containers and outlived nodes now, ahead of the next check.
+    pub fn reap(&mut self, now: Instant) {
+        let now = self.since_start(now);
+        self.state.reap(now);
+    }
+
+    /// The sessions that have not ended, oldest first.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.state.sessions.ids().collect()
+    }
+
+    /// Whether there is a node at `path`.
+    pub fn has_node(&self, path: &str) -> bool {
+        self.state.store.tree.get(path).is_some()
+    }
+
+    /// The names of the children of `path` in order, without its path; none if it is absent.
+    pub fn children(&self, path: &str) -> Vec<String> {
+        let node = self.state.store.tree.get(path);
+        node.into_iter().flat_map(|node| &node.children).map(|name| name.to_string()).collect()
+    }
+
+    /// How many watches are set. One kind on one path of one connection counts once; a persistent
+    /// one, which watches data and children, twice.
+    pub fn watch_count(&self) -> usize {
+        self.state.watches.len()
+    }
+
+    /// The last transaction.
+    pub fn last_zxid(&self) -> Zxid {
+        self.state.store.last_zxid()
+    }
+
+    /// Every change since the start, if the configuration says that they are kept.
+    pub fn history(&self) -> &[Commit] {
+        self.state.store.history()
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start: _, state } = self;
+        f.debug_struct("Core")
+            .field("zxid", &state.store.last_zxid())
+            .field("nodes", &state.store.tree.len())
+            .field("sessions", &state.sessions.len())
+            .field("connections", &state.connections.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! create in all its forms.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_proto::{Acl, CreateMode, CreateRequest, CreateTtlRequest, ErrorCode, List, OpCode, Stat};
+
+use crate::history::Change;
+use crate::store::{Caller, Store, valid};
+use crate::tree::{Kind, Moment, split};
+
+/// The longest time to live, in milliseconds: what is left of a session id's 64 bits.
+const MAX_TTL: i64 = 0xff_ffff_ffff;
+
+/// A node that was made.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) path: Arc<str>,
+    pub(crate) stat: Stat,
+}
+
+impl Store {
+    /// create, create2 or createContainer, as `op` says.
+    pub(crate) fn create(
+        &mut self,
+        caller: Caller<'_>,
+        op: OpCode,
+        request: CreateRequest<'_>,
+        now: Moment,
+    ) -> Result<Created, ErrorCode> {
+        let CreateRequest { path, data, acl, mode } = request;
+        let kind = match mode {
+            CreateMode::PERSISTENT | CreateMode::PERSISTENT_SEQUENTIAL => Kind::Persistent,
+            CreateMode::EPHEMERAL | CreateMode::EPHEMERAL_SEQUENTIAL => {
+                Kind::Ephemeral(caller.session)
+            }
+            // Real servers take the mode without its meaning here.
+            CreateMode::CONTAINER => Kind::Persistent,
+            CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL => {
+                return Err(self.without_ttl());
+            }
+            _ => return Err(ErrorCode::BAD_ARGUMENTS),
+        };
+        let kind = if op == OpCode::CREATE_CONTAINER { Kind::Container } else { kind };
+        self.add(caller, New { path, data, acl, kind, sequential: mode.is_sequential() }, now)
+    }
+
+    pub(crate) fn create_ttl(
+        &mut self,
+        caller: Caller<'_>,
+        request: CreateTtlRequest<'_>,
+        now: Moment,
+    ) -> Result<Created, ErrorCode> {
+        let CreateTtlRequest { path, data, acl, mode, ttl } = request;
+        let has_ttl = matches!(
+            mode,
+            CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL
+        );
+        if has_ttl && !self.extended_types {
+            return Err(ErrorCode::UNIMPLEMENTED);
+        }
+        if !has_ttl || !(1..=MAX_TTL).contains(&ttl) {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let kind = Kind::Ttl(ttl);
+        self.add(caller, New { path, data, acl, kind, sequential: mode.is_sequential() }, now)
+    }
+
+    /// Why a mode with a time to live is refused where there is none in the request.
+    fn without_ttl(&self) -> ErrorCode {
+        if self.extended_types { ErrorCode::BAD_ARGUMENTS } else { ErrorCode::UNIMPLEMENTED }
+    }
+
+    fn add(&mut self, caller: Caller<'_>, new: New<'_>, now: Moment) -> Result<Created, ErrorCode> {
+        let New { path, data, acl, kind, sequential } = new;
+        if !path.contains('/') || path.contains('\0') {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let acl = caller.identities.access_list(acl)?;
+        let (parent, _) = split(path);
+        let parent = self.readable(parent, Acl::CREATE, caller.identities)?;
+        let path: Arc<str> = match sequential {
+            // Ten characters, the sign among them.
+            true => format!("{path}{:010}", parent.created).into(),
+            false => path.into(),
+        };
+        valid(&path)?;
+        if self.tree.get(&path).is_some() {
+            return Err(ErrorCode::NODE_EXISTS);
+        }
+        if matches!(parent.kind, Kind::Ephemeral(_)) {
+            return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
+        }
+        self.tree.create(&path, data.map(Bytes::copy_from_slice), acl, kind, now);
+        self.tell(Change::Created, &path);
+        let stat = self.tree.node(&path)?.stat();
+        Ok(Created { path, stat })
+    }
+}
+
+/// A node to be made.
+struct New<'a> {
+    path: &'a str,
+    data: Option<&'a [u8]>,
+    acl: List<'a, Acl<'a>>,
+    kind: Kind,
+    sequential: bool,
+}

@@ -1,0 +1,494 @@
+//! What each request does, and what is answered.
+//!
+//! Requests of one connection are served in order and each at once, so a reply leaves before the
+//! next request is looked at. A write takes the next zxid even if it fails; a read that cannot be
+//! decoded, or a single write, takes none.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tracing::trace;
+use zk_proto::{
+    Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckWatchesRequest, ClientInfo,
+    Create2Response, CreateMode, CreateRequest, CreateResponse, Decode, DecodeError, Encode,
+    ErrorCode, ErrorResponse, EventType, ExistsRequest, ExistsResponse, GetAclRequest,
+    GetAclResponse, GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
+    GetChildren2Response, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
+    GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest, List, MultiOp, MultiRequest,
+    MultiResponse, OpCode, Reader, ReconfigRequest, RemoveWatchesRequest, ReplyHeader,
+    RequestHeader, Secret, SessionId, SetAclResponse, SetDataResponse, SetSaslResponse, SetWatches,
+    SetWatches2, SyncRequest, SyncResponse, Text, WhoAmIResponse, Xid, Zxid,
+};
+
+use crate::connection::ConnectionId;
+use crate::create::Created;
+use crate::fault::{Effect, Sighting};
+use crate::multi::{Outcome, Read};
+use crate::state::State;
+use crate::store::{Armed, Caller, Missed, Store, wire_acl};
+use crate::tree::Moment;
+use crate::watches::WatchKind;
+
+/// A request at hand.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    now: Duration,
+    connection: ConnectionId,
+    session: SessionId,
+    xid: Xid,
+}
+
+impl State {
+    /// Serves one frame of a connection whose handshake is done.
+    pub(crate) fn request(
+        &mut self,
+        now: Duration,
+        connection: ConnectionId,
+        session: SessionId,
+        frame: &Bytes,
+    ) {
+        let mut reader = Reader::new(frame);
+        let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
+            return self.abort(connection);
+        };
+        trace!(%connection, %xid, %op, "request");
+        let asked = Asked { now, connection, session, xid };
+        let Some(from) = self.connections.get_mut(connection) else {
+            return;
+        };
+        from.counts.last_op = op;
+        if let Some(partition) = &mut from.partition {
+            if op == OpCode::PING {
+                let zxid = partition.zxid;
+                return self.answer(asked, Xid::PING, zxid, ErrorCode::OK, &());
+            }
+            partition.requests.push_back(frame.clone());
+            return;
+        }
+        self.sessions.touch(session, now);
+        if op != OpCode::PING {
+            let path = <&str>::decode(&mut reader.clone()).ok();
+            match self.faults.strike(Sighting { op, path, session }) {
+                Some(Effect::LoseRequest) => return self.abort(connection),
+                Some(Effect::Refuse(code)) => return self.fail(asked, code),
+                Some(effect) => {
+                    let effect = match effect {
+                        Effect::Delay(by) => Effect::Delay(now + by),
+                        effect => effect,
+                    };
+                    if let Some(from) = self.connections.get_mut(connection) {
+                        from.struck = Some(effect);
+                    }
+                }
+                None => {}
+            }
+        }
+        if let Err(code) = self.serve(asked, op, &mut reader) {
+            self.fail(asked, code);
+        }
+    }
+
+    /// A write's own zxid is the last one too.
+    fn fail(&mut self, asked: Asked, code: ErrorCode) {
+        let zxid = self.store.last_zxid();
+        self.answer(asked, asked.xid, zxid, code, &());
+    }
+
+    fn answer(&mut self, to: Asked, xid: Xid, zxid: Zxid, error: ErrorCode, body: &impl Encode) {
+        self.connections.reply(to.connection, ReplyHeader { xid, zxid, error }, body);
+    }
+
+    /// The answer to a request that went well.
+    fn header(&self, asked: Asked) -> ReplyHeader {
+        ReplyHeader { xid: asked.xid, zxid: self.store.last_zxid(), error: ErrorCode::OK }
+    }
+
+    fn serve(
+        &mut self,
+        asked: Asked,
+        op: OpCode,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ErrorCode> {
+        match op {
+            OpCode::PING => {
+                let zxid = self.store.last_zxid();
+                self.answer(asked, Xid::PING, zxid, ErrorCode::OK, &());
+                Ok(())
+            }
+            OpCode::CREATE
+            | OpCode::CREATE2
+            | OpCode::CREATE_CONTAINER
+            | OpCode::CREATE_TTL
+            | OpCode::DELETE
+            | OpCode::SET_DATA
+            | OpCode::SET_ACL
+            | OpCode::MULTI
+            | OpCode::RECONFIG
+            | OpCode::CLOSE_SESSION
+            | OpCode::SYNC
+                if self.read_only && op != OpCode::CLOSE_SESSION =>
+            {
+                Err(ErrorCode::NOT_READ_ONLY)
+            }
+            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
+                let made = self.write(asked, reader, |store, caller, request, moment| {
+                    store.create(caller, op, request, moment)
+                })?;
+                self.created(asked, op, &made);
+                Ok(())
+            }
+            OpCode::CREATE_TTL => {
+                let made = self.write(asked, reader, Store::create_ttl)?;
+                self.created(asked, op, &made);
+                Ok(())
+            }
+            OpCode::DELETE => {
+                self.write(asked, reader, Store::delete)?;
+                self.ok(asked, &())
+            }
+            OpCode::SET_DATA => {
+                let stat = self.write(asked, reader, Store::set_data)?;
+                self.ok(asked, &SetDataResponse { stat })
+            }
+            OpCode::SET_ACL => {
+                let stat = self.write(asked, reader, |store, caller, request, _| {
+                    store.set_acl(caller, request)
+                })?;
+                self.ok(asked, &SetAclResponse { stat })
+            }
+            OpCode::RECONFIG => {
+                let refused: Result<(), _> =
+                    self.write(asked, reader, |_, _, _: ReconfigRequest<'_>, _| {
+                        Err(ErrorCode::RECONFIG_DISABLED)
+                    });
+                refused
+            }
+            OpCode::MULTI => self.multi(asked, reader),
+            OpCode::MULTI_READ => self.multi_read(asked, reader),
+            OpCode::EXISTS => self.exists(asked, read(reader)?),
+            OpCode::GET_DATA => self.get_data(asked, read(reader)?),
+            OpCode::GET_CHILDREN => {
+                let GetChildrenRequest { path, watch } = read(reader)?;
+                self.get_children(asked, path, watch, false)
+            }
+            OpCode::GET_CHILDREN2 => {
+                let GetChildren2Request { path, watch } = read(reader)?;
+                self.get_children(asked, path, watch, true)
+            }
+            OpCode::GET_ACL => self.get_acl(asked, read(reader)?),
+            OpCode::SYNC => {
+                let SyncRequest { path } = read(reader)?;
+                self.ok(asked, &SyncResponse { path })
+            }
+            OpCode::GET_EPHEMERALS => self.get_ephemerals(asked, read(reader)?),
+            OpCode::GET_ALL_CHILDREN_NUMBER => {
+                let GetAllChildrenNumberRequest { path } = read(reader)?;
+                self.readable(asked, path)?;
+                let total_number = self.store.descendants(path) as i32;
+                self.ok(asked, &GetAllChildrenNumberResponse { total_number })
+            }
+            OpCode::WHO_AM_I => self.who_am_i(asked),
+            OpCode::ADD_WATCH => self.add_watch(asked, read(reader)?),
+            OpCode::CHECK_WATCHES => {
+                let CheckWatchesRequest { path, kind } = read(reader)?;
+                self.watcher(asked, self.watches.has(kind, path, asked.connection))
+            }
+            OpCode::REMOVE_WATCHES => {
+                let RemoveWatchesRequest { path, kind } = read(reader)?;
+                let removed = self.watches.remove(kind, path, asked.connection);
+                self.watcher(asked, removed)
+            }
+            OpCode::SET_WATCHES => {
+                let SetWatches { relative_zxid, data, exist, child } = read(reader)?;
+                let (persistent, persistent_recursive) = (List::new(&[]), List::new(&[]));
+                let request = SetWatches2 {
+                    relative_zxid,
+                    data,
+                    exist,
+                    child,
+                    persistent,
+                    persistent_recursive,
+                };
+                self.set_watches(asked, request)
+            }
+            OpCode::SET_WATCHES2 => self.set_watches(asked, read(reader)?),
+            OpCode::AUTH => self.auth(asked, reader),
+            OpCode::SASL => {
+                let GetSaslRequest { .. } = read(reader)?;
+                let token = Secret::new(None);
+                self.answer(asked, asked.xid, Zxid(0), ErrorCode::OK, &SetSaslResponse { token });
+                Ok(())
+            }
+            OpCode::CLOSE_SESSION => {
+                self.end_session(asked.now, asked.session);
+                self.ok(asked, &())?;
+                self.end(asked.connection);
+                Ok(())
+            }
+            _ => {
+                self.answer(asked, asked.xid, Zxid(-1), ErrorCode::UNIMPLEMENTED, &());
+                self.end(asked.connection);
+                Ok(())
+            }
+        }
+    }
+
+    fn ok(&mut self, asked: Asked, body: &impl Encode) -> Result<(), ErrorCode> {
+        let header = self.header(asked);
+        self.connections.reply(asked.connection, header, body);
+        Ok(())
+    }
+
+    /// Who asks; with the store beside it, so that both can be used at once.
+    fn caller(&mut self, asked: Asked) -> Result<(Caller<'_>, &mut Store), ErrorCode> {
+        let connection = self.connections.get(asked.connection);
+        let identities = &connection.ok_or(ErrorCode::SESSION_EXPIRED)?.identities;
+        Ok((Caller { session: asked.session, identities }, &mut self.store))
+    }
+
+    /// One write: a transaction of its own, and its events.
+    fn write<'f, R: Decode<'f>, T>(
+        &mut self,
+        asked: Asked,
+        reader: &mut Reader<'f>,
+        act: impl FnOnce(&mut Store, Caller<'_>, R, Moment) -> Result<T, ErrorCode>,
+    ) -> Result<T, ErrorCode> {
+        let request = match R::decode(reader) {
+            Ok(request) => Ok(request),
+            // Java reads it with replacement characters, which no path may hold.
+            Err(DecodeError::InvalidUtf8 { .. }) => Err(ErrorCode::BAD_ARGUMENTS),
+            Err(_) => return Err(ErrorCode::MARSHALLING_ERROR),
+        };
+        let millis = self.millis(asked.now);
+        let moment = self.store.begin(millis);
+        let (caller, store) = self.caller(asked)?;
+        let done = act(store, caller, request?, moment);
+        let told = store.commit(moment, Some(asked.session));
+        self.tell(moment.zxid, told);
+        done
+    }
+
+    fn created(&mut self, asked: Asked, op: OpCode, made: &Created) {
+        let header = self.header(asked);
+        let Created { path, stat } = made;
+        match op {
+            OpCode::CREATE => {
+                self.connections.reply(asked.connection, header, &CreateResponse { path });
+            }
+            _ => {
+                let body = Create2Response { path, stat: *stat };
+                self.connections.reply(asked.connection, header, &body);
+            }
+        }
+    }
+
+    fn multi(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
+        let request = MultiRequest::decode(reader);
+        let millis = self.millis(asked.now);
+        // Other than a single write, a multi takes a zxid even if it cannot be read.
+        let moment = self.store.begin(millis);
+        let request = request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
+        if !request.iter().all(is_write) {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
+        let (caller, store) = self.caller(asked)?;
+        let outcomes = store.multi(caller, request, moment);
+        let told = store.commit(moment, Some(asked.session));
+        self.tell(moment.zxid, told);
+        let results: Vec<_> = outcomes.iter().map(Outcome::wire).collect();
+        self.ok(asked, &MultiResponse::new(&results))
+    }
+
+    fn multi_read(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
+        let request: MultiRequest<'_> = read(reader)?;
+        let header = self.header(asked);
+        let identities = self.caller(asked)?.0.identities.clone();
+        let reads: Option<Vec<Read<'_>>> =
+            request.iter().map(|op| self.store.multi_read(op, &identities)).collect();
+        let reads = reads.ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let results: Vec<_> = reads.iter().map(Read::wire).collect();
+        self.connections.reply(asked.connection, header, &MultiResponse::new(&results));
+        Ok(())
+    }
+
+    /// Whether the node is there and may be read.
+    fn readable(&mut self, asked: Asked, path: &str) -> Result<(), ErrorCode> {
+        let (caller, store) = self.caller(asked)?;
+        store.readable(path, Acl::READ, caller.identities).map(drop)
+    }
+
+    fn exists(&mut self, asked: Asked, request: ExistsRequest<'_>) -> Result<(), ErrorCode> {
+        let ExistsRequest { path, watch } = request;
+        let readable = self.readable(asked, path);
+        // An absent node is watched all the same.
+        if watch && matches!(readable, Ok(()) | Err(ErrorCode::NO_NODE)) {
+            self.watches.add(WatchKind::Data, path, asked.connection);
+        }
+        readable?;
+        let stat = self.store.tree.node(path)?.stat();
+        self.ok(asked, &ExistsResponse { stat })
+    }
+
+    fn get_data(&mut self, asked: Asked, request: GetDataRequest<'_>) -> Result<(), ErrorCode> {
+        let GetDataRequest { path, watch } = request;
+        self.readable(asked, path)?;
+        if watch {
+            self.watches.add(WatchKind::Data, path, asked.connection);
+        }
+        let header = self.header(asked);
+        let node = self.store.tree.node(path)?;
+        let body = GetDataResponse { data: node.data.as_deref(), stat: node.stat() };
+        self.connections.reply(asked.connection, header, &body);
+        Ok(())
+    }
+
+    fn get_children(
+        &mut self,
+        asked: Asked,
+        path: &str,
+        watch: bool,
+        with_stat: bool,
+    ) -> Result<(), ErrorCode> {
+        self.readable(asked, path)?;
+        if watch {
+            self.watches.add(WatchKind::Child, path, asked.connection);
+        }
+        let header = self.header(asked);
+        let node = self.store.tree.node(path)?;
+        let names: Vec<&str> = node.children.iter().map(|name| &**name).collect();
+        let children = List::new(&names);
+        if with_stat {
+            let body = GetChildren2Response { children, stat: node.stat() };
+            self.connections.reply(asked.connection, header, &body);
+        } else {
+            let body = GetChildrenResponse { children };
+            self.connections.reply(asked.connection, header, &body);
+        }
+        Ok(())
+    }
+
+    fn get_acl(&mut self, asked: Asked, request: GetAclRequest<'_>) -> Result<(), ErrorCode> {
+        let (caller, store) = self.caller(asked)?;
+        let (grants, stat) = store.acl(request.path, caller.identities)?;
+        let acl = wire_acl(&grants);
+        self.ok(asked, &GetAclResponse { acl: List::new(&acl), stat })
+    }
+
+    fn get_ephemerals(
+        &mut self,
+        asked: Asked,
+        request: GetEphemeralsRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let prefix = request.prefix_path.to_string_lossy();
+        let prefix = if matches!(prefix.trim(), "" | "/") { "" } else { &prefix };
+        let header = self.header(asked);
+        let own = self.store.tree.ephemerals(asked.session).map(|path| &**path);
+        let paths: Vec<&str> = own.filter(|path| path.starts_with(prefix)).collect();
+        let body = GetEphemeralsResponse { ephemerals: List::new(&paths) };
+        self.connections.reply(asked.connection, header, &body);
+        Ok(())
+    }
+
+    fn who_am_i(&mut self, asked: Asked) -> Result<(), ErrorCode> {
+        let (caller, _) = self.caller(asked)?;
+        let identities = caller.identities.clone();
+        let infos: Vec<ClientInfo<'_>> = identities
+            .iter()
+            .map(|one| ClientInfo {
+                auth_scheme: Text::new(&one.scheme),
+                user: Text::new(one.user()),
+            })
+            .collect();
+        self.ok(asked, &WhoAmIResponse { client_info: List::new(&infos) })
+    }
+
+    fn add_watch(&mut self, asked: Asked, request: AddWatchRequest<'_>) -> Result<(), ErrorCode> {
+        let kind = match request.mode {
+            AddWatchMode::PERSISTENT => WatchKind::Persistent,
+            AddWatchMode::PERSISTENT_RECURSIVE => WatchKind::Recursive,
+            _ => return Err(ErrorCode::MARSHALLING_ERROR),
+        };
+        self.watches.add(kind, request.path, asked.connection);
+        self.ok(asked, &ErrorResponse { error: ErrorCode::OK })
+    }
+
+    /// The answer of checkWatches and removeWatches.
+    fn watcher(&mut self, asked: Asked, found: Option<bool>) -> Result<(), ErrorCode> {
+        match found {
+            Some(true) => self.ok(asked, &()),
+            Some(false) => Err(ErrorCode::NO_WATCHER),
+            None => Err(ErrorCode::MARSHALLING_ERROR),
+        }
+    }
+
+    /// Arms watches again, and tells first what they have missed.
+    fn set_watches(&mut self, asked: Asked, request: SetWatches2<'_>) -> Result<(), ErrorCode> {
+        let SetWatches2 { data, exist, child, persistent, persistent_recursive, .. } = request;
+        let lists = [data, exist, child, persistent, persistent_recursive];
+        if lists.iter().any(List::is_null) {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
+        let connection = asked.connection;
+        for (armed, path, missed) in self.store.missed(&request) {
+            let event = match missed {
+                None => {
+                    let kind = match armed {
+                        Armed::Data => WatchKind::Data,
+                        Armed::Child => WatchKind::Child,
+                    };
+                    self.watches.add(kind, path, connection);
+                    continue;
+                }
+                Some(Missed::Created) => EventType::NODE_CREATED,
+                Some(Missed::Deleted) => EventType::NODE_DELETED,
+                Some(Missed::DataChanged) => EventType::NODE_DATA_CHANGED,
+                Some(Missed::ChildrenChanged) => EventType::NODE_CHILDREN_CHANGED,
+            };
+            self.connections.notify(connection, Zxid(-1), event, path);
+        }
+        for path in persistent {
+            self.watches.add(WatchKind::Persistent, path, connection);
+        }
+        for path in persistent_recursive {
+            self.watches.add(WatchKind::Recursive, path, connection);
+        }
+        self.ok(asked, &())
+    }
+
+    fn auth(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
+        let AuthPacket { scheme, auth, .. } = read(reader)?;
+        let super_digest = self.config.super_digest.as_deref();
+        let proven = self.connections.get_mut(asked.connection).is_some_and(|connection| {
+            connection.identities.add(scheme.as_str(), auth.expose(), super_digest)
+        });
+        if proven {
+            self.answer(asked, asked.xid, Zxid(0), ErrorCode::OK, &());
+        } else {
+            self.answer(asked, asked.xid, Zxid(0), ErrorCode::AUTH_FAILED, &());
+            self.end(asked.connection);
+        }
+        Ok(())
+    }
+}
+
+/// Reads a record of a request that changes nothing.
+fn read<'f, R: Decode<'f>>(reader: &mut Reader<'f>) -> Result<R, ErrorCode> {
+    R::decode(reader).map_err(|error| match error {
+        // Java reads it with replacement characters, and no node has such a path.
+        DecodeError::InvalidUtf8 { .. } => ErrorCode::NO_NODE,
+        _ => ErrorCode::MARSHALLING_ERROR,
+    })
+}
+
+/// Whether an entry may be in a multi at all: a mode that does not exist spoils the whole request.
+fn is_write(op: MultiOp<'_>) -> bool {
+    match op {
+        MultiOp::Create(CreateRequest { mode, .. })
+        | MultiOp::Create2(CreateRequest { mode, .. })
+        | MultiOp::CreateContainer(CreateRequest { mode, .. }) => {
+            (CreateMode::PERSISTENT..=CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL).contains(&mode)
+        }
+        MultiOp::GetData(_) | MultiOp::GetChildren(_) => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,458 @@
+//! The server on tokio: a task for each connection, one for the deadlines, and the handle that
+//! ends them.
+//!
+//! All of them share one state machine behind one lock, held for as long as it takes to serve what
+//! one read brought. It is the only file that reads the clock.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Sleep;
+use tokio_util::io::poll_read_buf;
+use tracing::{debug, warn};
+use zk_proto::SessionId;
+
+use crate::config::Config;
+use crate::connection::ConnectionId;
+use crate::core::Core;
+use crate::fault::Fault;
+use crate::history::Commit;
+
+/// Room for one read.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A connection is not read from while so much waits to be sent to it.
+const MAX_BEHIND: usize = 1024 * 1024;
+
+/// What a connection in memory holds before its writer waits.
+const DUPLEX_BYTES: usize = 1024 * 1024;
+
+/// How long to wait before the next connection is accepted when none could be.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A ZooKeeper server inside this process.
+///
+/// It keeps its tree in memory, so it ends with the handle, and everything in it. Handles are not
+/// clones of each other: share one behind an `Arc`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let server = zk_embedded::Server::start().await?;
+/// println!("a ZooKeeper server listens on {}", server.address());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    address: String,
+    shared: Arc<Shared>,
+    /// Dropped with the handle, and their tasks with them.
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    running: Mutex<Running>,
+    /// Something may be due earlier than it was.
+    rescheduled: Notify,
+}
+
+#[derive(Debug)]
+struct Running {
+    core: Core,
+    /// The tasks of connections, to be woken when there is something to send.
+    wakers: HashMap<ConnectionId, Waker>,
+    /// When the task that keeps time wakes up.
+    deadline: Option<Instant>,
+    next_port: u16,
+}
+
+impl Server {
+    /// Starts a server with the default settings on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// Those of binding a socket.
+    ///
+    /// # Panics
+    ///
+    /// As tokio does, outside of a runtime with time and io enabled.
+    pub async fn start() -> io::Result<Self> {
+        Self::with(Config::new()).await
+    }
+
+    /// Starts a server with other settings on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// Those of binding a socket.
+    ///
+    /// # Panics
+    ///
+    /// As tokio does, outside of a runtime with time and io enabled.
+    pub async fn with(config: Config) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?.to_string();
+        let mut server = Self::new(config, address);
+        server._tasks.spawn(accept(listener, Arc::clone(&server.shared)));
+        Ok(server)
+    }
+
+    /// Starts a server without a socket: clients reach it by [`Server::connect`] alone. So a test
+    /// on tokio's paused clock has all of time in its hands.
+    ///
+    /// # Panics
+    ///
+    /// As tokio does, outside of a runtime with time enabled.
+    pub fn in_memory(config: Config) -> Self {
+        Self::new(config, "127.0.0.1:2181".to_owned())
+    }
+
+    fn new(config: Config, address: String) -> Self {
+        let core = Core::new(config, now(), wall());
+        let running = Running { core, wakers: HashMap::new(), deadline: None, next_port: 49_152 };
+        let shared = Arc::new(Shared { running: Mutex::new(running), rescheduled: Notify::new() });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(keep_time(Arc::clone(&shared)));
+        Self { address, shared, _tasks: tasks }
+    }
+
+    /// Where clients connect to, as a connect string has it: `127.0.0.1:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A connection in memory, as if from 127.0.0.1. It works like one over TCP, and on tokio's
+    /// paused clock too.
+    pub fn connect(&self) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(DUPLEX_BYTES);
+        let port = self.with_running(|running| {
+            running.next_port = running.next_port.checked_add(1).unwrap_or(49_152);
+            running.next_port
+        });
+        let peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        tokio::spawn(serve(server, peer, Arc::clone(&self.shared)));
+        client
+    }
+
+    fn with_running<R>(&self, act: impl FnOnce(&mut Running) -> R) -> R {
+        act(&mut self.shared.lock())
+    }
+
+    /// Calls the state machine, and tells the tasks what came of it.
+    fn command<R>(&self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
+        let mut running = self.shared.lock();
+        let result = act(&mut running.core, now());
+        self.shared.settle(&mut running, None);
+        result
+    }
+
+    /// Lets something go wrong.
+    pub fn inject(&self, fault: Fault) {
+        self.command(|core, _| core.inject(fault));
+    }
+
+    /// How many faults have not happened yet.
+    pub fn pending_faults(&self) -> usize {
+        self.command(|core, _| core.pending_faults())
+    }
+
+    /// Takes back the faults that have not happened yet.
+    pub fn clear_faults(&self) {
+        self.command(|core, _| core.clear_faults());
+    }
+
+    /// See [`Core::expire`].
+    pub fn expire(&self, session: SessionId) -> bool {
+        self.command(|core, now| core.expire(now, session))
+    }
+
+    /// See [`Core::disconnect`].
+    pub fn disconnect(&self, session: SessionId) -> bool {
+        self.command(|core, _| core.disconnect(session))
+    }
+
+    /// See [`Core::disconnect_all`].
+    pub fn disconnect_all(&self) {
+        self.command(|core, _| core.disconnect_all());
+    }
+
+    /// See [`Core::partition`].
+    pub fn partition(&self, session: SessionId) -> bool {
+        self.command(|core, _| core.partition(session))
+    }
+
+    /// See [`Core::heal`].
+    pub fn heal(&self) {
+        self.command(Core::heal);
+    }
+
+    /// See [`Core::set_serving`].
+    pub fn set_serving(&self, serving: bool) {
+        self.command(|core, now| core.set_serving(now, serving));
+    }
+
+    /// See [`Core::set_read_only`].
+    pub fn set_read_only(&self, read_only: bool) {
+        self.command(|core, _| core.set_read_only(read_only));
+    }
+
+    /// See [`Core::preset_sequence`].
+    pub fn preset_sequence(&self, path: &str, next: i32) -> bool {
+        self.command(|core, _| core.preset_sequence(path, next))
+    }
+
+    /// See [`Core::preset_version`].
+    pub fn preset_version(&self, path: &str, version: i32) -> bool {
+        self.command(|core, _| core.preset_version(path, version))
+    }
+
+    /// See [`Core::reap`].
+    pub fn reap(&self) {
+        self.command(Core::reap);
+    }
+
+    /// The sessions that have not ended, oldest first.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.command(|core, _| core.sessions())
+    }
+
+    /// Whether there is a node at `path`.
+    pub fn has_node(&self, path: &str) -> bool {
+        self.command(|core, _| core.has_node(path))
+    }
+
+    /// The names of the children of `path` in order; none if it is absent.
+    pub fn children(&self, path: &str) -> Vec<String> {
+        self.command(|core, _| core.children(path))
+    }
+
+    /// See [`Core::watch_count`].
+    pub fn watch_count(&self) -> usize {
+        self.command(|core, _| core.watch_count())
+    }
+
+    /// Every change since the start, if the configuration says that they are kept.
+    pub fn history(&self) -> Vec<Commit> {
+        self.command(|core, _| core.history().to_vec())
+    }
+}
+
+impl Drop for Server {
+    /// Hangs up on everybody: the tasks of connections in memory end by it.
+    fn drop(&mut self) {
+        self.command(|core, now| core.set_serving(now, false));
+    }
+}
+
+impl Shared {
+    /// Nothing in here panics half-way; if it ever does, the tests of the user go on.
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the tasks that have something to do now, but that of `own`.
+    fn settle(&self, running: &mut Running, own: Option<ConnectionId>) {
+        while let Some(id) = running.core.poll_ready() {
+            if Some(id) != own
+                && let Some(waker) = running.wakers.get(&id)
+            {
+                waker.wake_by_ref();
+            }
+        }
+        let deadline = running.core.poll_timeout();
+        let earlier = match (running.deadline, deadline) {
+            (Some(known), Some(deadline)) => deadline < known,
+            (None, deadline) => deadline.is_some(),
+            (Some(_), None) => false,
+        };
+        if earlier {
+            running.deadline = deadline;
+            self.rescheduled.notify_one();
+        }
+    }
+}
+
+/// Takes connections in until the server is dropped.
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                if let Err(error) = stream.set_nodelay(true) {
+                    debug!(%peer, %error, "no TCP_NODELAY");
+                }
+                connections.spawn(serve(stream, peer, Arc::clone(&shared)));
+            }
+            Err(error) => {
+                warn!(%error, "cannot accept");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Lets what is due happen.
+async fn keep_time(shared: Arc<Shared>) {
+    let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
+    loop {
+        let deadline = {
+            let mut running = shared.lock();
+            running.core.handle_timeout(now());
+            running.deadline = running.core.poll_timeout();
+            shared.settle(&mut running, None);
+            running.deadline
+        };
+        let mut rescheduled = pin!(shared.rescheduled.notified());
+        poll_fn(|cx| {
+            if rescheduled.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            match deadline {
+                Some(deadline) => {
+                    if alarm.deadline().into_std() != deadline {
+                        alarm.as_mut().reset(deadline.into());
+                    }
+                    alarm.as_mut().poll(cx)
+                }
+                None => Poll::Pending,
+            }
+        })
+        .await;
+    }
+}
+
+/// One connection with what is half read and half written.
+struct Wire<S> {
+    io: S,
+    id: ConnectionId,
+    shared: Arc<Shared>,
+    input: BytesMut,
+    output: BytesMut,
+    closing: bool,
+    alarm: Pin<Box<Sleep>>,
+}
+
+/// Serves one connection until either side closes it.
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(io: S, peer: SocketAddr, shared: Arc<Shared>) {
+    let id = {
+        let mut running = shared.lock();
+        let id = running.core.handle_connection(now(), peer);
+        shared.settle(&mut running, Some(id));
+        id
+    };
+    let mut wire = Wire {
+        io,
+        id,
+        shared,
+        input: BytesMut::new(),
+        output: BytesMut::new(),
+        closing: false,
+        alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+    };
+    if let Err(error) = poll_fn(|cx| wire.poll_serve(cx)).await {
+        debug!(connection = %id, %error, "connection broke");
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let behind = self.output.len() > MAX_BEHIND;
+            let read = if behind || self.closing {
+                Poll::Pending
+            } else {
+                self.input.reserve(READ_BYTES);
+                poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)
+            };
+            if let Poll::Ready(read) = &read
+                && !matches!(read, Ok(1..))
+            {
+                let closed = read.as_ref().map(|_| ()).map_err(|error| error.kind().into());
+                return Poll::Ready(closed);
+            }
+            self.turn(cx);
+            while !self.output.is_empty() {
+                match Pin::new(&mut self.io).poll_write(cx, &self.output) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    Poll::Ready(Ok(count)) => self.output.advance(count),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => break,
+                }
+            }
+            let written = self.output.is_empty();
+            if written && self.closing {
+                return Pin::new(&mut self.io).poll_shutdown(cx);
+            }
+            if read.is_pending() && !(behind && self.output.len() <= MAX_BEHIND) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// One visit to the state machine.
+    fn turn(&mut self, cx: &mut Context<'_>) {
+        let mut running = self.shared.lock();
+        let now = now();
+        if !self.input.is_empty() {
+            running.core.handle_input(now, self.id, &mut self.input);
+        }
+        if self.output.is_empty() {
+            self.closing = running.core.poll_transmit(now, self.id, &mut self.output);
+        }
+        match running.wakers.get_mut(&self.id) {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => {
+                running.wakers.insert(self.id, cx.waker().clone());
+            }
+        }
+        self.shared.settle(&mut running, Some(self.id));
+        let delay = running.core.poll_delay(self.id);
+        drop(running);
+        if let Some(until) = delay {
+            if self.alarm.deadline().into_std() != until {
+                self.alarm.as_mut().reset(until.into());
+            }
+            if self.alarm.as_mut().poll(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+    }
+}
+
+impl<S> Drop for Wire<S> {
+    fn drop(&mut self) {
+        let mut running = self.shared.lock();
+        running.wakers.remove(&self.id);
+        running.core.handle_disconnected(self.id);
+        self.shared.settle(&mut running, None);
+    }
+}
+
+/// Time is tokio's, so that tests can make it virtual.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the task that runs the state machine reads the clock"
+)]
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The wall clock at the start; from there on it goes with [`now`].
+#[expect(clippy::disallowed_methods, reason = "nodes carry the wall clock's time")]
+fn wall() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}

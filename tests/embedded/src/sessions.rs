@@ -1,0 +1,189 @@
+//! Sessions and when they expire.
+//!
+//! A session lives in a bucket of one tick: it is touched by every frame of its client, and a whole
+//! bucket expires at once, between one timeout and one tick more after the last touch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use zk_proto::{Password, SessionId};
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) password: Password,
+    /// As it was settled in the last handshake.
+    pub(crate) timeout: Duration,
+    /// The number of the tick at whose start it expires.
+    bucket: u64,
+}
+
+/// All sessions. Time is counted from the server's start.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    tick: Duration,
+    next: i64,
+    alive: BTreeMap<i64, Session>,
+    buckets: BTreeMap<u64, BTreeSet<i64>>,
+}
+
+impl Sessions {
+    /// Session ids start from the wall clock, as a real server's do.
+    pub(crate) fn new(tick: Duration, millis: i64) -> Self {
+        const SERVER_ID: i64 = 1;
+        let clock = (millis.wrapping_shl(24) as u64) >> 8;
+        let next = SERVER_ID << 56 | clock as i64;
+        Self { tick, next, alive: BTreeMap::new(), buckets: BTreeMap::new() }
+    }
+
+    pub(crate) fn open(&mut self, timeout: Duration, now: Duration) -> (SessionId, Password) {
+        let id = SessionId(self.next);
+        self.next += 1;
+        let password = password(id);
+        self.alive.insert(id.0, Session { password, timeout, bucket: 0 });
+        self.buckets.entry(0).or_default().insert(id.0);
+        self.touch(id, now);
+        (id, password)
+    }
+
+    pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
+        self.alive.get(&id.0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.alive.len()
+    }
+
+    /// In the order in which they were opened.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SessionId> {
+        self.alive.keys().map(|id| SessionId(*id))
+    }
+
+    /// Takes a session up again with the timeout that was settled now.
+    pub(crate) fn renew(&mut self, id: SessionId, timeout: Duration, now: Duration) {
+        if let Some(session) = self.alive.get_mut(&id.0) {
+            session.timeout = timeout;
+        }
+        self.touch(id, now);
+    }
+
+    /// A sign of life.
+    pub(crate) fn touch(&mut self, id: SessionId, now: Duration) {
+        let Some(session) = self.alive.get_mut(&id.0) else {
+            return;
+        };
+        let tick = self.tick.as_millis().max(1);
+        let bucket = ((now + session.timeout).as_millis() / tick) as u64 + 1;
+        if bucket != session.bucket {
+            let old = std::mem::replace(&mut session.bucket, bucket);
+            self.leave(old, id);
+            self.buckets.entry(bucket).or_default().insert(id.0);
+        }
+    }
+
+    /// All clocks start anew, as after a restart.
+    pub(crate) fn touch_all(&mut self, now: Duration) {
+        let all: Vec<i64> = self.alive.keys().copied().collect();
+        for id in all {
+            self.touch(SessionId(id), now);
+        }
+    }
+
+    pub(crate) fn close(&mut self, id: SessionId) -> Option<Session> {
+        let session = self.alive.remove(&id.0)?;
+        self.leave(session.bucket, id);
+        Some(session)
+    }
+
+    /// The next session whose time is over; it stays until it is closed.
+    pub(crate) fn expired(&self, now: Duration) -> Option<SessionId> {
+        let (bucket, sessions) = self.buckets.first_key_value()?;
+        let due = self.due(*bucket) <= now;
+        sessions.first().filter(|_| due).map(|id| SessionId(*id))
+    }
+
+    /// When the next session's time is over, unless it is touched.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.buckets.first_key_value().map(|(bucket, _)| self.due(*bucket))
+    }
+
+    /// Each bucket's time with the sessions that expire then.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = (Duration, &BTreeSet<i64>)> {
+        self.buckets.iter().map(|(bucket, sessions)| (self.due(*bucket), sessions))
+    }
+
+    fn due(&self, bucket: u64) -> Duration {
+        let tick = self.tick.as_millis().max(1) as u64;
+        Duration::from_millis(bucket.saturating_mul(tick))
+    }
+
+    fn leave(&mut self, bucket: u64, id: SessionId) {
+        if let Some(sessions) = self.buckets.get_mut(&bucket) {
+            sessions.remove(&id.0);
+            if sessions.is_empty() {
+                self.buckets.remove(&bucket);
+            }
+        }
+    }
+}
+
+/// What a real server makes of a session id: `java.util.Random`, seeded with it. Not a secret.
+fn password(id: SessionId) -> Password {
+    const MASK: u64 = (1 << 48) - 1;
+    let seed = (id.0 ^ 0xb341_5c00) as u64;
+    let mut state = (seed ^ 0x5_deec_e66d) & MASK;
+    let mut bytes = [0; Password::LEN];
+    for chunk in bytes.chunks_exact_mut(4) {
+        state = state.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & MASK;
+        chunk.copy_from_slice(&((state >> 16) as u32).to_le_bytes());
+    }
+    Password::new(&bytes).unwrap_or(Password::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// As measured on a real server with a tick of 1 s.
+    #[test]
+    fn a_session_expires_within_a_tick_after_its_timeout() {
+        for (timeout, touched, expires) in
+            [(2000, 0, 3000), (2999, 999, 4000), (4321, 500, 5000), (2000, 1000, 4000)]
+        {
+            let mut sessions = Sessions::new(MS(1000), 0);
+            let (id, _) = sessions.open(MS(timeout), MS(touched));
+            assert_eq!(sessions.deadline(), Some(MS(expires)), "{timeout} {touched}");
+            assert_eq!(sessions.expired(MS(expires - 1)), None);
+            assert_eq!(sessions.expired(MS(expires)), Some(id));
+        }
+    }
+
+    #[test]
+    fn a_touch_moves_the_deadline_and_a_close_removes_it() {
+        let mut sessions = Sessions::new(MS(1000), 0);
+        let (id, _) = sessions.open(MS(2000), MS(0));
+        sessions.touch(id, MS(1500));
+        assert_eq!(sessions.deadline(), Some(MS(4000)));
+        assert!(sessions.close(id).is_some());
+        assert_eq!(sessions.deadline(), None);
+        assert!(sessions.close(id).is_none());
+    }
+
+    /// Captured from a real server.
+    #[test]
+    fn passwords_are_those_of_real_servers() {
+        let expected = [
+            0x1f, 0x56, 0xc1, 0x17, 0xf6, 0x91, 0xb3, 0x68, 0x93, 0xd4, 0xae, 0x05, 0x65, 0x83,
+            0x4e, 0xf0,
+        ];
+        assert_eq!(password(SessionId(0x0100_0006_61d9_000a)).expose(), expected);
+    }
+
+    #[test]
+    fn ids_carry_the_server_in_the_top_byte() {
+        let sessions = Sessions::new(MS(1000), 1_790_000_000_000);
+        assert_eq!(sessions.next >> 56, 1);
+        assert_eq!(sessions.next & 0xffff, 0);
+    }
+}

@@ -1,0 +1,351 @@
+//! All that a server is: its tree, sessions, watches and connections, and what changes them
+//! together.
+//!
+//! Time is counted from the server's start. What requests mean is in the files below.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use zk_proto::{
+    Acl, Encode, ErrorCode, EventType, KeeperState, ReplyHeader, SessionId, WatcherEvent, Xid,
+    Zxid, frame,
+};
+
+use crate::access::AccessList;
+use crate::config::{Config, Release};
+use crate::connection::{Connection, ConnectionId, Partition, Phase};
+use crate::fault::{Effect, Faults};
+use crate::history::Change;
+use crate::sessions::Sessions;
+use crate::store::{Store, Told};
+use crate::tree::split;
+use crate::watches::Watches;
+
+/// How long a connection may take to say who it is.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What may wait to be sent to one connection. A client that does not read is cut off.
+const MAX_UNSENT: usize = 256 * 1024 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) config: Config,
+    /// The wall clock at the start, in milliseconds since 1970.
+    epoch: i64,
+    pub(crate) store: Store,
+    pub(crate) sessions: Sessions,
+    pub(crate) watches: Watches,
+    pub(crate) connections: Connections,
+    /// The connection that serves a session.
+    pub(crate) attached: HashMap<SessionId, ConnectionId>,
+    /// Connections that have not said who they are, by when they have to.
+    fresh: BTreeSet<(Duration, ConnectionId)>,
+    pub(crate) faults: Faults,
+    pub(crate) serving: bool,
+    pub(crate) read_only: bool,
+    next_reap: Duration,
+    pub(crate) received: u64,
+}
+
+/// The connections, and which of them have something to send.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    by_id: BTreeMap<ConnectionId, Connection>,
+    next: u64,
+    ready: VecDeque<ConnectionId>,
+    pub(crate) sent: u64,
+}
+
+impl Connections {
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.by_id.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    /// A connection that has something to send, each once.
+    pub(crate) fn next_ready(&mut self) -> Option<ConnectionId> {
+        let id = self.ready.pop_front()?;
+        if let Some(connection) = self.by_id.get_mut(&id) {
+            connection.is_ready = false;
+        }
+        Some(id)
+    }
+
+    /// Changes what is to be sent to a connection.
+    pub(crate) fn send(&mut self, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
+        let Some(connection) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        act(connection);
+        if connection.outbox.len() > MAX_UNSENT {
+            connection.phase = Phase::Closing;
+            connection.outbox.abort();
+        }
+        if !std::mem::replace(&mut connection.is_ready, true) {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Answers a request; here the fault that struck it takes effect.
+    pub(crate) fn reply(&mut self, id: ConnectionId, header: ReplyHeader, body: &impl Encode) {
+        self.sent += 1;
+        self.send(id, |connection| {
+            connection.counts.sent += 1;
+            connection.counts.last_xid = header.xid;
+            connection.counts.last_zxid = header.zxid;
+            match connection.struck.take() {
+                Some(Effect::CutReply(bytes)) => {
+                    connection.outbox.cut_after(bytes);
+                    connection.phase = Phase::Closing;
+                }
+                Some(Effect::GoSilent) => connection.outbox.go_silent(),
+                Some(Effect::Delay(until)) => connection.outbox.delay(until),
+                _ => {}
+            }
+            connection.outbox.records(&header, body);
+        });
+    }
+
+    /// Tells a connection of an event.
+    pub(crate) fn notify(&mut self, id: ConnectionId, zxid: Zxid, kind: EventType, path: &str) {
+        self.sent += 1;
+        self.send(id, |connection| {
+            connection.counts.sent += 1;
+            let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid, error: ErrorCode::OK };
+            let state = KeeperState::SYNC_CONNECTED;
+            let event = WatcherEvent { kind, state, path };
+            match &mut connection.partition {
+                None => connection.outbox.records(&header, &event),
+                Some(Partition { events, .. }) => {
+                    let written = frame::encode(events, usize::MAX, |writer| {
+                        header.encode(writer);
+                        event.encode(writer);
+                    });
+                    if written.is_err() {
+                        connection.outbox.end();
+                    }
+                }
+            }
+        });
+    }
+}
+
+impl State {
+    pub(crate) fn new(config: Config, wall: Duration) -> Self {
+        let epoch = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
+        Self {
+            epoch,
+            store: Store::new(&config),
+            sessions: Sessions::new(config.tick_time, epoch),
+            watches: Watches::new(config.release),
+            connections: Connections::default(),
+            attached: HashMap::new(),
+            fresh: BTreeSet::new(),
+            faults: Faults::default(),
+            serving: true,
+            read_only: false,
+            next_reap: config.container_check_interval,
+            received: 0,
+            config,
+        }
+    }
+
+    /// The wall clock.
+    pub(crate) fn millis(&self, now: Duration) -> i64 {
+        self.epoch.saturating_add(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Takes a connection in. One that is too many is closed without a word.
+    pub(crate) fn open(&mut self, now: Duration, peer: SocketAddr) -> ConnectionId {
+        let id = ConnectionId(self.connections.next);
+        self.connections.next += 1;
+        let limit = self.config.max_connections_per_host;
+        let from_there = |other: &&Connection| other.peer.ip() == peer.ip();
+        let full = limit > 0 && self.connections.iter().filter(from_there).count() >= limit;
+        self.connections.by_id.insert(id, Connection::new(peer, now));
+        if full {
+            self.end(id);
+        } else {
+            self.fresh.insert((now + HANDSHAKE_TIMEOUT, id));
+        }
+        id
+    }
+
+    /// Closes a connection behind what was sent to it.
+    pub(crate) fn end(&mut self, id: ConnectionId) {
+        self.connections.send(id, |connection| {
+            connection.phase = Phase::Closing;
+            connection.outbox.end();
+        });
+        self.detach(id);
+    }
+
+    /// Closes a connection at once.
+    pub(crate) fn abort(&mut self, id: ConnectionId) {
+        self.connections.send(id, |connection| {
+            connection.phase = Phase::Closing;
+            connection.outbox.abort();
+        });
+        self.detach(id);
+    }
+
+    /// Forgets a connection that is closed.
+    pub(crate) fn forget(&mut self, id: ConnectionId) {
+        self.detach(id);
+        self.connections.by_id.remove(&id);
+    }
+
+    /// A connection that is done serves no session, and nothing is told to it.
+    fn detach(&mut self, id: ConnectionId) {
+        self.watches.leave(id);
+        if let Some(connection) = self.connections.get(id) {
+            if let Some(session) = connection.session
+                && self.attached.get(&session) == Some(&id)
+            {
+                self.attached.remove(&session);
+            }
+            self.fresh.remove(&(connection.opened + HANDSHAKE_TIMEOUT, id));
+        }
+    }
+
+    /// A connection has said who it is.
+    pub(crate) fn attach(&mut self, id: ConnectionId, session: SessionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.phase = Phase::Serving;
+            connection.session = Some(session);
+            self.fresh.remove(&(connection.opened + HANDSHAKE_TIMEOUT, id));
+            self.attached.insert(session, id);
+        }
+    }
+
+    /// Ends a session: its ephemeral nodes go in one transaction.
+    pub(crate) fn end_session(&mut self, now: Duration, session: SessionId) {
+        if self.sessions.close(session).is_none() {
+            return;
+        }
+        let moment = self.store.begin(self.millis(now));
+        let paths: Vec<_> = self.store.tree.ephemerals(session).cloned().collect();
+        for path in paths {
+            self.store.remove(&path, moment);
+        }
+        let told = self.store.commit(moment, Some(session));
+        self.tell(moment.zxid, told);
+    }
+
+    /// Ends a session whose time is over, and hangs up on its client without a word.
+    pub(crate) fn expire(&mut self, now: Duration, session: SessionId) {
+        if let Some(id) = self.attached.get(&session).copied() {
+            match self.connections.get_mut(id).and_then(|one| one.partition.as_mut()) {
+                Some(partition) => partition.is_over = true,
+                None => self.abort(id),
+            }
+        }
+        self.end_session(now, session);
+    }
+
+    /// Tells everybody who watches.
+    pub(crate) fn tell(&mut self, zxid: Zxid, changes: Vec<Told>) {
+        let zxid = match self.config.release {
+            Release::V3_8 => Zxid(-1),
+            Release::V3_9 => zxid,
+        };
+        for Told { change, path, acl, parent_acl } in changes {
+            let (event, watchers) = match change {
+                Change::Created => {
+                    (EventType::NODE_CREATED, self.watches.touched(&path, EventType::NODE_CREATED))
+                }
+                Change::Deleted => (EventType::NODE_DELETED, self.watches.deleted(&path)),
+                Change::DataSet => {
+                    let event = EventType::NODE_DATA_CHANGED;
+                    (event, self.watches.touched(&path, event))
+                }
+                Change::AclSet => continue,
+            };
+            self.notify(watchers, zxid, event, &path, &acl);
+            if change != Change::DataSet {
+                let parent = match split(&path) {
+                    ("", _) => "/",
+                    (parent, _) => parent,
+                };
+                let watchers = self.watches.children_changed(parent);
+                let event = EventType::NODE_CHILDREN_CHANGED;
+                self.notify(watchers, zxid, event, parent, &parent_acl);
+            }
+        }
+    }
+
+    /// Tells those of the watchers who may read; the watches of the others are used up all the
+    /// same (since ZOOKEEPER-4799).
+    fn notify(
+        &mut self,
+        watchers: BTreeSet<ConnectionId>,
+        zxid: Zxid,
+        event: EventType,
+        path: &str,
+        acl: &AccessList,
+    ) {
+        for id in watchers {
+            let may_read =
+                self.connections.get(id).is_some_and(|one| one.identities.may(Acl::READ, acl));
+            if may_read {
+                self.connections.notify(id, zxid, event, path);
+            }
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn turn(&mut self, now: Duration) {
+        while self.serving
+            && let Some(session) = self.sessions.expired(now)
+        {
+            self.expire(now, session);
+        }
+        while let Some((due, id)) = self.fresh.first().copied()
+            && due <= now
+        {
+            self.abort(id);
+        }
+        if self.next_reap <= now {
+            self.reap(now);
+            self.next_reap = now + self.config.container_check_interval;
+        }
+    }
+
+    /// Removes containers and nodes whose time is over.
+    pub(crate) fn reap(&mut self, now: Duration) {
+        if self.read_only || !self.serving {
+            return;
+        }
+        let millis = self.millis(now);
+        for path in self.store.tree.outlived(millis) {
+            let moment = self.store.begin(millis);
+            self.store.remove(&path, moment);
+            let told = self.store.commit(moment, None);
+            self.tell(moment.zxid, told);
+        }
+    }
+
+    /// When something is due next. Delays of replies are not among it.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        let sessions = self.sessions.deadline().filter(|_| self.serving);
+        let fresh = self.fresh.first().map(|(due, _)| *due);
+        let reap = self.store.tree.has_mortals().then_some(self.next_reap);
+        [sessions, fresh, reap].into_iter().flatten().min()
+    }
+}

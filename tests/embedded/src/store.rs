@@ -1,0 +1,274 @@
+//! The tree with its rules: who may do what, and what a server answers.
+//!
+//! Each operation checks in the order in which a real server does, since the first thing wrong is
+//! what the client is told. A transaction is a zxid and a time; what it changed comes out at its
+//! commit, for watches and for the history. Knows no connection and no session but their names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_proto::{
+    Acl, CheckVersionRequest, DeleteRequest, ErrorCode, Id, SessionId, SetAclRequest,
+    SetDataRequest, SetWatches2, Stat, Text, Zxid, check_path,
+};
+
+use crate::access::{AccessList, Grant, Identities, Identity};
+use crate::config::{Config, Release};
+use crate::history::{Change, Commit};
+use crate::tree::{Moment, Node, SYSTEM, Tree, split};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) identities: &'a Identities,
+}
+
+/// A change with what decides who is told of it.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) change: Change,
+    pub(crate) path: Arc<str>,
+    /// The node's own access list, and its parent's.
+    pub(crate) acl: AccessList,
+    pub(crate) parent_acl: AccessList,
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) release: Release,
+    pub(crate) extended_types: bool,
+    pub(crate) tree: Tree,
+    /// The last transaction.
+    zxid: Zxid,
+    /// Changes since the last commit.
+    changes: Vec<Told>,
+    history: Option<Vec<Commit>>,
+}
+
+impl Store {
+    pub(crate) fn new(config: &Config) -> Self {
+        let anyone = Identity { scheme: "world".to_owned(), id: "anyone".to_owned() };
+        let grant = |perms| AccessList::from([Grant { perms, identity: anyone.clone() }]);
+        Self {
+            release: config.release,
+            extended_types: config.extended_types,
+            tree: Tree::new(&grant(Acl::ALL), &grant(Acl::READ)),
+            zxid: Zxid(0),
+            changes: Vec::new(),
+            history: config.keep_history.then(Vec::new),
+        }
+    }
+
+    /// The last transaction that was applied.
+    pub(crate) fn last_zxid(&self) -> Zxid {
+        self.zxid
+    }
+
+    pub(crate) fn history(&self) -> &[Commit] {
+        self.history.as_deref().unwrap_or_default()
+    }
+
+    /// Begins the next transaction. Its zxid is used up whatever becomes of it.
+    pub(crate) fn begin(&mut self, millis: i64) -> Moment {
+        self.zxid = Zxid(self.zxid.0.wrapping_add(1));
+        Moment { zxid: self.zxid, millis }
+    }
+
+    /// Makes what was changed since the last commit last, and tells it.
+    pub(crate) fn commit(&mut self, now: Moment, by: Option<SessionId>) -> Vec<Told> {
+        self.tree.commit();
+        if let Some(history) = &mut self.history {
+            history.extend(self.changes.iter().map(|told| Commit {
+                zxid: now.zxid,
+                time: Duration::from_millis(now.millis.unsigned_abs()),
+                session: by,
+                change: told.change,
+                path: told.path.to_string(),
+            }));
+        }
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Takes back what was changed since the last commit.
+    pub(crate) fn roll_back(&mut self) {
+        self.tree.roll_back();
+        self.changes.clear();
+    }
+
+    /// Remembers a change; of a deletion before it happens, of others after it.
+    pub(crate) fn tell(&mut self, change: Change, path: &Arc<str>) {
+        let (parent, _) = split(path);
+        let list =
+            |node: Option<&Node>| node.map_or_else(AccessList::default, |it| Arc::clone(&it.acl));
+        let (acl, parent_acl) = (list(self.tree.get(path)), list(self.tree.get(parent)));
+        self.changes.push(Told { change, path: Arc::clone(path), acl, parent_acl });
+    }
+
+    /// The node, if the caller may do one of `perms` to it.
+    pub(crate) fn readable(
+        &self,
+        path: &str,
+        perms: i32,
+        identities: &Identities,
+    ) -> Result<&Node, ErrorCode> {
+        let node = self.tree.node(path)?;
+        identities.require(perms, &node.acl)?;
+        Ok(node)
+    }
+
+    pub(crate) fn delete(
+        &mut self,
+        caller: Caller<'_>,
+        request: DeleteRequest<'_>,
+        now: Moment,
+    ) -> Result<(), ErrorCode> {
+        let DeleteRequest { path, version } = request;
+        if !path.contains('/') || path.contains('\0') || path == "/" || SYSTEM.contains(&path) {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let (parent, _) = split(path);
+        self.readable(parent, Acl::DELETE, caller.identities)?;
+        let node = self.tree.node(path)?;
+        require_version(node.version, version)?;
+        if !node.children.is_empty() {
+            return Err(ErrorCode::NOT_EMPTY);
+        }
+        self.remove(&path.into(), now);
+        Ok(())
+    }
+
+    /// Removes a node whoever wants it gone.
+    pub(crate) fn remove(&mut self, path: &Arc<str>, now: Moment) {
+        self.tell(Change::Deleted, path);
+        self.tree.delete(path, now);
+    }
+
+    pub(crate) fn set_data(
+        &mut self,
+        caller: Caller<'_>,
+        request: SetDataRequest<'_>,
+        now: Moment,
+    ) -> Result<Stat, ErrorCode> {
+        let SetDataRequest { path, data, version } = request;
+        valid(path)?;
+        let node = self.readable(path, Acl::WRITE, caller.identities)?;
+        require_version(node.version, version)?;
+        let path = path.into();
+        let data = data.map(Bytes::copy_from_slice);
+        let stat = self.tree.set_data(&path, data, now).ok_or(ErrorCode::NO_NODE)?;
+        self.tell(Change::DataSet, &path);
+        Ok(stat)
+    }
+
+    pub(crate) fn set_acl(
+        &mut self,
+        caller: Caller<'_>,
+        request: SetAclRequest<'_>,
+    ) -> Result<Stat, ErrorCode> {
+        let SetAclRequest { path, acl, version } = request;
+        valid(path)?;
+        let acl = caller.identities.access_list(acl)?;
+        let node = self.readable(path, Acl::ADMIN, caller.identities)?;
+        require_version(node.aversion, version)?;
+        let node = self.tree.get_mut(path).ok_or(ErrorCode::NO_NODE)?;
+        node.acl = acl;
+        node.aversion = node.aversion.wrapping_add(1);
+        let stat = node.stat();
+        self.tell(Change::AclSet, &path.into());
+        Ok(stat)
+    }
+
+    pub(crate) fn check(
+        &self,
+        caller: Caller<'_>,
+        request: CheckVersionRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let node = self.readable(request.path, Acl::READ, caller.identities)?;
+        require_version(node.version, request.version)
+    }
+
+    /// The access list and state of a node. Whoever may not change the list sees no hashes.
+    pub(crate) fn acl(
+        &self,
+        path: &str,
+        identities: &Identities,
+    ) -> Result<(Vec<Grant>, Stat), ErrorCode> {
+        let node = self.readable(path, Acl::READ | Acl::ADMIN, identities)?;
+        let mut grants = node.acl.to_vec();
+        if !identities.may(Acl::ADMIN, &node.acl) {
+            for grant in grants.iter_mut().filter(|grant| grant.identity.scheme == "digest") {
+                grant.identity.id = format!("{}:x", grant.identity.user());
+            }
+        }
+        Ok((grants, node.stat()))
+    }
+
+    /// How many nodes are below `path`.
+    pub(crate) fn descendants(&self, path: &str) -> usize {
+        let below = format!("{path}/");
+        match path {
+            "/" => self.tree.len() - 1,
+            // The root has two names, and is below one of them.
+            "" => self.tree.len(),
+            _ => self.tree.iter().filter(|(other, _)| other.starts_with(&below)).count(),
+        }
+    }
+
+    /// What the watches of setWatches have missed, in the order of the request; the rest is to be
+    /// armed.
+    pub(crate) fn missed<'r>(
+        &self,
+        request: &SetWatches2<'r>,
+    ) -> impl Iterator<Item = (Armed, &'r str, Option<Missed>)> {
+        let since = request.relative_zxid;
+        let data = move |path: &str| match self.tree.get(path) {
+            None => Some(Missed::Deleted),
+            Some(node) => (node.mzxid > since).then_some(Missed::DataChanged),
+        };
+        let exist = move |path: &str| self.tree.get(path).map(|_| Missed::Created);
+        let child = move |path: &str| match self.tree.get(path) {
+            None => Some(Missed::Deleted),
+            Some(node) => (node.pzxid > since).then_some(Missed::ChildrenChanged),
+        };
+        let data = request.data.iter().map(move |path| (Armed::Data, path, data(path)));
+        let exist = request.exist.iter().map(move |path| (Armed::Data, path, exist(path)));
+        let child = request.child.iter().map(move |path| (Armed::Child, path, child(path)));
+        data.chain(exist).chain(child)
+    }
+}
+
+/// The table that a watch of setWatches goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Armed {
+    Data,
+    Child,
+}
+
+/// What happened while a watch was not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missed {
+    Created,
+    Deleted,
+    DataChanged,
+    ChildrenChanged,
+}
+
+/// An access list as it goes over the wire.
+pub(crate) fn wire_acl<'a>(grants: &'a [Grant]) -> Vec<Acl<'a>> {
+    let entry = |grant: &'a Grant| {
+        let Identity { scheme, id } = &grant.identity;
+        Acl { perms: grant.perms, id: Id { scheme: Text::new(scheme), id: Text::new(id) } }
+    };
+    grants.iter().map(entry).collect()
+}
+
+fn require_version(actual: i32, expected: i32) -> Result<(), ErrorCode> {
+    if expected == -1 || expected == actual { Ok(()) } else { Err(ErrorCode::BAD_VERSION) }
+}
+
+/// Checks a path as the writes of real servers do.
+pub(crate) fn valid(path: &str) -> Result<(), ErrorCode> {
+    check_path(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)
+}
