@@ -7,3 +7,4 @@
 pub mod fault;
 pub mod peer;
 pub mod server;
+pub mod tour;

@@ -35,3 +35,8 @@ async fn a_session_expires_in_virtual_time() {
     let error = client.get_data("/").await.unwrap_err();
     assert!(error.is_connection_loss() || error.is_session_over(), "{error}");
 }
+
+#[tokio::test]
+async fn the_tour_needs_no_other_server() -> anyhow::Result<()> {
+    zk_tests::tour::check(&[]).await
+}

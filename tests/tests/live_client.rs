@@ -281,44 +281,5 @@ async fn no_server_is_an_error_that_names_the_server() -> Result<()> {
 #[tokio::test]
 async fn the_tour_is_told_to_its_end() -> Result<()> {
     let server = Standalone::start().await?;
-    let run = tokio::process::Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked", "--package", "zk-recipes", "--example", "tour", "--"])
-        .args(["--connect", &server.address()])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .output()
-        .await?;
-    let story = String::from_utf8(run.stdout)?;
-    if !run.status.success() {
-        bail!("{story}\n{}", String::from_utf8_lossy(&run.stderr));
-    }
-    let mut rest = story.as_str();
-    for line in [
-        "1. ANA TAKES THE FREE LOCK",
-        "Ana -> create2",
-        "Ana holds the lock",
-        "2. BEN AND CHO QUEUE UP",
-        "Ben waits.",
-        "Cho waits.",
-        "3. ANA RELEASES",
-        "Ana -> delete",
-        "the one right ahead is gone",
-        "Ben holds the lock",
-        "4. DAN",
-        "Dan waits.",
-        "Dan -> delete",
-        "5. BEN'S SESSION ENDS",
-        "Cho <- NodeDeleted",
-        "Cho holds the lock",
-        "AlreadyLost",
-        "7. CHO DROPS HER GUARD",
-        "Cho -> delete",
-        "The queue is empty.",
-    ] {
-        let Some((_, behind)) = rest.split_once(line) else {
-            bail!("{line:?} is not told in its place:\n{story}");
-        };
-        rest = behind;
-    }
-    assert!(!story.contains("??"), "{story}");
-    Ok(())
+    zk_tests::tour::check(&["--connect", &server.address()]).await
 }

@@ -2,8 +2,11 @@
 //! what it means.
 //!
 //! ```text
+//! cargo run --release --example tour
 //! cargo run --release --example tour -- --connect 127.0.0.1:2181
 //! ```
+//!
+//! The first runs on a server inside of this process, the second on a real one.
 
 mod narrator;
 
@@ -13,13 +16,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zk_client::{Client, ErrorKind};
+use zk_embedded::Server;
 use zk_recipes::{Guard, Lock};
 
 use crate::narrator::{Narrator, say};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-const DEFAULT_SERVER: &str = "127.0.0.1:2181";
 const FOLDER: &str = "/zk-recipes-tour";
 
 // One thread, so that the story is told in the order in which it happens.
@@ -27,25 +30,41 @@ const FOLDER: &str = "/zk-recipes-tour";
 async fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let server = match (arguments.next().as_deref(), arguments.next()) {
-        (None, _) => DEFAULT_SERVER.to_owned(),
-        (Some("--connect"), Some(server)) if arguments.next().is_none() => server,
+        (None, _) => None,
+        (Some("--connect"), Some(server)) if arguments.next().is_none() => Some(server),
         (word, _) => {
-            println!("usage: tour [--connect HOST:PORT]      default: {DEFAULT_SERVER}");
+            println!("usage: tour [--connect HOST:PORT]      default: a server in this process");
             let asked = matches!(word, Some("-h" | "--help"));
             return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }
     };
-    match tour(&server).await {
+    let told = match &server {
+        Some(server) => tour(server).await,
+        None => tour_without_server().await,
+    };
+    match told {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("\n{error}");
             let error = error.downcast_ref::<zk_client::Error>();
-            if error.is_some_and(|error| error.kind() == ErrorKind::NoServer) {
+            if let Some(server) = server
+                && error.is_some_and(|error| error.kind() == ErrorKind::NoServer)
+            {
                 eprintln!("\n{}", how_to_start(&server));
             }
             ExitCode::FAILURE
         }
     }
+}
+
+async fn tour_without_server() -> Result<(), Error> {
+    let server = Server::start().await?;
+    say(&format!(
+        "There is a ZooKeeper server in this process, at {}: zk-embedded. It speaks the real \
+         protocol over real sockets; with --connect HOST:PORT the tour takes you to a real one.",
+        server.address()
+    ));
+    tour(server.address()).await
 }
 
 async fn tour(server: &str) -> Result<(), Error> {
@@ -174,7 +193,7 @@ fn how_to_start(server: &str) -> String {
          \x20                  /usr/share/zookeeper/bin/zkServer.sh start-foreground\n\
          \x20 elsewhere:       unpack a release of Apache ZooKeeper, copy conf/zoo_sample.cfg\n\
          \x20                  to conf/zoo.cfg, and run bin/zkServer.sh start-foreground\n\n\
-         It says little when it is ready. Then run the tour again; with --connect HOST:PORT if\n\
-         it serves elsewhere than at {DEFAULT_SERVER}."
+         It says little when it is ready. Then run the tour again; without --connect it takes\n\
+         the server that it brings along."
     )
 }
