@@ -17,12 +17,13 @@ use crate::multi::{MultiHeader, MultiList, MultiOp, MultiRequest, MultiResponse}
 use crate::ops::{
     AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, ClientInfo,
     CloseSessionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
-    DeleteRequest, ErrorResponse, ExistsRequest, ExistsResponse, GetAclRequest, GetAclResponse,
-    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
-    GetChildren2Response, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
-    GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest, PingRequest, ReconfigRequest,
-    RemoveWatchesRequest, SetAclRequest, SetAclResponse, SetDataRequest, SetDataResponse,
-    SetSaslResponse, SyncRequest, SyncResponse, WhoAmIRequest, WhoAmIResponse,
+    DeleteContainerRequest, DeleteRequest, ErrorResponse, ExistsRequest, ExistsResponse,
+    GetAclRequest, GetAclResponse, GetAllChildrenNumberRequest, GetAllChildrenNumberResponse,
+    GetChildren2Request, GetChildren2Response, GetChildrenRequest, GetChildrenResponse,
+    GetDataRequest, GetDataResponse, GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest,
+    PingRequest, ReconfigRequest, RemoveWatchesRequest, SetAclRequest, SetAclResponse,
+    SetDataRequest, SetDataResponse, SetSaslResponse, SyncRequest, SyncResponse, WhoAmIRequest,
+    WhoAmIResponse,
 };
 use crate::stat::Stat;
 use crate::watch::{SetWatches, SetWatches2, WatcherEvent};
@@ -204,6 +205,7 @@ table! {
     MultiHeader: |bytes| flag(bytes.get_mut(4));
     MultiRequest<'_>: exact, |record| multi_request(*record);
     MultiResponse<'_>: exact, |record| multi_response(*record);
+    DeleteContainerRequest<'_>: exact;
 }
 
 /// The record has one form alone, and its encoder must find it.

@@ -13,6 +13,21 @@
 //! lists decode as they are walked; an encoded one is appended to a buffer that the caller owns.
 //! Neither direction allocates.
 //!
+//! # What has no record
+//!
+//! Three opcodes name no body that a client and a server exchange:
+//!
+//! * [`NOTIFICATION`](OpCode::NOTIFICATION) is never a request; a [`WatcherEvent`] comes behind the
+//!   xid [`NOTIFICATION`](Xid::NOTIFICATION).
+//! * [`CREATE_SESSION`](OpCode::CREATE_SESSION) is what a server makes of a [`ConnectRequest`] for
+//!   its ensemble.
+//! * [`ERROR`](OpCode::ERROR) is the type of a failed transaction in a server's log, and of a
+//!   [`MultiResult::Error`].
+//!
+//! ZooKeeper also declares SetSASLRequest, GetMaxChildrenRequest, GetMaxChildrenResponse and
+//! SetMaxChildrenRequest, which no opcode leads to. Its log, its snapshots and what servers say to
+//! each other are other protocols.
+//!
 //! # Bytes from a peer
 //!
 //! Nothing that a peer sends can panic or allocate: lengths are checked against what is there, and
@@ -71,12 +86,13 @@ pub use multi::{
 pub use ops::{
     AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest, ClientInfo,
     CloseSessionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
-    DeleteRequest, ErrorResponse, ExistsRequest, ExistsResponse, GetAclRequest, GetAclResponse,
-    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
-    GetChildren2Response, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
-    GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest, Operation, PingRequest,
-    ReconfigRequest, RemoveWatchesRequest, SetAclRequest, SetAclResponse, SetDataRequest,
-    SetDataResponse, SetSaslResponse, SyncRequest, SyncResponse, WhoAmIRequest, WhoAmIResponse,
+    DeleteContainerRequest, DeleteRequest, ErrorResponse, ExistsRequest, ExistsResponse,
+    GetAclRequest, GetAclResponse, GetAllChildrenNumberRequest, GetAllChildrenNumberResponse,
+    GetChildren2Request, GetChildren2Response, GetChildrenRequest, GetChildrenResponse,
+    GetDataRequest, GetDataResponse, GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest,
+    Operation, PingRequest, ReconfigRequest, RemoveWatchesRequest, SetAclRequest, SetAclResponse,
+    SetDataRequest, SetDataResponse, SetSaslResponse, SyncRequest, SyncResponse, WhoAmIRequest,
+    WhoAmIResponse,
 };
 pub use path::{PathRule, check_path};
 pub use stat::Stat;

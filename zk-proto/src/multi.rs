@@ -125,6 +125,14 @@ entries! {
     }
 }
 
+impl MultiOp<'_> {
+    /// Whether it reads. A multiRead holds nothing else and a multi none; a server refuses the
+    /// whole request otherwise, as it does after [`DecodeError::UnknownMultiEntry`].
+    pub const fn is_read(&self) -> bool {
+        matches!(self, Self::GetData(_) | Self::GetChildren(_))
+    }
+}
+
 /// The entries of a multi: borrowed values on the way out, checked bytes on the way in.
 #[derive(Clone, Copy)]
 pub struct MultiList<'a, T>(Entries<'a, T>);
@@ -136,7 +144,7 @@ enum Entries<'a, T> {
     Wire(&'a [u8]),
 }
 
-/// The body of a multi or multiRead request.
+/// The body of a multi or multiRead request. Entries of either decode under both.
 pub type MultiRequest<'a> = MultiList<'a, MultiOp<'a>>;
 
 /// The body of the reply. The header's error is 0 even if the multi failed: see
@@ -243,7 +251,7 @@ impl Operation for MultiRequest<'_> {
 
     fn op(&self) -> OpCode {
         match self.iter().next() {
-            Some(MultiOp::GetData(_) | MultiOp::GetChildren(_)) => OpCode::MULTI_READ,
+            Some(first) if first.is_read() => OpCode::MULTI_READ,
             _ => OpCode::MULTI,
         }
     }

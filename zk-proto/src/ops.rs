@@ -47,7 +47,8 @@ impl Encode for () {
 
 record! {
     /// create, create2 and createContainer: [`CreateRequest::mode`] decides between the latter
-    /// two. (The original create, opcode 1, differs from create2 only in its reply.)
+    /// two. Under the original create, opcode 1, the same record is answered by a
+    /// [`CreateResponse`]; no [`Operation`] goes out under it.
     CreateRequest<'a> {
         /// The node to create; a sequential one gets ten digits appended.
         path: &'a str,
@@ -117,6 +118,16 @@ record! {
     }
 }
 operation!(DeleteRequest<'_> => DELETE, Empty);
+
+record! {
+    /// deleteContainer: what a leader asks of itself when a container is empty. Servers of 3.9 take
+    /// it from clients too, and look at no permission. Before 3.9.0 the body was the bare path.
+    DeleteContainerRequest<'a> {
+        /// The node.
+        path: Text<'a>,
+    }
+}
+operation!(DeleteContainerRequest<'_> => DELETE_CONTAINER, Empty);
 
 record! {
     /// exists

@@ -206,6 +206,12 @@ fn every_record_round_trips_and_is_truncated_at_every_byte() {
         DeleteRequest { path: "/\u{1F600}", version: i32::MAX },
         DeleteRequest { path: &deep, version: -1 },
     }
+    check! { checked, DeleteContainerRequest<'_>:
+        DeleteContainerRequest { path: Text::NULL },
+        DeleteContainerRequest { path: Text::new("") },
+        DeleteContainerRequest { path: Text::new(&deep) },
+        DeleteContainerRequest { path: garbage },
+    }
     check! { checked, ExistsRequest<'_>:
         ExistsRequest { path: "", watch: false }, ExistsRequest { path: &deep, watch: true },
     }
@@ -458,6 +464,72 @@ fn every_record_round_trips_and_is_truncated_at_every_byte() {
         assert!(checked.contains(record), "{record} has no values here");
     }
     assert_eq!(checked.len(), fuzz::RECORDS.len(), "a record is missing from the fuzz table");
+}
+
+/// What clients and servers say to each other, by the names of ZooKeeper 3.9's own list.
+const PROTOCOL: &[&str] = &[
+    "ACL",
+    "AddWatchRequest",
+    "AuthPacket",
+    "CheckVersionRequest",
+    "CheckWatchesRequest",
+    "ClientInfo",
+    "ConnectRequest",
+    "ConnectResponse",
+    "Create2Response",
+    "CreateRequest",
+    "CreateResponse",
+    "CreateTTLRequest",
+    "DeleteContainerRequest",
+    "DeleteRequest",
+    "ErrorResponse",
+    "ExistsRequest",
+    "ExistsResponse",
+    "GetACLRequest",
+    "GetACLResponse",
+    "GetAllChildrenNumberRequest",
+    "GetAllChildrenNumberResponse",
+    "GetChildren2Request",
+    "GetChildren2Response",
+    "GetChildrenRequest",
+    "GetChildrenResponse",
+    "GetDataRequest",
+    "GetDataResponse",
+    "GetEphemeralsRequest",
+    "GetEphemeralsResponse",
+    "GetSASLRequest",
+    "Id",
+    "MultiHeader",
+    "ReconfigRequest",
+    "RemoveWatchesRequest",
+    "ReplyHeader",
+    "RequestHeader",
+    "SetACLRequest",
+    "SetACLResponse",
+    "SetDataRequest",
+    "SetDataResponse",
+    "SetSASLResponse",
+    "SetWatches",
+    "SetWatches2",
+    "Stat",
+    "SyncRequest",
+    "SyncResponse",
+    "WatcherEvent",
+    "WhoAmIResponse",
+];
+
+/// What ZooKeeper's list leaves out: bodies that are empty, or end in a marker.
+const UNLISTED: &[&str] =
+    &["CloseSessionRequest", "MultiRequest", "MultiResponse", "PingRequest", "WhoAmIRequest"];
+
+#[test]
+fn the_records_are_those_of_the_protocol() {
+    let lower = |names: &[&str]| names.iter().map(|name| name.to_lowercase()).collect::<Vec<_>>();
+    let ours: BTreeSet<String> =
+        fuzz::RECORDS.iter().map(|(name, _)| name.to_lowercase()).collect();
+    let theirs: BTreeSet<String> =
+        [lower(PROTOCOL), lower(UNLISTED)].concat().into_iter().collect();
+    assert_eq!(ours, theirs);
 }
 
 #[test]

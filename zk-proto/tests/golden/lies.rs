@@ -174,6 +174,30 @@ fn rejects_entries_of_a_multi_that_have_no_record() {
     assert_eq!(decoded::<MultiResponse<'_>>(&container), Err(DecodeError::UnknownMultiEntry(19)));
 }
 
+/// The first fault of a multi counts, in the order of the bytes.
+#[test]
+fn tells_entries_without_a_record_from_bytes_that_are_missing() {
+    let good = b"\0\0\0\x02\0\xff\xff\xff\xff\0\0\0\x02/a\0\0\0\0";
+    let unknown = b"\0\0\0\x0b\0\xff\xff\xff\xff";
+    let check = |bytes: &[u8], error| assert_eq!(decoded::<MultiRequest<'_>>(bytes), Err(error));
+    check(&[&good[..], unknown].concat(), DecodeError::UnknownMultiEntry(11));
+    check(&[unknown, &good[..7]].concat(), DecodeError::UnknownMultiEntry(11));
+    check(&[&good[..], &unknown[..8]].concat(), DecodeError::Truncated { needed: 1, left: 3 });
+}
+
+#[test]
+fn knows_the_entries_of_a_multi_read() {
+    let write = MultiOp::Delete(DeleteRequest { path: "/a", version: -1 });
+    let data = MultiOp::GetData(GetDataRequest { path: "/a", watch: false });
+    let children = MultiOp::GetChildren(GetChildrenRequest { path: "/a", watch: false });
+    let check = MultiOp::Check(CheckVersionRequest { path: "/a", version: 1 });
+    let mut wire = BytesMut::new();
+    let mixed = [write, data, children, check];
+    MultiRequest::new(&mixed).encode(&mut Writer::new(&mut wire, 1000));
+    let decoded = MultiRequest::decode_exact(&wire).unwrap();
+    assert!(decoded.iter().map(|op| op.is_read()).eq([false, true, true, false]));
+}
+
 #[test]
 fn ends_a_multi_by_its_marker_whatever_else_the_marker_says() {
     let marker = b"\0\0\0\x02\x07\0\0\0\x63";
