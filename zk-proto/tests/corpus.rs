@@ -1,5 +1,5 @@
-//! The fuzz targets without a fuzzer: each body over its committed corpus, and over frames of real
-//! peers with a few bytes changed, the same ones in every run.
+//! The fuzz targets without a fuzzer: each body over its committed corpus, over frames of real peers
+//! with a few bytes changed, and over values that are made up, the same ones in every run.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
@@ -91,6 +91,11 @@ fn records(frame: &Frame) -> Vec<(&str, &[u8])> {
         .collect()
 }
 
+/// The directions target's input: the place of a record in its table, then what nobody chose.
+fn made_up(numbers: &mut Numbers, choice: u8, len: usize) -> Vec<u8> {
+    [choice].into_iter().chain(std::iter::repeat_with(|| numbers.byte()).take(len)).collect()
+}
+
 /// A few seeds for each record, and a frame of each length, so that the corpus stays small: what
 /// has the same length differs in little more than numbers.
 fn seeds(target: &str) -> Seeds {
@@ -122,6 +127,12 @@ fn seeds(target: &str) -> Seeds {
                     let name = format!("{}_{}", frame.name, record.to_ascii_lowercase());
                     seeds.insert(record_input(record, bytes), name);
                 }
+            }
+        }
+        "directions" => {
+            for (choice, (record, _)) in (0..).zip(fuzz::VALUES) {
+                let input = made_up(&mut Numbers(u64::from(choice)), choice, 192);
+                seeds.insert(input, record.to_ascii_lowercase());
             }
         }
         other => panic!("no seeds for {other}"),
@@ -194,10 +205,17 @@ fn records_hold_over_their_corpus() {
 }
 
 #[test]
-fn the_seeds_are_those_of_the_captured_frames() {
-    for target in ["frame", "records"] {
+fn directions_hold_over_their_corpus() {
+    for (path, input) in inputs("directions") {
+        run(fuzz::directions, &path.display().to_string(), &input);
+    }
+}
+
+#[test]
+fn the_seeds_are_those_of_the_captured_frames_and_of_each_record() {
+    for target in ["frame", "records", "directions"] {
         let seeds = seeds(target);
-        assert!((60..=120).contains(&seeds.len()), "{target}: {} seeds", seeds.len());
+        assert!((50..=120).contains(&seeds.len()), "{target}: {} seeds", seeds.len());
         for (input, name) in &seeds {
             let path = corpus(target).join(name);
             if std::env::var_os(WRITE).is_some() {
@@ -248,6 +266,18 @@ fn records_hold_over_changed_records() {
     }
 }
 
+#[test]
+fn directions_hold_over_values_of_every_record() {
+    let mut numbers = Numbers(3);
+    for round in 0..200 {
+        for (choice, (record, _)) in (0..).zip(fuzz::VALUES) {
+            let len = numbers.below(600);
+            let input = made_up(&mut numbers, choice, len);
+            run(fuzz::directions, &format!("round {round}, {record}"), &input);
+        }
+    }
+}
+
 /// A record's bytes read as each other record: most are refused, and what is not must hold too.
 #[test]
 fn records_hold_over_each_other() {
@@ -277,6 +307,14 @@ const NOT_RECORDS: &[&str] = &[
     "List",
     "MultiList",
 ];
+
+#[test]
+fn the_tables_of_records_and_of_values_have_the_same_names() {
+    let values: BTreeSet<&str> = fuzz::VALUES.iter().map(|(name, _)| *name).collect();
+    let records: BTreeSet<&str> = fuzz::RECORDS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(values, records);
+    assert_eq!(values.len(), fuzz::VALUES.len(), "a record twice");
+}
 
 #[test]
 fn every_record_of_the_source_is_in_the_table() {
