@@ -1,10 +1,13 @@
 //! Real ZooKeeper servers for tests: [`server`] starts, kills, pauses and restarts them. And
-//! servers that are not real: [`peer`] is played by a test, frame by frame.
+//! servers that are not real: [`peer`] is played by a test, frame by frame. And clients that are
+//! not ours: [`foreign`] runs them.
 //!
-//! The tests that use them are built by the feature `live`; `tests/run` installs what they need
-//! and runs them.
+//! The tests that use them are built by the features `live` and `interop`; `tests/run` installs
+//! what they need and runs them.
 
 pub mod fault;
+pub mod foreign;
 pub mod peer;
+pub mod relay;
 pub mod server;
 pub mod tour;

@@ -1,0 +1,233 @@
+//! Clients of others against servers: kazoo, ZooKeeper's C client, and its Java client by way of
+//! `zkCli.sh`. What each demands is the same for every server.
+//!
+//! kazoo and C play scripts of their own, in `tests/interop`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tokio::process::Command;
+use zk_tests::foreign::{Program, ZkCli};
+use zk_tests::relay::Relay;
+use zk_tests::server::Standalone;
+
+/// Puts all clients to the server, new and empty each time, that `$start` yields.
+macro_rules! serves_foreign_clients {
+    ($server:ident, $start:expr) => {
+        mod $server {
+            use super::*;
+
+            #[tokio::test]
+            async fn kazoo() -> Result<()> {
+                let server = $start;
+                super::kazoo(&server.address()).await
+            }
+
+            #[tokio::test]
+            async fn c_client() -> Result<()> {
+                let server = $start;
+                super::c_client(&server.address()).await
+            }
+
+            #[tokio::test]
+            async fn zkcli() -> Result<()> {
+                let server = $start;
+                super::zkcli(&server.address()).await
+            }
+        }
+    };
+}
+
+serves_foreign_clients!(real, Standalone::start().await?);
+
+async fn kazoo(address: &str) -> Result<()> {
+    let python = env::var_os("ZK_INTEROP_PYTHON")
+        .context("ZK_INTEROP_PYTHON is not set; tests/run installs kazoo and sets it")?;
+    let mut command = Command::new(python);
+    command.arg(script("kazoo_client.py")).arg(address);
+    Program::start(command)?.finish().await
+}
+
+async fn c_client(address: &str) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("c_client");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-Wall", "-Werror", "-o"]).arg(&program).arg(script("c_client.c"));
+    compiler.arg("-lzookeeper_mt");
+    let compiled = Program::start(compiler)?.finish().await;
+    compiled.context("cannot compile; tests/run installs the C client")?;
+
+    let mut command = Command::new(program);
+    command.arg(address);
+    Program::start(command)?.finish().await
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("interop").join(name)
+}
+
+async fn zkcli(address: &str) -> Result<()> {
+    let mut relay = Relay::to(address).await?;
+    let mut own = ZkCli::connect(&relay.address()?).await?;
+    let mut other = ZkCli::connect(address).await?;
+
+    zkcli_reads_and_writes(&mut own).await?;
+    zkcli_makes_nodes_of_all_kinds(&mut own, &mut other).await?;
+    zkcli_sees_changes(&mut own, &mut other).await?;
+    zkcli_keeps_strangers_out(&mut own, &mut other).await?;
+    zkcli_deletes_a_tree_or_nothing(&mut own, &mut other).await?;
+    zkcli_resumes_its_session(&mut own, &mut other, &mut relay).await?;
+
+    own.quit().await?;
+    other.answers("stat /resumed/e", &["Node does not exist: /resumed/e"]).await?;
+    other.quit().await
+}
+
+async fn zkcli_reads_and_writes(own: &mut ZkCli) -> Result<()> {
+    own.answers("create /n one", &["Created /n"]).await?;
+    own.answers("create /n", &["Node already exists: /n"]).await?;
+    own.answers("get /n", &["one"]).await?;
+    let stat = ["one", "dataVersion = 0", "dataLength = 3", "ephemeralOwner = 0x0"];
+    own.tells("get -s /n", &stat).await?;
+    own.answers("set -v 0 /n two", &[]).await?;
+    own.answers("set -v 0 /n three", &["version No is not valid : /n"]).await?;
+    own.answers("get /n", &["two"]).await?;
+    own.answers("get /none", &["Node does not exist: /none"]).await?;
+
+    own.answers("create /n/c", &["Created /n/c"]).await?;
+    // Without data a node has none, which is not the same as data of length 0.
+    own.answers("get /n/c", &["null"]).await?;
+    own.answers("ls /n", &["[c]"]).await?;
+    own.tells("ls -s /n", &["[c]", "cversion = 1", "dataVersion = 1", "numChildren = 1"]).await?;
+    own.answers("create /none/c", &["Node does not exist: /none/c"]).await?;
+    own.answers("delete /n", &["Node not empty: /n"]).await?;
+    own.answers("delete -v 1 /n/c", &["version No is not valid : /n/c"]).await?;
+    own.answers("delete -v 0 /n/c", &[]).await?;
+    own.answers("delete /n/c", &["Node does not exist: /n/c"]).await?;
+    own.tells("stat /n", &["cversion = 2", "dataVersion = 1", "numChildren = 0"]).await?;
+    own.answers("sync /n", &["Sync is OK"]).await
+}
+
+async fn zkcli_makes_nodes_of_all_kinds(own: &mut ZkCli, other: &mut ZkCli) -> Result<()> {
+    own.answers("create /kinds", &["Created /kinds"]).await?;
+    own.answers("create -s /kinds/n-", &["Created /kinds/n-0000000000"]).await?;
+    own.answers("create -s -e /kinds/n-", &["Created /kinds/n-0000000001"]).await?;
+    own.answers("create -e /kinds/e", &["Created /kinds/e"]).await?;
+    let refusal = "Ephemerals cannot have children: /kinds/e/c";
+    own.answers("create /kinds/e/c", &[refusal]).await?;
+    own.answers("create -c /kinds/box", &["Created /kinds/box"]).await?;
+    own.answers("getEphemerals /kinds/n", &["[/kinds/n-0000000001]"]).await?;
+    other.answers("getEphemerals", &["[]"]).await?;
+    own.answers("getAllChildrenNumber /kinds", &["4"]).await
+}
+
+async fn zkcli_sees_changes(own: &mut ZkCli, other: &mut ZkCli) -> Result<()> {
+    own.answers("stat -w /w", &["Node does not exist: /w"]).await?;
+    other.answers("create /w one", &["Created /w"]).await?;
+    own.sees("state:SyncConnected type:NodeCreated path:/w").await?;
+    own.answers("get -w /w", &["one"]).await?;
+    other.answers("set /w two", &[]).await?;
+    own.sees("state:SyncConnected type:NodeDataChanged path:/w").await?;
+    own.answers("ls -w /w", &["[]"]).await?;
+    other.answers("create /w/c", &["Created /w/c"]).await?;
+    own.sees("state:SyncConnected type:NodeChildrenChanged path:/w").await?;
+    // These have fired, and nobody watches any more.
+    other.answers("set /w three", &[]).await?;
+    other.answers("delete /w/c", &[]).await?;
+
+    own.answers("addWatch -m PERSISTENT /w", &[]).await?;
+    for _ in 0..2 {
+        other.answers("set /w again", &[]).await?;
+        own.sees("state:SyncConnected type:NodeDataChanged path:/w").await?;
+    }
+    other.answers("create /w/c", &["Created /w/c"]).await?;
+    own.sees("state:SyncConnected type:NodeChildrenChanged path:/w").await?;
+    own.answers("removewatches /w", &[]).await?;
+    own.sees("state:SyncConnected type:PersistentWatchRemoved path:/w").await?;
+    own.answers("removewatches /w", &["KeeperErrorCode = No such watcher for /w"]).await?;
+    other.answers("set /w unseen", &[]).await?;
+
+    own.answers("addWatch -m PERSISTENT_RECURSIVE /w", &[]).await?;
+    other.answers("set /w/c x", &[]).await?;
+    own.sees("state:SyncConnected type:NodeDataChanged path:/w/c").await?;
+    other.answers("create /w/c/deep", &["Created /w/c/deep"]).await?;
+    own.sees("state:SyncConnected type:NodeCreated path:/w/c/deep").await?;
+    other.answers("delete /w/c/deep", &[]).await?;
+    own.sees("state:SyncConnected type:NodeDeleted path:/w/c/deep").await
+}
+
+/// The entry of an ACL for the user `owner` with the password `secret`.
+const OWNER: &str = "'digest,'owner:Vj++wdU3sMAbt+g9TyKj1BT+usI=";
+
+async fn zkcli_keeps_strangers_out(own: &mut ZkCli, other: &mut ZkCli) -> Result<()> {
+    let refusal = ["Insufficient permission : /acl"];
+    own.answers("addauth digest owner:secret", &[]).await?;
+    own.tells("whoami", &["Auth scheme: User", "digest: owner", "ip: 127.0.0.1"]).await?;
+    own.answers("create /acl mine auth::cdrwa", &["Created /acl"]).await?;
+    own.answers("getAcl /acl", &[OWNER, ": cdrwa"]).await?;
+    for command in
+        ["get /acl", "set /acl x", "ls /acl", "getAcl /acl", "setAcl /acl world:anyone:r"]
+    {
+        other.answers(command, &refusal).await?;
+    }
+    other.answers("create /acl/c", &["Insufficient permission : /acl/c"]).await?;
+    other.tells("stat /acl", &["dataLength = 4", "aclVersion = 0"]).await?;
+
+    own.answers("setAcl -v 0 /acl world:anyone:r,auth::cdrwa", &[]).await?;
+    let stale = ["version No is not valid : /acl"];
+    own.answers("setAcl -v 0 /acl world:anyone:r", &stale).await?;
+    own.tells("getAcl -s /acl", &["'world,'anyone", ": r", OWNER, "aclVersion = 1"]).await?;
+    other.answers("get /acl", &["mine"]).await?;
+    other.answers("set /acl x", &refusal).await?;
+    own.answers("set /acl still", &[]).await?;
+    let nonsense = ["KeeperErrorCode = InvalidACL for /bad", "Acl is not valid : /bad"];
+    own.answers("create /bad x nonsense:x:r", &nonsense).await
+}
+
+/// The one command of `zkCli.sh` that sends a transaction is `deleteall`; the deepest go first.
+async fn zkcli_deletes_a_tree_or_nothing(own: &mut ZkCli, other: &mut ZkCli) -> Result<()> {
+    let tree = ["/tree", "/tree/own", "/tree/all", "/tree/all/a", "/tree/all/a/b"];
+    for path in tree {
+        own.answers(&format!("create {path}"), &[&format!("Created {path}")]).await?;
+    }
+    own.answers("create /tree/own/c", &["Created /tree/own/c"]).await?;
+    own.answers("setAcl /tree/own world:anyone:r,auth::cdrwa", &[]).await?;
+    let failure = ["Failed to delete some node(s) in the subtree!"];
+    other.answers("deleteall /tree", &failure).await?;
+    other.tells("ls -R /tree", &tree).await?;
+
+    own.answers("deleteall /tree", &[]).await?;
+    own.answers("ls /tree", &["Node does not exist: /tree"]).await
+}
+
+async fn zkcli_resumes_its_session(
+    own: &mut ZkCli,
+    other: &mut ZkCli,
+    relay: &mut Relay,
+) -> Result<()> {
+    for path in ["/resumed", "/resumed/a"] {
+        own.answers(&format!("create {path}"), &[&format!("Created {path}")]).await?;
+    }
+    own.answers("create -e /resumed/e", &["Created /resumed/e"]).await?;
+    own.answers("get -w /resumed", &["null"]).await?;
+    own.answers("ls -w /resumed/a", &["[]"]).await?;
+    own.answers("stat -w /resumed/not", &["Node does not exist: /resumed/not"]).await?;
+
+    relay.cut();
+    own.sees("state:Disconnected type:None path:null").await?;
+    other.answers("set /resumed missed", &[]).await?;
+    other.answers("create /resumed/not", &["Created /resumed/not"]).await?;
+    relay.mend();
+    own.sees("state:SyncConnected type:None path:null").await?;
+
+    // What has happened meanwhile is told, and what has not is still watched.
+    own.sees("state:SyncConnected type:NodeDataChanged path:/resumed").await?;
+    own.sees("state:SyncConnected type:NodeCreated path:/resumed/not").await?;
+    other.answers("create /resumed/a/c", &["Created /resumed/a/c"]).await?;
+    own.sees("state:SyncConnected type:NodeChildrenChanged path:/resumed/a").await?;
+    other.answers("set /w/c recursive", &[]).await?;
+    own.sees("state:SyncConnected type:NodeDataChanged path:/w/c").await?;
+    own.answers("set /acl resumed", &[]).await?;
+    own.answers("getEphemerals /resumed", &["[/resumed/e]"]).await
+}
