@@ -151,19 +151,6 @@ def fires_watches(zk):
         there.sees(EventType.DELETED, "/w")
         children.sees(EventType.DELETED, "/w")
 
-        # Neither an error nor a read without a watch leaves one behind.
-        with fails(NoNodeError):
-            zk.get("/w", watch=data)
-        other.create("/w")
-        zk.get("/w")
-        other.set("/w", b"")
-        zk.sync("/w")
-    # kazoo calls watches back one after the other, so that one more would have come before this.
-    zk.exists("/last", watch=there)
-    zk.create("/last")
-    there.sees(EventType.CREATED, "/last")
-    assert all(watch.empty() for watch in (there, data, children))
-
 
 def feeds_the_watchers_recipes(zk):
     seen = queue.Queue()
