@@ -20,6 +20,7 @@ use zk_proto::{
     SetWatches2, SyncRequest, SyncResponse, Text, WhoAmIResponse, Xid, Zxid,
 };
 
+use crate::config::Release;
 use crate::connection::ConnectionId;
 use crate::create::Created;
 use crate::fault::{Effect, Sighting};
@@ -319,7 +320,11 @@ impl State {
 
     fn exists(&mut self, asked: Asked, request: ExistsRequest<'_>) -> Result<(), ErrorCode> {
         let ExistsRequest { path, watch } = request;
-        let readable = self.readable(asked, path);
+        let readable = match self.config.release {
+            // Whether a node exists was no secret before 3.9.2 (ZOOKEEPER-2590).
+            Release::V3_8 => self.store.tree.node(path).map(drop),
+            Release::V3_9 => self.readable(asked, path),
+        };
         // An absent node is watched all the same.
         if watch && matches!(readable, Ok(()) | Err(ErrorCode::NO_NODE)) {
             self.watches.add(WatchKind::Data, path, asked.connection);

@@ -18,14 +18,17 @@ impl State {
     pub(crate) fn word(&mut self, now: Duration, word: [u8; 4]) -> Option<String> {
         let write = match &word {
             b"ruok" => return Some("imok".to_owned()),
-            b"isro" if !self.serving => return Some("null".to_owned()),
-            b"isro" => return Some(if self.read_only { "ro" } else { "rw" }.to_owned()),
+            b"isro" => {
+                let mode = if self.read_only { "ro" } else { "rw" };
+                return Some(if self.serving { mode } else { "null" }.to_owned());
+            }
             b"srvr" => Self::write_server,
             b"stat" => Self::write_stat,
             b"mntr" => Self::write_monitor,
             b"cons" => Self::write_connections,
             b"dump" => Self::write_dump,
             b"wchs" => Self::write_watches,
+            b"envi" => Self::write_environment,
             _ => return None,
         };
         self.received += 1;
@@ -146,6 +149,11 @@ impl State {
             writeln!(out, "\t{}", one.peer)?;
         }
         Ok(())
+    }
+
+    fn write_environment(&self, _: Duration, out: &mut String) -> fmt::Result {
+        writeln!(out, "Environment:")?;
+        writeln!(out, "zookeeper.version={}", self.version())
     }
 
     fn write_watches(&self, _: Duration, out: &mut String) -> fmt::Result {
