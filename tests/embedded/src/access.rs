@@ -18,8 +18,9 @@ pub(crate) struct Grant {
 /// A scheme and an id: what a connection is, or whom a grant means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    pub(crate) scheme: String,
-    pub(crate) id: String,
+    scheme: String,
+    /// As Java writes it.
+    id: Vec<u8>,
 }
 
 /// An access list as a node holds it; an empty one permits everything.
@@ -30,26 +31,45 @@ pub(crate) type AccessList = Arc<[Grant]>;
 pub(crate) struct Identities(Vec<Identity>);
 
 impl Identity {
-    fn new(scheme: &str, id: impl Into<String>) -> Self {
-        Self { scheme: scheme.to_owned(), id: id.into() }
+    pub(crate) fn new(scheme: &str, id: &str) -> Self {
+        Self { scheme: scheme.to_owned(), id: Text::java_bytes(id).into_owned() }
     }
 
     fn is_anyone(&self) -> bool {
-        self.scheme == "world" && self.id == "anyone"
+        self.scheme == "world" && self.id == b"anyone"
+    }
+
+    pub(crate) fn scheme(&self) -> Text<'_> {
+        Text::new(&self.scheme)
+    }
+
+    pub(crate) fn id(&self) -> Text<'_> {
+        Text::from_bytes(&self.id)
     }
 
     /// The id as whoAmI tells it: a digest's user without the hash.
-    pub(crate) fn user(&self) -> &str {
-        match self.scheme.as_str() {
-            "digest" => self.id.split(':').next().unwrap_or_default(),
-            _ => &self.id,
+    pub(crate) fn user(&self) -> Text<'_> {
+        let is_digest = self.scheme == "digest";
+        let end = self.id.iter().position(|byte| is_digest && *byte == b':');
+        Text::from_bytes(end.and_then(|end| self.id.get(..end)).unwrap_or(&self.id))
+    }
+
+    /// A digest without its hash, for those who may not see it; anything else as it is.
+    pub(crate) fn masked(&self) -> Self {
+        match (self.scheme.as_str(), self.user().as_bytes()) {
+            ("digest", Some(user)) => {
+                Self { scheme: self.scheme.clone(), id: [user, b":x"].concat() }
+            }
+            _ => self.clone(),
         }
     }
 
     fn is_met_by(&self, other: &Self) -> bool {
         self.scheme == other.scheme
             && match self.scheme.as_str() {
-                "ip" => network(&self.id).is_some_and(|net| net.contains(&other.id)),
+                "ip" => self.id().as_str().and_then(network).is_some_and(|network| {
+                    other.id().as_str().is_some_and(|address| network.contains(address))
+                }),
                 _ => self.id == other.id,
             }
     }
@@ -58,7 +78,7 @@ impl Identity {
 impl Identities {
     /// What a connection is before it proves anything.
     pub(crate) fn new(peer: IpAddr) -> Self {
-        Self(vec![Identity::new("ip", peer.to_string())])
+        Self(vec![Identity::new("ip", &peer.to_string())])
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Identity> {
@@ -79,7 +99,7 @@ impl Identities {
                 if super_digest == Some(&id) {
                     self.insert(Identity::new("super", ""));
                 }
-                self.insert(Identity::new("digest", id));
+                self.insert(Identity::new("digest", &id));
                 true
             }
             // The address is what it is, whatever the proof.
@@ -152,7 +172,7 @@ impl Identities {
         if !valid {
             return invalid;
         }
-        grants.push(Grant { perms, identity: Identity { scheme, id } });
+        grants.push(Grant { perms, identity: Identity::new(&scheme, &id) });
         Ok(())
     }
 }

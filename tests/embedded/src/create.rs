@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zk_proto::{Acl, CreateMode, CreateRequest, CreateTtlRequest, ErrorCode, List, OpCode, Stat};
 
 use crate::history::Change;
-use crate::store::{Caller, Store, valid};
+use crate::store::{Caller, NULL_PATH, Store, valid};
 use crate::tree::{Kind, Moment, split};
 
 /// The longest time to live, in milliseconds: what is left of a session id's 64 bits.
@@ -73,6 +73,9 @@ impl Store {
 
     fn add(&mut self, caller: Caller<'_>, new: New<'_>, now: Moment) -> Result<Created, ErrorCode> {
         let New { path, data, acl, kind, sequential } = new;
+        if path == NULL_PATH {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         if !path.contains('/') || path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }

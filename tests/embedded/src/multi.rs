@@ -67,13 +67,14 @@ impl Read<'_> {
 
 impl Store {
     /// A multi: the result of each entry. If one fails, nothing was changed: those before it say
-    /// `OK` and those behind it [`ErrorCode::RUNTIME_INCONSISTENCY`].
+    /// `OK` and those behind it [`ErrorCode::RUNTIME_INCONSISTENCY`]. An error is one of the whole
+    /// request.
     pub(crate) fn multi(
         &mut self,
         caller: Caller<'_>,
         request: MultiRequest<'_>,
         now: Moment,
-    ) -> Vec<Outcome> {
+    ) -> Result<Vec<Outcome>, ErrorCode> {
         let mut outcomes = Vec::new();
         let mut failed = None;
         for op in request.iter() {
@@ -86,16 +87,19 @@ impl Store {
             }
         }
         let Some((index, code)) = failed else {
-            return outcomes;
+            return Ok(outcomes);
         };
         self.roll_back();
+        if code == ErrorCode::MARSHALLING_ERROR {
+            return Err(code);
+        }
         let outcome = |at: usize| match at.cmp(&index) {
             std::cmp::Ordering::Less => ErrorCode::OK,
             std::cmp::Ordering::Equal => code,
             std::cmp::Ordering::Greater => ErrorCode::RUNTIME_INCONSISTENCY,
         };
         let entries = request.iter().enumerate();
-        entries.map(|(at, _)| Outcome::Failed(outcome(at))).collect()
+        Ok(entries.map(|(at, _)| Outcome::Failed(outcome(at))).collect())
     }
 
     fn multi_op(
@@ -105,25 +109,10 @@ impl Store {
         now: Moment,
     ) -> Result<Outcome, ErrorCode> {
         match op {
-            MultiOp::Create(request) if request.mode != CreateMode::CONTAINER => {
-                let Created { path, .. } = self.create(caller, OpCode::CREATE, request, now)?;
-                Ok(Outcome::Path(path))
-            }
-            MultiOp::Create2(request) if request.mode != CreateMode::CONTAINER => {
-                let created = self.create(caller, OpCode::CREATE2, request, now)?;
-                Ok(match self.release {
-                    Release::V3_8 => Outcome::Path(created.path),
-                    Release::V3_9 => Outcome::Created(created),
-                })
-            }
-            // Inside of a multi it is the mode that makes a container.
-            MultiOp::Create(request) | MultiOp::Create2(request) => {
-                let created = self.create(caller, OpCode::CREATE_CONTAINER, request, now)?;
-                Ok(Outcome::Created(created))
-            }
+            MultiOp::Create(request) => self.multi_create(caller, OpCode::CREATE, request, now),
+            MultiOp::Create2(request) => self.multi_create(caller, OpCode::CREATE2, request, now),
             MultiOp::CreateContainer(request) => {
-                let created = self.create(caller, OpCode::CREATE_CONTAINER, request, now)?;
-                Ok(Outcome::Created(created))
+                self.multi_create(caller, OpCode::CREATE_CONTAINER, request, now)
             }
             MultiOp::CreateTtl(request) => match request.mode {
                 CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL => {
@@ -132,7 +121,7 @@ impl Store {
                 mode => {
                     let (path, data, acl) = (request.path, request.data, request.acl);
                     let request = CreateRequest { path, data, acl, mode };
-                    self.multi_op(caller, MultiOp::Create(request), now)
+                    self.multi_create(caller, OpCode::CREATE, request, now)
                 }
             },
             MultiOp::Delete(request) => {
@@ -142,6 +131,32 @@ impl Store {
             MultiOp::Check(request) => self.check(caller, request).map(|()| Outcome::Checked),
             _ => Err(ErrorCode::MARSHALLING_ERROR),
         }
+    }
+
+    /// A create inside of a multi, where the mode makes a container.
+    fn multi_create(
+        &mut self,
+        caller: Caller<'_>,
+        op: OpCode,
+        request: CreateRequest<'_>,
+        now: Moment,
+    ) -> Result<Outcome, ErrorCode> {
+        let op = match (request.mode, self.release) {
+            (CreateMode::CONTAINER, _) => OpCode::CREATE_CONTAINER,
+            // Java trips over what it does not expect here.
+            (CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL, _) => {
+                return Err(ErrorCode::MARSHALLING_ERROR);
+            }
+            // Which of the operations it was is forgotten before 3.8.2 (ZOOKEEPER-3905).
+            (_, Release::V3_8) => OpCode::CREATE,
+            (_, Release::V3_9) => op,
+        };
+        let created = self.create(caller, op, request, now)?;
+        Ok(if op == OpCode::CREATE {
+            Outcome::Path(created.path)
+        } else {
+            Outcome::Created(created)
+        })
     }
 
     /// One entry of a multiRead; `None` if it is no read.

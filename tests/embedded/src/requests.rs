@@ -10,9 +10,9 @@ use bytes::Bytes;
 use tracing::trace;
 use zk_proto::{
     Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckWatchesRequest, ClientInfo,
-    Create2Response, CreateMode, CreateRequest, CreateResponse, Decode, DecodeError, Encode,
-    ErrorCode, ErrorResponse, EventType, ExistsRequest, ExistsResponse, GetAclRequest,
-    GetAclResponse, GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
+    Create2Response, CreateMode, CreateRequest, CreateResponse, Decode, Encode, ErrorCode,
+    ErrorResponse, ExistsRequest, ExistsResponse, GetAclRequest, GetAclResponse,
+    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
     GetChildren2Response, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
     GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest, List, MultiOp, MultiRequest,
     MultiResponse, OpCode, Reader, ReconfigRequest, RemoveWatchesRequest, ReplyHeader,
@@ -26,7 +26,7 @@ use crate::create::Created;
 use crate::fault::{Effect, Sighting};
 use crate::multi::{Outcome, Read};
 use crate::state::State;
-use crate::store::{Armed, Caller, Missed, Store, wire_acl};
+use crate::store::{Caller, NULL_PATH, Rearmed, Store, wire_acl};
 use crate::tree::Moment;
 use crate::watches::WatchKind;
 
@@ -37,6 +37,7 @@ struct Asked {
     connection: ConnectionId,
     session: SessionId,
     xid: Xid,
+    op: OpCode,
 }
 
 impl State {
@@ -53,7 +54,7 @@ impl State {
             return self.abort(connection);
         };
         trace!(%connection, %xid, %op, "request");
-        let asked = Asked { now, connection, session, xid };
+        let asked = Asked { now, connection, session, xid, op };
         let Some(from) = self.connections.get_mut(connection) else {
             return;
         };
@@ -67,8 +68,12 @@ impl State {
             return;
         }
         self.sessions.touch(session, now);
+        let mended = if begins_with_path(op) { mended(op, reader.rest()) } else { None };
+        if let Some(body) = &mended {
+            reader = Reader::new(body);
+        }
         if op != OpCode::PING {
-            let path = <&str>::decode(&mut reader.clone()).ok();
+            let path = <&str>::decode(&mut reader.clone()).ok().filter(|_| begins_with_path(op));
             match self.faults.strike(Sighting { op, path, session }) {
                 Some(Effect::LoseRequest) => return self.abort(connection),
                 Some(Effect::Refuse(code)) => return self.fail(asked, code),
@@ -84,7 +89,7 @@ impl State {
                 None => {}
             }
         }
-        if let Err(code) = self.serve(asked, op, &mut reader) {
+        if let Err(code) = self.serve(asked, &mut reader) {
             self.fail(asked, code);
         }
     }
@@ -104,43 +109,28 @@ impl State {
         ReplyHeader { xid: asked.xid, zxid: self.store.last_zxid(), error: ErrorCode::OK }
     }
 
-    fn serve(
-        &mut self,
-        asked: Asked,
-        op: OpCode,
-        reader: &mut Reader<'_>,
-    ) -> Result<(), ErrorCode> {
+    fn serve(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
+        let op = asked.op;
         match op {
             OpCode::PING => {
                 let zxid = self.store.last_zxid();
                 self.answer(asked, Xid::PING, zxid, ErrorCode::OK, &());
                 Ok(())
             }
-            OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::SET_DATA
-            | OpCode::SET_ACL
-            | OpCode::MULTI
-            | OpCode::RECONFIG
-            | OpCode::CLOSE_SESSION
-            | OpCode::SYNC
-                if self.read_only && op != OpCode::CLOSE_SESSION =>
-            {
+            OpCode::MULTI | OpCode::RECONFIG | OpCode::SYNC if self.read_only => {
                 Err(ErrorCode::NOT_READ_ONLY)
             }
+            op if self.read_only && is_single_write(op) => Err(ErrorCode::NOT_READ_ONLY),
             OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
                 let made = self.write(asked, reader, |store, caller, request, moment| {
                     store.create(caller, op, request, moment)
                 })?;
-                self.created(asked, op, &made);
+                self.created(asked, &made);
                 Ok(())
             }
             OpCode::CREATE_TTL => {
                 let made = self.write(asked, reader, Store::create_ttl)?;
-                self.created(asked, op, &made);
+                self.created(asked, &made);
                 Ok(())
             }
             OpCode::DELETE => {
@@ -179,6 +169,9 @@ impl State {
             OpCode::GET_ACL => self.get_acl(asked, read(reader)?),
             OpCode::SYNC => {
                 let SyncRequest { path } = read(reader)?;
+                let read = path.to_string_lossy();
+                let echo = Text::java_bytes(&read);
+                let path = if path == Text::NULL { path } else { Text::from_bytes(&echo) };
                 self.ok(asked, &SyncResponse { path })
             }
             OpCode::GET_EPHEMERALS => self.get_ephemerals(asked, read(reader)?),
@@ -213,11 +206,12 @@ impl State {
                 self.set_watches(asked, request)
             }
             OpCode::SET_WATCHES2 => self.set_watches(asked, read(reader)?),
-            OpCode::AUTH => self.auth(asked, reader),
+            OpCode::AUTH => {
+                self.auth(asked, reader);
+                Ok(())
+            }
             OpCode::SASL => {
-                let GetSaslRequest { .. } = read(reader)?;
-                let token = Secret::new(None);
-                self.answer(asked, asked.xid, Zxid(0), ErrorCode::OK, &SetSaslResponse { token });
+                self.sasl(asked, reader);
                 Ok(())
             }
             OpCode::CLOSE_SESSION => {
@@ -254,12 +248,12 @@ impl State {
         reader: &mut Reader<'f>,
         act: impl FnOnce(&mut Store, Caller<'_>, R, Moment) -> Result<T, ErrorCode>,
     ) -> Result<T, ErrorCode> {
-        let request = match R::decode(reader) {
-            Ok(request) => Ok(request),
-            // Java reads it with replacement characters, which no path may hold.
-            Err(DecodeError::InvalidUtf8 { .. }) => Err(ErrorCode::BAD_ARGUMENTS),
-            Err(_) => return Err(ErrorCode::MARSHALLING_ERROR),
-        };
+        let request = R::decode(reader).map_err(|_| ErrorCode::MARSHALLING_ERROR);
+        // What cannot be read takes a zxid before 3.9, but for reconfig, and none since.
+        let burns = self.config.release == Release::V3_8 && is_single_write(asked.op);
+        if request.is_err() && !burns {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         let millis = self.millis(asked.now);
         let moment = self.store.begin(millis);
         let (caller, store) = self.caller(asked)?;
@@ -269,10 +263,10 @@ impl State {
         done
     }
 
-    fn created(&mut self, asked: Asked, op: OpCode, made: &Created) {
+    fn created(&mut self, asked: Asked, made: &Created) {
         let header = self.header(asked);
         let Created { path, stat } = made;
-        match op {
+        match asked.op {
             OpCode::CREATE => {
                 self.connections.reply(asked.connection, header, &CreateResponse { path });
             }
@@ -289,11 +283,12 @@ impl State {
         // Other than a single write, a multi takes a zxid even if it cannot be read.
         let moment = self.store.begin(millis);
         let request = request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
-        if !request.iter().all(is_write) {
+        let release = self.config.release;
+        if !request.iter().all(|op| is_write(op, release)) {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
         let (caller, store) = self.caller(asked)?;
-        let outcomes = store.multi(caller, request, moment);
+        let outcomes = store.multi(caller, request, moment)?;
         let told = store.commit(moment, Some(asked.session));
         self.tell(moment.zxid, told);
         let results: Vec<_> = outcomes.iter().map(Outcome::wire).collect();
@@ -320,6 +315,9 @@ impl State {
 
     fn exists(&mut self, asked: Asked, request: ExistsRequest<'_>) -> Result<(), ErrorCode> {
         let ExistsRequest { path, watch } = request;
+        if path.contains('\0') {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
         let readable = match self.config.release {
             // Whether a node exists was no secret before 3.9.2 (ZOOKEEPER-2590).
             Release::V3_8 => self.store.tree.node(path).map(drop),
@@ -399,10 +397,7 @@ impl State {
         let identities = caller.identities.clone();
         let infos: Vec<ClientInfo<'_>> = identities
             .iter()
-            .map(|one| ClientInfo {
-                auth_scheme: Text::new(&one.scheme),
-                user: Text::new(one.user()),
-            })
+            .map(|one| ClientInfo { auth_scheme: one.scheme(), user: one.user() })
             .collect();
         self.ok(asked, &WhoAmIResponse { client_info: List::new(&infos) })
     }
@@ -428,40 +423,35 @@ impl State {
 
     /// Arms watches again, and tells first what they have missed.
     fn set_watches(&mut self, asked: Asked, request: SetWatches2<'_>) -> Result<(), ErrorCode> {
-        let SetWatches2 { data, exist, child, persistent, persistent_recursive, .. } = request;
-        let lists = [data, exist, child, persistent, persistent_recursive];
-        if lists.iter().any(List::is_null) {
-            return Err(ErrorCode::MARSHALLING_ERROR);
-        }
+        let SetWatches2 { relative_zxid, data, exist, child, persistent, persistent_recursive } =
+            request;
         let connection = asked.connection;
-        for (armed, path, missed) in self.store.missed(&request) {
-            let event = match missed {
-                None => {
-                    let kind = match armed {
-                        Armed::Data => WatchKind::Data,
-                        Armed::Child => WatchKind::Child,
-                    };
-                    self.watches.add(kind, path, connection);
-                    continue;
+        for (list, rearmed, kind) in [
+            (data, Rearmed::Data, WatchKind::Data),
+            (exist, Rearmed::Exist, WatchKind::Data),
+            (child, Rearmed::Child, WatchKind::Child),
+            (persistent, Rearmed::Persistent, WatchKind::Persistent),
+            (persistent_recursive, Rearmed::Recursive, WatchKind::Recursive),
+        ] {
+            // The lists before a null one count.
+            if list.is_null() {
+                return Err(ErrorCode::MARSHALLING_ERROR);
+            }
+            for path in list {
+                match self.store.missed(rearmed, path, relative_zxid) {
+                    Some(event) => self.connections.notify(connection, Zxid(-1), event, path),
+                    None => self.watches.add(kind, path, connection),
                 }
-                Some(Missed::Created) => EventType::NODE_CREATED,
-                Some(Missed::Deleted) => EventType::NODE_DELETED,
-                Some(Missed::DataChanged) => EventType::NODE_DATA_CHANGED,
-                Some(Missed::ChildrenChanged) => EventType::NODE_CHILDREN_CHANGED,
-            };
-            self.connections.notify(connection, Zxid(-1), event, path);
-        }
-        for path in persistent {
-            self.watches.add(WatchKind::Persistent, path, connection);
-        }
-        for path in persistent_recursive {
-            self.watches.add(WatchKind::Recursive, path, connection);
+            }
         }
         self.ok(asked, &())
     }
 
-    fn auth(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
-        let AuthPacket { scheme, auth, .. } = read(reader)?;
+    /// Real servers look at proofs where they read frames, and hang up on what they cannot read.
+    fn auth(&mut self, asked: Asked, reader: &mut Reader<'_>) {
+        let Ok(AuthPacket { scheme, auth, .. }) = AuthPacket::decode(reader) else {
+            return self.end(asked.connection);
+        };
         let super_digest = self.config.super_digest.as_deref();
         let proven = self.connections.get_mut(asked.connection).is_some_and(|connection| {
             connection.identities.add(scheme.as_str(), auth.expose(), super_digest)
@@ -472,28 +462,90 @@ impl State {
             self.answer(asked, asked.xid, Zxid(0), ErrorCode::AUTH_FAILED, &());
             self.end(asked.connection);
         }
-        Ok(())
+    }
+
+    /// There is no SASL here, which a server says with a null token.
+    fn sasl(&mut self, asked: Asked, reader: &mut Reader<'_>) {
+        match GetSaslRequest::decode(reader) {
+            Ok(request) if request.token.expose().is_some() => {
+                let token = Secret::new(None);
+                self.answer(asked, asked.xid, Zxid(0), ErrorCode::OK, &SetSaslResponse { token });
+            }
+            _ => self.end(asked.connection),
+        }
     }
 }
 
 /// Reads a record of a request that changes nothing.
 fn read<'f, R: Decode<'f>>(reader: &mut Reader<'f>) -> Result<R, ErrorCode> {
-    R::decode(reader).map_err(|error| match error {
-        // Java reads it with replacement characters, and no node has such a path.
-        DecodeError::InvalidUtf8 { .. } => ErrorCode::NO_NODE,
-        _ => ErrorCode::MARSHALLING_ERROR,
-    })
+    R::decode(reader).map_err(|_| ErrorCode::MARSHALLING_ERROR)
 }
 
-/// Whether an entry may be in a multi at all: a mode that does not exist spoils the whole request.
-fn is_write(op: MultiOp<'_>) -> bool {
+/// Whether the body of a request begins with a path.
+fn begins_with_path(op: OpCode) -> bool {
+    (OpCode::CREATE..=OpCode::GET_CHILDREN).contains(&op)
+        || matches!(
+            op,
+            OpCode::GET_CHILDREN2
+                | OpCode::CREATE2
+                | OpCode::CHECK_WATCHES
+                | OpCode::REMOVE_WATCHES
+                | OpCode::CREATE_CONTAINER
+                | OpCode::CREATE_TTL
+                | OpCode::GET_ALL_CHILDREN_NUMBER
+                | OpCode::ADD_WATCH
+        )
+}
+
+/// The body with a path that can be decoded, if it begins with one that cannot.
+///
+/// Java puts U+FFFD in place of what is not UTF-8, which no path may hold; here it is another such
+/// character, of one byte. And it reads a null path, which some operations trip over only later.
+fn mended(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(body);
+    let Some(path) = Option::<&[u8]>::decode(&mut reader).ok()? else {
+        let name = NULL_PATH.as_bytes();
+        let length = (name.len() as u32).to_be_bytes();
+        let reads_null = is_single_write(op) || op == OpCode::REMOVE_WATCHES;
+        return reads_null.then(|| [&length, name, reader.rest()].concat());
+    };
+    if std::str::from_utf8(path).is_ok() {
+        return None;
+    }
+    let mut legible = Vec::with_capacity(body.len());
+    legible.extend_from_slice(&(path.len() as u32).to_be_bytes());
+    for chunk in path.utf8_chunks() {
+        legible.extend_from_slice(chunk.valid().as_bytes());
+        legible.extend(chunk.invalid().iter().map(|_| 1));
+    }
+    legible.extend_from_slice(reader.rest());
+    Some(legible)
+}
+
+fn is_single_write(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::CREATE
+            | OpCode::CREATE2
+            | OpCode::CREATE_CONTAINER
+            | OpCode::CREATE_TTL
+            | OpCode::DELETE
+            | OpCode::SET_DATA
+            | OpCode::SET_ACL
+    )
+}
+
+/// Whether an entry may be in a multi at all. Since 3.9 a mode that does not exist spoils the whole
+/// request.
+fn is_write(op: MultiOp<'_>, release: Release) -> bool {
     match op {
         MultiOp::Create(CreateRequest { mode, .. })
         | MultiOp::Create2(CreateRequest { mode, .. })
-        | MultiOp::CreateContainer(CreateRequest { mode, .. }) => {
-            (CreateMode::PERSISTENT..=CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL).contains(&mode)
+        | MultiOp::CreateContainer(CreateRequest { mode, .. })
+            if release == Release::V3_9 =>
+        {
+            (CreateMode::PERSISTENT..=CreateMode::CONTAINER).contains(&mode)
         }
-        MultiOp::GetData(_) | MultiOp::GetChildren(_) => false,
-        _ => true,
+        _ => !op.is_read(),
     }
 }

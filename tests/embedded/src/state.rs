@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use zk_proto::{
-    Acl, Encode, ErrorCode, EventType, KeeperState, ReplyHeader, SessionId, WatcherEvent, Xid,
+    Acl, Encode, ErrorCode, EventType, KeeperState, ReplyHeader, SessionId, Text, Writer, Xid,
     Zxid, frame,
 };
 
@@ -31,8 +31,8 @@ const MAX_UNSENT: usize = 256 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) config: Config,
-    /// The wall clock at the start, in milliseconds since 1970.
-    epoch: i64,
+    /// The wall clock at the start, since 1970.
+    epoch: Duration,
     pub(crate) store: Store,
     pub(crate) sessions: Sessions,
     pub(crate) watches: Watches,
@@ -128,16 +128,18 @@ impl Connections {
         self.send(id, |connection| {
             connection.counts.sent += 1;
             let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid, error: ErrorCode::OK };
-            let state = KeeperState::SYNC_CONNECTED;
-            let event = WatcherEvent { kind, state, path };
+            // A WatcherEvent, but that its path may be one which only setWatches brings here.
+            let path = Text::java_bytes(path);
+            let event = |writer: &mut Writer<'_>| {
+                header.encode(writer);
+                kind.encode(writer);
+                KeeperState::SYNC_CONNECTED.encode(writer);
+                Text::from_bytes(&path).encode(writer);
+            };
             match &mut connection.partition {
-                None => connection.outbox.records(&header, &event),
+                None => connection.outbox.frame(event),
                 Some(Partition { events, .. }) => {
-                    let written = frame::encode(events, usize::MAX, |writer| {
-                        header.encode(writer);
-                        event.encode(writer);
-                    });
-                    if written.is_err() {
+                    if frame::encode(events, usize::MAX, event).is_err() {
                         connection.outbox.end();
                     }
                 }
@@ -148,11 +150,10 @@ impl Connections {
 
 impl State {
     pub(crate) fn new(config: Config, wall: Duration) -> Self {
-        let epoch = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
         Self {
-            epoch,
+            epoch: wall,
             store: Store::new(&config),
-            sessions: Sessions::new(config.tick_time, epoch),
+            sessions: Sessions::new(config.tick_time, whole_millis(wall)),
             watches: Watches::new(config.release),
             connections: Connections::default(),
             attached: HashMap::new(),
@@ -166,9 +167,9 @@ impl State {
         }
     }
 
-    /// The wall clock.
+    /// The wall clock, in milliseconds.
     pub(crate) fn millis(&self, now: Duration) -> i64 {
-        self.epoch.saturating_add(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+        whole_millis(self.epoch.saturating_add(now))
     }
 
     /// Takes a connection in. One that is too many is closed without a word.
@@ -348,4 +349,8 @@ impl State {
         let reap = self.store.tree.has_mortals().then_some(self.next_reap);
         [sessions, fresh, reap].into_iter().flatten().min()
     }
+}
+
+fn whole_millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_proto::{
-    Acl, CheckVersionRequest, DeleteRequest, ErrorCode, Id, SessionId, SetAclRequest,
-    SetDataRequest, SetWatches2, Stat, Text, Zxid, check_path,
+    Acl, CheckVersionRequest, DeleteRequest, ErrorCode, EventType, Id, SessionId, SetAclRequest,
+    SetDataRequest, Stat, Zxid, check_path,
 };
 
 use crate::access::{AccessList, Grant, Identities, Identity};
 use crate::config::{Config, Release};
 use crate::history::{Change, Commit};
 use crate::tree::{Moment, Node, SYSTEM, Tree, split};
+
+/// What stands for a null path in a write: Java reads one, and some operations trip over it.
+pub(crate) const NULL_PATH: &str = "\0null";
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +52,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(config: &Config) -> Self {
-        let anyone = Identity { scheme: "world".to_owned(), id: "anyone".to_owned() };
+        let anyone = Identity::new("world", "anyone");
         let grant = |perms| AccessList::from([Grant { perms, identity: anyone.clone() }]);
         Self {
             release: config.release,
@@ -125,6 +128,9 @@ impl Store {
         now: Moment,
     ) -> Result<(), ErrorCode> {
         let DeleteRequest { path, version } = request;
+        if path == NULL_PATH {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         if !path.contains('/') || path.contains('\0') || path == "/" || SYSTEM.contains(&path) {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
@@ -185,6 +191,7 @@ impl Store {
         caller: Caller<'_>,
         request: CheckVersionRequest<'_>,
     ) -> Result<(), ErrorCode> {
+        valid(request.path)?;
         let node = self.readable(request.path, Acl::READ, caller.identities)?;
         require_version(node.version, request.version)
     }
@@ -198,8 +205,8 @@ impl Store {
         let node = self.readable(path, Acl::READ | Acl::ADMIN, identities)?;
         let mut grants = node.acl.to_vec();
         if !identities.may(Acl::ADMIN, &node.acl) {
-            for grant in grants.iter_mut().filter(|grant| grant.identity.scheme == "digest") {
-                grant.identity.id = format!("{}:x", grant.identity.user());
+            for grant in &mut grants {
+                grant.identity = grant.identity.masked();
             }
         }
         Ok((grants, node.stat()))
@@ -216,50 +223,38 @@ impl Store {
         }
     }
 
-    /// What the watches of setWatches have missed, in the order of the request; the rest is to be
-    /// armed.
-    pub(crate) fn missed<'r>(
-        &self,
-        request: &SetWatches2<'r>,
-    ) -> impl Iterator<Item = (Armed, &'r str, Option<Missed>)> {
-        let since = request.relative_zxid;
-        let data = move |path: &str| match self.tree.get(path) {
-            None => Some(Missed::Deleted),
-            Some(node) => (node.mzxid > since).then_some(Missed::DataChanged),
-        };
-        let exist = move |path: &str| self.tree.get(path).map(|_| Missed::Created);
-        let child = move |path: &str| match self.tree.get(path) {
-            None => Some(Missed::Deleted),
-            Some(node) => (node.pzxid > since).then_some(Missed::ChildrenChanged),
-        };
-        let data = request.data.iter().map(move |path| (Armed::Data, path, data(path)));
-        let exist = request.exist.iter().map(move |path| (Armed::Data, path, exist(path)));
-        let child = request.child.iter().map(move |path| (Armed::Child, path, child(path)));
-        data.chain(exist).chain(child)
+    /// What a watch of setWatches has missed since a transaction, if anything. Persistent ones
+    /// never have.
+    pub(crate) fn missed(&self, kind: Rearmed, path: &str, since: Zxid) -> Option<EventType> {
+        match (kind, self.tree.get(path)) {
+            (Rearmed::Data | Rearmed::Child, None) => Some(EventType::NODE_DELETED),
+            (Rearmed::Data, Some(node)) => {
+                (node.mzxid > since).then_some(EventType::NODE_DATA_CHANGED)
+            }
+            (Rearmed::Child, Some(node)) => {
+                (node.pzxid > since).then_some(EventType::NODE_CHILDREN_CHANGED)
+            }
+            (Rearmed::Exist, node) => node.map(|_| EventType::NODE_CREATED),
+            (Rearmed::Persistent | Rearmed::Recursive, _) => None,
+        }
     }
 }
 
-/// The table that a watch of setWatches goes into.
+/// The lists of setWatches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Armed {
+pub(crate) enum Rearmed {
     Data,
+    Exist,
     Child,
-}
-
-/// What happened while a watch was not set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missed {
-    Created,
-    Deleted,
-    DataChanged,
-    ChildrenChanged,
+    Persistent,
+    Recursive,
 }
 
 /// An access list as it goes over the wire.
 pub(crate) fn wire_acl<'a>(grants: &'a [Grant]) -> Vec<Acl<'a>> {
     let entry = |grant: &'a Grant| {
-        let Identity { scheme, id } = &grant.identity;
-        Acl { perms: grant.perms, id: Id { scheme: Text::new(scheme), id: Text::new(id) } }
+        let id = Id { scheme: grant.identity.scheme(), id: grant.identity.id() };
+        Acl { perms: grant.perms, id }
     };
     grants.iter().map(entry).collect()
 }

@@ -198,7 +198,8 @@ impl Watches {
         Some(data | child)
     }
 
-    /// As [`Watches::remove`], leaving them there.
+    /// As [`Watches::remove`], leaving them there. Before 3.9 a server looks for anybody's watch,
+    /// finds none at the empty path, and trips over one without a slash.
     pub(crate) fn has(
         &self,
         kind: WatcherType,
@@ -206,8 +207,15 @@ impl Watches {
         connection: ConnectionId,
     ) -> Option<bool> {
         let (data, child) = self.meant(kind)?;
-        let data = data.is_some_and(|kinds| self.data.has(path, connection, kinds));
-        let child = child.is_some_and(|kinds| self.child.has(path, connection, kinds));
+        if self.release == Release::V3_8 && !path.is_empty() && !path.contains('/') {
+            return None;
+        }
+        let has = |table: &Table, kinds| match self.release {
+            Release::V3_8 => !path.is_empty() && table.by_path.contains_key(path),
+            Release::V3_9 => table.has(path, connection, kinds),
+        };
+        let data = data.is_some_and(|kinds| has(&self.data, kinds));
+        let child = child.is_some_and(|kinds| has(&self.child, kinds));
         Some(data | child)
     }
 

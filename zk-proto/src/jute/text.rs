@@ -3,6 +3,7 @@
 //! Java writes characters above U+FFFF as two surrogates of three bytes each, so a strict decoder
 //! would fail on an access list with an emoji in it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::DecodeError;
@@ -20,6 +21,40 @@ impl<'a> Text<'a> {
     /// Text as this side writes it: plain UTF-8.
     pub const fn new(text: &'a str) -> Self {
         Self(Some(text.as_bytes()))
+    }
+
+    /// Text in bytes as they go over the wire.
+    pub const fn from_bytes(bytes: &'a [u8]) -> Self {
+        Self(Some(bytes))
+    }
+
+    /// What Java writes for `text`: UTF-8, but for characters above U+FFFF, which are two
+    /// surrogates. A server that wants to be taken for a real one writes them.
+    ///
+    /// ```
+    /// use zk_proto::Text;
+    ///
+    /// assert_eq!(&*Text::java_bytes("zk\u{1F600}"), b"zk\xed\xa0\xbd\xed\xb8\x80");
+    /// ```
+    pub fn java_bytes(text: &str) -> Cow<'_, [u8]> {
+        if text.bytes().all(|byte| byte < 0xf0) {
+            return Cow::Borrowed(text.as_bytes());
+        }
+        let mut bytes = Vec::with_capacity(text.len());
+        for character in text.chars() {
+            match character {
+                '\0'..='\u{ffff}' => {
+                    bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => {
+                    for unit in character.encode_utf16(&mut [0; 2]) {
+                        let low = |bits: u16| 0x80 | (bits & 0x3f) as u8;
+                        bytes.extend([0xe0 | (*unit >> 12) as u8, low(*unit >> 6), low(*unit)]);
+                    }
+                }
+            }
+        }
+        Cow::Owned(bytes)
     }
 
     /// The bytes as they are on the wire, or `None` for null.
