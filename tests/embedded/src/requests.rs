@@ -506,7 +506,8 @@ fn mended(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
     let Some(path) = Option::<&[u8]>::decode(&mut reader).ok()? else {
         let name = NULL_PATH.as_bytes();
         let length = (name.len() as u32).to_be_bytes();
-        let reads_null = is_single_write(op) || op == OpCode::REMOVE_WATCHES;
+        let reads_null =
+            is_single_write(op) || matches!(op, OpCode::REMOVE_WATCHES | OpCode::CHECK_WATCHES);
         return reads_null.then(|| [&length, name, reader.rest()].concat());
     };
     if std::str::from_utf8(path).is_ok() {
