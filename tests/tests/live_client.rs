@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use zk_client::{
     Client, CreateOptions, ErrorCode, ErrorKind, EventType, OpCode, Outcome, SessionState, Watcher,
 };

@@ -3,6 +3,7 @@
 //! Defaults are those of a real server with the sample `zoo.cfg`, so that what passes here passes
 //! there.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use zk_proto::frame::SERVER_FRAME_LIMIT;
@@ -33,6 +34,7 @@ pub enum Release {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
+    pub(crate) listen: SocketAddr,
     pub(crate) release: Release,
     pub(crate) tick_time: Duration,
     pub(crate) min_session_timeout: Option<Duration>,
@@ -48,6 +50,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
             release: Release::default(),
             tick_time: Duration::from_secs(2),
             min_session_timeout: None,
@@ -66,6 +69,12 @@ impl Config {
     /// The defaults.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Where [`Server::with`](crate::Server::with) listens: a free port of 127.0.0.1 by default.
+    pub fn listen(mut self, address: impl Into<SocketAddr>) -> Self {
+        self.listen = address.into();
+        self
     }
 
     /// Whose behaviour to follow: [`Release::V3_9`] by default.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -38,6 +38,9 @@ const MAX_BEHIND: usize = 1024 * 1024;
 /// What a connection in memory holds before its writer waits.
 const DUPLEX_BYTES: usize = 1024 * 1024;
 
+/// Where the ports begin that connections in memory come from.
+const FIRST_PORT: u16 = 49_152;
+
 /// How long to wait before the next connection is accepted when none could be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,8 +61,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Server {
     address: String,
     shared: Arc<Shared>,
-    /// Dropped with the handle, and their tasks with them.
-    _tasks: JoinSet<()>,
+    /// Those that listen and keep time: they end with the handle.
+    tasks: JoinSet<()>,
 }
 
 #[derive(Debug)]
@@ -76,7 +79,8 @@ struct Running {
     wakers: HashMap<ConnectionId, Waker>,
     /// When the task that keeps time wakes up.
     deadline: Option<Instant>,
-    next_port: u16,
+    /// Of connections in memory.
+    last_port: u16,
 }
 
 impl Server {
@@ -93,7 +97,7 @@ impl Server {
         Self::with(Config::new()).await
     }
 
-    /// Starts a server with other settings on a free port of 127.0.0.1.
+    /// Starts a server with other settings.
     ///
     /// # Errors
     ///
@@ -103,10 +107,10 @@ impl Server {
     ///
     /// As tokio does, outside of a runtime with time and io enabled.
     pub async fn with(config: Config) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?.to_string();
         let mut server = Self::new(config, address);
-        server._tasks.spawn(accept(listener, Arc::clone(&server.shared)));
+        server.tasks.spawn(accept(listener, Arc::clone(&server.shared)));
         Ok(server)
     }
 
@@ -122,11 +126,12 @@ impl Server {
 
     fn new(config: Config, address: String) -> Self {
         let core = Core::new(config, now(), wall());
-        let running = Running { core, wakers: HashMap::new(), deadline: None, next_port: 49_152 };
+        let running =
+            Running { core, wakers: HashMap::new(), deadline: None, last_port: FIRST_PORT };
         let shared = Arc::new(Shared { running: Mutex::new(running), rescheduled: Notify::new() });
         let mut tasks = JoinSet::new();
         tasks.spawn(keep_time(Arc::clone(&shared)));
-        Self { address, shared, _tasks: tasks }
+        Self { address, shared, tasks }
     }
 
     /// Where clients connect to, as a connect string has it: `127.0.0.1:PORT`.
@@ -136,19 +141,18 @@ impl Server {
 
     /// A connection in memory, as if from 127.0.0.1. It works like one over TCP, and on tokio's
     /// paused clock too.
+    ///
+    /// # Panics
+    ///
+    /// As tokio does, outside of a runtime.
     pub fn connect(&self) -> DuplexStream {
-        let (client, server) = tokio::io::duplex(DUPLEX_BYTES);
-        let port = self.with_running(|running| {
-            running.next_port = running.next_port.checked_add(1).unwrap_or(49_152);
-            running.next_port
-        });
-        let peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        tokio::spawn(serve(server, peer, Arc::clone(&self.shared)));
-        client
+        connect(&self.shared)
     }
 
-    fn with_running<R>(&self, act: impl FnOnce(&mut Running) -> R) -> R {
-        act(&mut self.shared.lock())
+    /// What makes such connections, as the `connector` of a client.
+    pub fn connector<H>(&self) -> impl Fn(&H) -> io::Result<DuplexStream> + Send + Sync + use<H> {
+        let shared = Arc::clone(&self.shared);
+        move |_| Ok(connect(&shared))
     }
 
     /// Calls the state machine, and tells the tasks what came of it.
@@ -174,52 +178,52 @@ impl Server {
         self.command(|core, _| core.clear_faults());
     }
 
-    /// See [`Core::expire`].
+    /// Ends a session as if its time were over: see [`Core::expire`].
     pub fn expire(&self, session: SessionId) -> bool {
         self.command(|core, now| core.expire(now, session))
     }
 
-    /// See [`Core::disconnect`].
+    /// Cuts the connection of a session, which goes on: see [`Core::disconnect`].
     pub fn disconnect(&self, session: SessionId) -> bool {
         self.command(|core, _| core.disconnect(session))
     }
 
-    /// See [`Core::disconnect_all`].
+    /// Cuts every connection: see [`Core::disconnect_all`].
     pub fn disconnect_all(&self) {
         self.command(|core, _| core.disconnect_all());
     }
 
-    /// See [`Core::partition`].
+    /// Cuts the server of a session's connection off from its ensemble: see [`Core::partition`].
     pub fn partition(&self, session: SessionId) -> bool {
         self.command(|core, _| core.partition(session))
     }
 
-    /// See [`Core::heal`].
+    /// Ends all partitions: see [`Core::heal`].
     pub fn heal(&self) {
         self.command(Core::heal);
     }
 
-    /// See [`Core::set_serving`].
+    /// Stops or resumes to serve: see [`Core::set_serving`].
     pub fn set_serving(&self, serving: bool) {
         self.command(|core, now| core.set_serving(now, serving));
     }
 
-    /// See [`Core::set_read_only`].
+    /// Makes the server read-only, or writable again: see [`Core::set_read_only`].
     pub fn set_read_only(&self, read_only: bool) {
         self.command(|core, _| core.set_read_only(read_only));
     }
 
-    /// See [`Core::preset_sequence`].
+    /// Sets the number of the next sequential child: see [`Core::preset_sequence`].
     pub fn preset_sequence(&self, path: &str, next: i32) -> bool {
         self.command(|core, _| core.preset_sequence(path, next))
     }
 
-    /// See [`Core::preset_version`].
+    /// Sets the version of a node's data: see [`Core::preset_version`].
     pub fn preset_version(&self, path: &str, version: i32) -> bool {
         self.command(|core, _| core.preset_version(path, version))
     }
 
-    /// See [`Core::reap`].
+    /// Removes empty containers and outlived nodes now: see [`Core::reap`].
     pub fn reap(&self) {
         self.command(Core::reap);
     }
@@ -239,7 +243,7 @@ impl Server {
         self.command(|core, _| core.children(path))
     }
 
-    /// See [`Core::watch_count`].
+    /// How many watches are set: see [`Core::watch_count`].
     pub fn watch_count(&self) -> usize {
         self.command(|core, _| core.watch_count())
     }
@@ -283,6 +287,18 @@ impl Shared {
             self.rescheduled.notify_one();
         }
     }
+}
+
+fn connect(shared: &Arc<Shared>) -> DuplexStream {
+    let (client, server) = tokio::io::duplex(DUPLEX_BYTES);
+    let port = {
+        let mut running = shared.lock();
+        running.last_port = running.last_port.checked_add(1).unwrap_or(FIRST_PORT);
+        running.last_port
+    };
+    let peer = (Ipv4Addr::LOCALHOST, port).into();
+    tokio::spawn(serve(server, peer, Arc::clone(shared)));
+    client
 }
 
 /// Takes connections in until the server is dropped.
