@@ -119,6 +119,10 @@ impl Connections {
                 _ => {}
             }
             connection.outbox.records(&header, body);
+            if connection.phase == Phase::Closing {
+                // A cut behind the end of the reply is a cut at its end.
+                connection.outbox.end();
+            }
         });
     }
 
