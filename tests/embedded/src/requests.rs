@@ -92,6 +92,7 @@ impl State {
         if let Err(code) = self.serve(asked, &mut reader) {
             self.fail(asked, code);
         }
+        self.leave_if_closing(connection);
     }
 
     /// A write's own zxid is the last one too.

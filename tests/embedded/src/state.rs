@@ -229,6 +229,13 @@ impl State {
         }
     }
 
+    /// What was sent to a connection may have ended it: a fault, or too much that waits.
+    pub(crate) fn leave_if_closing(&mut self, id: ConnectionId) {
+        if self.connections.get(id).is_some_and(|one| one.phase == Phase::Closing) {
+            self.detach(id);
+        }
+    }
+
     /// A connection has said who it is.
     pub(crate) fn attach(&mut self, id: ConnectionId, session: SessionId) {
         if let Some(connection) = self.connections.get_mut(id) {
@@ -310,6 +317,7 @@ impl State {
                 self.connections.get(id).is_some_and(|one| one.identities.may(Acl::READ, acl));
             if may_read {
                 self.connections.notify(id, zxid, event, path);
+                self.leave_if_closing(id);
             }
         }
     }
