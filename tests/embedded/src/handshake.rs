@@ -45,16 +45,17 @@ impl State {
             answer(session, password, timeout)
         } else {
             let known = self.sessions.get(wanted).map(|session| session.password);
+            let proven = known.filter(|password| *password == request.password);
             // Whoever names the session ends its connection, even without the password.
             if let Some(old) = self.attached.get(&wanted).copied() {
-                self.supersede(old);
+                self.supersede(old, proven.is_some());
             }
-            match known {
-                Some(password) if password == request.password => {
+            match proven {
+                Some(password) => {
                     self.sessions.renew(wanted, timeout, now);
                     answer(wanted, password, timeout)
                 }
-                _ => expired,
+                None => expired,
             }
         };
         debug!(connection = %id, session = %answer.session_id, ?timeout, "handshake");
@@ -66,11 +67,11 @@ impl State {
         self.connections.send(id, |connection| connection.outbox.records(&answer, &()));
     }
 
-    /// The session goes on through another connection.
-    fn supersede(&mut self, old: ConnectionId) {
+    /// Another connection wants the session, and gets it if the password is right.
+    fn supersede(&mut self, old: ConnectionId, proven: bool) {
         match self.connections.get_mut(old).and_then(|one| one.partition.as_mut()) {
             // A server that is cut off does not hear of it.
-            Some(partition) => partition.is_over = true,
+            Some(partition) => partition.is_over |= proven,
             None => self.abort(old),
         }
     }
