@@ -155,9 +155,11 @@ impl Outbox {
         self.end = Some(self.end.map_or(end, |earlier| earlier.min(end)));
     }
 
-    /// Closes behind what was appended.
+    /// Closes behind what was appended, unless nobody would hear of that either.
     pub(crate) fn end(&mut self) {
-        self.cut_after(0);
+        if !self.is_silent {
+            self.cut_after(0);
+        }
     }
 
     /// Closes at once.

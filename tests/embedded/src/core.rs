@@ -230,7 +230,9 @@ impl Core {
             }
             self.state.connections.send(id, |one| one.outbox.raw(&partition.events));
             for frame in partition.requests {
-                let serving = |one: &crate::connection::Connection| one.phase == Phase::Serving;
+                let serving = |one: &crate::connection::Connection| {
+                    one.phase == Phase::Serving && !one.outbox.is_silent()
+                };
                 if self.state.connections.get(id).is_some_and(serving) {
                     self.state.request(now, id, session, &frame);
                 }
