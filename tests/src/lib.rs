@@ -5,6 +5,7 @@
 //! The tests that use them are built by the features `live` and `interop`; `tests/run` installs
 //! what they need and runs them.
 
+pub mod differential;
 pub mod fault;
 pub mod foreign;
 pub mod peer;

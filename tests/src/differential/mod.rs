@@ -1,0 +1,89 @@
+//! Two servers are done the same things, and must answer alike.
+//!
+//! Steps are made at random from a seed (`generate`), run on each server on its own (`side`), and
+//! what the servers sent is written down as text without what no two servers have in common
+//! (`show`). Then the two texts must be equal. Knows nothing of how a server should behave.
+
+mod generate;
+mod request;
+mod show;
+mod side;
+mod step;
+mod universe;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+use anyhow::{Result, bail, ensure};
+
+use self::side::Side;
+use self::step::Step;
+
+/// How many steps before the one that differs a report shows.
+const TRACE: usize = 15;
+
+/// What a comparison without a difference has covered.
+#[derive(Debug)]
+pub struct Summary {
+    /// Requests that each server was sent, without pings that only collect events.
+    pub requests: usize,
+    /// How often each operation ended how, and each kind of event came.
+    pub tally: BTreeMap<String, usize>,
+}
+
+/// Runs each seed's steps on both servers, at least `requests` of each seed, one seed after the
+/// other. The servers must be fresh, as transactions are compared by their number.
+///
+/// An error tells the step whose answers differ, what led to it, and the seed.
+pub async fn compare(
+    addresses: [&str; 2],
+    seeds: RangeInclusive<u64>,
+    requests: usize,
+) -> Result<Summary> {
+    let [mut one, mut two] = addresses.map(Side::new);
+    for seed in seeds {
+        let steps = generate::steps(seed, requests);
+        let (left, right) = tokio::join!(one.run(&steps), two.run(&steps));
+        let (left, right) = (left?, right?);
+        if let Some(step) = (0..steps.len()).find(|step| left.get(*step) != right.get(*step)) {
+            bail!("the servers differ at {}", report(seed, &steps, step, &left, &right));
+        }
+        if left.len() < steps.len() {
+            bail!("no answer at {}", report(seed, &steps, left.len() - 1, &left, &right));
+        }
+    }
+    ensure!(one.requests == two.requests);
+    Ok(Summary { requests: two.requests, tally: two.witness.tally })
+}
+
+fn report(
+    seed: u64,
+    steps: &[Step],
+    differs: usize,
+    left: &[Vec<String>],
+    right: &[Vec<String>],
+) -> String {
+    let mut text = format!("step {differs} of seed {seed}\n\n");
+    for (index, step) in steps.iter().enumerate().take(differs).skip(differs.saturating_sub(TRACE))
+    {
+        writeln!(text, "{index}. {step}").ok();
+        for line in &left[index] {
+            writeln!(text, "      {line}").ok();
+        }
+    }
+    writeln!(text, "{differs}. {}", steps[differs]).ok();
+    for (name, lines) in [("first", left.get(differs)), ("second", right.get(differs))] {
+        writeln!(text, "   the {name} server:").ok();
+        for line in lines.into_iter().flatten() {
+            writeln!(text, "      {line}").ok();
+        }
+    }
+    write!(
+        text,
+        "\nAgain: ZK_DIFF_SEED={seed} cargo test -p zk-tests --features live --test differential\n\
+         If that passes, earlier seeds matter: ZK_DIFF_SEED=0..{seed}"
+    )
+    .ok();
+    text
+}

@@ -1,0 +1,245 @@
+//! What a server sent, as text that is the same for every server that behaves the same.
+//!
+//! A fresh server counts its transactions from 1 without gaps, so zxids are shown as they are.
+//! What is left out or replaced is what no two servers have in common:
+//!
+//! * a session's id: its place among the sessions opened so far;
+//! * a session's password: whether it is the one that the session began with;
+//! * times: nothing, as long as a time lies in the step that made the transaction it belongs to;
+//! * the order of children, of ephemeral nodes and of a connection's identities: sorted, since
+//!   servers keep them in hash tables. So are neighbours of equal permissions in an access list,
+//!   which is what `auth` becomes: an entry per identity.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use zk_proto::*;
+
+/// All that is known of one server's own names for things.
+#[derive(Default)]
+pub(super) struct Witness {
+    sessions: HashMap<SessionId, (usize, Password)>,
+    last: Zxid,
+    /// When the step at hand began.
+    began: i64,
+    /// The steps so far: their last transactions, and from when to when they took.
+    moments: Vec<(Zxid, i64, i64)>,
+    /// How often each operation ended how.
+    pub(super) tally: BTreeMap<String, usize>,
+}
+
+impl Witness {
+    /// The last transaction that the server told of.
+    pub(super) fn last_zxid(&self) -> Zxid {
+        self.last
+    }
+
+    pub(super) fn begin_step(&mut self) {
+        self.began = wall_clock();
+    }
+
+    pub(super) fn end_step(&mut self) {
+        self.moments.push((self.last, self.began, wall_clock()));
+    }
+
+    /// The answer to a handshake.
+    pub(super) fn welcome(&mut self, payload: &[u8]) -> (String, Option<ConnectResponse>) {
+        let response = match ConnectResponse::decode_exact(payload) {
+            Ok(response) => response,
+            Err(error) => return (undecodable(payload, error), None),
+        };
+        let ConnectResponse { protocol_version, timeout, session_id, password, read_only } =
+            response;
+        let next = self.sessions.len();
+        let (session, secret) = if response.is_expired() {
+            (format!("expired ({session_id})"), password == Password::ZERO)
+        } else {
+            let (ordinal, own) = *self.sessions.entry(session_id).or_insert((next, password));
+            (format!("session {ordinal}"), own == password && password.expose().len() == 16)
+        };
+        self.count(format!("handshake: {}", if timeout > 0 { "welcome" } else { "expired" }));
+        let text = format!(
+            "{session}, timeout {timeout}, version {protocol_version}, read-only {read_only:?}, \
+             password {}",
+            if secret { "as it should be" } else { "WRONG" }
+        );
+        (text, Some(response))
+    }
+
+    /// The reply to a request of type `op`.
+    pub(super) fn reply(&mut self, op: OpCode, payload: &[u8]) -> String {
+        let mut reader = Reader::new(payload);
+        let told = self.told(op, &mut reader);
+        let extra = reader.rest();
+        match told {
+            Ok(text) if extra.is_empty() => text,
+            Ok(text) => format!("{text}, then {extra:02x?}"),
+            Err(error) => undecodable(payload, error),
+        }
+    }
+
+    fn told(&mut self, op: OpCode, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+        let ReplyHeader { xid, zxid, error } = ReplyHeader::decode(reader)?;
+        self.last = self.last.max(zxid);
+        let body = match error {
+            ErrorCode::OK => self.body(op, reader)?,
+            _ => String::new(),
+        };
+        if op != OpCode::PING {
+            self.count(format!("{op}: {error}"));
+        }
+        Ok(format!("{op}#{xid} at {}: {error}{body}", zxid.0))
+    }
+
+    /// A watch event.
+    pub(super) fn event(&mut self, payload: &[u8]) -> String {
+        let mut reader = Reader::new(payload);
+        let header = ReplyHeader::decode(&mut reader);
+        let event = WatcherEvent::decode_exact(reader.rest());
+        let (ReplyHeader { zxid, error, .. }, WatcherEvent { kind, state, path }) =
+            match header.and_then(|header| Ok((header, event?))) {
+                Ok(both) => both,
+                Err(error) => return undecodable(payload, error),
+            };
+        self.last = self.last.max(zxid);
+        self.count(format!("event: {kind}"));
+        format!("event {kind} {path:?} at {}, {state}, {error}", zxid.0)
+    }
+
+    fn body(&mut self, op: OpCode, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+        Ok(match op {
+            OpCode::CREATE => format!(" {:?}", CreateResponse::decode(reader)?.path),
+            OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
+                let Create2Response { path, stat } = Decode::decode(reader)?;
+                format!(" {path:?} {}", self.stat(&stat))
+            }
+            OpCode::EXISTS | OpCode::SET_DATA | OpCode::SET_ACL => {
+                format!(" {}", self.stat(&Stat::decode(reader)?))
+            }
+            OpCode::GET_DATA | OpCode::RECONFIG => {
+                let GetDataResponse { data, stat } = Decode::decode(reader)?;
+                format!(" {} {}", bytes(data), self.stat(&stat))
+            }
+            OpCode::GET_ACL => {
+                let GetAclResponse { acl, stat } = Decode::decode(reader)?;
+                let mut acl: Vec<_> =
+                    acl.iter().map(|Acl { perms, id }| (perms, shown(&id))).collect();
+                acl.chunk_by_mut(|one, two| one.0 == two.0).for_each(<[_]>::sort);
+                format!(" {acl:?} {}", self.stat(&stat))
+            }
+            OpCode::GET_CHILDREN => names(GetChildrenResponse::decode(reader)?.children),
+            OpCode::GET_CHILDREN2 => {
+                let GetChildren2Response { children, stat } = Decode::decode(reader)?;
+                format!("{} {}", names(children), self.stat(&stat))
+            }
+            OpCode::SYNC => format!(" {}", text(SyncResponse::decode(reader)?.path)),
+            OpCode::GET_EPHEMERALS => names(GetEphemeralsResponse::decode(reader)?.ephemerals),
+            OpCode::GET_ALL_CHILDREN_NUMBER => {
+                format!(" {}", GetAllChildrenNumberResponse::decode(reader)?.total_number)
+            }
+            OpCode::WHO_AM_I => {
+                let infos = WhoAmIResponse::decode(reader)?.client_info;
+                let mut infos: Vec<_> = infos
+                    .iter()
+                    .map(|ClientInfo { auth_scheme, user }| text(auth_scheme) + ":" + &text(user))
+                    .collect();
+                infos.sort();
+                format!(" {infos:?}")
+            }
+            OpCode::ADD_WATCH | OpCode::ERROR => {
+                format!(" {}", ErrorResponse::decode(reader)?.error)
+            }
+            OpCode::SASL => format!(" {}", bytes(SetSaslResponse::decode(reader)?.token.expose())),
+            OpCode::MULTI | OpCode::MULTI_READ => self.entries(reader)?,
+            // These answer with a header alone; what follows one is shown as surplus.
+            _ => String::new(),
+        })
+    }
+
+    fn entries(&mut self, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+        let mut text = String::new();
+        loop {
+            let MultiHeader { op, done, error } = Decode::decode(reader)?;
+            if done {
+                return Ok(format!("{text} | end {op} {error}"));
+            }
+            let body = self.body(op, reader)?;
+            text += &format!(" | {op}: {error}{body}");
+            self.count(format!("entry {op}: {error}"));
+        }
+    }
+
+    fn stat(&self, stat: &Stat) -> String {
+        let Stat {
+            czxid,
+            mzxid,
+            ctime,
+            mtime,
+            version,
+            cversion,
+            aversion,
+            ephemeral_owner,
+            data_length,
+            num_children,
+            pzxid,
+        } = stat;
+        let owner = match self.sessions.get(ephemeral_owner) {
+            Some((ordinal, _)) => format!("session {ordinal}"),
+            None => ephemeral_owner.to_string(),
+        };
+        let times = [("ctime", self.time(*czxid, *ctime)), ("mtime", self.time(*mzxid, *mtime))];
+        let wrong = times
+            .into_iter()
+            .filter_map(|(name, problem)| Some(format!(" WRONG {name}: {}", problem?)))
+            .collect::<String>();
+        format!(
+            "{{c {} m {} p {}, version {version} c {cversion} a {aversion}, owner {owner}, length \
+             {data_length}, children {num_children}{wrong}}}",
+            czxid.0, mzxid.0, pzxid.0
+        )
+    }
+
+    /// What is wrong with the time of a transaction.
+    fn time(&self, zxid: Zxid, time: i64) -> Option<String> {
+        let step = self.moments.partition_point(|(last, ..)| *last < zxid);
+        let (from, to) = match self.moments.get(step) {
+            _ if zxid == Zxid(0) => (0, 0),
+            Some((_, from, to)) => (*from, *to),
+            None => (self.began, wall_clock()),
+        };
+        (!(from..=to).contains(&time)).then(|| format!("{time} is not within {from} to {to}"))
+    }
+
+    fn count(&mut self, what: String) {
+        *self.tally.entry(what).or_default() += 1;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a node's times are the wall clock's")]
+fn wall_clock() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+fn undecodable(payload: &[u8], error: DecodeError) -> String {
+    format!("UNDECODABLE, {error}: {payload:02x?}")
+}
+
+fn bytes(bytes: Option<&[u8]>) -> String {
+    bytes.map_or("null".to_owned(), |bytes| format!("\"{}\"", bytes.escape_ascii()))
+}
+
+/// Byte by byte, since servers differ in how they write characters above U+FFFF.
+fn text(text: Text<'_>) -> String {
+    bytes(text.as_bytes())
+}
+
+fn shown(id: &Id<'_>) -> String {
+    text(id.scheme) + ":" + &text(id.id)
+}
+
+fn names(names: List<'_, &str>) -> String {
+    let mut sorted: Vec<_> = names.iter().collect();
+    sorted.sort();
+    let null = if names.is_null() { " null" } else { "" };
+    format!("{null} {sorted:?}")
+}

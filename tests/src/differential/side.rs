@@ -1,0 +1,373 @@
+//! Runs steps against one server and tells what came of each.
+//!
+//! After a step every other client sends a ping, and what comes before its answer is what the step
+//! made the server send: a server queues the events of a write before it answers the write. So an
+//! event is never mistaken for the next step's, and nothing ever waits for a while.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zk_proto::*;
+
+use super::show::Witness;
+use super::step::{CLIENTS, Deed, Handshake, IDENTITIES, Proof, Request, Step};
+
+/// How long a server may keep silent before the silence is its answer.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// One server, and the clients that take turns on it.
+pub(super) struct Side {
+    address: String,
+    clients: [Client; CLIENTS],
+    pub(super) witness: Witness,
+    /// Requests sent, without the pings that only collect events.
+    pub(super) requests: usize,
+    /// What the step at hand has shown so far.
+    lines: Vec<String>,
+}
+
+#[derive(Default)]
+struct Client {
+    connection: Option<Connection>,
+    session: Option<(SessionId, Password)>,
+    closed: Option<(SessionId, Password)>,
+}
+
+/// What came instead of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The server closed the connection.
+    Closed,
+    /// The server said nothing for [`SILENCE`].
+    Silent,
+}
+
+impl Side {
+    pub(super) fn new(address: &str) -> Self {
+        Self {
+            address: address.to_owned(),
+            clients: Default::default(),
+            witness: Witness::default(),
+            requests: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    /// What came of each step. Ends early when the server has fallen silent.
+    pub(super) async fn run(&mut self, steps: &[Step]) -> Result<Vec<Vec<String>>> {
+        let mut answers = Vec::with_capacity(steps.len());
+        for step in steps {
+            self.witness.begin_step();
+            let go_on = self.step(step).await?;
+            self.witness.end_step();
+            answers.push(mem::take(&mut self.lines));
+            if !go_on {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn step(&mut self, Step { client, deed }: &Step) -> Result<bool> {
+        let client = *client;
+        let begun = self.lines.len();
+        match deed {
+            Deed::Cut => self.clients[client].connection = None,
+            Deed::Knock(handshake) => self.knock(client, handshake).await?,
+            Deed::Ask(_) | Deed::Clear(_) | Deed::Garbage(_) => self.be_connected(client).await?,
+        }
+        match deed {
+            Deed::Cut | Deed::Knock(_) => {}
+            Deed::Ask(requests) => {
+                self.ask(client, requests).await?;
+                let ends = requests.iter().any(|request| may_end_connection(request.op));
+                self.settle(|other| ends || other != client).await?;
+                if requests.iter().any(|request| request.op == OpCode::CLOSE_SESSION) {
+                    // A session's ephemeral nodes go in no order.
+                    let is_event = |line: &String| line.contains(": event ");
+                    self.lines[begun..]
+                        .chunk_by_mut(|one, two| is_event(one) && is_event(two))
+                        .for_each(<[_]>::sort);
+                }
+            }
+            Deed::Clear(path) => {
+                self.clear(client, path).await?;
+                self.settle(|other| other != client).await?;
+            }
+            Deed::Garbage(bytes) => {
+                self.send(client, bytes).await;
+                self.settle(|_| true).await?;
+            }
+        }
+        Ok(!self.lines.iter().any(|line| line.ends_with("Silent")))
+    }
+
+    /// Takes up the client's session, or opens one if it has none.
+    async fn be_connected(&mut self, client: usize) -> Result<()> {
+        if self.clients[client].connection.is_some() {
+            return Ok(());
+        }
+        self.knock(client, &Handshake::DECENT).await?;
+        if self.clients[client].session.is_none() {
+            self.knock(client, &Handshake::DECENT).await?;
+        }
+        ensure!(self.clients[client].connection.is_some(), "no way in: {:?}", self.lines);
+        if let Some(identity) = IDENTITIES[client] {
+            let auth = Secret::new(Some(identity.as_bytes()));
+            let record = AuthPacket { kind: 0, scheme: "digest".into(), auth };
+            self.ask_one(client, &Request { xid: Xid::AUTH, ..request(&record) }).await?;
+        }
+        Ok(())
+    }
+
+    /// One handshake over a connection of its own; if it succeeds the client goes on with that.
+    async fn knock(&mut self, client: usize, handshake: &Handshake) -> Result<()> {
+        let mine = &self.clients[client];
+        let (session_id, password) = match (handshake.proof, mine.session, mine.closed) {
+            (Proof::Own, Some(own), _) | (Proof::Closed, _, Some(own)) => own,
+            (Proof::WrongPassword(len), Some((id, _)), _) => {
+                (id, Password::new(&[b'?'; Password::LEN][..len])?)
+            }
+            (Proof::UnknownId, ..) => (SessionId(0x7777_0000_0000_0001), Password::ZERO),
+            _ if mine.session.is_none() => (SessionId(0), Password::ZERO),
+            // A client that never closed a session has none to come back to.
+            _ => return Ok(()),
+        };
+        let seen = handshake.seen.map_or(0, |ahead| self.witness.last_zxid().0 + ahead);
+        let request = ConnectRequest {
+            protocol_version: handshake.protocol_version,
+            last_zxid_seen: Zxid(seen),
+            timeout: handshake.timeout,
+            session_id,
+            password,
+            read_only: handshake.read_only,
+        };
+        let mut connection = Connection::open(&self.address).await?;
+        let mut wire = BytesMut::new();
+        frame::encode(&mut wire, frame::SERVER_FRAME_LIMIT, |writer| request.encode(writer))?;
+        connection.send(&wire).await;
+        self.requests += 1;
+        match connection.frame().await? {
+            Err(end) => self.tell(client, format_args!("handshake: {end:?}")),
+            Ok(payload) => {
+                let (text, response) = self.witness.welcome(&payload);
+                self.tell(client, format_args!("handshake: {text}"));
+                let response = response.context("a handshake that nobody can read")?;
+                if response.is_expired() {
+                    let end = connection.frame().await?.err();
+                    self.tell(client, format_args!("handshake: then {end:?}"));
+                    let mine = &mut self.clients[client];
+                    mine.session = mine.session.filter(|own| *own != (session_id, password));
+                } else {
+                    // The connection that had the session is put out.
+                    self.settle(|other| other == client).await?;
+                    self.clients[client].session = Some((response.session_id, response.password));
+                    self.clients[client].connection = Some(connection);
+                }
+            }
+        }
+        // An attempt that failed may have put the session's connection out all the same.
+        self.settle(|other| other == client).await
+    }
+
+    /// Sends requests at once and reads until each has its reply, or the connection ends.
+    async fn ask(&mut self, client: usize, requests: &[Request]) -> Result<()> {
+        let mut wire = BytesMut::new();
+        for request in requests {
+            encode(&mut wire, request, self.witness.last_zxid())?;
+        }
+        self.requests += requests.len();
+        self.send(client, &wire).await;
+        // Identities are taken by the thread that reads, which answers ahead of requests under way.
+        let (mut early, mut owed): (VecDeque<_>, VecDeque<_>) =
+            requests.iter().partition(|request| request.op == OpCode::AUTH);
+        let mut early_texts = Vec::new();
+        while !owed.is_empty() || !early.is_empty() {
+            let Some((xid, payload)) = self.frame(client).await? else { break };
+            if early.pop_front_if(|auth| auth.xid == xid).is_some() {
+                early_texts.push(self.witness.reply(OpCode::AUTH, &payload));
+            } else if let Some(request) = owed.pop_front() {
+                let text = self.witness.reply(request.op, &payload);
+                self.tell(client, format_args!("{text}"));
+            } else {
+                self.tell(client, format_args!("UNASKED {payload:02x?}"));
+            }
+        }
+        for text in early_texts {
+            self.tell(client, format_args!("{text}"));
+        }
+        if requests.iter().any(|request| request.op == OpCode::CLOSE_SESSION) {
+            let mine = &mut self.clients[client];
+            mine.closed = mine.session.take().or(mine.closed);
+        }
+        Ok(())
+    }
+
+    /// Deletes depth first, in the order of names.
+    async fn clear(&mut self, client: usize, path: &str) -> Result<()> {
+        let mut unseen = vec![path.to_owned()];
+        let mut nodes = Vec::new();
+        while let Some(path) = unseen.pop() {
+            let list = request(&GetChildrenRequest { path: &path, watch: false });
+            let mut children: Vec<_> = match self.ask_one(client, &list).await? {
+                Some(payload) => {
+                    let mut reader = Reader::new(&payload);
+                    ReplyHeader::decode(&mut reader)?;
+                    let names = List::<&str>::decode(&mut reader).unwrap_or(List::NULL);
+                    names.iter().map(|name| format!("{path}/{name}")).collect()
+                }
+                None => return Ok(()),
+            };
+            children.sort();
+            unseen.extend(children);
+            nodes.push(path);
+        }
+        for path in nodes.iter().rev() {
+            let delete = request(&DeleteRequest { path, version: -1 });
+            if self.ask_one(client, &delete).await?.is_none() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one request and returns its reply, or `None` if the connection ends.
+    async fn ask_one(&mut self, client: usize, request: &Request) -> Result<Option<Bytes>> {
+        let mut wire = BytesMut::new();
+        encode(&mut wire, request, self.witness.last_zxid())?;
+        self.requests += 1;
+        self.send(client, &wire).await;
+        let Some((_, payload)) = self.frame(client).await? else { return Ok(None) };
+        let text = self.witness.reply(request.op, &payload);
+        self.tell(client, format_args!("{text}"));
+        Ok(Some(payload))
+    }
+
+    /// Pings over the open connections of the chosen clients, all at once, and reads up to the
+    /// answers.
+    async fn settle(&mut self, chosen: impl Fn(usize) -> bool) -> Result<()> {
+        let ping = Request {
+            xid: Xid::PING,
+            op: OpCode::PING,
+            body: vec![],
+            since: None,
+            text: "".into(),
+        };
+        let mut wire = BytesMut::new();
+        encode(&mut wire, &ping, Zxid(0))?;
+        let open: Vec<_> = (0..CLIENTS)
+            .filter(|client| chosen(*client) && self.clients[*client].connection.is_some())
+            .collect();
+        for client in &open {
+            self.send(*client, &wire).await;
+        }
+        for client in open {
+            if let Some((_, payload)) = self.frame(client).await? {
+                let text = self.witness.reply(OpCode::PING, &payload);
+                self.tell(client, format_args!("{text}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, client: usize, bytes: &[u8]) {
+        if let Some(connection) = &mut self.clients[client].connection {
+            connection.send(bytes).await;
+        }
+    }
+
+    /// The next frame that is not an event; events before it are told. `None` if the connection
+    /// has ended, which is told too.
+    async fn frame(&mut self, client: usize) -> Result<Option<(Xid, Bytes)>> {
+        loop {
+            let Some(connection) = &mut self.clients[client].connection else { return Ok(None) };
+            match connection.frame().await? {
+                Ok(payload) => {
+                    let xid = Xid::decode(&mut Reader::new(&payload))?;
+                    if xid != Xid::NOTIFICATION {
+                        return Ok(Some((xid, payload)));
+                    }
+                    let text = self.witness.event(&payload);
+                    self.tell(client, format_args!("{text}"));
+                }
+                Err(end) => {
+                    self.clients[client].connection = None;
+                    self.tell(client, format_args!("{end:?}"));
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, client: usize, what: std::fmt::Arguments<'_>) {
+        self.lines.push(format!("{client}: {what}"));
+    }
+}
+
+/// Operations behind which a server may hang up.
+fn may_end_connection(op: OpCode) -> bool {
+    op == OpCode::AUTH
+        || op == OpCode::SASL
+        || op == OpCode::CLOSE_SESSION
+        || op.name().is_none()
+        || op.0 <= 0
+}
+
+/// A request of a run's own making.
+fn request<T: Operation + std::fmt::Debug>(record: &T) -> Request {
+    let mut body = BytesMut::new();
+    record.encode(&mut Writer::new(&mut body, usize::MAX));
+    let text = format!("{record:?}");
+    Request { xid: Xid::FIRST, op: record.op(), body: body.to_vec(), since: None, text }
+}
+
+fn encode(wire: &mut BytesMut, request: &Request, last: Zxid) -> Result<(), EncodeError> {
+    let Request { xid, op, body, since, .. } = request;
+    let mut body = body.clone();
+    if let (Some(since), Some(zxid)) = (since, body.first_chunk_mut()) {
+        *zxid = (last.0 + since).max(0).to_be_bytes();
+    }
+    frame::encode(wire, frame::SERVER_FRAME_LIMIT, |writer| {
+        RequestHeader { xid: *xid, op: *op }.encode(writer);
+        writer.put(&body);
+    })
+}
+
+/// A connection to a server, frame by frame.
+struct Connection {
+    stream: TcpStream,
+    input: BytesMut,
+}
+
+impl Connection {
+    async fn open(address: &str) -> Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, input: BytesMut::new() })
+    }
+
+    /// That the server has hung up shows when its answer is read.
+    async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.ok();
+    }
+
+    async fn frame(&mut self) -> Result<Result<Bytes, End>, DecodeError> {
+        loop {
+            if let Some(payload) = frame::split(&mut self.input, frame::CLIENT_FRAME_LIMIT)? {
+                return Ok(Ok(payload));
+            }
+            // An end and a reset are the same: which of them it is depends on what crossed it.
+            match timeout(SILENCE, self.stream.read_buf(&mut self.input)).await {
+                Ok(Ok(0) | Err(_)) => return Ok(Err(End::Closed)),
+                Ok(Ok(_)) => {}
+                Err(_) => return Ok(Err(End::Silent)),
+            }
+        }
+    }
+}

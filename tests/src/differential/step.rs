@@ -1,0 +1,113 @@
+//! What is done to a server, as plain data.
+//!
+//! A step names sessions and transactions by what they are to a test (a client's number, "the last
+//! zxid") and never by a number that a server chose, so one list of steps runs on any server.
+
+use std::fmt;
+
+use zk_proto::{OpCode, Xid};
+
+/// How many clients take turns.
+pub(super) const CLIENTS: usize = 3;
+
+/// As whom each client presents itself when it has to connect.
+pub(super) const IDENTITIES: [Option<&str>; CLIENTS] = [None, Some("user1:one"), Some("user2:two")];
+
+/// One request, encoded.
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) xid: Xid,
+    pub(super) op: OpCode,
+    pub(super) body: Vec<u8>,
+    /// The body begins with a zxid: the last one seen plus this, which a run fills in.
+    pub(super) since: Option<i64>,
+    /// The body for a reader.
+    pub(super) text: String,
+}
+
+/// With what a client asks to take up its session again.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Proof {
+    /// Its own id and password.
+    Own,
+    /// Its own id, and a password of this many bytes that is not its own.
+    WrongPassword(usize),
+    /// An id that no server gave.
+    UnknownId,
+    /// The session that it closed last.
+    Closed,
+}
+
+/// A handshake over a connection of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handshake {
+    pub(super) proof: Proof,
+    /// `None` claims to have seen nothing, else the last zxid plus this.
+    pub(super) seen: Option<i64>,
+    pub(super) timeout: i32,
+    pub(super) protocol_version: i32,
+    pub(super) read_only: Option<bool>,
+}
+
+impl Handshake {
+    /// What a decent client sends.
+    pub(super) const DECENT: Self = Self {
+        proof: Proof::Own,
+        seen: Some(0),
+        timeout: 1_800_000,
+        protocol_version: 0,
+        read_only: Some(false),
+    };
+}
+
+/// What a client does.
+#[derive(Clone)]
+pub(super) enum Deed {
+    /// Sends requests at once, then reads all replies.
+    Ask(Vec<Request>),
+    /// Drops its connection without a word.
+    Cut,
+    /// Asks for its session over a second connection.
+    Knock(Handshake),
+    /// Deletes the node and all below it, as far as it may.
+    Clear(String),
+    /// Sends bytes that are no frame of a client's.
+    Garbage(&'static [u8]),
+}
+
+/// A deed and who does it. A client without a connection first takes up its session, and one
+/// without a session first opens one.
+#[derive(Clone)]
+pub(super) struct Step {
+    pub(super) client: usize,
+    pub(super) deed: Deed,
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{} {}", self.op, self.xid, self.text)?;
+        match self.since {
+            Some(since) => write!(f, ", since the last zxid {since:+}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {}: ", self.client)?;
+        match &self.deed {
+            Deed::Ask(requests) => {
+                for (index, request) in requests.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { "\n        and at once " };
+                    write!(f, "{separator}{request}")?;
+                }
+                Ok(())
+            }
+            Deed::Cut => write!(f, "drops its connection"),
+            Deed::Knock(handshake) => write!(f, "reattaches with {handshake:?}"),
+            Deed::Clear(path) => write!(f, "deletes {path} and all below it"),
+            Deed::Garbage(bytes) => write!(f, "sends the bytes {bytes:02x?}"),
+        }
+    }
+}
