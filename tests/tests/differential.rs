@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use zk_tests::differential::compare;
+use zk_tests::differential::{compare, super_digest};
 use zk_tests::server::{ServerConfig, Standalone};
 
 /// Requests of each seed.
@@ -18,6 +18,9 @@ async fn real_server() -> Result<Standalone> {
         max_session_timeout: Some(Duration::from_secs(3600)),
         properties: vec![
             property("zookeeper.extendedTypesEnabled", "true"),
+            property("zookeeper.DigestAuthenticationProvider.superDigest", &super_digest()),
+            // The locale, which Java up to 17 reads identities in.
+            property("file.encoding", "UTF-8"),
             property("znode.container.checkIntervalMs", "86400000"),
         ],
         ..ServerConfig::default()

@@ -12,6 +12,7 @@ use zk_proto::*;
 
 use super::request::Requests;
 use super::step::{CLIENTS, Deed, Handshake, Proof, Request, Step};
+use super::world::SUPER;
 
 /// The most requests that one burst holds.
 const BURST: usize = 8;
@@ -49,22 +50,21 @@ const CHOICES: [(u32, Choice); 7] = [
     (3, Choice::Garbage),
 ];
 
-/// The steps of `seed`, at least `requests` requests of them. They begin with nothing and leave no
-/// session behind.
+/// The steps of `seed`, at least `requests` requests of them. They leave no session behind, and little else.
 pub(super) fn steps(seed: u64, requests: usize) -> Vec<Step> {
-    let top = format!("/s{seed}");
     let mut requests_made = 0;
-    let mut make = Requests::new(seed, top.clone());
-    let mut steps = vec![Step { client: 0, deed: Deed::Ask(make.world()) }];
+    let mut make = Requests::new(seed);
+    let mut steps = vec![Step { client: 0, deed: Deed::Ask(make.ground()) }];
     while requests_made < requests {
         let deed = deed(&mut make);
         requests_made += match &deed {
             Deed::Ask(requests) => requests.len(),
             _ => 1,
         };
-        steps.push(Step { client: make.rng.usize(..CLIENTS), deed });
+        steps.push(Step { client: make.world.rng.usize(..CLIENTS), deed });
     }
-    steps.push(Step { client: 1, deed: Deed::Clear(top) });
+    steps.push(Step { client: 1, deed: Deed::Ask(vec![make.auth(Some("digest"), Some(SUPER))]) });
+    steps.push(Step { client: 1, deed: Deed::Clear(make.world.top.clone()) });
     for client in 0..CLIENTS {
         steps.push(Step { client, deed: Deed::Ask(vec![make.request(OpCode::CLOSE_SESSION)]) });
     }
@@ -72,22 +72,23 @@ pub(super) fn steps(seed: u64, requests: usize) -> Vec<Step> {
 }
 
 fn deed(make: &mut Requests) -> Deed {
-    match make.choose(&CHOICES) {
+    match make.world.choose(&CHOICES) {
         Choice::One => Deed::Ask(vec![make.any()]),
         Choice::Burst => Deed::Ask(burst(make)),
         Choice::Close => Deed::Ask(vec![make.request(OpCode::CLOSE_SESSION)]),
         Choice::Cut => Deed::Cut,
         Choice::Knock => Deed::Knock(handshake(make)),
-        Choice::Clear => Deed::Clear(make.inner()),
-        Choice::Garbage => Deed::Garbage(GARBAGE[make.rng.usize(..GARBAGE.len())]),
+        Choice::Clear => Deed::Clear(make.world.inner()),
+        Choice::Garbage => Deed::Garbage(make.world.one_of(&GARBAGE)),
     }
 }
 
 /// Requests that a server must not mix up. Those that may end the connection stay out, as replies
 /// to earlier ones could be lost with it; the end of the session comes last.
 fn burst(make: &mut Requests) -> Vec<Request> {
-    let mut requests: Vec<_> = (0..make.rng.usize(2..=BURST)).map(|_| make.steady()).collect();
-    if make.one_in(12) {
+    let mut requests: Vec<_> =
+        (0..make.world.rng.usize(2..=BURST)).map(|_| make.steady()).collect();
+    if make.world.one_in(12) {
         requests.push(make.request(OpCode::CLOSE_SESSION));
     }
     requests
@@ -95,21 +96,21 @@ fn burst(make: &mut Requests) -> Vec<Request> {
 
 fn handshake(make: &mut Requests) -> Handshake {
     Handshake {
-        proof: make.choose(&[
+        proof: make.world.choose(&[
             (8, Proof::Own),
             (2, Proof::WrongPassword(16)),
             (1, Proof::WrongPassword(0)),
             (2, Proof::UnknownId),
             (2, Proof::Closed),
         ]),
-        seen: make.choose(&[
+        seen: make.world.choose(&[
             (12, Some(0)),
             (2, Some(-3)),
             (2, None),
             (1, Some(1)),
             (1, Some(1 << 40)),
         ]),
-        timeout: make.choose(&[
+        timeout: make.world.choose(&[
             (6, Handshake::DECENT.timeout),
             (1, 0),
             (1, -1),
@@ -117,7 +118,7 @@ fn handshake(make: &mut Requests) -> Handshake {
             (2, 1_234_567),
             (1, i32::MAX),
         ]),
-        protocol_version: make.choose(&[(9, 0), (1, 99)]),
-        read_only: make.choose(&[(6, Some(false)), (1, Some(true)), (1, None)]),
+        protocol_version: make.world.choose(&[(9, 0), (1, 99)]),
+        read_only: make.world.choose(&[(6, Some(false)), (1, Some(true)), (1, None)]),
     }
 }

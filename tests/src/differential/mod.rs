@@ -5,11 +5,12 @@
 //! (`show`). Then the two texts must be equal. Knows nothing of how a server should behave.
 
 mod generate;
+mod multi;
 mod request;
 mod show;
 mod side;
 mod step;
-mod universe;
+mod world;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,6 +23,11 @@ use self::step::Step;
 
 /// How many steps before the one that differs a report shows.
 const TRACE: usize = 15;
+
+/// The digest of who may do everything, which the servers must be told.
+pub fn super_digest() -> String {
+    zk_proto::digest(world::SUPER)
+}
 
 /// What a comparison without a difference has covered.
 #[derive(Debug)]

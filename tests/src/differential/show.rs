@@ -20,6 +20,8 @@ use zk_proto::*;
 pub(super) struct Witness {
     sessions: HashMap<SessionId, (usize, Password)>,
     last: Zxid,
+    /// Whether the last reply is one behind which servers hang up.
+    goodbye: bool,
     /// When the step at hand began.
     began: i64,
     /// The steps so far: their last transactions, and from when to when they took.
@@ -32,6 +34,11 @@ impl Witness {
     /// The last transaction that the server told of.
     pub(super) fn last_zxid(&self) -> Zxid {
         self.last
+    }
+
+    /// Whether servers hang up behind the last reply.
+    pub(super) fn said_goodbye(&self) -> bool {
+        self.goodbye
     }
 
     pub(super) fn begin_step(&mut self) {
@@ -81,6 +88,9 @@ impl Witness {
     fn told(&mut self, op: OpCode, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
         let ReplyHeader { xid, zxid, error } = ReplyHeader::decode(reader)?;
         self.last = self.last.max(zxid);
+        self.goodbye = op == OpCode::CLOSE_SESSION
+            || error == ErrorCode::AUTH_FAILED
+            || (error == ErrorCode::UNIMPLEMENTED && zxid == Zxid(-1));
         let body = match error {
             ErrorCode::OK => self.body(op, reader)?,
             _ => String::new(),

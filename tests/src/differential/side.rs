@@ -86,8 +86,7 @@ impl Side {
             Deed::Cut | Deed::Knock(_) => {}
             Deed::Ask(requests) => {
                 self.ask(client, requests).await?;
-                let ends = requests.iter().any(|request| may_end_connection(request.op));
-                self.settle(|other| ends || other != client).await?;
+                self.settle(|other| other != client).await?;
                 if requests.iter().any(|request| request.op == OpCode::CLOSE_SESSION) {
                     // A session's ephemeral nodes go in no order.
                     let is_event = |line: &String| line.contains(": event ");
@@ -102,7 +101,7 @@ impl Side {
             }
             Deed::Garbage(bytes) => {
                 self.send(client, bytes).await;
-                self.settle(|_| true).await?;
+                self.hear_out(client).await?;
             }
         }
         Ok(!self.lines.iter().any(|line| line.ends_with("Silent")))
@@ -190,7 +189,8 @@ impl Side {
         let mut early_texts = Vec::new();
         while !owed.is_empty() || !early.is_empty() {
             let Some((xid, payload)) = self.frame(client).await? else { break };
-            if early.pop_front_if(|auth| auth.xid == xid).is_some() {
+            if early.front().is_some_and(|auth| auth.xid == xid) {
+                early.pop_front();
                 early_texts.push(self.witness.reply(OpCode::AUTH, &payload));
             } else if let Some(request) = owed.pop_front() {
                 let text = self.witness.reply(request.op, &payload);
@@ -202,9 +202,21 @@ impl Side {
         for text in early_texts {
             self.tell(client, format_args!("{text}"));
         }
+        if self.witness.said_goodbye() {
+            self.hear_out(client).await?;
+        }
         if requests.iter().any(|request| request.op == OpCode::CLOSE_SESSION) {
             let mine = &mut self.clients[client];
             mine.closed = mine.session.take().or(mine.closed);
+        }
+        Ok(())
+    }
+
+    /// Reads until the server has hung up. Nothing is sent meanwhile: a server that is about to hang
+    /// up may, or may not, take another request before it does.
+    async fn hear_out(&mut self, client: usize) -> Result<()> {
+        while let Some((_, payload)) = self.frame(client).await? {
+            self.tell(client, format_args!("UNASKED {payload:02x?}"));
         }
         Ok(())
     }
@@ -308,15 +320,6 @@ impl Side {
     fn tell(&mut self, client: usize, what: std::fmt::Arguments<'_>) {
         self.lines.push(format!("{client}: {what}"));
     }
-}
-
-/// Operations behind which a server may hang up.
-fn may_end_connection(op: OpCode) -> bool {
-    op == OpCode::AUTH
-        || op == OpCode::SASL
-        || op == OpCode::CLOSE_SESSION
-        || op.name().is_none()
-        || op.0 <= 0
 }
 
 /// A request of a run's own making.
