@@ -91,7 +91,10 @@ impl Requests {
             let (scheme, auth) = self.world.auth(true);
             return self.auth(scheme, auth);
         }
-        let op = self.world.choose(&STEADY);
+        let op = match self.world.choose(&STEADY) {
+            OpCode::SET_ACL if self.world.hasty => OpCode::GET_ACL,
+            op => op,
+        };
         let mut request = self.request(op);
         if self.world.one_in(25) {
             self.distort(&mut request);

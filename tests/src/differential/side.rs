@@ -78,7 +78,11 @@ impl Side {
         let client = *client;
         let begun = self.lines.len();
         match deed {
-            Deed::Cut => self.clients[client].connection = None,
+            Deed::Cut => {
+                if let Some(connection) = self.clients[client].connection.take() {
+                    connection.cut().await?;
+                }
+            }
             Deed::Knock(handshake) => self.knock(client, handshake).await?,
             Deed::Ask(_) | Deed::Clear(_) | Deed::Garbage(_) => self.be_connected(client).await?,
         }
@@ -358,6 +362,14 @@ impl Connection {
     /// That the server has hung up shows when its answer is read.
     async fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.ok();
+    }
+
+    /// Ends the connection and waits until the server knows, and has forgotten its watches: on 3.8
+    /// a checkWatches of another client tells of them.
+    async fn cut(mut self) -> Result<(), DecodeError> {
+        self.stream.shutdown().await.ok();
+        while self.frame().await?.is_ok() {}
+        Ok(())
     }
 
     async fn frame(&mut self) -> Result<Result<Bytes, End>, DecodeError> {

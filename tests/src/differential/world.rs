@@ -7,11 +7,13 @@ pub(super) struct World {
     pub(super) rng: fastrand::Rng,
     /// The node that holds everything of this seed.
     pub(super) top: String,
+    /// Whether requests follow at once, before a server has carried the earlier ones out.
+    pub(super) hasty: bool,
 }
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
-        Self { rng: fastrand::Rng::with_seed(seed), top: format!("/s{seed}") }
+        Self { rng: fastrand::Rng::with_seed(seed), top: format!("/s{seed}"), hasty: false }
     }
 
     pub(super) fn one_in(&mut self, n: u32) -> bool {
@@ -97,10 +99,15 @@ impl World {
         if below_top && self.one_in(4) { self.one_of(&PLAIN_ACLS).to_vec() } else { OPEN.to_vec() }
     }
 
-    /// What kind of node `op` is to create. Never one that spoils the server.
+    /// What kind of node `op` is to create. Never one that spoils the server; and while it is in
+    /// haste, no container with an ephemeral mode: it may have children, but not before a real
+    /// server has carried its creation out.
     pub(super) fn mode(&mut self, op: OpCode) -> CreateMode {
         CreateMode(match op {
             OpCode::CREATE_TTL => self.choose(&[(5, 5), (3, 6), (1, 7), (1, -1)]),
+            OpCode::CREATE_CONTAINER if self.hasty => {
+                self.choose(&[(8, 4), (1, 0), (2, 2), (1, 5), (1, 7)])
+            }
             OpCode::CREATE_CONTAINER => {
                 self.choose(&[(8, 4), (1, 0), (1, 1), (1, 2), (1, 3), (1, 5), (1, 7)])
             }
