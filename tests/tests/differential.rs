@@ -4,28 +4,58 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use zk_embedded::{Config, Release, Server};
 use zk_tests::differential::{compare, super_digest};
 use zk_tests::server::{ServerConfig, Standalone};
 
-/// Requests of each seed.
+/// Requests of each seed, and how many seeds make the hundred thousand that are asked for.
 const REQUESTS: usize = 410;
+const SEEDS: u64 = 250;
+
+const TICK: Duration = Duration::from_millis(200);
+const MIN_SESSION_TIMEOUT: Duration = Duration::from_secs(600);
+const MAX_SESSION_TIMEOUT: Duration = Duration::from_secs(3600);
+const CONTAINER_CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// A server whose sessions and nodes do not go away by themselves while the test runs.
 async fn real_server() -> Result<Standalone> {
     let property = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let check_interval = CONTAINER_CHECK_INTERVAL.as_millis().to_string();
     Standalone::with(&ServerConfig {
-        min_session_timeout: Some(Duration::from_secs(600)),
-        max_session_timeout: Some(Duration::from_secs(3600)),
+        tick_time: TICK,
+        min_session_timeout: Some(MIN_SESSION_TIMEOUT),
+        max_session_timeout: Some(MAX_SESSION_TIMEOUT),
         properties: vec![
             property("zookeeper.extendedTypesEnabled", "true"),
             property("zookeeper.DigestAuthenticationProvider.superDigest", &super_digest()),
-            // The locale, which Java up to 17 reads identities in.
+            property("znode.container.checkIntervalMs", &check_interval),
+            // Which Java up to 17 reads identities in.
             property("file.encoding", "UTF-8"),
-            property("znode.container.checkIntervalMs", "86400000"),
         ],
         ..ServerConfig::default()
     })
     .await
+}
+
+/// The embedded server, set up as [`real_server`] is and of the same release.
+async fn embedded_server(release: Release) -> Result<Server> {
+    let config = Config::new()
+        .release(release)
+        .tick_time(TICK)
+        .min_session_timeout(MIN_SESSION_TIMEOUT)
+        .max_session_timeout(MAX_SESSION_TIMEOUT)
+        .extended_types(true)
+        .super_digest(super_digest())
+        .container_check_interval(CONTAINER_CHECK_INTERVAL)
+        .max_connections_per_host(0);
+    Ok(Server::with(config).await?)
+}
+
+/// Which release a real server is.
+async fn release(server: &Standalone) -> Result<Release> {
+    let answer = server.four_letter("srvr").await?;
+    let version = answer.strip_prefix("Zookeeper version: ").context("`srvr` tells no version")?;
+    Ok(if version.starts_with("3.8.") { Release::V3_8 } else { Release::V3_9 })
 }
 
 /// The seeds to run: `ZK_DIFF_SEED` as `7` or `0..7`, else the first `count`.
@@ -38,11 +68,27 @@ fn seeds(count: u64) -> Result<RangeInclusive<u64>> {
     Ok(parse(first)?..=parse(last)?)
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_embedded_server_answers_like_a_real_one() -> Result<()> {
+    let real = real_server().await?;
+    let embedded = embedded_server(release(&real).await?).await?;
+    let count = if std::env::var_os("ZK_SOAK").is_some() { 10 * SEEDS } else { SEEDS };
+    let seeds = seeds(count)?;
+    let servers = [("embedded", embedded.address()), ("real", &real.address())];
+    let summary = compare(servers, seeds.clone(), REQUESTS).await?;
+    println!("{} requests in {} seeds", summary.requests, seeds.clone().count());
+    println!("{:#?}", summary.tally);
+    if seeds.count() as u64 == count {
+        assert!(summary.requests >= 100_000, "{} requests", summary.requests);
+    }
+    Ok(())
+}
+
 /// What differs between a server and itself is chance, and must not count.
 #[tokio::test]
 async fn a_real_server_answers_like_another() -> Result<()> {
     let (one, two) = tokio::try_join!(real_server(), real_server())?;
-    let summary = compare([&one.address(), &two.address()], seeds(20)?, REQUESTS).await?;
-    println!("{} requests\n{:#?}", summary.requests, summary.tally);
+    let servers = [("first", &*one.address()), ("second", &two.address())];
+    compare(servers, seeds(20)?, REQUESTS).await?;
     Ok(())
 }

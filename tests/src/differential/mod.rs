@@ -13,7 +13,6 @@ mod step;
 mod world;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::ops::RangeInclusive;
 
 use anyhow::{Result, bail, ensure};
@@ -38,25 +37,28 @@ pub struct Summary {
     pub tally: BTreeMap<String, usize>,
 }
 
-/// Runs each seed's steps on both servers, at least `requests` of each seed, one seed after the
+/// Runs each seed's steps on both servers (name and address), at least `requests` of each seed, one seed after the
 /// other. The servers must be fresh, as transactions are compared by their number.
 ///
 /// An error tells the step whose answers differ, what led to it, and the seed.
 pub async fn compare(
-    addresses: [&str; 2],
+    servers: [(&str, &str); 2],
     seeds: RangeInclusive<u64>,
     requests: usize,
 ) -> Result<Summary> {
-    let [mut one, mut two] = addresses.map(Side::new);
+    let [mut one, mut two] = servers.map(|(_, address)| Side::new(address));
     for seed in seeds {
         let steps = generate::steps(seed, requests);
         let (left, right) = tokio::join!(one.run(&steps), two.run(&steps));
         let (left, right) = (left?, right?);
         if let Some(step) = (0..steps.len()).find(|step| left.get(*step) != right.get(*step)) {
-            bail!("the servers differ at {}", report(seed, &steps, step, &left, &right));
+            bail!("the servers differ at {}", report(servers, seed, &steps, step, [&left, &right]));
         }
         if left.len() < steps.len() {
-            bail!("no answer at {}", report(seed, &steps, left.len() - 1, &left, &right));
+            bail!(
+                "no answer at {}",
+                report(servers, seed, &steps, left.len() - 1, [&left, &right])
+            );
         }
     }
     ensure!(one.requests == two.requests);
@@ -64,32 +66,23 @@ pub async fn compare(
 }
 
 fn report(
+    servers: [(&str, &str); 2],
     seed: u64,
     steps: &[Step],
     differs: usize,
-    left: &[Vec<String>],
-    right: &[Vec<String>],
+    answers: [&[Vec<String>]; 2],
 ) -> String {
-    let mut text = format!("step {differs} of seed {seed}\n\n");
-    for (index, step) in steps.iter().enumerate().take(differs).skip(differs.saturating_sub(TRACE))
-    {
-        writeln!(text, "{index}. {step}").ok();
-        for line in &left[index] {
-            writeln!(text, "      {line}").ok();
-        }
+    let mut text = format!("step {differs} of seed {seed}\n");
+    for (index, step) in steps[..differs].iter().enumerate().skip(differs.saturating_sub(TRACE)) {
+        text += &format!("\n{index}. {step}\n      {}", answers[0][index].join("\n      "));
     }
-    writeln!(text, "{differs}. {}", steps[differs]).ok();
-    for (name, lines) in [("first", left.get(differs)), ("second", right.get(differs))] {
-        writeln!(text, "   the {name} server:").ok();
-        for line in lines.into_iter().flatten() {
-            writeln!(text, "      {line}").ok();
-        }
+    text += &format!("\n{differs}. {}", steps[differs]);
+    for ((name, _), answers) in servers.iter().zip(answers) {
+        let lines = answers.get(differs).map_or("nothing".to_owned(), |it| it.join("\n      "));
+        text += &format!("\n   the {name} server:\n      {lines}");
     }
-    write!(
-        text,
-        "\nAgain: ZK_DIFF_SEED={seed} cargo test -p zk-tests --features live --test differential\n\
+    text + &format!(
+        "\n\nAgain: ZK_DIFF_SEED={seed} cargo test -p zk-tests --features live --test differential\n\
          If that passes, earlier seeds matter: ZK_DIFF_SEED=0..{seed}"
     )
-    .ok();
-    text
 }

@@ -5,7 +5,8 @@
 //!
 //! * a session's id: its place among the sessions opened so far;
 //! * a session's password: whether it is the one that the session began with;
-//! * times: nothing, as long as a time lies in the step that made the transaction it belongs to;
+//! * times: nothing, as long as they are right. A transaction has one time, not before that of an
+//!   earlier transaction, and near enough to when the step took place that made it;
 //! * the order of children, of ephemeral nodes and of a connection's identities: sorted, since
 //!   servers keep them in hash tables. So are neighbours of equal permissions in an access list,
 //!   which is what `auth` becomes: an entry per identity.
@@ -14,6 +15,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use zk_proto::*;
+
+/// How far, in milliseconds, a server's clock may be off. Two clocks that were set by one are.
+const SLACK: i64 = 1000;
 
 /// All that is known of one server's own names for things.
 #[derive(Default)]
@@ -26,6 +30,8 @@ pub(super) struct Witness {
     began: i64,
     /// The steps so far: their last transactions, and from when to when they took.
     moments: Vec<(Zxid, i64, i64)>,
+    /// The times of the transactions seen so far.
+    times: BTreeMap<Zxid, i64>,
     /// How often each operation ended how.
     pub(super) tally: BTreeMap<String, usize>,
 }
@@ -179,7 +185,7 @@ impl Witness {
         }
     }
 
-    fn stat(&self, stat: &Stat) -> String {
+    fn stat(&mut self, stat: &Stat) -> String {
         let Stat {
             czxid,
             mzxid,
@@ -210,13 +216,18 @@ impl Witness {
     }
 
     /// What is wrong with the time of a transaction.
-    fn time(&self, zxid: Zxid, time: i64) -> Option<String> {
+    fn time(&mut self, zxid: Zxid, time: i64) -> Option<String> {
         let step = self.moments.partition_point(|(last, ..)| *last < zxid);
         let (from, to) = match self.moments.get(step) {
+            // The nodes that a server begins with.
             _ if zxid == Zxid(0) => (0, 0),
-            Some((_, from, to)) => (*from, *to),
-            None => (self.began, wall_clock()),
+            Some((_, from, to)) => (from - SLACK, to + SLACK),
+            None => (self.began - SLACK, wall_clock() + SLACK),
         };
+        let earlier = self.times.range(..=zxid).next_back().map_or(0, |(_, time)| *time);
+        let later = self.times.range(zxid..).next().map_or(i64::MAX, |(_, time)| *time);
+        self.times.insert(zxid, time);
+        let (from, to) = (from.max(earlier), to.min(later));
         (!(from..=to).contains(&time)).then(|| format!("{time} is not within {from} to {to}"))
     }
 
