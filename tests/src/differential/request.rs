@@ -278,5 +278,16 @@ impl Requests {
 
 /// A record in few words.
 pub(super) fn described(record: &impl Debug) -> String {
-    format!("{record:?}").replace(&format!("{OPEN:?}"), "OPEN")
+    let text = format!("{record:?}").replace(&format!("{OPEN:?}"), "OPEN");
+    // Data is a list of numbers there.
+    let mut parts = text.split("Some([");
+    let mut described = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (numbers, rest) = part.split_once("])").unwrap_or((part, ""));
+        let bytes = numbers.split(", ").filter_map(|number| number.parse().ok());
+        let bytes: Vec<u8> = bytes.collect();
+        let shown = &bytes[..bytes.len().min(12)];
+        described += &format!("{} bytes \"{}\"{rest}", bytes.len(), shown.escape_ascii());
+    }
+    described
 }
