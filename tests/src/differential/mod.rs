@@ -31,6 +31,8 @@ pub fn super_digest() -> String {
 /// What a comparison without a difference has covered.
 #[derive(Debug)]
 pub struct Summary {
+    /// Seeds run.
+    pub seeds: usize,
     /// Requests that each server was sent, without pings that only collect events.
     pub requests: usize,
     /// How often each operation ended how, and each kind of event came.
@@ -47,7 +49,9 @@ pub async fn compare(
     requests: usize,
 ) -> Result<Summary> {
     let [mut one, mut two] = servers.map(|(_, address)| Side::new(address));
+    let mut count = 0;
     for seed in seeds {
+        count += 1;
         let steps = generate::steps(seed, requests);
         let (left, right) = tokio::join!(one.run(&steps), two.run(&steps));
         let (left, right) = (left?, right?);
@@ -62,7 +66,7 @@ pub async fn compare(
         }
     }
     ensure!(one.requests == two.requests);
-    Ok(Summary { requests: two.requests, tally: two.witness.tally })
+    Ok(Summary { seeds: count, requests: two.requests, tally: two.witness.tally })
 }
 
 fn report(
