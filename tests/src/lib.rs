@@ -1,6 +1,6 @@
 //! Real ZooKeeper servers for tests: [`server`] starts, kills, pauses and restarts them. And
 //! servers that are not real: [`peer`] is played by a test, frame by frame. And clients that are
-//! not ours: [`foreign`] runs them.
+//! not ours: [`foreign`] runs them. [`differential`] compares two servers of any kind.
 //!
 //! The tests that use them are built by the features `live` and `interop`; `tests/run` installs
 //! what they need and runs them.
