@@ -47,7 +47,7 @@ use crate::state::State;
 /// ```
 pub struct Core {
     start: Instant,
-    state: State,
+    pub(crate) state: State,
 }
 
 impl Core {

@@ -114,6 +114,9 @@ mod core;
 
 mod server;
 
+#[doc(hidden)]
+pub mod fuzz;
+
 pub use crate::config::{Config, Release};
 pub use crate::connection::ConnectionId;
 pub use crate::core::Core;

@@ -111,6 +111,16 @@ impl Sessions {
         self.buckets.iter().map(|(bucket, sessions)| (self.due(*bucket), sessions))
     }
 
+    /// What holds at any time: each session is in one bucket, its own.
+    pub(crate) fn audit(&self) {
+        let mut buckets = BTreeMap::<u64, BTreeSet<i64>>::new();
+        for (id, session) in &self.alive {
+            assert!(*id != 0 && *id < self.next);
+            buckets.entry(session.bucket).or_default().insert(*id);
+        }
+        assert_eq!(buckets, self.buckets);
+    }
+
     fn due(&self, bucket: u64) -> Duration {
         let tick = self.tick.as_millis().max(1) as u64;
         Duration::from_millis(bucket.saturating_mul(tick))

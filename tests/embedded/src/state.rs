@@ -354,6 +354,44 @@ impl State {
         }
     }
 
+    /// What holds between calls.
+    pub(crate) fn audit(&self) {
+        self.store.audit();
+        self.sessions.audit();
+        self.watches.audit();
+        let mut fresh = BTreeSet::new();
+        let mut ready = BTreeSet::new();
+        for (id, one) in &self.connections.by_id {
+            assert!(one.struck.is_none(), "{id}: a fault outlives its request");
+            if one.is_ready {
+                ready.insert(*id);
+            }
+            let attached = one.session.filter(|it| self.attached.get(it) == Some(id));
+            let over = one.partition.as_ref().map(|partition| partition.is_over);
+            match one.phase {
+                Phase::Fresh => {
+                    assert_eq!((one.session, over), (None, None), "{id} has not said who it is");
+                    fresh.insert((one.opened + HANDSHAKE_TIMEOUT, *id));
+                }
+                Phase::Serving => {
+                    let alive = attached.is_some_and(|it| self.sessions.get(it).is_some());
+                    assert_eq!(alive, over != Some(true), "{id} serves {:?}", one.session);
+                }
+                Phase::Closing => assert_eq!(attached, None, "{id} is closing"),
+            }
+        }
+        assert_eq!(fresh, self.fresh);
+        let named = self.connections.ready.iter().copied();
+        let alive = named.filter(|id| self.connections.by_id.contains_key(id));
+        assert_eq!((alive.clone().count(), alive.collect()), (ready.len(), ready), "each once");
+        let serving = |id| self.connections.get(id).is_some_and(|one| one.phase == Phase::Serving);
+        assert!(self.attached.values().all(|id| serving(*id)), "{:?}", self.attached);
+        assert!(self.watches.watchers().all(serving), "nobody is there to be told");
+        for (session, _) in self.store.tree.owners() {
+            assert!(self.sessions.get(session).is_some(), "{session} is over and owns nodes");
+        }
+    }
+
     /// When something is due next. Delays of replies are not among it.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let sessions = self.sessions.deadline().filter(|_| self.serving);

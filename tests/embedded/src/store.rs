@@ -100,6 +100,12 @@ impl Store {
         self.changes.clear();
     }
 
+    /// What holds between transactions.
+    pub(crate) fn audit(&self) {
+        assert!(self.changes.is_empty(), "changes that nobody is told of");
+        self.tree.audit(self.zxid);
+    }
+
     /// Remembers a change; of a deletion before it happens, of others after it.
     pub(crate) fn tell(&mut self, change: Change, path: &Arc<str>) {
         let (parent, _) = split(path);

@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Ttl(i64),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) data: Option<Bytes>,
     pub(crate) acl: AccessList,
@@ -287,6 +287,38 @@ impl Tree {
             })
         };
         self.mortal.iter().filter(dead).cloned().collect()
+    }
+
+    /// What holds between transactions; `last` is the last of them.
+    pub(crate) fn audit(&self, last: Zxid) {
+        assert!(self.trail.is_empty(), "a transaction is half done");
+        let mut ephemerals = BTreeMap::<i64, BTreeSet<Arc<str>>>::new();
+        let mut mortal = BTreeSet::new();
+        let mut listed = 0;
+        for (path, node) in &self.nodes {
+            match node.kind {
+                Kind::Persistent => {}
+                Kind::Ephemeral(session) => {
+                    assert!(node.children.is_empty(), "{path} is ephemeral and has children");
+                    ephemerals.entry(session.0).or_default().insert(Arc::clone(path));
+                }
+                Kind::Container | Kind::Ttl(_) => {
+                    mortal.insert(Arc::clone(path));
+                }
+            }
+            if **path != *"/" {
+                let (parent, name) = split(path);
+                let parent = self.get(parent);
+                assert!(parent.is_some_and(|it| it.children.contains(name)), "{path} is lost");
+            }
+            listed += node.children.len();
+            assert!(node.czxid <= node.mzxid && node.mzxid <= last, "{path}: {node:?}");
+            assert!(node.czxid <= node.pzxid && node.pzxid <= last, "{path}: {node:?}");
+        }
+        assert_eq!(listed + 1, self.nodes.len(), "children that are no nodes");
+        assert_eq!(ephemerals, self.ephemerals);
+        assert_eq!(mortal, self.mortal);
+        assert!(SYSTEM.iter().all(|path| self.nodes.contains_key(*path)));
     }
 
     fn insert(&mut self, path: &Arc<str>, node: Node) {

@@ -158,6 +158,24 @@ impl Table {
     fn len(&self) -> usize {
         self.by_path.values().map(BTreeMap::len).sum()
     }
+
+    /// What holds between changes.
+    fn audit(&self, release: Release) {
+        let mut by_connection = BTreeMap::<ConnectionId, BTreeSet<Arc<str>>>::new();
+        let mut recursive = 0;
+        for (path, watchers) in &self.by_path {
+            assert!(!watchers.is_empty(), "{path} is watched by nobody");
+            for (connection, kinds) in watchers {
+                assert_ne!(*kinds, Kinds::default(), "{path} is not watched by {connection}");
+                let one = kinds.0.is_power_of_two();
+                assert!(one || release == Release::V3_9, "{path}: one mode per path");
+                recursive += usize::from(kinds.has(Kinds::RECURSIVE));
+                by_connection.entry(*connection).or_default().insert(Arc::clone(path));
+            }
+        }
+        assert_eq!(by_connection, self.by_connection);
+        assert_eq!(recursive, self.recursive);
+    }
 }
 
 impl Watches {
@@ -270,6 +288,17 @@ impl Watches {
     /// Watches of both tables; a persistent one counts twice.
     pub(crate) fn len(&self) -> usize {
         self.data.len() + self.child.len()
+    }
+
+    /// Everybody who watches anything.
+    pub(crate) fn watchers(&self) -> impl Iterator<Item = ConnectionId> {
+        self.data.by_connection.keys().chain(self.child.by_connection.keys()).copied()
+    }
+
+    /// What holds between changes.
+    pub(crate) fn audit(&self) {
+        self.data.audit(self.release);
+        self.child.audit(self.release);
     }
 
     /// Connections, paths and watches of the data table, which is what `wchs` tells.

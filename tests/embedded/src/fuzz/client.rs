@@ -1,0 +1,323 @@
+//! A client at the other end of a connection: what it sends, and what it makes of the answers.
+//!
+//! It reads its own bytes as the server should, so whatever it sends, it knows what it has asked
+//! for. Knows no faults: where one strikes, it looks at what the server has made of the connection.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Create2Response, CreateResponse, Decode, DecodeError, Encode,
+    ErrorCode, ErrorResponse, EventType, ExistsResponse, GetAclResponse,
+    GetAllChildrenNumberResponse, GetChildren2Response, GetChildrenResponse, GetDataResponse,
+    GetEphemeralsResponse, KeeperState, MultiRequest, MultiResponse, MultiResult, OpCode, Password,
+    Reader, ReplyHeader, RequestHeader, SessionId, SetAclResponse, SetDataResponse,
+    SetSaslResponse, SyncResponse, WatcherEvent, WhoAmIResponse, Xid, Zxid, frame,
+};
+
+use crate::connection::{Connection, ConnectionId, Phase};
+use crate::core::Core;
+
+pub(crate) struct Client {
+    pub(crate) id: ConnectionId,
+    /// Written and not sent.
+    pub(crate) outgoing: BytesMut,
+    /// Sent and not taken, as the server leaves it and as it should.
+    sent: BytesMut,
+    mirror: BytesMut,
+    said: Said,
+    asked: VecDeque<Asked>,
+    received: BytesMut,
+    /// Whom the server says that this is.
+    pub(crate) session: Option<(SessionId, Password)>,
+    /// Whether replies can be told from events and pings: not if it numbers its requests as these.
+    is_clear: bool,
+    /// Whether it looks at what it receives.
+    pub(crate) reads: bool,
+    zxid: Zxid,
+    xid: Xid,
+    /// Whether the server has closed the connection.
+    pub(crate) closed: bool,
+}
+
+/// What the first bytes were.
+enum Said {
+    Nothing,
+    /// Four letters, which may be a word, and are too long a frame if they are none.
+    Word,
+    Hello(ConnectRequest),
+}
+
+/// A request without a reply.
+struct Asked {
+    xid: Xid,
+    op: OpCode,
+    body: Bytes,
+    /// Sent to a server that was cut off from its ensemble.
+    held: bool,
+}
+
+impl Client {
+    pub(crate) fn new(id: ConnectionId) -> Self {
+        Self {
+            id,
+            outgoing: BytesMut::new(),
+            sent: BytesMut::new(),
+            mirror: BytesMut::new(),
+            said: Said::Nothing,
+            asked: VecDeque::new(),
+            received: BytesMut::new(),
+            session: None,
+            is_clear: true,
+            reads: true,
+            zxid: Zxid(0),
+            xid: Xid(0),
+            closed: false,
+        }
+    }
+
+    pub(crate) fn next_xid(&mut self) -> Xid {
+        self.xid = self.xid.next();
+        self.xid
+    }
+
+    pub(crate) fn write_hello(&mut self, hello: &ConnectRequest) {
+        let written = frame::encode(&mut self.outgoing, usize::MAX, |writer| hello.encode(writer));
+        assert!(written.is_ok(), "a small frame");
+    }
+
+    /// Whether it has said nothing, and the server waits for it.
+    pub(crate) fn is_fresh(&self, core: &Core) -> bool {
+        let connection = core.state.connections.get(self.id);
+        connection.is_some_and(|one| one.phase == Phase::Fresh)
+            && self.mirror.is_empty()
+            && self.outgoing.is_empty()
+    }
+
+    /// Sends so many of the bytes that were written.
+    pub(crate) fn send(&mut self, core: &mut Core, now: Instant, bytes: usize) {
+        let was_deaf = core.state.connections.get(self.id).is_none_or(is_deaf);
+        let connection = core.state.connections.get(self.id);
+        let held = connection.is_some_and(|one| one.partition.is_some());
+        let bytes = self.outgoing.split_to(bytes.min(self.outgoing.len()));
+        self.sent.extend_from_slice(&bytes);
+        core.handle_input(now, self.id, &mut self.sent);
+        let is_deaf = core.state.connections.get(self.id).is_none_or(is_deaf);
+        if was_deaf {
+            assert!(self.sent.is_empty(), "nobody listens");
+            return;
+        }
+        self.mirror.extend_from_slice(&bytes);
+        let fits = self.read_own(held, core.state.config.max_buffer);
+        if is_deaf {
+            assert!(self.sent.is_empty(), "nobody listens any more");
+        } else {
+            assert!(fits, "{} goes on behind bytes that mean nothing", self.id);
+            assert_eq!(self.sent, self.mirror, "whole frames are taken, and nothing else");
+        }
+    }
+
+    /// Reads what it has sent; says whether all of it has a meaning.
+    fn read_own(&mut self, held: bool, limit: usize) -> bool {
+        loop {
+            if let Said::Nothing = self.said
+                && let Some(word) = self.mirror.first_chunk::<4>()
+                && word.iter().all(u8::is_ascii_lowercase)
+            {
+                self.said = Said::Word;
+                return false;
+            }
+            let frame = match frame::split(&mut self.mirror, limit) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return true,
+                Err(_) => return false,
+            };
+            match self.said {
+                Said::Word => return false,
+                Said::Nothing => match ConnectRequest::decode(&mut Reader::new(&frame)) {
+                    Ok(hello) => self.said = Said::Hello(hello),
+                    Err(_) => return false,
+                },
+                Said::Hello(_) => {
+                    let mut reader = Reader::new(&frame);
+                    let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
+                        return false;
+                    };
+                    let like_a_ping = xid == Xid::PING && op != OpCode::PING;
+                    self.is_clear &= xid != Xid::NOTIFICATION && !like_a_ping;
+                    let body = frame.slice(frame.len() - reader.remaining()..);
+                    self.asked.push_back(Asked { xid, op, body, held });
+                }
+            }
+        }
+    }
+
+    /// Takes what the server has for it; says how many bytes.
+    pub(crate) fn receive(&mut self, core: &mut Core, now: Instant) -> usize {
+        let before = self.received.len();
+        let closed = core.poll_transmit(now, self.id, &mut self.received);
+        let count = self.received.len() - before;
+        assert!(count == 0 || !self.closed, "{count} bytes behind the end");
+        self.closed |= closed;
+        if self.reads {
+            self.read(core);
+        }
+        count
+    }
+
+    /// Reads what it has received.
+    pub(crate) fn read(&mut self, core: &Core) {
+        let hello = match self.said {
+            Said::Nothing => return assert!(self.received.is_empty(), "an answer to nothing"),
+            Said::Word => {
+                let text = std::str::from_utf8(&self.received);
+                return assert!(text.is_ok_and(|text| self.closed || text.is_empty()));
+            }
+            Said::Hello(hello) => hello,
+        };
+        while let Ok(Some(frame)) = frame::split(&mut self.received, usize::MAX) {
+            if self.session.is_none() {
+                self.greet(hello, &frame);
+            } else {
+                self.hear(core, &frame);
+            }
+        }
+        assert!(self.closed || self.received.is_empty(), "half a frame");
+    }
+
+    fn greet(&mut self, hello: ConnectRequest, frame: &Bytes) {
+        let answer = ConnectResponse::decode_exact(frame);
+        assert!(answer.is_ok(), "{answer:?}");
+        let Ok(answer) = answer else {
+            return;
+        };
+        assert_eq!(answer.read_only.is_some(), hello.read_only.is_some(), "as it was asked");
+        assert_eq!(answer.is_expired(), answer.session_id == SessionId(0));
+        assert_eq!(answer.is_expired(), answer.password == Password::ZERO);
+        self.session = Some((answer.session_id, answer.password));
+    }
+
+    fn hear(&mut self, core: &Core, frame: &Bytes) {
+        let mut reader = Reader::new(frame);
+        let header = ReplyHeader::decode(&mut reader);
+        assert!(header.is_ok(), "{header:?}");
+        let (Ok(ReplyHeader { xid, zxid, error }), true) = (header, self.is_clear) else {
+            return;
+        };
+        let body = reader.take_rest();
+        assert!(zxid <= core.last_zxid(), "{zxid} is in the future");
+        if xid == Xid::NOTIFICATION {
+            assert_eq!(error, ErrorCode::OK);
+            let event = WatcherEvent::decode_exact(body);
+            let known = EventType::NODE_CREATED..=EventType::NODE_CHILDREN_CHANGED;
+            let fits = event.is_ok_and(|event| {
+                event.state == KeeperState::SYNC_CONNECTED && known.contains(&event.kind)
+            });
+            return assert!(fits, "{event:?}");
+        }
+        if zxid > Zxid(0) {
+            assert!(zxid >= self.zxid, "{zxid} behind {}", self.zxid);
+            self.zxid = zxid;
+        }
+        // A server that is cut off answers pings, and those alone.
+        let overtakes = |asked: &Asked| asked.held && asked.op != OpCode::PING;
+        let place = match xid {
+            Xid::PING => self.asked.iter().take_while(|asked| overtakes(asked)).count(),
+            _ => 0,
+        };
+        let asked = self.asked.remove(place);
+        assert!(asked.is_some(), "#{xid} answers nothing");
+        let Some(asked) = asked else {
+            return;
+        };
+        let expected = if asked.op == OpCode::PING { Xid::PING } else { asked.xid };
+        assert_eq!(xid, expected, "the reply to {}", asked.op);
+        if error == ErrorCode::OK {
+            let decoded = asked.decode(body);
+            assert!(decoded.is_ok(), "{}: {decoded:?} in {body:?}", asked.op);
+        } else {
+            assert!(body.is_empty(), "{error} with {body:?}");
+        }
+    }
+
+    /// What must be true of a client once all was sent to it.
+    pub(crate) fn check(&self, core: &Core) {
+        let Some(connection) = core.state.connections.get(self.id) else {
+            return assert!(self.closed, "gone without an end");
+        };
+        if core.poll_delay(self.id).is_some() {
+            return;
+        }
+        match connection.phase {
+            Phase::Closing if connection.outbox.is_silent() => {}
+            Phase::Closing => assert!(self.closed, "{} never ends", self.id),
+            _ => assert!(!self.closed, "{} has ended", self.id),
+        }
+        let calm = !is_deaf(connection) && connection.partition.is_none();
+        if calm && self.reads && self.is_clear {
+            assert!(self.asked.is_empty(), "{} goes unanswered", self.asked.len());
+        }
+    }
+}
+
+/// Whether the server takes no notice of what comes.
+fn is_deaf(connection: &Connection) -> bool {
+    connection.phase == Phase::Closing || connection.outbox.is_silent()
+}
+
+impl Asked {
+    /// The body of a reply that is no error.
+    fn decode(&self, body: &[u8]) -> Result<(), DecodeError> {
+        match self.op {
+            OpCode::CREATE => CreateResponse::decode_exact(body).map(drop),
+            OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
+                Create2Response::decode_exact(body).map(drop)
+            }
+            OpCode::EXISTS => ExistsResponse::decode_exact(body).map(drop),
+            OpCode::GET_DATA => GetDataResponse::decode_exact(body).map(drop),
+            OpCode::SET_DATA => SetDataResponse::decode_exact(body).map(drop),
+            OpCode::GET_ACL => GetAclResponse::decode_exact(body).map(drop),
+            OpCode::SET_ACL => SetAclResponse::decode_exact(body).map(drop),
+            OpCode::GET_CHILDREN => GetChildrenResponse::decode_exact(body).map(drop),
+            OpCode::GET_CHILDREN2 => GetChildren2Response::decode_exact(body).map(drop),
+            OpCode::SYNC => SyncResponse::decode_exact(body).map(drop),
+            OpCode::MULTI | OpCode::MULTI_READ => self.decode_multi(body),
+            OpCode::SASL => SetSaslResponse::decode_exact(body).map(drop),
+            OpCode::GET_EPHEMERALS => GetEphemeralsResponse::decode_exact(body).map(drop),
+            OpCode::GET_ALL_CHILDREN_NUMBER => {
+                GetAllChildrenNumberResponse::decode_exact(body).map(drop)
+            }
+            OpCode::ADD_WATCH => ErrorResponse::decode_exact(body).map(drop),
+            OpCode::WHO_AM_I => WhoAmIResponse::decode_exact(body).map(drop),
+            _ => <()>::decode_exact(body),
+        }
+    }
+
+    /// A result for each entry; of writes that failed, none but errors.
+    fn decode_multi(&self, body: &[u8]) -> Result<(), DecodeError> {
+        let request = MultiRequest::decode(&mut Reader::new(&self.body))?;
+        let response = MultiResponse::decode_exact(body)?;
+        assert_eq!(response.iter().count(), request.iter().count(), "{response:?}");
+        let failure = response.failure().filter(|_| self.op == OpCode::MULTI);
+        for (index, (asked, result)) in request.iter().zip(response.iter()).enumerate() {
+            match (failure, result) {
+                (Some((failed, code)), result) => {
+                    let code = match index.cmp(&failed) {
+                        std::cmp::Ordering::Less => ErrorCode::OK,
+                        std::cmp::Ordering::Equal => code,
+                        std::cmp::Ordering::Greater => ErrorCode::RUNTIME_INCONSISTENCY,
+                    };
+                    assert_eq!(result, MultiResult::Error(code), "entry {index}");
+                }
+                (None, MultiResult::Error(_)) => assert_eq!(self.op, OpCode::MULTI_READ),
+                (None, result) => {
+                    // Creates are answered as each other.
+                    let made = matches!(result, MultiResult::Create(_) | MultiResult::Create2(_));
+                    assert!(made || result.op() == asked.op(), "{result:?} to {asked:?}");
+                }
+            }
+        }
+        Ok(())
+    }
+}
