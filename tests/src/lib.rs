@@ -11,4 +11,5 @@ pub mod foreign;
 pub mod peer;
 pub mod relay;
 pub mod server;
+pub mod simulation;
 pub mod tour;

@@ -1,0 +1,62 @@
+//! Frames in words, for whoever reads the trace of a seed that failed.
+
+use zk_proto::{
+    ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, RequestHeader, WatcherEvent,
+    Xid,
+};
+
+use super::network::Way;
+
+/// What a run of bytes says, as far as it holds whole frames.
+pub(super) fn describe(way: Way, bytes: &[u8]) -> String {
+    let mut words = Vec::new();
+    let mut rest = bytes;
+    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some((frame, behind)) = behind.split_at_checked(length) else {
+            break;
+        };
+        words.push(match way {
+            Way::Up => request(frame),
+            Way::Down => reply(frame),
+        });
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        words.push(format!("{} bytes", rest.len()));
+    }
+    words.join("; ")
+}
+
+fn request(frame: &[u8]) -> String {
+    let mut reader = Reader::new(frame);
+    match RequestHeader::decode(&mut reader) {
+        // A handshake begins with its version, which is 0.
+        Ok(RequestHeader { xid: Xid(0), .. }) => "hello".to_owned(),
+        Ok(RequestHeader { op: OpCode::PING, .. }) => "ping".to_owned(),
+        Ok(RequestHeader { xid, op }) => {
+            let path = <&str>::decode(&mut reader).unwrap_or_default();
+            format!("{xid} {op} {path}")
+        }
+        Err(_) => format!("{} bytes", frame.len()),
+    }
+}
+
+fn reply(frame: &[u8]) -> String {
+    let mut reader = Reader::new(frame);
+    match ReplyHeader::decode(&mut reader) {
+        Ok(ReplyHeader { xid: Xid(0), .. }) => {
+            match ConnectResponse::decode(&mut Reader::new(frame)) {
+                Ok(hello) => format!("hello to {}", hello.session_id),
+                Err(_) => "hello".to_owned(),
+            }
+        }
+        Ok(ReplyHeader { xid: Xid::NOTIFICATION, .. }) => match WatcherEvent::decode(&mut reader) {
+            Ok(event) => format!("{} {}", event.kind, event.path),
+            Err(_) => "event".to_owned(),
+        },
+        Ok(ReplyHeader { xid, zxid, error: ErrorCode::OK }) => format!("{xid} ok at {zxid}"),
+        Ok(ReplyHeader { xid, zxid, error }) => format!("{xid} {error} at {zxid}"),
+        Err(_) => format!("{} bytes", frame.len()),
+    }
+}

@@ -1,0 +1,98 @@
+//! What is written down of a run: grants for the invariants, counts for the suite, and, if asked
+//! for, every happening for the reader.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use zk_embedded::{Commit, SessionId, Zxid};
+
+use super::network::now;
+
+/// The folder of the lock.
+pub(super) const FOLDER: &str = "/locks/simulated";
+
+/// A lock that somebody got.
+#[derive(Clone, Debug)]
+pub(super) struct Grant {
+    pub(super) who: String,
+    pub(super) process: usize,
+    pub(super) session: SessionId,
+    pub(super) node: String,
+    pub(super) czxid: i64,
+    /// The server's last transaction when it was got.
+    pub(super) zxid: Zxid,
+    /// Whether the node was there then. If not, the holder is told of its loss too late.
+    pub(super) is_there: bool,
+    /// Until it is released or known to be lost.
+    pub(super) is_believed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Journal {
+    start: Instant,
+    trace: Option<String>,
+    /// Changes of the tree that are in the trace.
+    told: usize,
+    pub(super) grants: Vec<Grant>,
+    /// How often each fault struck, and other things worth a count.
+    pub(super) counts: BTreeMap<&'static str, u64>,
+    pub(super) violation: Option<String>,
+}
+
+impl Journal {
+    pub(super) fn new(traced: bool) -> Self {
+        Self {
+            start: now(),
+            trace: traced.then(String::new),
+            told: 0,
+            grants: Vec::new(),
+            counts: BTreeMap::new(),
+            violation: None,
+        }
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        now() - self.start
+    }
+
+    /// Adds a line to the trace.
+    pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
+        let millis = self.elapsed().as_millis();
+        if let Some(trace) = &mut self.trace {
+            writeln!(trace, "{millis:>6} {}", line()).unwrap();
+        }
+    }
+
+    /// Adds what has changed in the tree.
+    pub(super) fn commits(&mut self, history: &[Commit]) {
+        if self.trace.is_none() {
+            return;
+        }
+        for commit in history.iter().skip(std::mem::replace(&mut self.told, history.len())) {
+            let Commit { zxid, session, change, path, .. } = commit;
+            let by = session.map_or("the server".to_owned(), |session| session.to_string());
+            self.note(|| format!("    {zxid} {change:?} {path} by {by}"));
+        }
+    }
+
+    pub(super) fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// A fault happens.
+    pub(super) fn strike(&mut self, fault: &'static str) {
+        self.count(fault);
+        self.note(|| format!("!!! {fault}"));
+    }
+
+    /// An invariant is broken; the first one counts.
+    pub(super) fn violate(&mut self, what: String) {
+        self.note(|| format!("VIOLATION: {what}"));
+        self.violation.get_or_insert(what);
+    }
+
+    pub(super) fn into_trace(self) -> String {
+        self.trace.unwrap_or_default()
+    }
+}

@@ -1,0 +1,204 @@
+//! The lock in a world of faults: real clients and locks, one server, a network between them, all
+//! in one thread, on virtual time, and decided by one seed.
+//!
+//! A run is a storm, in which everything goes wrong at once, and a calm, in which everybody must get
+//! the lock and then leave nothing behind. Each grant is held against what the server has committed.
+
+mod random;
+
+mod gate;
+
+mod journal;
+
+mod frames;
+
+mod network;
+
+mod wire;
+
+mod process;
+
+mod nemesis;
+
+mod check;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use zk_client::Client;
+use zk_embedded::Config;
+
+use self::journal::{FOLDER, Journal};
+use self::nemesis::Nemesis;
+use self::network::{Party, World, now};
+use self::process::{Cast, Name, Phase, Stage, TIMEOUTS};
+use self::random::Random;
+use self::wire::Dialer;
+
+/// What came of one seed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How often each fault struck, and what else was counted.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// The first invariant that was broken.
+    pub violation: Option<String>,
+    /// Every happening, if it was asked for.
+    pub trace: String,
+}
+
+/// How long the longest session outlives its client, with the tick.
+const SESSION: Duration = Duration::from_millis(TIMEOUTS.1 + 2 * TICK);
+
+const TICK: u64 = 100;
+
+/// How often everybody must get the lock when nothing goes wrong any more, and within what time.
+const TURNS: u32 = 2;
+const TURNS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Runs one seed.
+pub fn run(seed: u64, traced: bool) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let (world, violation) = runtime.block_on(async {
+        let simulation = Simulation::new(seed, traced);
+        let violation = simulation.run().await.err();
+        (Arc::clone(&simulation.stage.world), violation)
+    });
+    // All tasks end here, with what they hold.
+    drop(runtime);
+    let world = Arc::into_inner(world).map(|world| world.into_inner().unwrap());
+    let Some(World { mut journal, .. }) = world else {
+        panic!("a task outlives its runtime");
+    };
+    if let Some(violation) = violation {
+        journal.violate(violation);
+    }
+    let violation = journal.violation.take();
+    Outcome { counts: std::mem::take(&mut journal.counts), violation, trace: journal.into_trace() }
+}
+
+struct Simulation {
+    stage: Arc<Stage>,
+    operator: Client,
+    random: Mutex<Random>,
+    names: Vec<Name>,
+    processes: usize,
+}
+
+impl Simulation {
+    fn new(seed: u64, traced: bool) -> Self {
+        let mut random = Random::new(seed);
+        let config = Config::new()
+            .tick_time(Duration::from_millis(TICK))
+            .max_session_timeout(Duration::from_secs(3600))
+            .max_connections_per_host(0)
+            .container_check_interval(random.millis(500..20_000))
+            .keep_history(true);
+        let world = World::new(config, Journal::new(traced), random.fork());
+        let world = Arc::new(Mutex::new(world));
+        tokio::spawn(wire::pump(Arc::clone(&world)));
+        let (operator, driver) = Client::builder()
+            .seed(random.next())
+            .session_timeout(Duration::from_secs(3600))
+            .connector(Dialer { world: Arc::clone(&world), party: Party::Operator })
+            .split("zk:2181")
+            .unwrap();
+        tokio::spawn(driver);
+        let (phase, _) = watch::channel(Phase::Storm);
+        let stage = Arc::new(Stage { world, phase, cast: Mutex::new(Cast::default()) });
+        let processes = random.within(2..6) as usize;
+        let mut names = Vec::new();
+        for process in 0..processes {
+            let tasks = if random.percent(30) { 2 } else { 1 };
+            names.extend((0..tasks).map(|task| (process, task)));
+            tokio::spawn(process::live(Arc::clone(&stage), process, tasks, random.fork()));
+        }
+        Self { stage, operator, random: Mutex::new(random), names, processes }
+    }
+
+    /// Everything, until an invariant is broken.
+    async fn run(&self) -> Result<(), String> {
+        let mut random = self.random.lock().unwrap().clone();
+        let storm = now() + random.millis(4000..16_000);
+        let pace = random.within(40..400);
+        let mut nemesis = Nemesis::new(
+            Arc::clone(&self.stage),
+            self.operator.clone(),
+            self.processes,
+            random.fork(),
+        );
+        while now() < storm {
+            tokio::time::sleep(random.millis(1..2 * pace)).await;
+            nemesis.strike();
+            self.sound()?;
+        }
+        nemesis.rest();
+        drop(nemesis);
+        self.stage.cast.lock().unwrap().reliable = Some(now() + 2 * SESSION);
+        self.stage.phase.send_replace(Phase::Calm);
+        self.until("gets the lock", TURNS_WITHIN, |cast, name| {
+            cast.served.get(name).is_some_and(|turns| *turns >= TURNS)
+        })
+        .await?;
+        self.stage.phase.send_replace(Phase::Idle);
+        self.until("comes to rest", 2 * SESSION, |cast, name| cast.idle.contains(name)).await?;
+        // Longer than sessions without a client may live.
+        tokio::time::sleep(2 * SESSION).await;
+        self.left("nobody wants the lock")?;
+        self.stage.phase.send_replace(Phase::Over);
+        self.operator.close().await;
+        tokio::time::sleep(2 * SESSION).await;
+        self.left("everybody has gone")?;
+        let world = self.stage.world.lock().unwrap();
+        if !world.core.sessions().is_empty() {
+            return Err(format!("sessions are left: {:?}", world.core.sessions()));
+        }
+        check::grants(world.core.history(), &world.journal.grants)
+    }
+
+    /// Whether no invariant is broken so far.
+    fn sound(&self) -> Result<(), String> {
+        let violation = self.stage.world.lock().unwrap().journal.violation.clone();
+        violation.map_or(Ok(()), Err)
+    }
+
+    /// Waits until everybody has done something.
+    async fn until(
+        &self,
+        what: &str,
+        within: Duration,
+        done: impl Fn(&Cast, &Name) -> bool,
+    ) -> Result<(), String> {
+        let deadline = now() + within;
+        loop {
+            self.sound()?;
+            let late = {
+                let cast = self.stage.cast.lock().unwrap();
+                self.names.iter().find(|name| !done(&cast, name)).copied()
+            };
+            match late {
+                None => return Ok(()),
+                Some((process, task)) if now() >= deadline => {
+                    return Err(format!("{process}.{task} never {what}"));
+                }
+                Some(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    /// Whether nothing is left behind.
+    fn left(&self, when: &str) -> Result<(), String> {
+        self.sound()?;
+        let world = self.stage.world.lock().unwrap();
+        let (nodes, watches) = (world.core.children(FOLDER), world.core.watch_count());
+        if !nodes.is_empty() || watches > 0 {
+            return Err(format!("{when}, and {watches} watches and nodes are left: {nodes:?}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,378 @@
+//! Whatever goes wrong: one fault after the other, drawn by weights that differ from seed to seed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zk_client::Client;
+use zk_embedded::{ErrorCode, Fault, OpCode, SessionId};
+
+use super::gate::Mode;
+use super::journal::FOLDER;
+use super::network::{Party, Reception, Way, now};
+use super::process::Stage;
+use super::random::Random;
+
+/// How long a fault of the server's waits for a request that fits it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cut,
+    CutInTheMiddle,
+    Disconnect,
+    HalfOpen,
+    OneWay,
+    Restart,
+    Unreachable,
+    Slow,
+    Expire,
+    Partition,
+    Request,
+    Pause,
+    Crash,
+    Delete,
+    Purge,
+    Write,
+    Reap,
+}
+
+/// With their weights.
+const KINDS: [(Kind, u64); 17] = [
+    (Kind::Cut, 8),
+    (Kind::CutInTheMiddle, 6),
+    (Kind::Disconnect, 4),
+    (Kind::HalfOpen, 2),
+    (Kind::OneWay, 2),
+    (Kind::Restart, 1),
+    (Kind::Unreachable, 2),
+    (Kind::Slow, 4),
+    (Kind::Expire, 2),
+    (Kind::Partition, 2),
+    (Kind::Request, 16),
+    (Kind::Pause, 3),
+    (Kind::Crash, 2),
+    (Kind::Delete, 3),
+    (Kind::Purge, 2),
+    (Kind::Write, 3),
+    (Kind::Reap, 2),
+];
+
+/// Torments the processes.
+pub(super) struct Nemesis {
+    stage: Arc<Stage>,
+    operator: Client,
+    random: Random,
+    weights: Vec<(Kind, u64)>,
+    processes: usize,
+    /// A fault that the server has been told of, and by when it is to have struck.
+    pending: Option<(&'static str, Instant)>,
+}
+
+impl Nemesis {
+    pub(super) fn new(
+        stage: Arc<Stage>,
+        operator: Client,
+        processes: usize,
+        mut random: Random,
+    ) -> Self {
+        let weights = KINDS.map(|(kind, weight)| (kind, weight * random.within(1..5)));
+        Self { stage, operator, random, weights: weights.to_vec(), processes, pending: None }
+    }
+
+    /// One fault.
+    pub(super) fn strike(&mut self) {
+        self.look_after();
+        let total = self.weights.iter().map(|(_, weight)| weight).sum();
+        let mut drawn = self.random.within(0..total);
+        let kind = self.weights.iter().find(|(_, weight)| {
+            let hit = drawn < *weight;
+            drawn = drawn.wrapping_sub(*weight);
+            hit
+        });
+        match kind.map_or(Kind::Cut, |(kind, _)| *kind) {
+            Kind::Cut => self.link("cut", |world, id, _| world.cut(id)),
+            Kind::CutInTheMiddle => {
+                let world = &mut *self.stage.world.lock().unwrap();
+                if let Some(id) = self.random.pick(&world.links()) {
+                    let way = self.random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
+                    let bytes = self.random.within(1..200) as usize;
+                    world.journal.note(|| format!("net {id}: cut after {bytes} bytes {way:?}"));
+                    world.cut_after(id, way, bytes);
+                }
+            }
+            Kind::Disconnect => self.disconnect(),
+            Kind::HalfOpen => self.link("half-open", |world, id, _| {
+                world.silence(id, Way::Up);
+                world.silence(id, Way::Down);
+            }),
+            Kind::OneWay => self.link("one way silent", |world, id, random| {
+                let way = random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
+                world.silence(id, way);
+            }),
+            Kind::Restart => self.restart(),
+            Kind::Unreachable => self.unreachable(),
+            Kind::Slow => self.slow(),
+            Kind::Expire => self.session("expired", |core, now, session| core.expire(now, session)),
+            Kind::Partition => self.partition(),
+            Kind::Request => self.request(),
+            Kind::Pause => self.pause(),
+            Kind::Crash => self.crash(),
+            Kind::Delete => self.operate("deleted by the operator", 1),
+            Kind::Purge => self.operate("deleted by the operator, with others", 99),
+            Kind::Write => self.write(),
+            Kind::Reap => {
+                let world = &mut *self.stage.world.lock().unwrap();
+                if world.core.has_node(FOLDER) && world.core.children(FOLDER).is_empty() {
+                    world.journal.strike("folder reaped");
+                    world.serve(|core, now| core.reap(now));
+                }
+            }
+        }
+    }
+
+    /// Ends everything that may still go wrong.
+    pub(super) fn rest(&mut self) {
+        self.look_after();
+        {
+            let world = &mut *self.stage.world.lock().unwrap();
+            world.journal.note(|| "calm".to_owned());
+            world.mend();
+            world.serve(|core, now| {
+                core.clear_faults();
+                core.heal(now);
+                core.set_serving(now, true);
+            });
+        }
+        for gate in self.stage.cast.lock().unwrap().gates.values() {
+            gate.set(Mode::Open, false);
+        }
+    }
+
+    /// Sees whether the server's fault has struck.
+    fn look_after(&mut self) {
+        let Some((name, until)) = self.pending else {
+            return;
+        };
+        let world = &mut *self.stage.world.lock().unwrap();
+        if world.core.pending_faults() == 0 {
+            world.journal.strike(name);
+            self.pending = None;
+        } else if until <= now() {
+            world.core.clear_faults();
+            self.pending = None;
+        }
+    }
+
+    fn link(
+        &mut self,
+        name: &'static str,
+        act: impl FnOnce(&mut super::network::World, zk_embedded::ConnectionId, &mut Random),
+    ) {
+        let world = &mut *self.stage.world.lock().unwrap();
+        if let Some(id) = self.random.pick(&world.links()) {
+            world.journal.strike(name);
+            world.journal.note(|| format!("net {id}"));
+            act(world, id, &mut self.random);
+        }
+    }
+
+    /// A session that is not the operator's.
+    fn victim(&mut self) -> Option<SessionId> {
+        let operator = self.operator.session().map(|session| session.id);
+        let mut sessions = self.stage.world.lock().unwrap().core.sessions();
+        sessions.retain(|session| Some(*session) != operator);
+        self.random.pick(&sessions)
+    }
+
+    fn session(
+        &mut self,
+        name: &'static str,
+        act: impl FnOnce(&mut zk_embedded::Core, Instant, SessionId) -> bool,
+    ) {
+        if let Some(session) = self.victim() {
+            let world = &mut *self.stage.world.lock().unwrap();
+            world.journal.note(|| format!("{name}: {session}"));
+            if world.serve(|core, now| act(core, now, session)) {
+                world.journal.strike(name);
+            }
+        }
+    }
+
+    fn disconnect(&mut self) {
+        if self.random.percent(70) {
+            self.session("hung up", |core, _, session| core.disconnect(session));
+        } else {
+            let world = &mut *self.stage.world.lock().unwrap();
+            world.journal.strike("all hung up");
+            world.serve(|core, _| core.disconnect_all());
+        }
+    }
+
+    /// The server stops for a while, and keeps its state.
+    fn restart(&mut self) {
+        let down = self.random.millis(1..1500);
+        let refuses = self.random.percent(50);
+        let world = &mut *self.stage.world.lock().unwrap();
+        world.journal.strike("server restarted");
+        world.serve(|core, now| core.set_serving(now, false));
+        if refuses {
+            world.weather.reception = Reception::Refuse;
+        }
+        self.later(down, |stage| {
+            let world = &mut *stage.world.lock().unwrap();
+            world.weather.reception = Reception::Accept;
+            world.serve(|core, now| core.set_serving(now, true));
+            world.journal.note(|| "server is up again".to_owned());
+        });
+    }
+
+    fn unreachable(&mut self) {
+        let until = self.random.millis(1..2500);
+        let reception = self.random.pick(&[Reception::Refuse, Reception::Ignore]);
+        let world = &mut *self.stage.world.lock().unwrap();
+        world.journal.strike("unreachable");
+        world.weather.reception = reception.unwrap_or(Reception::Refuse);
+        self.later(until, |stage| {
+            stage.world.lock().unwrap().weather.reception = Reception::Accept;
+        });
+    }
+
+    fn slow(&mut self) {
+        let latency = self.random.pick(&[0, 1, 20, 100, 400]).unwrap_or(1);
+        let until = self.random.millis(100..2000);
+        let world = &mut *self.stage.world.lock().unwrap();
+        world.journal.strike("latency changed");
+        world.journal.note(|| format!("latency up to {latency} ms"));
+        world.weather.latency = latency;
+        self.later(until, |stage| {
+            stage.world.lock().unwrap().weather.latency = 5;
+        });
+    }
+
+    fn partition(&mut self) {
+        let until = self.random.millis(1..4000);
+        self.session("partitioned", |core, _, session| core.partition(session));
+        self.later(until, |stage| {
+            let world = &mut *stage.world.lock().unwrap();
+            world.serve(|core, now| core.heal(now));
+            world.journal.note(|| "partitions are healed".to_owned());
+        });
+    }
+
+    /// A request, or its reply, meets something.
+    fn request(&mut self) {
+        if self.pending.is_some() {
+            return;
+        }
+        let Some(session) = self.victim() else {
+            return;
+        };
+        let (name, fault) = match self.random.within(0..9) {
+            0 => ("request lost", Fault::lose_request()),
+            1..4 => ("reply lost", Fault::lose_reply()),
+            4 => {
+                let bytes = self.random.within(1..80) as usize;
+                ("reply cut", Fault::cut_reply(bytes))
+            }
+            5 => ("silent from a reply on", Fault::go_silent()),
+            6 => ("reply delayed", Fault::delay(self.random.millis(1..1500))),
+            7 => ("request refused", Fault::refuse(ErrorCode::THROTTLED_OP)),
+            _ => ("session swapped", Fault::swap_session()),
+        };
+        let ops = [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA];
+        let op = self.random.pick(&ops).filter(|_| self.random.percent(70));
+        let fault = fault.session(session);
+        let fault = match op {
+            Some(op) => fault.op(op),
+            None => fault,
+        };
+        let world = &mut *self.stage.world.lock().unwrap();
+        world.journal.note(|| format!("armed: {fault:?}"));
+        world.core.inject(fault);
+        self.pending = Some((name, now() + PATIENCE));
+    }
+
+    /// A process stops for a while, which may be longer than its session lives.
+    fn pause(&mut self) {
+        let process = self.random.within(0..self.processes as u64) as usize;
+        let cast = self.stage.cast.lock().unwrap();
+        let Some(gate) = cast.gates.get(&process).filter(|gate| gate.mode() == Mode::Open) else {
+            return;
+        };
+        let (for_long, last_first) = (self.random.millis(50..5000), self.random.percent(50));
+        let gate = Arc::clone(gate);
+        drop(cast);
+        gate.set(Mode::Frozen, false);
+        let world = &mut *self.stage.world.lock().unwrap();
+        world.journal.strike("paused");
+        world.journal.note(|| format!("process {process} stops for {for_long:?}"));
+        self.later(for_long, move |stage| {
+            stage.world.lock().unwrap().journal.note(|| format!("process {process} goes on"));
+            gate.set(Mode::Open, last_first);
+        });
+    }
+
+    /// A process dies, or its machine.
+    fn crash(&mut self) {
+        let process = self.random.within(0..self.processes as u64) as usize;
+        let machine = self.random.percent(50);
+        {
+            let world = &mut *self.stage.world.lock().unwrap();
+            world.journal.strike(if machine { "machine died" } else { "process died" });
+            world.journal.note(|| format!("process {process}"));
+            for id in world.links_of(Party::Process(process)) {
+                if machine {
+                    world.silence(id, Way::Up);
+                    world.silence(id, Way::Down);
+                }
+            }
+            for grant in &mut world.journal.grants {
+                grant.is_believed &= grant.process != process;
+            }
+        }
+        let gate = self.stage.cast.lock().unwrap().gates.get(&process).cloned();
+        if let Some(gate) = gate {
+            gate.set(Mode::Killed, false);
+        }
+    }
+
+    /// Somebody deletes the nodes of some contenders.
+    fn operate(&mut self, name: &'static str, most: usize) {
+        let mut children = self.stage.world.lock().unwrap().core.children(FOLDER);
+        for _ in 0..most {
+            let Some(child) = self.random.pick(&children) else {
+                return;
+            };
+            children.retain(|other| *other != child);
+            let deleted = self.operator.delete(&format!("{FOLDER}/{child}"), None);
+            let stage = Arc::clone(&self.stage);
+            tokio::spawn(async move {
+                if deleted.await.is_ok() {
+                    stage.world.lock().unwrap().journal.strike(name);
+                }
+            });
+        }
+    }
+
+    fn write(&mut self) {
+        let children = self.stage.world.lock().unwrap().core.children(FOLDER);
+        if let Some(child) = self.random.pick(&children) {
+            let written = self.operator.set_data(&format!("{FOLDER}/{child}"), b"seen", None);
+            let stage = Arc::clone(&self.stage);
+            tokio::spawn(async move {
+                if written.await.is_ok() {
+                    stage.world.lock().unwrap().journal.strike("written by the operator");
+                }
+            });
+        }
+    }
+
+    /// Ends a fault after a while. What ends late finds the calm, and changes nothing there.
+    fn later(&self, after: Duration, end: impl FnOnce(&Stage) + Send + 'static) {
+        let stage = Arc::clone(&self.stage);
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            end(&stage);
+        });
+    }
+}

@@ -1,0 +1,450 @@
+//! One server and the network around it, on virtual time.
+//!
+//! Bytes wait on an agenda until they arrive. Each direction of a connection keeps its order and
+//! may stop short: cut in the middle of a frame, or silent for ever. The server is its state
+//! machine alone, so that nothing happens that is not on the agenda or called by a client.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::ReadBuf;
+use zk_embedded::{Config, ConnectionId, Core};
+
+use super::frames;
+use super::journal::Journal;
+use super::random::Random;
+
+/// The server's wall clock at the start of every simulation.
+const WALL: Duration = Duration::from_secs(1_700_000_000);
+
+/// When nothing goes wrong.
+const WEATHER: Weather = Weather { latency: 5, reception: Reception::Accept };
+
+/// More happenings than any run has: time stands still.
+const MAX_STEPS: u64 = 3_000_000;
+
+/// Who connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Party {
+    Process(usize),
+    /// Meets no fault but those of the server.
+    Operator,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Up,
+    Down,
+}
+
+/// What becomes of an attempt to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reception {
+    Accept,
+    Refuse,
+    /// Nobody answers.
+    Ignore,
+}
+
+/// What may go wrong on the way at this time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weather {
+    /// The longest that bytes take, in milliseconds.
+    pub(super) latency: u64,
+    pub(super) reception: Reception,
+}
+
+pub(super) type Shared = Arc<Mutex<World>>;
+
+pub(super) struct World {
+    pub(super) core: Core,
+    pub(super) journal: Journal,
+    pub(super) weather: Weather,
+    links: BTreeMap<ConnectionId, Link>,
+    agenda: BTreeMap<(Instant, u64), Due>,
+    entries: u64,
+    steps: u64,
+    random: Random,
+    pump: Option<Waker>,
+}
+
+/// One connection.
+struct Link {
+    party: Party,
+    up: Pipe,
+    down: Pipe,
+    /// Arrived at the server, where a frame is still incomplete.
+    input: BytesMut,
+    /// Arrived at the client, which has not read it.
+    inbox: BytesMut,
+    /// Behind the inbox.
+    is_over: bool,
+    reader: Option<Waker>,
+    /// Neither side has it any more when both are false.
+    at_client: bool,
+    at_server: bool,
+}
+
+/// One direction.
+struct Pipe {
+    /// What is sent later arrives later.
+    clear: Instant,
+    /// Bytes that are still let in; the last one cuts the connection.
+    budget: Option<usize>,
+    /// Nothing is let in any more.
+    is_shut: bool,
+    /// Nothing arrives any more but the end.
+    is_cut: bool,
+    /// Nothing arrives any more.
+    is_silent: bool,
+}
+
+enum Due {
+    Bytes(ConnectionId, Way, Bytes),
+    End(ConnectionId, Way),
+    /// A reply that the server held back.
+    Reply(ConnectionId),
+}
+
+/// Virtual time.
+#[expect(clippy::disallowed_methods, reason = "the runtime's clock is the simulation's")]
+pub(super) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+impl World {
+    pub(super) fn new(config: Config, journal: Journal, random: Random) -> Self {
+        Self {
+            core: Core::new(config, now(), WALL),
+            journal,
+            weather: WEATHER,
+            links: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            entries: 0,
+            steps: 0,
+            random,
+            pump: None,
+        }
+    }
+
+    /// Calls the server, and carries what it says.
+    pub(super) fn serve<R>(&mut self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
+        let result = act(&mut self.core, now());
+        while let Some(id) = self.core.poll_ready() {
+            self.transmit(id);
+        }
+        let Self { journal, core, .. } = self;
+        journal.commits(core.history());
+        self.wake();
+        result
+    }
+
+    /// The connections of processes that both sides believe in.
+    pub(super) fn links(&self) -> Vec<ConnectionId> {
+        let faulty = |link: &Link| link.party != Party::Operator && link.at_client;
+        self.links.iter().filter(|(_, link)| faulty(link)).map(|(id, _)| *id).collect()
+    }
+
+    pub(super) fn links_of(&self, party: Party) -> Vec<ConnectionId> {
+        let of = |link: &Link| link.party == party && link.at_client;
+        self.links.iter().filter(|(_, link)| of(link)).map(|(id, _)| *id).collect()
+    }
+
+    /// Ends a connection: either side is told after a while, and what is under way is lost.
+    pub(super) fn cut(&mut self, id: ConnectionId) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        for pipe in [&mut link.up, &mut link.down] {
+            pipe.is_cut = true;
+        }
+        self.end(id, Way::Up);
+        self.end(id, Way::Down);
+    }
+
+    /// Cuts a connection when so many bytes more have gone this way.
+    pub(super) fn cut_after(&mut self, id: ConnectionId, way: Way, bytes: usize) {
+        if let Some(pipe) = self.pipe(id, way) {
+            pipe.budget.get_or_insert(bytes);
+        }
+    }
+
+    /// Lets all that goes this way vanish from now on, the end of the connection too.
+    pub(super) fn silence(&mut self, id: ConnectionId, way: Way) {
+        if let Some(pipe) = self.pipe(id, way) {
+            pipe.is_silent = true;
+        }
+    }
+
+    /// Ends what may go wrong from now on. Connections that are silent stay so.
+    pub(super) fn mend(&mut self) {
+        self.weather = WEATHER;
+        for link in self.links.values_mut() {
+            (link.up.budget, link.down.budget) = (None, None);
+        }
+    }
+
+    fn pipe(&mut self, id: ConnectionId, way: Way) -> Option<&mut Pipe> {
+        let link = self.links.get_mut(&id)?;
+        Some(match way {
+            Way::Up => &mut link.up,
+            Way::Down => &mut link.down,
+        })
+    }
+
+    fn wake(&mut self) {
+        if let Some(pump) = self.pump.take() {
+            pump.wake();
+        }
+    }
+
+    fn plan(&mut self, at: Instant, due: Due) {
+        self.entries += 1;
+        self.agenda.insert((at, self.entries), due);
+        self.wake();
+    }
+
+    /// When something that is sent now arrives, behind all that was sent before.
+    fn arrival(&mut self, id: ConnectionId, way: Way) -> Option<Instant> {
+        let latency = match self.links.get(&id)?.party {
+            Party::Operator => 1,
+            Party::Process(_) => self.weather.latency,
+        };
+        let at = now() + self.random.millis(0..latency + 1);
+        let pipe = self.pipe(id, way)?;
+        pipe.clear = pipe.clear.max(at);
+        Some(pipe.clear)
+    }
+
+    fn carry(&mut self, id: ConnectionId, way: Way, mut bytes: Bytes) {
+        let Some(pipe) = self.pipe(id, way) else {
+            return;
+        };
+        if pipe.is_shut || pipe.is_cut || pipe.is_silent {
+            return;
+        }
+        if let Some(left) = &mut pipe.budget {
+            bytes.truncate(*left);
+            *left -= bytes.len();
+        }
+        let spent = pipe.budget == Some(0);
+        if bytes.len() > 1 && self.random.percent(5) {
+            let first = self.random.within(1..bytes.len() as u64) as usize;
+            let part = bytes.split_to(first);
+            self.carry_whole(id, way, part);
+        }
+        self.carry_whole(id, way, bytes);
+        if spent {
+            self.journal.strike("cut in the middle");
+            for way in [Way::Up, Way::Down] {
+                if let Some(pipe) = self.pipe(id, way) {
+                    pipe.is_shut = true;
+                }
+                self.end(id, way);
+            }
+        }
+    }
+
+    fn carry_whole(&mut self, id: ConnectionId, way: Way, bytes: Bytes) {
+        if !bytes.is_empty()
+            && let Some(at) = self.arrival(id, way)
+        {
+            self.plan(at, Due::Bytes(id, way, bytes));
+        }
+    }
+
+    fn end(&mut self, id: ConnectionId, way: Way) {
+        if let Some(at) = self.arrival(id, way) {
+            self.plan(at, Due::End(id, way));
+        }
+    }
+
+    /// Sends what the server has for a connection.
+    fn transmit(&mut self, id: ConnectionId) {
+        let mut out = BytesMut::new();
+        let close = self.core.poll_transmit(now(), id, &mut out);
+        if !out.is_empty() {
+            self.carry(id, Way::Down, out.freeze());
+        }
+        if close {
+            self.end(id, Way::Down);
+            self.leave_server(id);
+        } else if let Some(at) = self.core.poll_delay(id) {
+            self.plan(at, Due::Reply(id));
+        }
+    }
+
+    fn leave_server(&mut self, id: ConnectionId) {
+        if let Some(link) = self.links.get_mut(&id)
+            && std::mem::replace(&mut link.at_server, false)
+        {
+            self.core.handle_disconnected(id);
+            self.tidy(id);
+        }
+    }
+
+    /// A client drops its end.
+    pub(super) fn leave_client(&mut self, id: ConnectionId) {
+        self.end(id, Way::Up);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.at_client = false;
+            self.tidy(id);
+        }
+    }
+
+    fn tidy(&mut self, id: ConnectionId) {
+        if self.links.get(&id).is_some_and(|link| !link.at_client && !link.at_server) {
+            self.links.remove(&id);
+        }
+    }
+
+    pub(super) fn connect(&mut self, party: Party) -> ConnectionId {
+        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
+        let id = self.serve(|core, now| core.handle_connection(now, peer));
+        let pipe =
+            || Pipe { clear: now(), budget: None, is_shut: false, is_cut: false, is_silent: false };
+        let link = Link {
+            party,
+            up: pipe(),
+            down: pipe(),
+            input: BytesMut::new(),
+            inbox: BytesMut::new(),
+            is_over: false,
+            reader: None,
+            at_client: true,
+            at_server: true,
+        };
+        self.links.insert(id, link);
+        self.journal.note(|| format!("net {id}: {party:?} connects"));
+        id
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Reply(id) => self.transmit(id),
+            Due::Bytes(id, way, bytes) => {
+                let Some(pipe) = self.pipe(id, way) else {
+                    return;
+                };
+                if pipe.is_cut || pipe.is_silent {
+                    return;
+                }
+                self.journal
+                    .note(|| format!("net {id} {way:?}: {}", frames::describe(way, &bytes)));
+                let Some(link) = self.links.get_mut(&id) else {
+                    return;
+                };
+                match way {
+                    Way::Up if link.at_server => {
+                        let mut input = std::mem::take(&mut link.input);
+                        input.extend_from_slice(&bytes);
+                        self.serve(|core, now| core.handle_input(now, id, &mut input));
+                        if let Some(link) = self.links.get_mut(&id) {
+                            link.input = input;
+                        }
+                    }
+                    Way::Up => {}
+                    Way::Down => {
+                        link.inbox.extend_from_slice(&bytes);
+                        link.reader.take().into_iter().for_each(Waker::wake);
+                    }
+                }
+            }
+            Due::End(id, way) => {
+                if self.pipe(id, way).is_none_or(|pipe| pipe.is_silent) {
+                    return;
+                }
+                self.journal.note(|| format!("net {id} {way:?}: end"));
+                match way {
+                    Way::Up => {
+                        self.leave_server(id);
+                        self.serve(|_, _| ());
+                    }
+                    Way::Down => {
+                        if let Some(link) = self.links.get_mut(&id) {
+                            link.is_over = true;
+                            link.reader.take().into_iter().for_each(Waker::wake);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets happen what is due. Returns when something is due next.
+    fn turn(&mut self) -> Option<Instant> {
+        loop {
+            let now = now();
+            if self.core.poll_timeout().is_some_and(|at| at <= now) {
+                self.serve(Core::handle_timeout);
+            }
+            match self.agenda.first_key_value() {
+                Some(((at, _), _)) if *at <= now => {}
+                first => {
+                    let first = first.map(|((at, _), _)| *at);
+                    return [first, self.core.poll_timeout()].into_iter().flatten().min();
+                }
+            }
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                self.journal.violate("more happenings than time allows".to_owned());
+                return None;
+            }
+            if let Some((_, due)) = self.agenda.pop_first() {
+                self.happen(due);
+            }
+        }
+    }
+
+    /// As [`World::turn`], to be called again when that has changed.
+    pub(super) fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
+        let next = self.turn();
+        self.pump = Some(cx.waker().clone());
+        next
+    }
+
+    /// What a client reads: nothing at the end.
+    pub(super) fn poll_read(
+        &mut self,
+        id: ConnectionId,
+        cx: &Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<()> {
+        let Some(link) = self.links.get_mut(&id) else {
+            return Poll::Ready(());
+        };
+        if link.inbox.is_empty() && !link.is_over {
+            link.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let count = link.inbox.len().min(into.remaining());
+        into.put_slice(&link.inbox[..count]);
+        link.inbox.advance(count);
+        Poll::Ready(())
+    }
+
+    /// What a client writes. Not all of it may be taken at once.
+    pub(super) fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
+        let count = match self.random.percent(5) {
+            true => self.random.within(1..bytes.len() as u64 + 1) as usize,
+            false => bytes.len(),
+        };
+        self.carry(id, Way::Up, Bytes::copy_from_slice(&bytes[..count]));
+        count
+    }
+
+    /// Draws how long a new connection takes.
+    pub(super) fn dial(&mut self, party: Party) -> (Reception, Duration) {
+        match party {
+            Party::Operator => (Reception::Accept, Duration::from_millis(1)),
+            Party::Process(_) => {
+                let latency = self.weather.latency;
+                (self.weather.reception, self.random.millis(0..2 * latency + 1))
+            }
+        }
+    }
+}

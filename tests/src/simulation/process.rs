@@ -1,0 +1,311 @@
+//! A process of the simulation: a real client and a few tasks that take turns on one lock, again
+//! and again, in all the ways in which users do. When its session is over it begins anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use zk_client::{Client, ErrorCode};
+use zk_recipes::{Error, ErrorKind, Guard, Lock, Release};
+
+use super::gate::Gate;
+use super::journal::{FOLDER, Grant};
+use super::network::{Party, Shared, now};
+use super::random::Random;
+use super::wire::Dialer;
+
+/// The shortest and the longest session timeout that processes ask for, in milliseconds.
+pub(super) const TIMEOUTS: (u64, u64) = (600, 3000);
+
+/// How a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// Everything goes wrong.
+    Storm,
+    /// Nothing does any more; everybody must get the lock.
+    Calm,
+    /// Nobody wants the lock any more.
+    Idle,
+    /// Everybody leaves.
+    Over,
+}
+
+/// A task, by its process and its number there.
+pub(super) type Name = (usize, usize);
+
+/// What processes and whoever torments them share.
+pub(super) struct Stage {
+    pub(super) world: Shared,
+    pub(super) phase: watch::Sender<Phase>,
+    pub(super) cast: Mutex<Cast>,
+}
+
+#[derive(Default)]
+pub(super) struct Cast {
+    /// Of each process as it lives now.
+    pub(super) gates: BTreeMap<usize, Arc<Gate>>,
+    /// How often each task got the lock in the calm.
+    pub(super) served: BTreeMap<Name, u32>,
+    /// Who has stopped to want the lock.
+    pub(super) idle: BTreeSet<Name>,
+    /// From when on a lock that is asked for must be got.
+    pub(super) reliable: Option<Instant>,
+}
+
+impl Stage {
+    fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    fn note(&self, line: impl FnOnce() -> String) {
+        self.world.lock().unwrap().journal.note(line);
+    }
+
+    fn count(&self, what: &'static str) {
+        self.world.lock().unwrap().journal.count(what);
+    }
+}
+
+/// A process with all its lives.
+pub(super) async fn live(stage: Arc<Stage>, process: usize, tasks: usize, mut random: Random) {
+    let mut seed = random.next();
+    let mut life = 0;
+    while stage.phase() != Phase::Over {
+        if life > 0 {
+            tokio::time::sleep(random.millis(0..300)).await;
+            // A process that makes the same names as its predecessor, whose session may live on.
+            match random.percent(50) {
+                true => stage.count("born with the names of the last life"),
+                false => seed = random.next(),
+            }
+        }
+        life += 1;
+        let dialer = Dialer { world: Arc::clone(&stage.world), party: Party::Process(process) };
+        let (client, driver) = Client::builder()
+            .seed(seed)
+            .session_timeout(random.millis(TIMEOUTS.0..TIMEOUTS.1))
+            .connector(dialer)
+            .split("zk:2181")
+            .unwrap();
+        stage.note(|| format!("process {process} begins life {life} with seed {seed:x}"));
+        let gate = Gate::new();
+        stage.cast.lock().unwrap().gates.insert(process, Arc::clone(&gate));
+        let driver = tokio::spawn(gate.guard(driver));
+        let works = (0..tasks).map(|task| {
+            let who = Who { name: (process, task), life };
+            let work = work(Arc::clone(&stage), who, client.clone(), random.fork());
+            tokio::spawn(gate.guard(work))
+        });
+        for work in works.collect::<Vec<JoinHandle<_>>>() {
+            work.await.unwrap();
+        }
+        if random.percent(50) {
+            client.close().await;
+        }
+        drop(client);
+        driver.await.unwrap();
+        stage.note(|| format!("process {process} ends life {life}"));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Who {
+    name: Name,
+    life: u32,
+}
+
+impl std::fmt::Display for Who {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name: (process, task), life } = self;
+        write!(f, "{process}.{task} in life {life}")
+    }
+}
+
+/// How an acquire is called.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Await,
+    Timeout(Duration),
+    /// Dropped when it has been polled so often.
+    Polls(u64),
+}
+
+/// Takes the lock again and again until the session or the run is over.
+async fn work(stage: Arc<Stage>, who: Who, client: Client, mut random: Random) {
+    let lock = Lock::new(&client, FOLDER).unwrap();
+    let mut phase = stage.phase.subscribe();
+    while client.state().ended().is_none() {
+        match stage.phase() {
+            Phase::Storm | Phase::Calm => {}
+            Phase::Idle => {
+                stage.cast.lock().unwrap().idle.insert(who.name);
+                let over = async { drop(phase.wait_for(|phase| *phase == Phase::Over).await) };
+                unless_ended(&client, over).await;
+                stage.cast.lock().unwrap().idle.remove(&who.name);
+                continue;
+            }
+            Phase::Over => break,
+        }
+        tokio::time::sleep(random.millis(0..60)).await;
+        let call = match random.within(0..10) {
+            _ if stage.phase() != Phase::Storm => Call::Await,
+            0..2 => Call::Timeout(random.millis(0..300)),
+            2 => Call::Polls(random.within(1..12)),
+            _ => Call::Await,
+        };
+        let asked = now();
+        stage.note(|| format!("{who} asks: {call:?}"));
+        let acquired = match call {
+            Call::Await => Some(lock.acquire().await),
+            Call::Timeout(after) => tokio::time::timeout(after, lock.acquire()).await.ok(),
+            Call::Polls(polls) => for_polls(polls, lock.acquire()).await,
+        };
+        match acquired {
+            None => {
+                stage.count("acquires cancelled");
+                stage.note(|| format!("{who} has cancelled"));
+            }
+            Some(Err(error)) => failed(&stage, who, asked, &error),
+            Some(Ok(guard)) => hold(&stage, who, &client, guard, &mut random).await,
+        }
+    }
+    stage.note(|| format!("{who} is done"));
+}
+
+/// Holds the lock for a while and lets go of it.
+async fn hold(stage: &Stage, who: Who, client: &Client, guard: Guard, random: &mut Random) {
+    let node = guard.node().to_owned();
+    let grant = granted(stage, who, client, &guard);
+    let held = match random.percent(90) {
+        true => random.millis(0..60),
+        false => random.millis(0..1500),
+    };
+    unless_ended(client, tokio::time::sleep(held)).await;
+    {
+        let mut world = stage.world.lock().unwrap();
+        world.journal.grants[grant].is_believed = false;
+        let state = client.state();
+        world.journal.note(|| format!("{who} lets go of {node}, {state:?}"));
+    }
+    match random.within(0..4) {
+        0 => drop(guard),
+        1 => drop(guard.release()),
+        2 => drop(for_polls(1, guard.release()).await),
+        _ => match guard.release().await {
+            Ok(Release::Released) => {
+                let mut world = stage.world.lock().unwrap();
+                if world.core.has_node(&node) {
+                    world.journal.violate(format!("{node} is there after its release"));
+                }
+            }
+            Ok(_) => stage.count("releases of what was lost"),
+            Err(error) if error.kind() == ErrorKind::Unconfirmed => {
+                stage.count("releases unconfirmed");
+            }
+            Err(error) if passes(&error) => {}
+            Err(error) => {
+                let what = format!("{who} cannot release {node}: {error}");
+                stage.world.lock().unwrap().journal.violate(what);
+            }
+        },
+    }
+}
+
+/// Writes the grant down, and looks whether somebody else has the lock at this very moment.
+fn granted(stage: &Stage, who: Who, client: &Client, guard: &Guard) -> usize {
+    if stage.phase() != Phase::Storm {
+        *stage.cast.lock().unwrap().served.entry(who.name).or_default() += 1;
+    }
+    let mut world = stage.world.lock().unwrap();
+    let node = guard.node().to_owned();
+    let grant = Grant {
+        who: who.to_string(),
+        process: who.name.0,
+        session: client.session().unwrap().id,
+        czxid: guard.token().czxid(),
+        zxid: world.core.last_zxid(),
+        is_there: world.core.has_node(&node),
+        is_believed: true,
+        node,
+    };
+    let Grant { node, czxid, is_there, .. } = &grant;
+    world.journal.note(|| format!("{who} HOLDS {node}, token {czxid:#x}, there: {is_there}"));
+    world.journal.count("grants");
+    if *is_there {
+        let other = world
+            .journal
+            .grants
+            .iter()
+            .rev()
+            .find(|other| other.is_believed && world.core.has_node(&other.node));
+        let two = other
+            .map(|other| format!("{who} holds {node} while {} holds {}", other.who, other.node));
+        if let Some(two) = two {
+            world.journal.violate(two);
+        }
+    } else {
+        world.journal.count("grants told too late");
+    }
+    world.journal.grants.push(grant);
+    world.journal.grants.len() - 1
+}
+
+/// Judges why there is no lock.
+fn failed(stage: &Stage, who: Who, asked: Instant, error: &Error) {
+    let reliable = stage.cast.lock().unwrap().reliable.is_some_and(|from| asked >= from);
+    let mut world = stage.world.lock().unwrap();
+    world.journal.note(|| format!("{who} fails: {error}"));
+    let what = match error.kind() {
+        ErrorKind::NodeVanished => "acquires whose node vanished",
+        ErrorKind::Client if error.client().is_some_and(zk_client::Error::is_session_over) => {
+            "acquires ended with the session"
+        }
+        _ if passes(error) => "acquires that connections broke",
+        _ => {
+            return world.journal.violate(format!("{who} fails for no good reason: {error}"));
+        }
+    };
+    world.journal.count(what);
+    if reliable {
+        world.journal.violate(format!("{who} fails though nothing goes wrong: {error}"));
+    }
+}
+
+/// Whether an error is a fault of the storm's.
+fn passes(error: &Error) -> bool {
+    error.client().is_some_and(|error| {
+        error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
+    })
+}
+
+/// Polls at most so often.
+async fn for_polls<F: Future>(polls: u64, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|cx| {
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Waits for `future`, or for the end of the session.
+async fn unless_ended(client: &Client, future: impl Future<Output = ()>) {
+    let mut states = client.states();
+    let ended = async { drop(states.wait_for(|state| state.ended().is_some()).await) };
+    let (mut ended, mut future) = (pin!(ended), pin!(future));
+    poll_fn(|cx| match ended.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => future.as_mut().poll(cx),
+    })
+    .await;
+}

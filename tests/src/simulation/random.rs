@@ -1,0 +1,45 @@
+//! The one source of chance: everything that a simulation decides comes from its seed.
+
+use std::ops::Range;
+use std::time::Duration;
+
+/// SplitMix64.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Another source, for somebody who draws independently of this one.
+    pub(super) fn fork(&mut self) -> Self {
+        Self(self.next())
+    }
+
+    pub(super) fn within(&mut self, range: Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start)
+    }
+
+    pub(super) fn millis(&mut self, range: Range<u64>) -> Duration {
+        Duration::from_millis(self.within(range))
+    }
+
+    /// True in `percent` of a hundred cases.
+    pub(super) fn percent(&mut self, percent: u64) -> bool {
+        self.within(0..100) < percent
+    }
+
+    pub(super) fn pick<T: Clone>(&mut self, among: &[T]) -> Option<T> {
+        let count = among.len() as u64;
+        (count > 0).then(|| among[self.within(0..count) as usize].clone())
+    }
+}

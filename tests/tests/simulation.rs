@@ -1,0 +1,132 @@
+//! The exclusive lock against everything that can go wrong, by seeds.
+//!
+//! `ZK_SIM_SEEDS` says how many there are; a seed that fails is told with the command that runs it
+//! alone and prints its trace.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use zk_tests::simulation::{self, Outcome};
+
+const DEFAULT_SEEDS: u64 = 500;
+
+/// What must have happened in any thousand seeds.
+const HAPPENINGS: &[&str] = &[
+    "acquires cancelled",
+    "acquires ended with the session",
+    "acquires that connections broke",
+    "acquires whose node vanished",
+    "all hung up",
+    "born with the names of the last life",
+    "cut",
+    "cut in the middle",
+    "deleted by the operator",
+    "deleted by the operator, with others",
+    "expired",
+    "folder reaped",
+    "grants told too late",
+    "half-open",
+    "hung up",
+    "latency changed",
+    "machine died",
+    "one way silent",
+    "partitioned",
+    "paused",
+    "process died",
+    "releases of what was lost",
+    "releases unconfirmed",
+    "reply cut",
+    "reply delayed",
+    "reply lost",
+    "request lost",
+    "request refused",
+    "server restarted",
+    "session swapped",
+    "silent from a reply on",
+    "unreachable",
+    "written by the operator",
+];
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+fn run(seed: u64) -> Outcome {
+    catch_unwind(AssertUnwindSafe(|| simulation::run(seed, false))).unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
+        Outcome {
+            counts: BTreeMap::new(),
+            violation: Some(format!("panic: {}", message.unwrap_or_default())),
+            trace: String::new(),
+        }
+    })
+}
+
+#[test]
+fn the_lock_holds_whatever_goes_wrong() {
+    let seeds = number("ZK_SIM_SEEDS").unwrap_or(DEFAULT_SEEDS);
+    let next = AtomicU64::new(0);
+    let counts = Mutex::new(BTreeMap::<&str, u64>::new());
+    let failed = Mutex::new(None::<(u64, String)>);
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while failed.lock().unwrap().is_none() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds {
+                        return;
+                    }
+                    let outcome = run(seed);
+                    for (what, count) in outcome.counts {
+                        *counts.lock().unwrap().entry(what).or_default() += count;
+                    }
+                    if let Some(violation) = outcome.violation {
+                        failed.lock().unwrap().get_or_insert((seed, violation));
+                    }
+                }
+            });
+        }
+    });
+    if let Some((seed, violation)) = failed.into_inner().unwrap() {
+        panic!(
+            "seed {seed}: {violation}\nreplay: ZK_SIM_SEED={seed} \
+             cargo test -p zk-tests --test simulation replay -- --nocapture"
+        );
+    }
+    let counts = counts.into_inner().unwrap();
+    println!("{seeds} seeds:");
+    for (what, count) in &counts {
+        println!("{count:>9} {what}");
+    }
+    assert!(counts["grants"] >= 20 * seeds, "too few grants");
+    if seeds >= 100 {
+        let absent = HAPPENINGS.iter().filter(|what| !counts.contains_key(*what));
+        assert_eq!(absent.collect::<Vec<_>>(), Vec::<&&str>::new(), "never happened");
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    for seed in [1, 2, 3] {
+        let (one, two) = (simulation::run(seed, true), simulation::run(seed, true));
+        assert!(one.trace.lines().count() > 1000, "seed {seed} tells next to nothing");
+        let differs = one.trace.lines().zip(two.trace.lines()).find(|(one, two)| one != two);
+        assert_eq!(differs, None, "seed {seed}");
+        assert_eq!(one.trace.len(), two.trace.len(), "seed {seed}");
+    }
+}
+
+/// Prints what happens under one seed, `ZK_SIM_SEED`.
+#[test]
+fn replay() {
+    let seed = number("ZK_SIM_SEED").unwrap_or_default();
+    let outcome = simulation::run(seed, true);
+    println!("{}", outcome.trace);
+    assert_eq!(outcome.violation, None, "seed {seed}");
+}
