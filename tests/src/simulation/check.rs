@@ -1,6 +1,6 @@
 //! The invariants, held against what the server has committed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use zk_embedded::{Change, Commit, SessionId};
 
@@ -9,8 +9,8 @@ use super::journal::{FOLDER, Grant};
 /// What became of one contender's node.
 #[derive(Debug)]
 struct Tenure {
+    path: String,
     session: Option<SessionId>,
-    created: i64,
     /// The transaction from which on nobody was ahead.
     first: Option<i64>,
 }
@@ -20,10 +20,11 @@ fn sequence(path: &str) -> Option<i64> {
     path.strip_prefix(FOLDER)?.rsplit_once("-lock-")?.1.parse().ok()
 }
 
-/// Follows the queue through the history.
-fn tenures(history: &[Commit]) -> BTreeMap<&str, Tenure> {
-    let mut tenures = BTreeMap::<&str, Tenure>::new();
-    let mut queue = BTreeSet::new();
+/// Follows the queue through the history. Nodes go by the transactions that created them: names
+/// come again when a process makes those of its last life in a folder that was made anew.
+fn tenures(history: &[Commit]) -> BTreeMap<i64, Tenure> {
+    let mut tenures = BTreeMap::<i64, Tenure>::new();
+    let mut queue = BTreeMap::new();
     for transaction in history.chunk_by(|one, next| one.zxid == next.zxid) {
         for Commit { zxid, session, change, path, .. } in transaction {
             let Some(sequence) = sequence(path) else {
@@ -31,9 +32,9 @@ fn tenures(history: &[Commit]) -> BTreeMap<&str, Tenure> {
             };
             match change {
                 Change::Created => {
-                    queue.insert((sequence, path.as_str()));
-                    let tenure = Tenure { session: *session, created: zxid.0, first: None };
-                    tenures.insert(path, tenure);
+                    queue.insert((sequence, path.as_str()), zxid.0);
+                    let tenure = Tenure { path: path.clone(), session: *session, first: None };
+                    tenures.insert(zxid.0, tenure);
                 }
                 Change::Deleted => {
                     queue.remove(&(sequence, path.as_str()));
@@ -41,8 +42,8 @@ fn tenures(history: &[Commit]) -> BTreeMap<&str, Tenure> {
                 _ => {}
             }
         }
-        if let Some((_, path)) = queue.first()
-            && let Some(tenure) = tenures.get_mut(path)
+        if let Some((_, created)) = queue.first_key_value()
+            && let Some(tenure) = tenures.get_mut(created)
         {
             tenure.first.get_or_insert(transaction[0].zxid.0);
         }
@@ -57,17 +58,13 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
     let mut newest = 0;
     for grant in grants {
         let Grant { who, node, .. } = grant;
-        let Some(tenure) = tenures.get(node.as_str()) else {
-            return Err(format!("{who} holds {node}, which never was"));
+        let tenure = tenures.get(&grant.czxid).filter(|tenure| tenure.path == *node);
+        let Some(tenure) = tenure else {
+            return Err(format!("{who} holds {node}, which never was, or with a wrong token"));
         };
         if tenure.session != Some(grant.session) {
-            return Err(format!(
-                "{who} of session {} holds {node} of session {:?}",
-                grant.session, tenure.session
-            ));
-        }
-        if tenure.created != grant.czxid {
-            return Err(format!("{who} has a token that is not that of {node}"));
+            let (own, owner) = (grant.session, tenure.session.unwrap_or_default());
+            return Err(format!("{who} of session {own} holds {node} of session {owner}"));
         }
         match tenure.first {
             Some(first) if first <= grant.zxid.0 => turns.push((first, grant)),

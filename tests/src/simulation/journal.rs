@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use zk_embedded::{Commit, SessionId, Zxid};
+use zk_embedded::{Change, Commit, SessionId, Zxid};
 
 use super::network::now;
 
@@ -32,8 +32,10 @@ pub(super) struct Grant {
 pub(super) struct Journal {
     start: Instant,
     trace: Option<String>,
-    /// Changes of the tree that are in the trace.
-    told: usize,
+    /// Changes of the tree that have been seen.
+    seen: usize,
+    /// The nodes that are there, with the transactions that created them.
+    alive: BTreeMap<String, i64>,
     pub(super) grants: Vec<Grant>,
     /// How often each fault struck, and other things worth a count.
     pub(super) counts: BTreeMap<&'static str, u64>,
@@ -45,7 +47,8 @@ impl Journal {
         Self {
             start: now(),
             trace: traced.then(String::new),
-            told: 0,
+            seen: 0,
+            alive: BTreeMap::new(),
             grants: Vec::new(),
             counts: BTreeMap::new(),
             violation: None,
@@ -64,16 +67,25 @@ impl Journal {
         }
     }
 
-    /// Adds what has changed in the tree.
+    /// Follows the changes of the tree.
     pub(super) fn commits(&mut self, history: &[Commit]) {
-        if self.trace.is_none() {
-            return;
-        }
-        for commit in history.iter().skip(std::mem::replace(&mut self.told, history.len())) {
+        for commit in history.iter().skip(std::mem::replace(&mut self.seen, history.len())) {
             let Commit { zxid, session, change, path, .. } = commit;
-            let by = session.map_or("the server".to_owned(), |session| session.to_string());
-            self.note(|| format!("    {zxid} {change:?} {path} by {by}"));
+            match change {
+                Change::Created => drop(self.alive.insert(path.clone(), zxid.0)),
+                Change::Deleted => drop(self.alive.remove(path)),
+                _ => {}
+            }
+            self.note(|| {
+                let by = session.map_or("the server".to_owned(), |session| session.to_string());
+                format!("    {zxid} {change:?} {path} by {by}")
+            });
         }
+    }
+
+    /// Whether a node is there, and not another one under its name.
+    pub(super) fn is_alive(&self, path: &str, czxid: i64) -> bool {
+        self.alive.get(path) == Some(&czxid)
     }
 
     pub(super) fn count(&mut self, what: &'static str) {

@@ -26,14 +26,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use zk_client::Client;
 use zk_embedded::Config;
 
 use self::journal::{FOLDER, Journal};
 use self::nemesis::Nemesis;
 use self::network::{Party, World, now};
-use self::process::{Cast, Name, Phase, Stage, TIMEOUTS};
+use self::process::{Name, Phase, Stage, TIMEOUTS};
 use self::random::Random;
 use self::wire::Dialer;
 
@@ -64,10 +63,14 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
         .start_paused(true)
         .build()
         .unwrap();
-    let (world, violation) = runtime.block_on(async {
+    let world = runtime.block_on(async {
         let simulation = Simulation::new(seed, traced);
-        let violation = simulation.run().await.err();
-        (Arc::clone(&simulation.stage.world), violation)
+        let result = simulation.run().await;
+        let world = Arc::clone(&simulation.stage.world);
+        if let Err(violation) = result {
+            world.lock().unwrap().journal.violate(violation);
+        }
+        world
     });
     // All tasks end here, with what they hold.
     drop(runtime);
@@ -75,9 +78,6 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
     let Some(World { mut journal, .. }) = world else {
         panic!("a task outlives its runtime");
     };
-    if let Some(violation) = violation {
-        journal.violate(violation);
-    }
     let violation = journal.violation.take();
     Outcome { counts: std::mem::take(&mut journal.counts), violation, trace: journal.into_trace() }
 }
@@ -109,8 +109,7 @@ impl Simulation {
             .split("zk:2181")
             .unwrap();
         tokio::spawn(driver);
-        let (phase, _) = watch::channel(Phase::Storm);
-        let stage = Arc::new(Stage { world, phase, cast: Mutex::new(Cast::default()) });
+        let stage = Stage::new(world);
         let processes = random.within(2..6) as usize;
         let mut names = Vec::new();
         for process in 0..processes {
@@ -140,17 +139,17 @@ impl Simulation {
         nemesis.rest();
         drop(nemesis);
         self.stage.cast.lock().unwrap().reliable = Some(now() + 2 * SESSION);
-        self.stage.phase.send_replace(Phase::Calm);
+        self.stage.begin(Phase::Calm);
         self.until("gets the lock", TURNS_WITHIN, |cast, name| {
             cast.served.get(name).is_some_and(|turns| *turns >= TURNS)
         })
         .await?;
-        self.stage.phase.send_replace(Phase::Idle);
+        self.stage.begin(Phase::Idle);
         self.until("comes to rest", 2 * SESSION, |cast, name| cast.idle.contains(name)).await?;
         // Longer than sessions without a client may live.
         tokio::time::sleep(2 * SESSION).await;
         self.left("nobody wants the lock")?;
-        self.stage.phase.send_replace(Phase::Over);
+        self.stage.begin(Phase::Over);
         self.operator.close().await;
         tokio::time::sleep(2 * SESSION).await;
         self.left("everybody has gone")?;
@@ -172,7 +171,7 @@ impl Simulation {
         &self,
         what: &str,
         within: Duration,
-        done: impl Fn(&Cast, &Name) -> bool,
+        done: impl Fn(&process::Cast, &Name) -> bool,
     ) -> Result<(), String> {
         let deadline = now() + within;
         loop {

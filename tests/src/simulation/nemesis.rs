@@ -135,7 +135,6 @@ impl Nemesis {
         self.look_after();
         {
             let world = &mut *self.stage.world.lock().unwrap();
-            world.journal.note(|| "calm".to_owned());
             world.mend();
             world.serve(|core, now| {
                 core.clear_faults();

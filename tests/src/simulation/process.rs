@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
+use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
-use zk_client::{Client, ErrorCode};
+use zk_client::{Client, ErrorCode, SessionState};
 use zk_recipes::{Error, ErrorKind, Guard, Lock, Release};
 
 use super::gate::Gate;
@@ -41,7 +42,9 @@ pub(super) type Name = (usize, usize);
 /// What processes and whoever torments them share.
 pub(super) struct Stage {
     pub(super) world: Shared,
-    pub(super) phase: watch::Sender<Phase>,
+    phase: Mutex<Phase>,
+    /// The phase has changed. It wakes in order, which tokio's watch does not.
+    changed: Notify,
     pub(super) cast: Mutex<Cast>,
 }
 
@@ -58,8 +61,19 @@ pub(super) struct Cast {
 }
 
 impl Stage {
+    pub(super) fn new(world: Shared) -> Arc<Self> {
+        let (phase, cast) = (Mutex::new(Phase::Storm), Mutex::new(Cast::default()));
+        Arc::new(Self { world, phase, changed: Notify::new(), cast })
+    }
+
     fn phase(&self) -> Phase {
-        *self.phase.borrow()
+        *self.phase.lock().unwrap()
+    }
+
+    pub(super) fn begin(&self, phase: Phase) {
+        self.note(|| format!("{phase:?}"));
+        *self.phase.lock().unwrap() = phase;
+        self.changed.notify_waiters();
     }
 
     fn note(&self, line: impl FnOnce() -> String) {
@@ -96,9 +110,12 @@ pub(super) async fn live(stage: Arc<Stage>, process: usize, tasks: usize, mut ra
         let gate = Gate::new();
         stage.cast.lock().unwrap().gates.insert(process, Arc::clone(&gate));
         let driver = tokio::spawn(gate.guard(driver));
+        let end = Arc::new(End::default());
+        tokio::spawn(gate.guard(Arc::clone(&end).watch(client.states())));
         let works = (0..tasks).map(|task| {
             let who = Who { name: (process, task), life };
-            let work = work(Arc::clone(&stage), who, client.clone(), random.fork());
+            let end = Arc::clone(&end);
+            let work = work(Arc::clone(&stage), who, client.clone(), end, random.fork());
             tokio::spawn(gate.guard(work))
         });
         for work in works.collect::<Vec<JoinHandle<_>>>() {
@@ -110,6 +127,27 @@ pub(super) async fn live(stage: Arc<Stage>, process: usize, tasks: usize, mut ra
         drop(client);
         driver.await.unwrap();
         stage.note(|| format!("process {process} ends life {life}"));
+    }
+}
+
+/// The end of a session, told to all tasks of its process in order.
+#[derive(Default)]
+struct End(Notify);
+
+impl End {
+    async fn watch(self: Arc<Self>, mut states: Receiver<SessionState>) {
+        drop(states.wait_for(|state| state.ended().is_some()).await);
+        self.0.notify_waiters();
+    }
+
+    /// Waits for `future`, or for the end of the session.
+    async fn or(&self, future: impl Future<Output = ()>) {
+        let (mut ended, mut future) = (pin!(self.0.notified()), pin!(future));
+        poll_fn(|cx| match ended.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => future.as_mut().poll(cx),
+        })
+        .await;
     }
 }
 
@@ -136,16 +174,15 @@ enum Call {
 }
 
 /// Takes the lock again and again until the session or the run is over.
-async fn work(stage: Arc<Stage>, who: Who, client: Client, mut random: Random) {
+async fn work(stage: Arc<Stage>, who: Who, client: Client, end: Arc<End>, mut random: Random) {
     let lock = Lock::new(&client, FOLDER).unwrap();
-    let mut phase = stage.phase.subscribe();
     while client.state().ended().is_none() {
         match stage.phase() {
             Phase::Storm | Phase::Calm => {}
             Phase::Idle => {
                 stage.cast.lock().unwrap().idle.insert(who.name);
-                let over = async { drop(phase.wait_for(|phase| *phase == Phase::Over).await) };
-                unless_ended(&client, over).await;
+                let over = stage.changed.notified();
+                end.or(over).await;
                 stage.cast.lock().unwrap().idle.remove(&who.name);
                 continue;
             }
@@ -171,21 +208,28 @@ async fn work(stage: Arc<Stage>, who: Who, client: Client, mut random: Random) {
                 stage.note(|| format!("{who} has cancelled"));
             }
             Some(Err(error)) => failed(&stage, who, asked, &error),
-            Some(Ok(guard)) => hold(&stage, who, &client, guard, &mut random).await,
+            Some(Ok(guard)) => hold(&stage, who, &client, &end, guard, &mut random).await,
         }
     }
     stage.note(|| format!("{who} is done"));
 }
 
 /// Holds the lock for a while and lets go of it.
-async fn hold(stage: &Stage, who: Who, client: &Client, guard: Guard, random: &mut Random) {
-    let node = guard.node().to_owned();
+async fn hold(
+    stage: &Stage,
+    who: Who,
+    client: &Client,
+    end: &End,
+    guard: Guard,
+    random: &mut Random,
+) {
+    let (node, czxid) = (guard.node().to_owned(), guard.token().czxid());
     let grant = granted(stage, who, client, &guard);
     let held = match random.percent(90) {
         true => random.millis(0..60),
         false => random.millis(0..1500),
     };
-    unless_ended(client, tokio::time::sleep(held)).await;
+    end.or(tokio::time::sleep(held)).await;
     {
         let mut world = stage.world.lock().unwrap();
         world.journal.grants[grant].is_believed = false;
@@ -199,7 +243,7 @@ async fn hold(stage: &Stage, who: Who, client: &Client, guard: Guard, random: &m
         _ => match guard.release().await {
             Ok(Release::Released) => {
                 let mut world = stage.world.lock().unwrap();
-                if world.core.has_node(&node) {
+                if world.journal.is_alive(&node, czxid) {
                     world.journal.violate(format!("{node} is there after its release"));
                 }
             }
@@ -229,7 +273,7 @@ fn granted(stage: &Stage, who: Who, client: &Client, guard: &Guard) -> usize {
         session: client.session().unwrap().id,
         czxid: guard.token().czxid(),
         zxid: world.core.last_zxid(),
-        is_there: world.core.has_node(&node),
+        is_there: world.journal.is_alive(&node, guard.token().czxid()),
         is_believed: true,
         node,
     };
@@ -237,12 +281,10 @@ fn granted(stage: &Stage, who: Who, client: &Client, guard: &Guard) -> usize {
     world.journal.note(|| format!("{who} HOLDS {node}, token {czxid:#x}, there: {is_there}"));
     world.journal.count("grants");
     if *is_there {
-        let other = world
-            .journal
-            .grants
-            .iter()
-            .rev()
-            .find(|other| other.is_believed && world.core.has_node(&other.node));
+        let other =
+            world.journal.grants.iter().rev().find(|other| {
+                other.is_believed && world.journal.is_alive(&other.node, other.czxid)
+            });
         let two = other
             .map(|other| format!("{who} holds {node} while {} holds {}", other.who, other.node));
         if let Some(two) = two {
@@ -296,16 +338,4 @@ async fn for_polls<F: Future>(polls: u64, future: F) -> Option<F::Output> {
         }
     })
     .await
-}
-
-/// Waits for `future`, or for the end of the session.
-async fn unless_ended(client: &Client, future: impl Future<Output = ()>) {
-    let mut states = client.states();
-    let ended = async { drop(states.wait_for(|state| state.ended().is_some()).await) };
-    let (mut ended, mut future) = (pin!(ended), pin!(future));
-    poll_fn(|cx| match ended.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => future.as_mut().poll(cx),
-    })
-    .await;
 }
