@@ -50,9 +50,9 @@ const KINDS: [(Kind, u64); 17] = [
     (Kind::Partition, 2),
     (Kind::Request, 16),
     (Kind::Pause, 3),
-    (Kind::Crash, 2),
+    (Kind::Crash, 4),
     (Kind::Delete, 3),
-    (Kind::Purge, 2),
+    (Kind::Purge, 3),
     (Kind::Write, 3),
     (Kind::Reap, 2),
 ];
@@ -118,7 +118,13 @@ impl Nemesis {
             Kind::Pause => self.pause(),
             Kind::Crash => self.crash(),
             Kind::Delete => self.operate("deleted by the operator", 1),
-            Kind::Purge => self.operate("deleted by the operator, with others", 99),
+            Kind::Purge => {
+                // Some find out when they come back.
+                if self.random.percent(50) {
+                    self.hang_up();
+                }
+                self.operate("deleted by the operator, with others", 99);
+            }
             Kind::Write => self.write(),
             Kind::Reap => {
                 let world = &mut *self.stage.world.lock().unwrap();
@@ -201,9 +207,15 @@ impl Nemesis {
         if self.random.percent(70) {
             self.session("hung up", |core, _, session| core.disconnect(session));
         } else {
-            let world = &mut *self.stage.world.lock().unwrap();
-            world.journal.strike("all hung up");
-            world.serve(|core, _| core.disconnect_all());
+            self.hang_up();
+        }
+    }
+
+    fn hang_up(&mut self) {
+        let world = &mut *self.stage.world.lock().unwrap();
+        world.journal.strike("all hung up");
+        for id in world.links() {
+            world.cut(id);
         }
     }
 

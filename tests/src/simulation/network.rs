@@ -232,7 +232,7 @@ impl World {
             *left -= bytes.len();
         }
         let spent = pipe.budget == Some(0);
-        if bytes.len() > 1 && self.random.percent(5) {
+        if bytes.len() > 1 && self.random.percent(20) {
             let first = self.random.within(1..bytes.len() as u64) as usize;
             let part = bytes.split_to(first);
             self.carry_whole(id, way, part);
