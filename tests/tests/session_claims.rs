@@ -260,6 +260,20 @@ fn a_node_of_another_session_is_not_adopted() {
     }
 }
 
+/// An earlier session made the same names: a client that was told its seed, and began again.
+#[test]
+fn behind_a_node_of_another_session_the_own_one_is_found() {
+    let (mut bench, _) = lost();
+    let ghost = "/locks/x-0000000001";
+    look(&mut bench, 2, &["x-0000000003", "x-0000000001"]);
+    assert_eq!(bench.sent(), [format!("exists#4 {ghost}")]);
+    bench.answer(4, &owned_by(SessionId(99)));
+    assert_eq!(bench.sent(), [format!("exists#5 {NODE}")]);
+    bench.answer(5, &owned_by(SESSION));
+    assert_eq!(bench.said(), ["1 ok"]);
+    assert_eq!(bench.session.load(), (0, 0, 1));
+}
+
 #[test]
 fn a_node_that_goes_during_the_look_was_not_made() {
     let (mut bench, _) = lost();

@@ -64,6 +64,8 @@ struct Claim<T> {
     asking: u32,
     /// The sync ahead of the list was refused, so the list tells nothing.
     unsynced: Option<ErrorCode>,
+    /// Nodes of this name that were listed and not looked at yet, the oldest last.
+    candidates: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -109,7 +111,8 @@ impl<T> Claims<T> {
         self.next += 1;
         let stem = stem.to_owned();
         let state = State::Creating;
-        let claim = Claim { stem, state, due: false, asking: 0, unsynced: None };
+        let (unsynced, candidates) = (None, Vec::new());
+        let claim = Claim { stem, state, due: false, asking: 0, unsynced, candidates };
         self.claims.insert(id, claim);
         id
     }
@@ -186,24 +189,22 @@ impl<T> Claims<T> {
             (Query::List, Ok(answer)) => {
                 let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
                 let (folder, stem) = split(&claim.stem);
-                match list.children.iter().filter(|name| name.starts_with(stem)).min() {
-                    Some(name) => {
-                        let folder = if folder == "/" { "" } else { folder };
-                        let path = format!("{folder}/{name}");
-                        claim.ask(id, Query::Stat, path, effects);
-                    }
-                    None => self.missing(id),
-                }
+                let folder = if folder == "/" { "" } else { folder };
+                let named = list.children.iter().filter(|name| name.starts_with(stem));
+                claim.candidates = named.map(|name| format!("{folder}/{name}")).collect();
+                claim.candidates.sort_unstable_by(|one, other| other.cmp(one));
+                self.look_closer(id);
             }
             (Query::Stat, Ok(answer)) => {
                 let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
                 match own == Some(stat.ephemeral_owner) {
                     true => claim.found(id, path, stat, effects),
-                    false => self.missing(id),
+                    // Another session's: perhaps an earlier life of ours, under the same names.
+                    false => self.look_closer(id),
                 }
             }
             (Query::List | Query::Stat, Err(Failure::Refused(ErrorCode::NO_NODE))) => {
-                self.missing(id);
+                self.look_closer(id);
             }
             (Query::Sync | Query::List | Query::Stat, Err(_)) => {
                 // Nothing was learnt. The caller must not wait for the next connection to tell
@@ -233,6 +234,7 @@ impl<T> Claims<T> {
         if let Some(claim) = self.claims.get_mut(&question.claim) {
             claim.asking = claim.asking.saturating_sub(1);
             claim.unsynced = None;
+            claim.candidates.clear();
             if let State::Deleting { releaser, .. } = &mut claim.state {
                 let told = releaser.take().map(|token| Effect::Complete(token, Err(failure)));
                 self.effects.extend(told);
@@ -266,7 +268,17 @@ impl<T> Claims<T> {
         }
     }
 
-    /// The node is not there, or is somebody else's.
+    /// Looks whose the next node of this name is.
+    fn look_closer(&mut self, id: ClaimId) {
+        let next =
+            self.claims.get_mut(&id).and_then(|claim| Some((claim.candidates.pop()?, claim)));
+        match next {
+            Some((path, claim)) => claim.ask(id, Query::Stat, path, &mut self.effects),
+            None => self.missing(id),
+        }
+    }
+
+    /// There is no such node, or only somebody else's.
     fn missing(&mut self, id: ClaimId) {
         let Some(claim) = self.claims.get_mut(&id) else {
             return;
