@@ -13,7 +13,7 @@ mod shadow;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use zk_proto::{ConnectRequest, ErrorCode, Password, SessionId, Zxid, digest};
+use zk_proto::{ConnectRequest, ErrorCode, Password, SessionId, Text, Zxid, digest};
 
 use crate::config::{Config, Release};
 use crate::core::Core;
@@ -326,7 +326,9 @@ impl World {
     fn measure(&self) -> Measure {
         let state = &self.core.state;
         let nodes = state.store.tree.iter().map(|(path, node)| {
-            let grants = node.acl.iter().map(|it| it.identity.scheme.len() + it.identity.id.len());
+            let length = |text: Text<'_>| text.as_bytes().map_or(0, <[u8]>::len);
+            let grants =
+                node.acl.iter().map(|it| length(it.identity.scheme()) + length(it.identity.id()));
             2 * path.len() + node.data.as_ref().map_or(0, |data| data.len()) + grants.sum::<usize>()
         });
         let mut measure = Measure {
