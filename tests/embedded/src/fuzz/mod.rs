@@ -22,6 +22,7 @@ use crate::fuzz::client::Client;
 use crate::fuzz::input::Input;
 use crate::fuzz::requests::{SUPER, op, path, raw, request};
 use crate::fuzz::shadow::Shadow;
+use crate::store::wire_acl;
 
 pub use crate::fuzz::requests::{OPS, PATHS};
 
@@ -326,10 +327,10 @@ impl World {
     fn measure(&self) -> Measure {
         let state = &self.core.state;
         let nodes = state.store.tree.iter().map(|(path, node)| {
-            let length = |text: Text<'_>| text.as_bytes().map_or(0, <[u8]>::len);
-            let grants =
-                node.acl.iter().map(|it| length(it.identity.scheme()) + length(it.identity.id()));
-            2 * path.len() + node.data.as_ref().map_or(0, |data| data.len()) + grants.sum::<usize>()
+            let grants = wire_acl(&node.acl);
+            let texts = grants.iter().flat_map(|it| [it.id.scheme, it.id.id]);
+            let grants: usize = texts.map(|it| it.as_bytes().map_or(0, <[u8]>::len)).sum();
+            2 * path.len() + node.data.as_ref().map_or(0, |data| data.len()) + grants
         });
         let mut measure = Measure {
             unsent: 0,
