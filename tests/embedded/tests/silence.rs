@@ -1,6 +1,8 @@
 //! A connection that goes silent is silent to the end: no request is served, and nothing tells
 //! that it is over.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;

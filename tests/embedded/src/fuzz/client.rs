@@ -19,6 +19,17 @@ use zk_proto::{
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::core::Core;
 
+/// What always changes something, or fails.
+const CHANGES: &[OpCode] = &[
+    OpCode::CREATE,
+    OpCode::CREATE2,
+    OpCode::CREATE_CONTAINER,
+    OpCode::CREATE_TTL,
+    OpCode::DELETE,
+    OpCode::SET_DATA,
+    OpCode::SET_ACL,
+];
+
 pub(crate) struct Client {
     pub(crate) id: ConnectionId,
     /// Written and not sent.
@@ -233,21 +244,31 @@ impl Client {
         };
         let expected = if asked.op == OpCode::PING { Xid::PING } else { asked.xid };
         assert_eq!(xid, expected, "the reply to {}", asked.op);
+        let history = core.history();
+        let committed = history.binary_search_by_key(&zxid, |commit| commit.zxid).is_ok();
         if error == ErrorCode::OK {
             let decoded = asked.decode(body);
             assert!(decoded.is_ok(), "{}: {decoded:?} in {body:?}", asked.op);
+            let failed = asked.op == OpCode::MULTI
+                && MultiResponse::decode_exact(body).is_ok_and(|it| it.failure().is_some());
+            assert!(!(failed && committed), "a multi failed and happened");
+            assert!(committed || !CHANGES.contains(&asked.op), "{} has not happened", asked.op);
         } else {
             assert!(body.is_empty(), "{error} with {body:?}");
+            // Other errors come of what took no zxid.
+            let failed = (ErrorCode::INVALID_ACL..=ErrorCode::NO_NODE).contains(&error)
+                && CHANGES.contains(&asked.op);
+            assert!(!(failed && committed), "{} failed and happened", asked.op);
         }
     }
 
     /// What must be true of a client once all was sent to it.
-    pub(crate) fn check(&self, core: &Core) {
+    pub(crate) fn check(&self, core: &Core, now: Instant) {
         let Some(connection) = core.state.connections.get(self.id) else {
             return assert!(self.closed, "gone without an end");
         };
-        if core.poll_delay(self.id).is_some() {
-            return;
+        if let Some(until) = core.poll_delay(self.id) {
+            return assert!(!self.closed && until > now, "{} is kept waiting", self.id);
         }
         match connection.phase {
             Phase::Closing if connection.outbox.is_silent() => {}

@@ -23,6 +23,7 @@ use crate::fuzz::input::Input;
 use crate::fuzz::requests::{SUPER, op, path, raw, request};
 use crate::fuzz::shadow::Shadow;
 use crate::store::wire_acl;
+use crate::tree::{Kind, Node};
 
 pub use crate::fuzz::requests::{OPS, PATHS};
 
@@ -69,6 +70,7 @@ pub fn server(data: &[u8]) {
 /// A server, and everything around it.
 struct World {
     core: Core,
+    start: Instant,
     now: Instant,
     clients: Vec<Client>,
     /// Every session that there ever was.
@@ -117,7 +119,7 @@ impl World {
         let core = Core::new(config, now, Duration::from_secs(1_700_000_000));
         let shadow = Shadow::new(&core);
         let (clients, sessions, lazy) = (Vec::new(), Vec::new(), has(4));
-        Self { core, now, clients, sessions, shadow, lazy, sent: 0 }
+        Self { core, start: now, now, clients, sessions, shadow, lazy, sent: 0 }
     }
 
     fn step(&mut self, step: u8, input: &mut Input<'_>) {
@@ -187,7 +189,12 @@ impl World {
             steps::SWITCH => match input.byte() % 8 {
                 0 => self.core.set_serving(self.now, false),
                 1 => self.core.set_read_only(true),
-                2 | 3 => self.core.set_serving(self.now, true),
+                2 | 3 => {
+                    let (served, sessions) = (self.core.state.serving, self.core.sessions());
+                    self.core.set_serving(self.now, true);
+                    self.core.handle_timeout(self.now);
+                    assert!(served || self.core.sessions() == sessions, "all begin anew");
+                }
                 4 | 5 => self.core.set_read_only(false),
                 6 => self.core.disconnect_all(),
                 _ => self.core.clear_faults(),
@@ -212,7 +219,7 @@ impl World {
                     self.shadow.preset_version(path, version);
                 }
             }
-            _ => self.core.reap(self.now),
+            _ => self.reap(),
         }
     }
 
@@ -299,8 +306,23 @@ impl World {
         assert!(deadline.is_none_or(|at| at > self.now), "a deadline in the past");
     }
 
+    fn reap(&mut self) {
+        self.core.reap(self.now);
+        let state = &self.core.state;
+        let millis = state.millis(self.now.saturating_duration_since(self.start));
+        let outlived = |node: &Node| match node.kind {
+            Kind::Container => node.created > 0,
+            Kind::Ttl(ttl) => node.mtime + ttl < millis,
+            _ => false,
+        };
+        let left = |(_, node): &(_, &Node)| node.children.is_empty() && outlived(node);
+        let left = state.store.tree.iter().find(left);
+        assert!(left.is_none() || !state.serving || state.read_only, "{left:?} is left");
+    }
+
     fn fault(&mut self, input: &mut Input<'_>) {
-        let codes = [ErrorCode::THROTTLED_OP, ErrorCode::NO_NODE, ErrorCode::CONNECTION_LOSS];
+        let codes =
+            [ErrorCode::THROTTLED_OP, ErrorCode::CONNECTION_LOSS, ErrorCode::QUOTA_EXCEEDED];
         let mut fault = match input.byte() % 7 {
             0 => Fault::lose_request(),
             1 => Fault::lose_reply(),
@@ -366,7 +388,7 @@ impl World {
                 "{} is not told of its end",
                 client.id
             );
-            client.check(&self.core);
+            client.check(&self.core, self.now);
             if let Some(session) = client.session
                 && !self.sessions.contains(&session)
             {

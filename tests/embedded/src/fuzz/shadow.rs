@@ -11,7 +11,7 @@ use zk_proto::{SessionId, Stat, Zxid};
 
 use crate::core::Core;
 use crate::history::{Change, Commit};
-use crate::tree::{Node, split};
+use crate::tree::{Kind, Node, split};
 
 pub(crate) struct Shadow {
     known: BTreeMap<Arc<str>, Known>,
@@ -131,7 +131,13 @@ impl Shadow {
                 parent.stat.num_children -= 1;
                 parent.stat.pzxid = zxid;
                 let before = self.known.remove(path.as_str());
-                assert!(before.is_some_and(|it| it.stat.num_children == 0), "{path} is deleted");
+                let fits = before.is_some_and(|it| {
+                    // What goes by itself was made to.
+                    let kind = it.node.map(|node| node.kind);
+                    let mortal = matches!(kind, None | Some(Kind::Container | Kind::Ttl(_)));
+                    it.stat.num_children == 0 && (commit.session.is_some() || mortal)
+                });
+                assert!(fits, "{path} is deleted");
             }
             (change, _) => {
                 let known = self.known.get_mut(key(path));

@@ -1,117 +1,13 @@
 //! Programs with a meaning, from which a fuzzer starts: each plays one scene to its end.
 
+mod program;
+
 use std::collections::BTreeMap;
 
 use zk_embedded::OpCode;
 use zk_embedded::fuzz::{OPS, PATHS, steps};
 
-/// Settings of a server: a bit each.
-const V3_9: u8 = 0;
-const V3_8: u8 = 1;
-const WITH_TTL: u8 = 2;
-const SMALL_FRAMES: u8 = 4;
-const FEW_CONNECTIONS: u8 = 8;
-const LAZY: u8 = 16;
-const WITH_SUPER: u8 = 32;
-
-/// Places in the tables of arguments.
-const DATA: u8 = 0;
-const OPEN: u8 = 0;
-const READ_ONLY: u8 = 1;
-const AUTH: u8 = 2;
-const ANY_VERSION: u8 = 0;
-const VERSION_0: u8 = 1;
-const LAST_BUT_ONE: u8 = 0;
-/// From here on a request is sent in part: so many bytes of it.
-const PARTLY: u8 = 224;
-
-const PERSISTENT: u8 = 0;
-const EPHEMERAL: u8 = 1;
-const SEQUENTIAL: u8 = 2;
-const TTL: u8 = 0;
-
-/// Effects of a fault.
-const LOSE_REQUEST: u8 = 0;
-const LOSE_REPLY: u8 = 1;
-const CUT_REPLY: u8 = 2;
-const GO_SILENT: u8 = 3;
-const DELAY: u8 = 4;
-const REFUSE: u8 = 5;
-const SWAP_SESSION: u8 = 6;
-
-struct Program(Vec<u8>);
-
-fn place<T: PartialEq + ?Sized>(of: &T, table: &[impl std::borrow::Borrow<T>]) -> u8 {
-    table.iter().position(|one| one.borrow() == of).unwrap() as u8
-}
-
-fn op(op: OpCode) -> u8 {
-    place(&op, OPS)
-}
-
-fn path(path: &str) -> u8 {
-    place(path, PATHS)
-}
-
-impl Program {
-    fn new(settings: u8) -> Self {
-        Self(vec![settings])
-    }
-
-    fn step(mut self, step: u8, arguments: &[u8]) -> Self {
-        self.0.push(step);
-        self.0.extend(arguments);
-        self
-    }
-
-    fn arrive(self) -> Self {
-        self.step(steps::ARRIVE, &[0])
-    }
-
-    fn ask(self, client: u8, of: OpCode, arguments: &[u8]) -> Self {
-        self.step(steps::ASK, &[client, op(of)]).with(arguments)
-    }
-
-    fn with(mut self, arguments: &[u8]) -> Self {
-        self.0.extend(arguments);
-        self
-    }
-
-    fn create(self, client: u8, at: &str, mode: u8) -> Self {
-        self.ask(client, OpCode::CREATE2, &[path(at), DATA, OPEN, mode])
-    }
-
-    fn set_data(self, client: u8, at: &str) -> Self {
-        self.ask(client, OpCode::SET_DATA, &[path(at), DATA, ANY_VERSION])
-    }
-
-    fn delete(self, client: u8, at: &str) -> Self {
-        self.ask(client, OpCode::DELETE, &[path(at), ANY_VERSION])
-    }
-
-    /// A change of each kind below `/a`.
-    fn changes(self, client: u8) -> Self {
-        self.create(client, "/a", PERSISTENT)
-            .create(client, "/a/b", PERSISTENT)
-            .set_data(client, "/a/b")
-            .delete(client, "/a/b")
-            .set_data(client, "/a")
-            .delete(client, "/a")
-    }
-
-    /// A watch of each kind on `/a`.
-    fn watch(self, client: u8) -> Self {
-        self.ask(client, OpCode::EXISTS, &[path("/a"), 1])
-            .ask(client, OpCode::GET_CHILDREN2, &[path("/a"), 1])
-            .ask(client, OpCode::ADD_WATCH, &[path("/a"), 0])
-            .ask(client, OpCode::ADD_WATCH, &[path("/a"), 1])
-    }
-
-    /// A fault without conditions.
-    fn fault(self, effect: u8, size: &[u8]) -> Self {
-        self.step(steps::FAULT, &[effect]).with(size).with(&[0])
-    }
-}
+use program::*;
 
 /// Every seed by its name.
 pub(crate) fn seeds() -> BTreeMap<&'static str, Vec<u8>> {
@@ -323,6 +219,7 @@ fn trees() -> Vec<(&'static str, Program)> {
             new(V3_8)
                 .create(0, "/a", EPHEMERAL)
                 .create(0, "/b", PERSISTENT)
+                .step(steps::WAIT, &[1])
                 .ask(0, OpCode::MULTI, &[5])
                 .with(&[10, a, 1, ANY_VERSION])
                 .with(&[7, a, ANY_VERSION])
