@@ -362,7 +362,6 @@ impl State {
         let mut fresh = BTreeSet::new();
         let mut ready = BTreeSet::new();
         for (id, one) in &self.connections.by_id {
-            assert!(one.struck.is_none(), "{id}: a fault outlives its request");
             if one.is_ready {
                 ready.insert(*id);
             }
@@ -374,6 +373,7 @@ impl State {
                     fresh.insert((one.opened + HANDSHAKE_TIMEOUT, *id));
                 }
                 Phase::Serving => {
+                    assert!(one.struck.is_none(), "{id}: a fault outlives its request");
                     let alive = attached.is_some_and(|it| self.sessions.get(it).is_some());
                     assert_eq!(alive, over != Some(true), "{id} serves {:?}", one.session);
                 }

@@ -335,6 +335,10 @@ fn faults() -> Vec<(&'static str, Program)> {
             new().fault(GO_SILENT, &[]).ask(0, OpCode::CLOSE_SESSION, &[]).changes(1),
         ),
         (
+            "silence_without_a_reply",
+            new().fault(GO_SILENT, &[]).step(steps::ASK_RAW, &[0, op(OpCode::SASL), 0]),
+        ),
+        (
             "replies_delayed",
             new()
                 .fault(DELAY, &[100])
