@@ -1,11 +1,38 @@
-//! Frames in words, for whoever reads the trace of a seed that failed.
+//! What frames say: in words, for whoever reads the trace of a seed that failed, and how far a
+//! client has heard of transactions.
 
+use bytes::BytesMut;
 use zk_proto::{
     ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, RequestHeader, WatcherEvent,
-    Xid,
+    Xid, Zxid, frame,
 };
 
 use super::network::Way;
+
+/// Follows what a client reads on one connection.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    rest: BytesMut,
+    /// The first frame is no reply.
+    is_greeted: bool,
+}
+
+impl Heard {
+    /// The newest transaction that a reply among these bytes tells of.
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Zxid {
+        self.rest.extend_from_slice(bytes);
+        let mut newest = Zxid::default();
+        while let Ok(Some(frame)) = frame::split(&mut self.rest, frame::CLIENT_FRAME_LIMIT) {
+            if std::mem::replace(&mut self.is_greeted, true)
+                && let Ok(header) = ReplyHeader::decode(&mut Reader::new(&frame))
+                && header.xid != Xid::NOTIFICATION
+            {
+                newest = newest.max(header.zxid);
+            }
+        }
+        newest
+    }
+}
 
 /// What a run of bytes says, as far as it holds whole frames.
 pub(super) fn describe(way: Way, bytes: &[u8]) -> String {

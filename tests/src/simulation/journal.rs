@@ -36,6 +36,8 @@ pub(super) struct Journal {
     seen: usize,
     /// The nodes that are there, with the transactions that created them.
     alive: BTreeMap<String, i64>,
+    /// When the others went, by the transactions that created them.
+    gone: BTreeMap<i64, Zxid>,
     pub(super) grants: Vec<Grant>,
     /// How often each fault struck, and other things worth a count.
     pub(super) counts: BTreeMap<&'static str, u64>,
@@ -49,6 +51,7 @@ impl Journal {
             trace: traced.then(String::new),
             seen: 0,
             alive: BTreeMap::new(),
+            gone: BTreeMap::new(),
             grants: Vec::new(),
             counts: BTreeMap::new(),
             violation: None,
@@ -73,7 +76,10 @@ impl Journal {
             let Commit { zxid, session, change, path, .. } = commit;
             match change {
                 Change::Created => drop(self.alive.insert(path.clone(), zxid.0)),
-                Change::Deleted => drop(self.alive.remove(path)),
+                Change::Deleted => {
+                    let gone = self.alive.remove(path).map(|created| (created, *zxid));
+                    self.gone.extend(gone);
+                }
                 _ => {}
             }
             self.note(|| {
@@ -86,6 +92,11 @@ impl Journal {
     /// Whether a node is there, and not another one under its name.
     pub(super) fn is_alive(&self, path: &str, czxid: i64) -> bool {
         self.alive.get(path) == Some(&czxid)
+    }
+
+    /// The transaction that deleted a node.
+    pub(super) fn end(&self, czxid: i64) -> Option<Zxid> {
+        self.gone.get(&czxid).copied()
     }
 
     pub(super) fn count(&mut self, what: &'static str) {

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use tokio::io::ReadBuf;
-use zk_embedded::{Config, ConnectionId, Core};
+use zk_embedded::{Config, ConnectionId, Core, Zxid};
 
-use super::frames;
+use super::frames::{self, Heard};
 use super::journal::Journal;
 use super::random::Random;
 
@@ -68,6 +68,8 @@ pub(super) struct World {
     agenda: BTreeMap<(Instant, u64), Due>,
     entries: u64,
     steps: u64,
+    /// The newest transaction that a reply has told each process of.
+    heard: BTreeMap<usize, Zxid>,
     random: Random,
     pump: Option<Waker>,
 }
@@ -83,6 +85,7 @@ struct Link {
     inbox: BytesMut,
     /// Behind the inbox.
     is_over: bool,
+    heard: Heard,
     reader: Option<Waker>,
     /// Neither side has it any more when both are false.
     at_client: bool,
@@ -126,6 +129,7 @@ impl World {
             agenda: BTreeMap::new(),
             entries: 0,
             steps: 0,
+            heard: BTreeMap::new(),
             random,
             pump: None,
         }
@@ -178,6 +182,15 @@ impl World {
         if let Some(pipe) = self.pipe(id, way) {
             pipe.is_silent = true;
         }
+    }
+
+    pub(super) fn heard(&self, process: usize) -> Zxid {
+        self.heard.get(&process).copied().unwrap_or_default()
+    }
+
+    /// A process begins anew.
+    pub(super) fn forget(&mut self, process: usize) {
+        self.heard.remove(&process);
     }
 
     /// Ends what may go wrong from now on. Connections that are silent stay so.
@@ -314,6 +327,7 @@ impl World {
             input: BytesMut::new(),
             inbox: BytesMut::new(),
             is_over: false,
+            heard: Heard::default(),
             reader: None,
             at_client: true,
             at_server: true,
@@ -422,8 +436,12 @@ impl World {
             return Poll::Pending;
         }
         let count = link.inbox.len().min(into.remaining());
-        into.put_slice(&link.inbox[..count]);
-        link.inbox.advance(count);
+        let read = link.inbox.split_to(count);
+        into.put_slice(&read);
+        if let Party::Process(process) = link.party {
+            let heard = self.heard.entry(process).or_default();
+            *heard = link.heard.read(&read).max(*heard);
+        }
         Poll::Ready(())
     }
 

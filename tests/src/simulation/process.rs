@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 use zk_client::{Client, ErrorCode, SessionState};
+use zk_embedded::Zxid;
 use zk_recipes::{Error, ErrorKind, Guard, Lock, Release};
 
 use super::gate::Gate;
@@ -106,6 +107,7 @@ pub(super) async fn live(stage: Arc<Stage>, process: usize, tasks: usize, mut ra
             .connector(dialer)
             .split("zk:2181")
             .unwrap();
+        stage.world.lock().unwrap().forget(process);
         stage.note(|| format!("process {process} begins life {life} with seed {seed:x}"));
         let gate = Gate::new();
         stage.cast.lock().unwrap().gates.insert(process, Arc::clone(&gate));
@@ -197,18 +199,22 @@ async fn work(stage: Arc<Stage>, who: Who, client: Client, end: Arc<End>, mut ra
         };
         let asked = now();
         stage.note(|| format!("{who} asks: {call:?}"));
+        let acquire = attend(&stage, who, lock.acquire());
         let acquired = match call {
-            Call::Await => Some(lock.acquire().await),
-            Call::Timeout(after) => tokio::time::timeout(after, lock.acquire()).await.ok(),
-            Call::Polls(polls) => for_polls(polls, lock.acquire()).await,
+            Call::Await => Some(acquire.await),
+            Call::Timeout(after) => tokio::time::timeout(after, acquire).await.ok(),
+            Call::Polls(polls) => for_polls(polls, acquire).await,
         };
         match acquired {
             None => {
                 stage.count("acquires cancelled");
                 stage.note(|| format!("{who} has cancelled"));
             }
-            Some(Err(error)) => failed(&stage, who, asked, &error),
-            Some(Ok(guard)) => hold(&stage, who, &client, &end, guard, &mut random).await,
+            Some((Err(error), _)) => failed(&stage, who, asked, &error),
+            Some((Ok(guard), heard)) => {
+                let grant = granted(&stage, who, &client, &guard, heard);
+                hold(&stage, who, &client, &end, guard, grant, &mut random).await;
+            }
         }
     }
     stage.note(|| format!("{who} is done"));
@@ -221,10 +227,10 @@ async fn hold(
     client: &Client,
     end: &End,
     guard: Guard,
+    grant: usize,
     random: &mut Random,
 ) {
     let (node, czxid) = (guard.node().to_owned(), guard.token().czxid());
-    let grant = granted(stage, who, client, &guard);
     let held = match random.percent(90) {
         true => random.millis(0..60),
         false => random.millis(0..1500),
@@ -261,7 +267,9 @@ async fn hold(
 }
 
 /// Writes the grant down, and looks whether somebody else has the lock at this very moment.
-fn granted(stage: &Stage, who: Who, client: &Client, guard: &Guard) -> usize {
+///
+/// The process had heard of everything up to `heard` when it last looked around before.
+fn granted(stage: &Stage, who: Who, client: &Client, guard: &Guard, heard: Zxid) -> usize {
     if stage.phase() != Phase::Storm {
         *stage.cast.lock().unwrap().served.entry(who.name).or_default() += 1;
     }
@@ -292,6 +300,10 @@ fn granted(stage: &Stage, who: Who, client: &Client, guard: &Guard) -> usize {
         }
     } else {
         world.journal.count("grants told too late");
+        if let Some(end) = world.journal.end(*czxid).filter(|end| *end <= heard) {
+            let what = format!("{who} holds {node}, gone at {end}, having heard of {heard}");
+            world.journal.violate(what);
+        }
     }
     world.journal.grants.push(grant);
     world.journal.grants.len() - 1
@@ -323,6 +335,19 @@ fn passes(error: &Error) -> bool {
     error.client().is_some_and(|error| {
         error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
     })
+}
+
+/// Tells with the result what the process had heard of at the end of the poll before the last: what
+/// came between the two may come too late to count.
+async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F::Output, Zxid) {
+    let mut future = pin!(future);
+    let mut heard = Zxid::default();
+    poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx).map(|output| (output, heard));
+        heard = stage.world.lock().unwrap().heard(who.name.0);
+        polled
+    })
+    .await
 }
 
 /// Polls at most so often.
