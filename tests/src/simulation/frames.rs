@@ -34,23 +34,30 @@ impl Heard {
     }
 }
 
+/// Where the frames of a run of bytes end, if it begins with one.
+pub(super) fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let length = bytes.get(at..)?.first_chunk::<4>()?;
+        at += 4 + u32::from_be_bytes(*length) as usize;
+        (at <= bytes.len()).then_some(at)
+    })
+}
+
 /// What a run of bytes says, as far as it holds whole frames.
 pub(super) fn describe(way: Way, bytes: &[u8]) -> String {
     let mut words = Vec::new();
-    let mut rest = bytes;
-    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
-        let length = u32::from_be_bytes(*length) as usize;
-        let Some((frame, behind)) = behind.split_at_checked(length) else {
-            break;
-        };
+    let mut start = 0;
+    for end in ends(bytes) {
+        let frame = &bytes[start + 4..end];
         words.push(match way {
             Way::Up => request(frame),
             Way::Down => reply(frame),
         });
-        rest = behind;
+        start = end;
     }
-    if !rest.is_empty() {
-        words.push(format!("{} bytes", rest.len()));
+    if start < bytes.len() {
+        words.push(format!("{} bytes", bytes.len() - start));
     }
     words.join("; ")
 }

@@ -50,7 +50,7 @@ const KINDS: [(Kind, u64); 17] = [
     (Kind::Partition, 2),
     (Kind::Request, 16),
     (Kind::Pause, 3),
-    (Kind::Crash, 4),
+    (Kind::Crash, 3),
     (Kind::Delete, 3),
     (Kind::Purge, 3),
     (Kind::Write, 3),
@@ -291,7 +291,10 @@ impl Nemesis {
             _ => ("session swapped", Fault::swap_session()),
         };
         let ops = [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA];
-        let op = self.random.pick(&ops).filter(|_| self.random.percent(70));
+        let op = match name {
+            "reply lost" if self.random.percent(50) => Some(OpCode::CREATE2),
+            _ => self.random.pick(&ops).filter(|_| self.random.percent(70)),
+        };
         let fault = fault.session(session);
         let fault = match op {
             Some(op) => fault.op(op),
@@ -323,27 +326,15 @@ impl Nemesis {
         });
     }
 
-    /// A process dies, or its machine.
+    /// A process dies, or its machine, perhaps a few times in a row.
     fn crash(&mut self) {
         let process = self.random.within(0..self.processes as u64) as usize;
         let machine = self.random.percent(50);
-        {
-            let world = &mut *self.stage.world.lock().unwrap();
-            world.journal.strike(if machine { "machine died" } else { "process died" });
-            world.journal.note(|| format!("process {process}"));
-            for id in world.links_of(Party::Process(process)) {
-                if machine {
-                    world.silence(id, Way::Up);
-                    world.silence(id, Way::Down);
-                }
-            }
-            for grant in &mut world.journal.grants {
-                grant.is_believed &= grant.process != process;
-            }
-        }
-        let gate = self.stage.cast.lock().unwrap().gates.get(&process).cloned();
-        if let Some(gate) = gate {
-            gate.set(Mode::Killed, false);
+        kill(&self.stage, process, machine);
+        let mut again = Duration::ZERO;
+        while self.random.percent(60) {
+            again += self.random.millis(10..300);
+            self.later(again, move |stage| kill(stage, process, machine));
         }
     }
 
@@ -385,5 +376,25 @@ impl Nemesis {
             tokio::time::sleep(after).await;
             end(&stage);
         });
+    }
+}
+
+fn kill(stage: &Stage, process: usize, machine: bool) {
+    {
+        let world = &mut *stage.world.lock().unwrap();
+        world.journal.strike(if machine { "machine died" } else { "process died" });
+        world.journal.note(|| format!("process {process}"));
+        if machine {
+            for id in world.links_of(Party::Process(process)) {
+                world.silence(id, Way::Up);
+                world.silence(id, Way::Down);
+            }
+        }
+        for grant in &mut world.journal.grants {
+            grant.is_believed &= grant.process != process;
+        }
+    }
+    if let Some(gate) = stage.cast.lock().unwrap().gates.get(&process) {
+        gate.set(Mode::Killed, false);
     }
 }

@@ -245,9 +245,12 @@ impl World {
             *left -= bytes.len();
         }
         let spent = pipe.budget == Some(0);
-        if bytes.len() > 1 && self.random.percent(20) {
-            let first = self.random.within(1..bytes.len() as u64) as usize;
-            let part = bytes.split_to(first);
+        while bytes.len() > 1 && self.random.percent(30) {
+            // Between two frames is where it hurts.
+            let between = frames::ends(&bytes).filter(|end| *end < bytes.len()).collect::<Vec<_>>();
+            let anywhere = self.random.within(1..bytes.len() as u64) as usize;
+            let between = self.random.pick(&between).filter(|_| self.random.percent(50));
+            let part = bytes.split_to(between.unwrap_or(anywhere));
             self.carry_whole(id, way, part);
         }
         self.carry_whole(id, way, bytes);

@@ -92,9 +92,9 @@ pub(super) async fn live(stage: Arc<Stage>, process: usize, tasks: usize, mut ra
     let mut life = 0;
     while stage.phase() != Phase::Over {
         if life > 0 {
-            tokio::time::sleep(random.millis(0..300)).await;
+            tokio::time::sleep(random.millis(0..60)).await;
             // A process that makes the same names as its predecessor, whose session may live on.
-            match random.percent(50) {
+            match random.percent(70) {
                 true => stage.count("born with the names of the last life"),
                 false => seed = random.next(),
             }
