@@ -1,6 +1,7 @@
 //! Real ZooKeeper servers for tests: [`server`] starts, kills, pauses and restarts them. And
 //! servers that are not real: [`peer`] is played by a test, frame by frame. And clients that are
-//! not ours: [`foreign`] runs them. [`differential`] compares two servers of any kind.
+//! not ours: [`foreign`] runs them. And a client that is only frames: [`raw`]. [`differential`]
+//! compares two servers of any kind.
 //!
 //! The tests that use them are built by the features `live` and `interop`; `tests/run` installs
 //! what they need and runs them.
@@ -9,6 +10,7 @@ pub mod differential;
 pub mod fault;
 pub mod foreign;
 pub mod peer;
+pub mod raw;
 pub mod relay;
 pub mod server;
 pub mod simulation;

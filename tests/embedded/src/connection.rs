@@ -105,6 +105,7 @@ pub(crate) struct Outbox {
     /// The byte after which nothing is sent and the connection is closed.
     end: Option<u64>,
     is_silent: bool,
+    is_aborted: bool,
 }
 
 impl Outbox {
@@ -167,6 +168,12 @@ impl Outbox {
         self.bytes.clear();
         self.delays.clear();
         self.end = Some(self.sent);
+        self.is_aborted = true;
+    }
+
+    /// Whether to close without what was handed out and is not written yet.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.is_aborted
     }
 
     /// Sends nothing more, and does not close.

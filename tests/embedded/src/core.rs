@@ -51,6 +51,9 @@ pub struct Core {
 }
 
 impl Core {
+    /// A client that so much waits for is not served until it reads: a few bytes can ask for many.
+    pub const MAX_BEHIND: usize = 1024 * 1024;
+
     /// An empty server that starts now, when the wall clock says `wall` since 1970.
     pub fn new(config: Config, now: Instant, wall: Duration) -> Self {
         Self { start: now, state: State::new(config, wall) }
@@ -68,7 +71,8 @@ impl Core {
     }
 
     /// A client has sent something. Whole frames are taken off the front of `input`; the rest is
-    /// to stay there until more comes.
+    /// to stay there until more comes. While more than [`MAX_BEHIND`](Self::MAX_BEHIND) bytes wait
+    /// to be sent to the client, so do whole frames: call again when they are taken.
     pub fn handle_input(&mut self, now: Instant, id: ConnectionId, input: &mut BytesMut) {
         let now = self.since_start(now);
         self.state.turn(now);
@@ -79,6 +83,9 @@ impl Core {
             let (phase, session) = (connection.phase, connection.session);
             if phase == Phase::Closing || connection.outbox.is_silent() {
                 return input.clear();
+            }
+            if connection.outbox.len() > Self::MAX_BEHIND {
+                return;
             }
             if phase == Phase::Fresh
                 && let Some(word) = input.first_chunk::<4>()
@@ -136,6 +143,12 @@ impl Core {
             Some(connection) => connection.outbox.take(now, out),
             None => true,
         }
+    }
+
+    /// Whether the connection is to be closed at once, without what
+    /// [`poll_transmit`](Self::poll_transmit) has given and its client has not taken.
+    pub fn poll_abort(&self, id: ConnectionId) -> bool {
+        self.state.connections.get(id).is_none_or(|connection| connection.outbox.is_aborted())
     }
 
     /// When a reply that was delayed may be sent: [`poll_transmit`](Self::poll_transmit) gives it

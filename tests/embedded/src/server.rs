@@ -32,9 +32,6 @@ use crate::history::Commit;
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A connection is not read from while so much waits to be sent to it.
-const MAX_BEHIND: usize = 1024 * 1024;
-
 /// What a connection in memory holds before its writer waits.
 const DUPLEX_BYTES: usize = 1024 * 1024;
 
@@ -81,6 +78,8 @@ struct Running {
     deadline: Option<Instant>,
     /// Of connections in memory.
     last_port: u16,
+    /// The handle is gone.
+    ended: bool,
 }
 
 impl Server {
@@ -126,8 +125,8 @@ impl Server {
 
     fn new(config: Config, address: String) -> Self {
         let core = Core::new(config, now(), wall());
-        let running =
-            Running { core, wakers: HashMap::new(), deadline: None, last_port: FIRST_PORT };
+        let wakers = HashMap::new();
+        let running = Running { core, wakers, deadline: None, last_port: FIRST_PORT, ended: false };
         let shared = Arc::new(Shared { running: Mutex::new(running), rescheduled: Notify::new() });
         let mut tasks = JoinSet::new();
         tasks.spawn(keep_time(Arc::clone(&shared)));
@@ -257,7 +256,9 @@ impl Server {
 impl Drop for Server {
     /// Hangs up on everybody: the tasks of connections in memory end by it.
     fn drop(&mut self) {
-        self.command(|core, now| core.set_serving(now, false));
+        let mut running = self.shared.lock();
+        running.ended = true;
+        running.wakers.values().for_each(Waker::wake_by_ref);
     }
 }
 
@@ -358,6 +359,8 @@ struct Wire<S> {
     shared: Arc<Shared>,
     input: BytesMut,
     output: BytesMut,
+    /// What the state machine has for the client behind the output.
+    unsent: usize,
     closing: bool,
     alarm: Pin<Box<Sleep>>,
 }
@@ -376,6 +379,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(io: S, peer: SocketAddr, share
         shared,
         input: BytesMut::new(),
         output: BytesMut::new(),
+        unsent: 0,
         closing: false,
         alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
     };
@@ -387,7 +391,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(io: S, peer: SocketAddr, share
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            let behind = self.output.len() > MAX_BEHIND;
+            let behind = self.is_behind();
             let read = if behind || self.closing {
                 Poll::Pending
             } else {
@@ -401,10 +405,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Poll::Ready(closed);
             }
             self.turn(cx);
+            let mut wrote = false;
             while !self.output.is_empty() {
                 match Pin::new(&mut self.io).poll_write(cx, &self.output) {
                     Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                    Poll::Ready(Ok(count)) => self.output.advance(count),
+                    Poll::Ready(Ok(count)) => {
+                        self.output.advance(count);
+                        wrote = true;
+                    }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => break,
                 }
@@ -413,10 +421,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             if written && self.closing {
                 return Pin::new(&mut self.io).poll_shutdown(cx);
             }
-            if read.is_pending() && !(behind && self.output.len() <= MAX_BEHIND) {
+            // There is room now, for what the state machine has left or for another read.
+            let more = (wrote && written) || (behind && !self.is_behind());
+            if read.is_pending() && !more {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Whether the client is to read what it has asked for before more of it is heard.
+    fn is_behind(&self) -> bool {
+        self.output.len() + self.unsent > Core::MAX_BEHIND
     }
 
     /// One visit to the state machine.
@@ -426,9 +441,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if !self.input.is_empty() {
             running.core.handle_input(now, self.id, &mut self.input);
         }
-        if self.output.is_empty() {
+        if running.ended || running.core.poll_abort(self.id) {
+            self.output.clear();
+            self.closing = true;
+        } else if self.output.is_empty() {
             self.closing = running.core.poll_transmit(now, self.id, &mut self.output);
         }
+        self.unsent = running.core.unsent(self.id);
         match running.wakers.get_mut(&self.id) {
             Some(waker) => waker.clone_from(cx.waker()),
             None => {
@@ -438,7 +457,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.shared.settle(&mut running, Some(self.id));
         let delay = running.core.poll_delay(self.id);
         drop(running);
-        if let Some(until) = delay {
+        // What is due and behind the output is taken when that is written.
+        if let Some(until) = delay.filter(|until| *until > now) {
             if self.alarm.deadline().into_std() != until {
                 self.alarm.as_mut().reset(until.into());
             }

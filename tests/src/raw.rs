@@ -1,0 +1,228 @@
+//! A client that is nothing but frames, at the other end of a connection to the embedded server.
+//!
+//! It says what no proper client does, and hears every byte of the answer. What it hears is text:
+//! `3 ok` and `3 NoNode` for the replies to request 3, `NodeCreated /a` for an event, `closed`.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use zk_embedded::Server;
+use zk_proto::*;
+
+/// One connection.
+#[derive(Debug)]
+pub struct RawClient {
+    io: DuplexStream,
+    input: BytesMut,
+    xid: i32,
+    /// The session, once there is one.
+    pub session: SessionId,
+    /// Its secret.
+    pub password: Password,
+}
+
+/// A handshake that asks for a new session.
+pub fn hello(timeout: Duration) -> ConnectRequest {
+    ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid(0),
+        timeout: timeout.as_millis() as i32,
+        session_id: SessionId(0),
+        password: Password::ZERO,
+        read_only: Some(false),
+    }
+}
+
+/// A create for everybody.
+pub fn create(path: &str, mode: CreateMode) -> CreateRequest<'_> {
+    CreateRequest { path, data: Some(b"x"), acl: List::new(&[Acl::OPEN]), mode }
+}
+
+/// A setData whatever the version.
+pub fn set_data(path: &str) -> SetDataRequest<'_> {
+    SetDataRequest { path, data: Some(b"y"), version: -1 }
+}
+
+/// A delete whatever the version.
+pub fn delete(path: &str) -> DeleteRequest<'_> {
+    DeleteRequest { path, version: -1 }
+}
+
+/// A getData that watches or does not.
+pub fn get_data(path: &str, watch: bool) -> GetDataRequest<'_> {
+    GetDataRequest { path, watch }
+}
+
+/// An exists that watches or does not.
+pub fn exists(path: &str, watch: bool) -> ExistsRequest<'_> {
+    ExistsRequest { path, watch }
+}
+
+/// A getChildren that watches or does not.
+pub fn get_children(path: &str, watch: bool) -> GetChildrenRequest<'_> {
+    GetChildrenRequest { path, watch }
+}
+
+/// A request as a frame.
+pub fn request(xid: i32, op: OpCode, body: &impl Encode) -> Bytes {
+    let mut out = BytesMut::new();
+    let written = frame::encode(&mut out, usize::MAX, |writer| {
+        RequestHeader { xid: Xid(xid), op }.encode(writer);
+        body.encode(writer);
+    });
+    written.expect("no limit");
+    out.freeze()
+}
+
+/// A record as a frame.
+pub fn framed(record: &impl Encode) -> Bytes {
+    let mut out = BytesMut::new();
+    frame::encode(&mut out, usize::MAX, |writer| record.encode(writer)).expect("no limit");
+    out.freeze()
+}
+
+impl RawClient {
+    /// A connection that has not said anything.
+    pub fn connect(server: &Server) -> Self {
+        Self {
+            io: server.connect(),
+            input: BytesMut::new(),
+            xid: 0,
+            session: SessionId(0),
+            password: Password::ZERO,
+        }
+    }
+
+    /// A connection with a new session, whose timeout is 4 s unless the server's limits say else.
+    pub async fn open(server: &Server) -> Self {
+        Self::attach(server, hello(Duration::from_secs(4))).await
+    }
+
+    /// A connection with the session that this handshake asks for.
+    pub async fn attach(server: &Server, request: ConnectRequest) -> Self {
+        let mut client = Self::connect(server);
+        let answer = client.greet(request).await.expect("a server that lets it in");
+        assert!(!answer.is_expired(), "the session is over");
+        client
+    }
+
+    /// What takes this client's session up again.
+    pub fn resume(&self) -> ConnectRequest {
+        let hello = hello(Duration::from_secs(4));
+        ConnectRequest { session_id: self.session, password: self.password, ..hello }
+    }
+
+    /// Sends a handshake and returns its answer, unless the server hangs up.
+    pub async fn greet(&mut self, request: ConnectRequest) -> Option<ConnectResponse> {
+        self.write(&framed(&request)).await;
+        let frame = self.frame().await?;
+        let answer = ConnectResponse::decode_exact(&frame).expect("an answer to a handshake");
+        (self.session, self.password) = (answer.session_id, answer.password);
+        Some(answer)
+    }
+
+    /// Sends bytes as they are. That the server hangs up shows in what is read.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        drop(self.io.write_all(bytes).await);
+    }
+
+    /// Sends a request under the next xid, which it returns.
+    pub async fn send<O: Operation>(&mut self, body: &O) -> i32 {
+        self.send_as(body.op(), body).await
+    }
+
+    /// Sends a request under another opcode than its own.
+    pub async fn send_as(&mut self, op: OpCode, body: &impl Encode) -> i32 {
+        self.xid += 1;
+        self.write(&request(self.xid, op, body)).await;
+        self.xid
+    }
+
+    /// Sends a request and hears what comes up to its reply, but for a reply that says `ok`.
+    pub async fn ask<O: Operation>(&mut self, body: &O) -> Vec<String> {
+        let xid = self.send(body).await;
+        let mut heard = Vec::new();
+        loop {
+            let text = self.hear().await;
+            if text == format!("{xid} ok") {
+                return heard;
+            }
+            let last = text == "closed" || text.starts_with(&format!("{xid} "));
+            heard.push(text);
+            if last {
+                return heard;
+            }
+        }
+    }
+
+    /// Sends a ping and hears what comes next.
+    pub async fn ping(&mut self) -> String {
+        self.write(&request(Xid::PING.0, OpCode::PING, &())).await;
+        self.hear().await
+    }
+
+    /// Sends a request that goes well without an event before its reply, and returns that.
+    pub async fn reply<O: Operation>(&mut self, body: &O) -> Bytes {
+        let xid = self.send(body).await;
+        let frame = self.frame().await.expect("a reply");
+        assert_eq!(text(&frame), format!("{xid} ok"));
+        frame.slice(16..)
+    }
+
+    /// The next frame's payload, or `None` at the end of the connection.
+    pub async fn frame(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = frame::split(&mut self.input, usize::MAX).expect("frames") {
+                return Some(frame);
+            }
+            if !self.read().await {
+                assert!(self.input.is_empty(), "it ends in a frame: {:?}", self.input);
+                return None;
+            }
+        }
+    }
+
+    /// Reads something; says whether there was any.
+    async fn read(&mut self) -> bool {
+        matches!(self.io.read_buf(&mut self.input).await, Ok(1..))
+    }
+
+    /// The next frame as text.
+    pub async fn hear(&mut self) -> String {
+        self.frame().await.map_or_else(|| "closed".to_owned(), |frame| text(&frame))
+    }
+
+    /// All that comes until the server hangs up.
+    pub async fn bytes(&mut self) -> Bytes {
+        while self.read().await {}
+        self.input.split().freeze()
+    }
+
+    /// All that comes until nobody has anything left to do: tokio's clock must be paused, and goes
+    /// on by a millisecond.
+    pub async fn heard(&mut self) -> Vec<String> {
+        let mut heard = Vec::new();
+        while let Ok(text) = tokio::time::timeout(Duration::from_millis(1), self.hear()).await {
+            let closed = text == "closed";
+            heard.push(text);
+            if closed {
+                break;
+            }
+        }
+        heard
+    }
+}
+
+fn text(frame: &[u8]) -> String {
+    let mut reader = Reader::new(frame);
+    let header = ReplyHeader::decode(&mut reader).expect("a header");
+    if header.xid == Xid::NOTIFICATION {
+        let event = WatcherEvent::decode(&mut reader).expect("an event");
+        return format!("{} {}", event.kind, event.path);
+    }
+    match header.error {
+        ErrorCode::OK => format!("{} ok", header.xid),
+        code => format!("{} {code}", header.xid),
+    }
+}
