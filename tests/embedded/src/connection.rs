@@ -152,7 +152,7 @@ impl Outbox {
 
     /// Sends `bytes` more and then closes.
     pub(crate) fn cut_after(&mut self, bytes: usize) {
-        let end = self.position() + bytes as u64;
+        let end = self.position().saturating_add(bytes as u64);
         self.end = Some(self.end.map_or(end, |earlier| earlier.min(end)));
     }
 

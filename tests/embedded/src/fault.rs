@@ -6,8 +6,9 @@ use zk_proto::{ErrorCode, OpCode, SessionId};
 
 /// Something that goes wrong once, at the first request that fits it.
 ///
-/// Without a condition, that is the next request but pings; [`Fault::op`], [`Fault::path`],
-/// [`Fault::session`] and [`Fault::after`] narrow it down.
+/// Without a condition, that is the next request but pings, of whichever session; [`Fault::op`],
+/// [`Fault::path`], [`Fault::session`] and [`Fault::after`] narrow it down. Of several faults that
+/// are due at one request, the first that was injected happens, and the others at the next.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,7 +53,8 @@ impl Fault {
         Self { effect, op: None, path: None, session: None, after: 0 }
     }
 
-    /// The connection is cut before the request is looked at.
+    /// The connection is cut before the request is looked at, and behind the replies to those ahead
+    /// of it.
     pub fn lose_request() -> Self {
         Self::new(Effect::LoseRequest)
     }
@@ -64,13 +66,14 @@ impl Fault {
     }
 
     /// The request is served, and the connection is cut after `bytes` bytes of the reply's frame,
-    /// of which the first four are its length.
+    /// of which the first four are its length; behind the reply if it has no more.
     pub fn cut_reply(bytes: usize) -> Self {
         Self::new(Effect::CutReply(bytes))
     }
 
     /// The request is served, and from its reply on the connection is silent in both directions
-    /// without being cut: a peer that lost its power, or a firewall that forgot.
+    /// without being cut, also when its session ends: a peer that lost its power, or a firewall that
+    /// forgot.
     pub fn go_silent() -> Self {
         Self::new(Effect::GoSilent)
     }
@@ -93,13 +96,14 @@ impl Fault {
         Self::new(Effect::SwapSession)
     }
 
-    /// Only a request of this operation.
+    /// Only a request of this operation. Pings have to be named to be hit.
     pub fn op(mut self, op: OpCode) -> Self {
         self.op = Some(op);
         self
     }
 
-    /// Only a request whose path starts with this. A multi has no path.
+    /// Only a request whose path starts with this: `/a` fits `/a`, `/a/b` and `/ab`. A multi has no
+    /// path.
     pub fn path(mut self, prefix: impl Into<String>) -> Self {
         self.path = Some(prefix.into());
         self
@@ -111,7 +115,7 @@ impl Fault {
         self
     }
 
-    /// Lets so many requests that fit pass first.
+    /// Lets so many requests that fit pass first, whatever other faults do to them.
     pub fn after(mut self, requests: u32) -> Self {
         self.after = requests;
         self
@@ -122,6 +126,7 @@ impl Fault {
             |prefix: &String| seen.path.is_some_and(|path| path.starts_with(prefix.as_str()));
         let handshake = seen.op == OpCode::CREATE_SESSION;
         handshake == (self.effect == Effect::SwapSession)
+            && (seen.op != OpCode::PING || self.op == Some(OpCode::PING))
             && self.session.is_none_or(|session| session == seen.session)
             && (handshake
                 || self.op.is_none_or(|op| op == seen.op) && self.path.as_ref().is_none_or(path))
@@ -145,16 +150,14 @@ impl Faults {
         self.0.len()
     }
 
-    /// What happens to a request: at most one fault does, the first that fits.
+    /// What happens to a request: at most one fault does, the first that fits and has let enough
+    /// of them pass. All others that fit count it.
     pub(crate) fn strike(&mut self, seen: Sighting<'_>) -> Option<Effect> {
         let mut struck = None;
         for (index, fault) in self.0.iter_mut().enumerate().filter(|(_, fault)| fault.fits(seen)) {
             match fault.after.checked_sub(1) {
                 Some(left) => fault.after = left,
-                None => {
-                    struck = Some(index);
-                    break;
-                }
+                None => struck = struck.or(Some(index)),
             }
         }
         struck.map(|index| self.0.remove(index).effect)

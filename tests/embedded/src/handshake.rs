@@ -72,7 +72,7 @@ impl State {
         match self.connections.get_mut(old).and_then(|one| one.partition.as_mut()) {
             // A server that is cut off does not hear of it.
             Some(partition) => partition.is_over |= proven,
-            None => self.abort(old),
+            None => self.hang_up(old),
         }
     }
 }

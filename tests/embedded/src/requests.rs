@@ -72,22 +72,21 @@ impl State {
         if let Some(body) = &mended {
             reader = Reader::new(body);
         }
-        if op != OpCode::PING {
-            let path = <&str>::decode(&mut reader.clone()).ok().filter(|_| begins_with_path(op));
-            match self.faults.strike(Sighting { op, path, session }) {
-                Some(Effect::LoseRequest) => return self.abort(connection),
-                Some(Effect::Refuse(code)) => return self.fail(asked, code),
-                Some(effect) => {
-                    let effect = match effect {
-                        Effect::Delay(by) => Effect::Delay(now + by),
-                        effect => effect,
-                    };
-                    if let Some(from) = self.connections.get_mut(connection) {
-                        from.struck = Some(effect);
-                    }
+        let has_path = begins_with_path(op) || matches!(op, OpCode::SYNC | OpCode::GET_EPHEMERALS);
+        let path = <&str>::decode(&mut reader.clone()).ok().filter(|_| has_path);
+        match self.faults.strike(Sighting { op, path, session }) {
+            Some(Effect::LoseRequest) => return self.end(connection),
+            Some(Effect::Refuse(code)) => return self.fail(asked, code),
+            Some(effect) => {
+                let effect = match effect {
+                    Effect::Delay(by) => Effect::Delay(now + by),
+                    effect => effect,
+                };
+                if let Some(from) = self.connections.get_mut(connection) {
+                    from.struck = Some(effect);
                 }
-                None => {}
             }
+            None => {}
         }
         if let Err(code) = self.serve(asked, &mut reader) {
             self.fail(asked, code);

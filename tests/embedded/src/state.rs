@@ -210,6 +210,17 @@ impl State {
         self.detach(id);
     }
 
+    /// Closes a connection at once, unless it is silent: nobody would hear of that.
+    pub(crate) fn hang_up(&mut self, id: ConnectionId) {
+        match self.connections.get_mut(id) {
+            Some(connection) if connection.outbox.is_silent() => {
+                connection.phase = Phase::Closing;
+                self.detach(id);
+            }
+            _ => self.abort(id),
+        }
+    }
+
     /// Forgets a connection that is closed.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
         self.detach(id);
@@ -265,7 +276,7 @@ impl State {
         if let Some(id) = self.attached.get(&session).copied() {
             match self.connections.get_mut(id).and_then(|one| one.partition.as_mut()) {
                 Some(partition) => partition.is_over = true,
-                None => self.abort(id),
+                None => self.hang_up(id),
             }
         }
         self.end_session(now, session);
