@@ -267,8 +267,14 @@ impl Core {
     }
 
     /// Makes the server read-only, as one that has lost its quorum, or writable again. Everybody
-    /// is hung up on.
-    pub fn set_read_only(&mut self, read_only: bool) {
+    /// is hung up on. While there is no quorum, sessions neither end nor age; those that are opened
+    /// meanwhile are known to nobody else, and over when there is one again.
+    pub fn set_read_only(&mut self, now: Instant, read_only: bool) {
+        if !read_only && self.state.read_only {
+            let now = self.since_start(now);
+            self.state.sessions.close_local();
+            self.state.sessions.touch_all(now);
+        }
         self.state.read_only = read_only;
         self.disconnect_all();
     }

@@ -41,7 +41,7 @@ impl State {
             if !self.read_only {
                 self.store.begin(self.millis(now));
             }
-            let (session, password) = self.sessions.open(timeout, now);
+            let (session, password) = self.sessions.open(timeout, self.read_only, now);
             answer(session, password, timeout)
         } else {
             let known = self.sessions.get(wanted).map(|session| session.password);

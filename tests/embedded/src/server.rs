@@ -209,7 +209,7 @@ impl Server {
 
     /// Makes the server read-only, or writable again: see [`Core::set_read_only`].
     pub fn set_read_only(&self, read_only: bool) {
-        self.command(|core, _| core.set_read_only(read_only));
+        self.command(|core, now| core.set_read_only(now, read_only));
     }
 
     /// Sets the number of the next sequential child: see [`Core::preset_sequence`].

@@ -13,6 +13,8 @@ pub(crate) struct Session {
     pub(crate) password: Password,
     /// As it was settled in the last handshake.
     pub(crate) timeout: Duration,
+    /// Opened by a server that is read-only, which keeps it to itself.
+    pub(crate) is_local: bool,
     /// The number of the tick at whose start it expires.
     bucket: u64,
 }
@@ -35,11 +37,16 @@ impl Sessions {
         Self { tick, next, alive: BTreeMap::new(), buckets: BTreeMap::new() }
     }
 
-    pub(crate) fn open(&mut self, timeout: Duration, now: Duration) -> (SessionId, Password) {
+    pub(crate) fn open(
+        &mut self,
+        timeout: Duration,
+        is_local: bool,
+        now: Duration,
+    ) -> (SessionId, Password) {
         let id = SessionId(self.next);
         self.next += 1;
         let password = password(id);
-        self.alive.insert(id.0, Session { password, timeout, bucket: 0 });
+        self.alive.insert(id.0, Session { password, timeout, is_local, bucket: 0 });
         self.buckets.entry(0).or_default().insert(id.0);
         self.touch(id, now);
         (id, password)
@@ -85,6 +92,15 @@ impl Sessions {
         let all: Vec<i64> = self.alive.keys().copied().collect();
         for id in all {
             self.touch(SessionId(id), now);
+        }
+    }
+
+    /// Those that nobody but this server knows of end without a trace.
+    pub(crate) fn close_local(&mut self) {
+        let local = self.alive.iter().filter(|(_, session)| session.is_local);
+        let local: Vec<i64> = local.map(|(id, _)| *id).collect();
+        for id in local {
+            self.close(SessionId(id));
         }
     }
 
@@ -162,7 +178,7 @@ mod tests {
             [(2000, 0, 3000), (2999, 999, 4000), (4321, 500, 5000), (2000, 1000, 4000)]
         {
             let mut sessions = Sessions::new(MS(1000), 0);
-            let (id, _) = sessions.open(MS(timeout), MS(touched));
+            let (id, _) = sessions.open(MS(timeout), false, MS(touched));
             assert_eq!(sessions.deadline(), Some(MS(expires)), "{timeout} {touched}");
             assert_eq!(sessions.expired(MS(expires - 1)), None);
             assert_eq!(sessions.expired(MS(expires)), Some(id));
@@ -172,7 +188,7 @@ mod tests {
     #[test]
     fn a_touch_moves_the_deadline_and_a_close_removes_it() {
         let mut sessions = Sessions::new(MS(1000), 0);
-        let (id, _) = sessions.open(MS(2000), MS(0));
+        let (id, _) = sessions.open(MS(2000), false, MS(0));
         sessions.touch(id, MS(1500));
         assert_eq!(sessions.deadline(), Some(MS(4000)));
         assert!(sessions.close(id).is_some());

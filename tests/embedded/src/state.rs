@@ -259,7 +259,7 @@ impl State {
 
     /// Ends a session: its ephemeral nodes go in one transaction.
     pub(crate) fn end_session(&mut self, now: Duration, session: SessionId) {
-        if self.sessions.close(session).is_none() {
+        if self.sessions.close(session).is_none_or(|session| session.is_local) {
             return;
         }
         let moment = self.store.begin(self.millis(now));
@@ -333,9 +333,14 @@ impl State {
         }
     }
 
+    /// Whether there is a leader to end sessions.
+    fn ages(&self) -> bool {
+        self.serving && !self.read_only
+    }
+
     /// Does what is due.
     pub(crate) fn turn(&mut self, now: Duration) {
-        while self.serving
+        while self.ages()
             && let Some(session) = self.sessions.expired(now)
         {
             self.expire(now, session);
@@ -405,7 +410,7 @@ impl State {
 
     /// When something is due next. Delays of replies are not among it.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        let sessions = self.sessions.deadline().filter(|_| self.serving);
+        let sessions = self.sessions.deadline().filter(|_| self.ages());
         let fresh = self.fresh.first().map(|(due, _)| *due);
         let reap = self.store.tree.has_mortals().then_some(self.next_reap);
         [sessions, fresh, reap].into_iter().flatten().min()

@@ -188,14 +188,14 @@ impl World {
             steps::HEAL => self.core.heal(self.now),
             steps::SWITCH => match input.byte() % 8 {
                 0 => self.core.set_serving(self.now, false),
-                1 => self.core.set_read_only(true),
+                1 => self.core.set_read_only(self.now, true),
                 2 | 3 => {
                     let (served, sessions) = (self.core.state.serving, self.core.sessions());
                     self.core.set_serving(self.now, true);
                     self.core.handle_timeout(self.now);
                     assert!(served || self.core.sessions() == sessions, "all begin anew");
                 }
-                4 | 5 => self.core.set_read_only(false),
+                4 | 5 => self.core.set_read_only(self.now, false),
                 6 => self.core.disconnect_all(),
                 _ => self.core.clear_faults(),
             },
@@ -422,7 +422,7 @@ impl World {
         for client in self.clients.drain(..) {
             self.core.handle_disconnected(client.id);
         }
-        self.core.set_read_only(false);
+        self.core.set_read_only(self.now, false);
         self.core.set_serving(self.now, true);
         self.wait(Duration::from_secs(3600));
         let before = self.measure();
