@@ -89,7 +89,7 @@ impl Core {
             }
             if phase == Phase::Fresh
                 && let Some(word) = input.first_chunk::<4>()
-                && let Some(answer) = self.state.word(now, *word)
+                && let Some(answer) = self.state.word(now, id, *word)
             {
                 self.state.connections.send(id, |one| one.outbox.raw(answer.as_bytes()));
                 self.state.end(id);

@@ -8,20 +8,22 @@ use std::time::Duration;
 use zk_proto::OpCode;
 
 use crate::config::Release;
-use crate::connection::Connection;
+use crate::connection::{Connection, ConnectionId};
 use crate::state::State;
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
 impl State {
     /// The answer to a word; `None` if these bytes are none.
-    pub(crate) fn word(&mut self, now: Duration, word: [u8; 4]) -> Option<String> {
+    pub(crate) fn word(
+        &mut self,
+        now: Duration,
+        from: ConnectionId,
+        word: [u8; 4],
+    ) -> Option<String> {
         let write = match &word {
-            b"ruok" => return Some("imok".to_owned()),
-            b"isro" => {
-                let mode = if self.read_only { "ro" } else { "rw" };
-                return Some(if self.serving { mode } else { "null" }.to_owned());
-            }
+            b"ruok" => Self::write_health,
+            b"isro" => Self::write_writability,
             b"srvr" => Self::write_server,
             b"stat" => Self::write_stat,
             b"mntr" => Self::write_monitor,
@@ -32,9 +34,12 @@ impl State {
             _ => return None,
         };
         self.received += 1;
+        if let Some(connection) = self.connections.get_mut(from) {
+            connection.counts.received += 1;
+        }
         let mut answer = String::new();
         // Writing to a string does not fail.
-        let written = if self.serving {
+        let written = if self.serving || matches!(&word, b"ruok" | b"isro") {
             write(self, now, &mut answer)
         } else {
             answer.write_str(NOT_SERVING)
@@ -51,6 +56,15 @@ impl State {
 
     fn mode(&self) -> &'static str {
         if self.read_only { "read-only" } else { "standalone" }
+    }
+
+    fn write_health(&self, _: Duration, out: &mut String) -> fmt::Result {
+        write!(out, "imok")
+    }
+
+    fn write_writability(&self, _: Duration, out: &mut String) -> fmt::Result {
+        let mode = if self.read_only { "ro" } else { "rw" };
+        write!(out, "{}", if self.serving { mode } else { "null" })
     }
 
     fn write_server(&self, _: Duration, out: &mut String) -> fmt::Result {
