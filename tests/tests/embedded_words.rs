@@ -1,0 +1,205 @@
+//! The four-letter words, against a state that is known.
+
+use std::time::Duration;
+
+use zk_embedded::{Config, Release, Server};
+use zk_proto::{ConnectRequest, CreateMode};
+use zk_tests::raw::{RawClient, create, exists, framed, get_children, hello};
+
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
+
+/// The whole answer to a word.
+async fn answer(server: &Server, word: &[u8]) -> String {
+    let mut client = RawClient::connect(server);
+    client.write(word).await;
+    String::from_utf8(client.bytes().await.to_vec()).unwrap()
+}
+
+/// A server that two clients have used: the first has a node, two data watches and a child watch.
+async fn used(config: Config) -> (Server, [RawClient; 2]) {
+    let server = Server::in_memory(config);
+    let mut clients = [RawClient::open(&server).await, RawClient::open(&server).await];
+    let [first, _] = &mut clients;
+    first.reply(&create("/mine", CreateMode::EPHEMERAL)).await;
+    first.reply(&exists("/mine", true)).await;
+    first.ask(&exists("/none", true)).await;
+    first.reply(&get_children("/", true)).await;
+    (server, clients)
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_and_writability_are_told_without_a_newline() {
+    let server = Server::in_memory(Config::new());
+    assert_eq!(answer(&server, b"ruok").await, "imok");
+    assert_eq!(answer(&server, b"isro").await, "rw");
+    server.set_read_only(true);
+    assert_eq!(answer(&server, b"isro").await, "ro");
+    server.set_serving(false);
+    assert_eq!(answer(&server, b"isro").await, "null");
+    assert_eq!(answer(&server, b"ruok").await, "imok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_others_say_that_the_server_does_not_serve() {
+    let server = Server::in_memory(Config::new());
+    server.set_serving(false);
+    for word in [b"srvr", b"stat", b"mntr", b"cons", b"dump", b"wchs", b"envi"] {
+        assert_eq!(answer(&server, word).await, NOT_SERVING);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn srvr_and_stat_count() {
+    let (server, _clients) = used(Config::new()).await;
+    let counts = |received, connections| {
+        format!(
+            "Latency min/avg/max: 0/0.0/0\nReceived: {received}\nSent: 4\n\
+             Connections: {connections}\nOutstanding: 0\nZxid: 0x3\nMode: standalone\n\
+             Node count: 6\n"
+        )
+    };
+    let version = "Zookeeper version: 3.9.3-embedded, built on 1970-01-01 00:00 UTC\n";
+    assert_eq!(answer(&server, b"srvr").await, format!("{version}{}", counts(7, 3)));
+    assert_eq!(
+        answer(&server, b"stat").await,
+        format!(
+            "{version}Clients:\n /127.0.0.1:49153[1](queued=0,recved=5,sent=4)\n \
+             /127.0.0.1:49154[1](queued=0,recved=1,sent=0)\n \
+             /127.0.0.1:49156[0](queued=0,recved=1,sent=0)\n\n{}",
+            counts(8, 3)
+        )
+    );
+    for word in [b"ruok", b"isro"] {
+        answer(&server, word).await;
+    }
+    assert!(answer(&server, b"srvr").await.contains("Received: 11\n"), "each word is one");
+
+    server.set_read_only(true);
+    assert!(answer(&server, b"srvr").await.contains("Mode: read-only\n"));
+    let server = Server::in_memory(Config::new().release(Release::V3_8));
+    let version = "Zookeeper version: 3.8.0-";
+    assert!(answer(&server, b"srvr").await.starts_with(version));
+}
+
+#[tokio::test(start_paused = true)]
+async fn mntr_tells_key_and_value() {
+    let (server, clients) = used(Config::new()).await;
+    tokio::time::sleep(Duration::from_millis(1234)).await;
+    assert_eq!(
+        answer(&server, b"mntr").await,
+        "zk_version\t3.9.3-embedded, built on 1970-01-01 00:00 UTC\n\
+         zk_server_state\tstandalone\nzk_avg_latency\t0.0\nzk_min_latency\t0\n\
+         zk_max_latency\t0\nzk_packets_received\t7\nzk_packets_sent\t4\n\
+         zk_num_alive_connections\t3\nzk_outstanding_requests\t0\nzk_znode_count\t6\n\
+         zk_watch_count\t2\nzk_ephemerals_count\t1\nzk_approximate_data_size\t50\n\
+         zk_global_sessions\t2\nzk_local_sessions\t0\nzk_uptime\t1234\n"
+    );
+    server.expire(clients[0].session);
+    let after = answer(&server, b"mntr").await;
+    for line in ["zk_watch_count\t0\n", "zk_ephemerals_count\t0\n", "zk_global_sessions\t1\n"] {
+        assert!(after.contains(line), "{after}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cons_tells_the_last_request_of_each() {
+    let (server, [first, second]) = used(Config::new()).await;
+    tokio::time::sleep(Duration::from_millis(70)).await;
+    let latencies = "llat=0,minlat=0,avglat=0,maxlat=0";
+    assert_eq!(
+        answer(&server, b"cons").await,
+        format!(
+            " /127.0.0.1:49153[1](queued=0,recved=5,sent=4,sid={},lop=GETC,est=70,to=4000,\
+             lcxid=0x4,lzxid=0x3,lresp=70,{latencies})\n \
+             /127.0.0.1:49154[1](queued=0,recved=1,sent=0,sid={},lop=NA,est=70,to=4000,\
+             lcxid=0x0,lzxid=0x0,lresp=70,{latencies})\n \
+             /127.0.0.1:49155[0](queued=0,recved=1,sent=0)\n\n",
+            first.session, second.session
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn dump_tells_who_owns_what() {
+    let (server, clients) = used(Config::new()).await;
+    let [first, second] = clients.each_ref().map(|client| client.session);
+    let dump = answer(&server, b"dump").await;
+    let mut lines = dump.lines();
+    assert_eq!(lines.next(), Some("SessionTracker dump:"));
+    assert_eq!(lines.next(), Some("Session Sets (1)/(2):"));
+    assert!(lines.next().unwrap().starts_with("2 expire at "), "{dump}");
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        [
+            format!("\t{first}"),
+            format!("\t{second}"),
+            "ephemeral nodes dump:".to_owned(),
+            "Sessions with Ephemerals (1):".to_owned(),
+            format!("{first}:"),
+            "\t/mine".to_owned(),
+            "Connections dump:".to_owned(),
+            "Connections Sets (1)/(3):".to_owned(),
+            "\t127.0.0.1:49153".to_owned(),
+            "\t127.0.0.1:49154".to_owned(),
+            "\t127.0.0.1:49155".to_owned(),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn wchs_counts_data_watches_alone() {
+    let (server, [first, _second]) = used(Config::new()).await;
+    let counted = "1 connections watching 2 paths\nTotal watches:2\n";
+    assert_eq!(answer(&server, b"wchs").await, counted);
+    drop(first);
+    let none = "0 connections watching 0 paths\nTotal watches:0\n";
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(answer(&server, b"wchs").await, none);
+}
+
+#[tokio::test(start_paused = true)]
+async fn envi_names_the_version() {
+    let server = Server::in_memory(Config::new());
+    let version = "Environment:\nzookeeper.version=3.9.3-embedded,";
+    assert!(answer(&server, b"envi").await.starts_with(version));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_is_four_letters_however_they_come_and_whatever_follows() {
+    let server = Server::in_memory(Config::new());
+    assert_eq!(answer(&server, b"ruok\n").await, "imok");
+    assert_eq!(answer(&server, b"ruokruok").await, "imok");
+    let mut client = RawClient::connect(&server);
+    for byte in b"ruok" {
+        client.write(&[*byte]).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(client.bytes().await, "imok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_word_is_hung_up_on() {
+    let server = Server::in_memory(Config::new());
+    for word in [b"none", b"RUOK", b"kill", b"\xff\xff\xff\xff"] {
+        assert_eq!(answer(&server, word).await, "");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_is_one_before_the_handshake_alone() {
+    // The letters are a length then, and that of a large frame.
+    let server = Server::in_memory(Config::new().max_buffer(i32::MAX as usize));
+    let mut client = RawClient::open(&server).await;
+    client.write(b"ruok").await;
+    assert_eq!(client.heard().await, [""; 0]);
+    let server = Server::in_memory(Config::new());
+    let mut client = RawClient::open(&server).await;
+    client.write(b"ruok").await;
+    assert_eq!(client.heard().await, ["closed"]);
+
+    let hello = ConnectRequest { read_only: None, ..hello(Duration::from_secs(4)) };
+    let mut client = RawClient::connect(&server);
+    client.write(&[&b"isro"[..], &framed(&hello)].concat()).await;
+    assert_eq!(client.bytes().await, "rw", "and nothing behind it counts");
+    assert_eq!(server.sessions().len(), 1);
+}
