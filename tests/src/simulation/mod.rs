@@ -65,9 +65,8 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
         .unwrap();
     let world = runtime.block_on(async {
         let simulation = Simulation::new(seed, traced);
-        let result = simulation.run().await;
         let world = Arc::clone(&simulation.stage.world);
-        if let Err(violation) = result {
+        if let Err(violation) = simulation.run().await {
             world.lock().unwrap().journal.violate(violation);
         }
         world
@@ -85,7 +84,7 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
 struct Simulation {
     stage: Arc<Stage>,
     operator: Client,
-    random: Mutex<Random>,
+    random: Random,
     names: Vec<Name>,
     processes: usize,
 }
@@ -117,12 +116,12 @@ impl Simulation {
             names.extend((0..tasks).map(|task| (process, task)));
             tokio::spawn(process::live(Arc::clone(&stage), process, tasks, random.fork()));
         }
-        Self { stage, operator, random: Mutex::new(random), names, processes }
+        Self { stage, operator, random, names, processes }
     }
 
     /// Everything, until an invariant is broken.
-    async fn run(&self) -> Result<(), String> {
-        let mut random = self.random.lock().unwrap().clone();
+    async fn run(mut self) -> Result<(), String> {
+        let random = &mut self.random;
         let storm = now() + random.millis(4000..16_000);
         let pace = random.within(40..400);
         let mut nemesis = Nemesis::new(
