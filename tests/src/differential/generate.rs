@@ -85,14 +85,23 @@ fn deed(make: &mut Requests) -> Deed {
 
 /// Requests that a server must not mix up.
 ///
-/// Those that may end the connection stay out, as replies to earlier ones could be lost with it.
-/// The end of the session comes last: behind it, a real server may or may not answer that the
-/// session is expired. So does setACL: a real server checks a write as it arrives, and knows of the
-/// writes under way all but their access lists.
+/// Those that may end the connection stay out, as replies to earlier ones could be lost with it. A
+/// real server races with itself in three ways, which are not asked for:
+///
+/// * An identity counts at once for the events of earlier writes, if these are still under way. So
+///   there are only reads before one; they are answered as whoever asked.
+/// * A write is checked as it arrives, and of the writes under way all is known but their access
+///   lists. So a setACL comes last.
+/// * Behind the end of the session, requests may or may not be told that it is expired. So that,
+///   too, comes last.
 fn burst(make: &mut Requests) -> Vec<Request> {
+    let mut requests = Vec::new();
+    if make.world.one_in(8) {
+        requests.extend((0..make.world.rng.usize(..3)).map(|_| make.read()));
+        requests.push(make.safe_auth());
+    }
     make.world.hasty = true;
-    let mut requests: Vec<_> =
-        (0..make.world.rng.usize(2..=BURST)).map(|_| make.steady()).collect();
+    requests.extend((0..make.world.rng.usize(2..=BURST)).map(|_| make.steady()));
     make.world.hasty = false;
     match make.world.rng.u32(..12) {
         0 => requests.push(make.request(OpCode::CLOSE_SESSION)),

@@ -67,6 +67,13 @@ impl Requests {
             .into()
     }
 
+    /// A request that changes nothing.
+    pub(super) fn read(&mut self) -> Request {
+        let reads = [OpCode::EXISTS, OpCode::GET_DATA, OpCode::GET_ACL, OpCode::GET_CHILDREN2];
+        let op = self.world.one_of(&reads);
+        self.request(op)
+    }
+
     /// Any request at all.
     pub(super) fn any(&mut self) -> Request {
         let mut request = match self.world.rng.u32(..100) {
@@ -87,9 +94,8 @@ impl Requests {
 
     /// A request that leaves the connection as it is.
     pub(super) fn steady(&mut self) -> Request {
-        if self.world.one_in(40) {
-            let (scheme, auth) = self.world.auth(true);
-            return self.auth(scheme, auth);
+        if !self.world.hasty && self.world.one_in(40) {
+            return self.safe_auth();
         }
         let op = match self.world.choose(&STEADY) {
             OpCode::SET_ACL if self.world.hasty => OpCode::GET_ACL,
@@ -221,6 +227,12 @@ impl Requests {
         let long_ago = i64::MIN / 2;
         request.since = Some(self.world.choose(&[(6, -missed), (4, 0), (1, 5), (1, long_ago)]));
         request
+    }
+
+    /// An auth packet that is not refused.
+    pub(super) fn safe_auth(&mut self) -> Request {
+        let (scheme, auth) = self.world.auth(true);
+        self.auth(scheme, auth)
     }
 
     /// An auth packet.
