@@ -347,6 +347,10 @@ fn faults() -> Vec<(&'static str, Program)> {
                 .step(steps::WAIT, &[5])
                 .step(steps::WAIT, &[5]),
         ),
+        (
+            "replies_delayed_and_cut",
+            new().fault(DELAY, &[100]).set_data(0, "/").step(steps::EXPIRE, &[0, 1]),
+        ),
         ("refused", new().fault(REFUSE, &[0]).changes(0)),
         (
             "fault_of_a_path",
