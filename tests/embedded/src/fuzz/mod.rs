@@ -13,7 +13,7 @@ mod shadow;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use zk_proto::{ConnectRequest, ErrorCode, Password, SessionId, Text, Zxid, digest};
+use zk_proto::{ConnectRequest, ErrorCode, Password, SessionId, Zxid, digest};
 
 use crate::config::{Config, Release};
 use crate::core::Core;
