@@ -64,9 +64,10 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
         .build()
         .unwrap();
     let world = runtime.block_on(async {
-        let simulation = Simulation::new(seed, traced);
+        let mut random = Random::new(seed);
+        let simulation = Simulation::new(&mut random, traced);
         let world = Arc::clone(&simulation.stage.world);
-        if let Err(violation) = simulation.run().await {
+        if let Err(violation) = simulation.run(random).await {
             world.lock().unwrap().journal.violate(violation);
         }
         world
@@ -84,14 +85,12 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
 struct Simulation {
     stage: Arc<Stage>,
     operator: Client,
-    random: Random,
     names: Vec<Name>,
     processes: usize,
 }
 
 impl Simulation {
-    fn new(seed: u64, traced: bool) -> Self {
-        let mut random = Random::new(seed);
+    fn new(random: &mut Random, traced: bool) -> Self {
         let config = Config::new()
             .tick_time(Duration::from_millis(TICK))
             .max_session_timeout(Duration::from_secs(3600))
@@ -116,12 +115,11 @@ impl Simulation {
             names.extend((0..tasks).map(|task| (process, task)));
             tokio::spawn(process::live(Arc::clone(&stage), process, tasks, random.fork()));
         }
-        Self { stage, operator, random, names, processes }
+        Self { stage, operator, names, processes }
     }
 
     /// Everything, until an invariant is broken.
-    async fn run(mut self) -> Result<(), String> {
-        let random = &mut self.random;
+    async fn run(&self, mut random: Random) -> Result<(), String> {
         let storm = now() + random.millis(4000..16_000);
         let pace = random.within(40..400);
         let mut nemesis = Nemesis::new(
