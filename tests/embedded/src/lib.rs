@@ -107,7 +107,13 @@ mod multi;
 mod state;
 
 mod handshake;
+
+mod asked;
+mod mending;
+
+mod reads;
 mod requests;
+
 mod words;
 
 mod core;

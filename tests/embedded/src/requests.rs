@@ -1,44 +1,31 @@
 //! What each request does, and what is answered.
 //!
 //! Requests of one connection are served in order and each at once, so a reply leaves before the
-//! next request is looked at. A write takes the next zxid even if it fails; a read that cannot be
-//! decoded, or a single write, takes none.
+//! next request is looked at. A write takes the next zxid even if it fails.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::trace;
 use zk_proto::{
-    Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckWatchesRequest, ClientInfo,
-    Create2Response, CreateMode, CreateRequest, CreateResponse, Decode, Encode, ErrorCode,
-    ErrorResponse, ExistsRequest, ExistsResponse, GetAclRequest, GetAclResponse,
-    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
-    GetChildren2Response, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
-    GetEphemeralsRequest, GetEphemeralsResponse, GetSaslRequest, List, MultiOp, MultiRequest,
-    MultiResponse, OpCode, Reader, ReconfigRequest, RemoveWatchesRequest, ReplyHeader,
-    RequestHeader, Secret, SessionId, SetAclResponse, SetDataResponse, SetSaslResponse, SetWatches,
-    SetWatches2, SyncRequest, SyncResponse, Text, WhoAmIResponse, Xid, Zxid,
+    AuthPacket, CheckWatchesRequest, Create2Response, CreateMode, CreateRequest, CreateResponse,
+    Decode, ErrorCode, GetAllChildrenNumberRequest, GetAllChildrenNumberResponse,
+    GetChildren2Request, GetChildrenRequest, GetSaslRequest, List, MultiOp, MultiRequest,
+    MultiResponse, OpCode, Reader, ReconfigRequest, RemoveWatchesRequest, RequestHeader, Secret,
+    SessionId, SetAclResponse, SetDataResponse, SetSaslResponse, SetWatches, SetWatches2,
+    SyncRequest, SyncResponse, Text, Xid, Zxid,
 };
 
+use crate::asked::{Asked, read};
 use crate::config::Release;
 use crate::connection::ConnectionId;
 use crate::create::Created;
 use crate::fault::{Effect, Sighting};
-use crate::multi::{Outcome, Read};
+use crate::mending::{begins_with_path, is_single_write, mended};
+use crate::multi::Outcome;
 use crate::state::State;
-use crate::store::{Caller, NULL_PATH, Rearmed, Store, wire_acl};
+use crate::store::{Caller, Store};
 use crate::tree::Moment;
-use crate::watches::WatchKind;
-
-/// A request at hand.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    now: Duration,
-    connection: ConnectionId,
-    session: SessionId,
-    xid: Xid,
-    op: OpCode,
-}
 
 impl State {
     /// Serves one frame of a connection whose handshake is done.
@@ -92,21 +79,6 @@ impl State {
             self.fail(asked, code);
         }
         self.leave_if_closing(connection);
-    }
-
-    /// A write's own zxid is the last one too.
-    fn fail(&mut self, asked: Asked, code: ErrorCode) {
-        let zxid = self.store.last_zxid();
-        self.answer(asked, asked.xid, zxid, code, &());
-    }
-
-    fn answer(&mut self, to: Asked, xid: Xid, zxid: Zxid, error: ErrorCode, body: &impl Encode) {
-        self.connections.reply(to.connection, ReplyHeader { xid, zxid, error }, body);
-    }
-
-    /// The answer to a request that went well.
-    fn header(&self, asked: Asked) -> ReplyHeader {
-        ReplyHeader { xid: asked.xid, zxid: self.store.last_zxid(), error: ErrorCode::OK }
     }
 
     fn serve(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
@@ -228,19 +200,6 @@ impl State {
         }
     }
 
-    fn ok(&mut self, asked: Asked, body: &impl Encode) -> Result<(), ErrorCode> {
-        let header = self.header(asked);
-        self.connections.reply(asked.connection, header, body);
-        Ok(())
-    }
-
-    /// Who asks; with the store beside it, so that both can be used at once.
-    fn caller(&mut self, asked: Asked) -> Result<(Caller<'_>, &mut Store), ErrorCode> {
-        let connection = self.connections.get(asked.connection);
-        let identities = &connection.ok_or(ErrorCode::SESSION_EXPIRED)?.identities;
-        Ok((Caller { session: asked.session, identities }, &mut self.store))
-    }
-
     /// One write: a transaction of its own, and its events.
     fn write<'f, R: Decode<'f>, T>(
         &mut self,
@@ -295,158 +254,6 @@ impl State {
         self.ok(asked, &MultiResponse::new(&results))
     }
 
-    fn multi_read(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
-        let request: MultiRequest<'_> = read(reader)?;
-        let header = self.header(asked);
-        let identities = self.caller(asked)?.0.identities.clone();
-        let reads: Option<Vec<Read<'_>>> =
-            request.iter().map(|op| self.store.multi_read(op, &identities)).collect();
-        let reads = reads.ok_or(ErrorCode::MARSHALLING_ERROR)?;
-        let results: Vec<_> = reads.iter().map(Read::wire).collect();
-        self.connections.reply(asked.connection, header, &MultiResponse::new(&results));
-        Ok(())
-    }
-
-    /// Whether the node is there and may be read.
-    fn readable(&mut self, asked: Asked, path: &str) -> Result<(), ErrorCode> {
-        let (caller, store) = self.caller(asked)?;
-        store.readable(path, Acl::READ, caller.identities).map(drop)
-    }
-
-    fn exists(&mut self, asked: Asked, request: ExistsRequest<'_>) -> Result<(), ErrorCode> {
-        let ExistsRequest { path, watch } = request;
-        if path.contains('\0') {
-            return Err(ErrorCode::BAD_ARGUMENTS);
-        }
-        let readable = match self.config.release {
-            // Whether a node exists was no secret before 3.9.2 (ZOOKEEPER-2590).
-            Release::V3_8 => self.store.tree.node(path).map(drop),
-            Release::V3_9 => self.readable(asked, path),
-        };
-        // An absent node is watched all the same.
-        if watch && matches!(readable, Ok(()) | Err(ErrorCode::NO_NODE)) {
-            self.watches.add(WatchKind::Data, path, asked.connection);
-        }
-        readable?;
-        let stat = self.store.tree.node(path)?.stat();
-        self.ok(asked, &ExistsResponse { stat })
-    }
-
-    fn get_data(&mut self, asked: Asked, request: GetDataRequest<'_>) -> Result<(), ErrorCode> {
-        let GetDataRequest { path, watch } = request;
-        self.readable(asked, path)?;
-        if watch {
-            self.watches.add(WatchKind::Data, path, asked.connection);
-        }
-        let header = self.header(asked);
-        let node = self.store.tree.node(path)?;
-        let body = GetDataResponse { data: node.data.as_deref(), stat: node.stat() };
-        self.connections.reply(asked.connection, header, &body);
-        Ok(())
-    }
-
-    fn get_children(
-        &mut self,
-        asked: Asked,
-        path: &str,
-        watch: bool,
-        with_stat: bool,
-    ) -> Result<(), ErrorCode> {
-        self.readable(asked, path)?;
-        if watch {
-            self.watches.add(WatchKind::Child, path, asked.connection);
-        }
-        let header = self.header(asked);
-        let node = self.store.tree.node(path)?;
-        let names: Vec<&str> = node.children.iter().map(|name| &**name).collect();
-        let children = List::new(&names);
-        if with_stat {
-            let body = GetChildren2Response { children, stat: node.stat() };
-            self.connections.reply(asked.connection, header, &body);
-        } else {
-            let body = GetChildrenResponse { children };
-            self.connections.reply(asked.connection, header, &body);
-        }
-        Ok(())
-    }
-
-    fn get_acl(&mut self, asked: Asked, request: GetAclRequest<'_>) -> Result<(), ErrorCode> {
-        let (caller, store) = self.caller(asked)?;
-        let (grants, stat) = store.acl(request.path, caller.identities)?;
-        let acl = wire_acl(&grants);
-        self.ok(asked, &GetAclResponse { acl: List::new(&acl), stat })
-    }
-
-    fn get_ephemerals(
-        &mut self,
-        asked: Asked,
-        request: GetEphemeralsRequest<'_>,
-    ) -> Result<(), ErrorCode> {
-        let prefix = request.prefix_path.to_string_lossy();
-        let prefix = if matches!(prefix.trim(), "" | "/") { "" } else { &prefix };
-        let header = self.header(asked);
-        let own = self.store.tree.ephemerals(asked.session).map(|path| &**path);
-        let paths: Vec<&str> = own.filter(|path| path.starts_with(prefix)).collect();
-        let body = GetEphemeralsResponse { ephemerals: List::new(&paths) };
-        self.connections.reply(asked.connection, header, &body);
-        Ok(())
-    }
-
-    fn who_am_i(&mut self, asked: Asked) -> Result<(), ErrorCode> {
-        let (caller, _) = self.caller(asked)?;
-        let identities = caller.identities.clone();
-        let infos: Vec<ClientInfo<'_>> = identities
-            .iter()
-            .map(|one| ClientInfo { auth_scheme: one.scheme(), user: one.user() })
-            .collect();
-        self.ok(asked, &WhoAmIResponse { client_info: List::new(&infos) })
-    }
-
-    fn add_watch(&mut self, asked: Asked, request: AddWatchRequest<'_>) -> Result<(), ErrorCode> {
-        let kind = match request.mode {
-            AddWatchMode::PERSISTENT => WatchKind::Persistent,
-            AddWatchMode::PERSISTENT_RECURSIVE => WatchKind::Recursive,
-            _ => return Err(ErrorCode::MARSHALLING_ERROR),
-        };
-        self.watches.add(kind, request.path, asked.connection);
-        self.ok(asked, &ErrorResponse { error: ErrorCode::OK })
-    }
-
-    /// The answer of checkWatches and removeWatches.
-    fn watcher(&mut self, asked: Asked, found: Option<bool>) -> Result<(), ErrorCode> {
-        match found {
-            Some(true) => self.ok(asked, &()),
-            Some(false) => Err(ErrorCode::NO_WATCHER),
-            None => Err(ErrorCode::MARSHALLING_ERROR),
-        }
-    }
-
-    /// Arms watches again, and tells first what they have missed.
-    fn set_watches(&mut self, asked: Asked, request: SetWatches2<'_>) -> Result<(), ErrorCode> {
-        let SetWatches2 { relative_zxid, data, exist, child, persistent, persistent_recursive } =
-            request;
-        let connection = asked.connection;
-        for (list, rearmed, kind) in [
-            (data, Rearmed::Data, WatchKind::Data),
-            (exist, Rearmed::Exist, WatchKind::Data),
-            (child, Rearmed::Child, WatchKind::Child),
-            (persistent, Rearmed::Persistent, WatchKind::Persistent),
-            (persistent_recursive, Rearmed::Recursive, WatchKind::Recursive),
-        ] {
-            // The lists before a null one count.
-            if list.is_null() {
-                return Err(ErrorCode::MARSHALLING_ERROR);
-            }
-            for path in list {
-                match self.store.missed(rearmed, path, relative_zxid) {
-                    Some(event) => self.connections.notify(connection, Zxid(-1), event, path),
-                    None => self.watches.add(kind, path, connection),
-                }
-            }
-        }
-        self.ok(asked, &())
-    }
-
     /// Real servers look at proofs where they read frames, and hang up on what they cannot read.
     fn auth(&mut self, asked: Asked, reader: &mut Reader<'_>) {
         let Ok(AuthPacket { scheme, auth, .. }) = AuthPacket::decode(reader) else {
@@ -474,66 +281,6 @@ impl State {
             _ => self.end(asked.connection),
         }
     }
-}
-
-/// Reads a record of a request that changes nothing.
-fn read<'f, R: Decode<'f>>(reader: &mut Reader<'f>) -> Result<R, ErrorCode> {
-    R::decode(reader).map_err(|_| ErrorCode::MARSHALLING_ERROR)
-}
-
-/// Whether the body of a request begins with a path.
-fn begins_with_path(op: OpCode) -> bool {
-    (OpCode::CREATE..=OpCode::GET_CHILDREN).contains(&op)
-        || matches!(
-            op,
-            OpCode::GET_CHILDREN2
-                | OpCode::CREATE2
-                | OpCode::CHECK_WATCHES
-                | OpCode::REMOVE_WATCHES
-                | OpCode::CREATE_CONTAINER
-                | OpCode::CREATE_TTL
-                | OpCode::GET_ALL_CHILDREN_NUMBER
-                | OpCode::ADD_WATCH
-        )
-}
-
-/// The body with a path that can be decoded, if it begins with one that cannot.
-///
-/// Java puts U+FFFD in place of what is not UTF-8, which no path may hold; here it is another such
-/// character, of one byte. And it reads a null path, which some operations trip over only later.
-fn mended(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
-    let mut reader = Reader::new(body);
-    let Some(path) = Option::<&[u8]>::decode(&mut reader).ok()? else {
-        let name = NULL_PATH.as_bytes();
-        let length = (name.len() as u32).to_be_bytes();
-        let reads_null =
-            is_single_write(op) || matches!(op, OpCode::REMOVE_WATCHES | OpCode::CHECK_WATCHES);
-        return reads_null.then(|| [&length, name, reader.rest()].concat());
-    };
-    if std::str::from_utf8(path).is_ok() {
-        return None;
-    }
-    let mut legible = Vec::with_capacity(body.len());
-    legible.extend_from_slice(&(path.len() as u32).to_be_bytes());
-    for chunk in path.utf8_chunks() {
-        legible.extend_from_slice(chunk.valid().as_bytes());
-        legible.extend(chunk.invalid().iter().map(|_| 1));
-    }
-    legible.extend_from_slice(reader.rest());
-    Some(legible)
-}
-
-fn is_single_write(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::SET_DATA
-            | OpCode::SET_ACL
-    )
 }
 
 /// Whether an entry may be in a multi at all. Since 3.9 a mode that does not exist spoils the whole

@@ -1,0 +1,195 @@
+//! Requests that change no node: reads, and watches.
+//!
+//! They take no zxid; a watch is set in the same moment in which its node is read.
+
+use zk_proto::{
+    Acl, AddWatchMode, AddWatchRequest, ClientInfo, ErrorCode, ErrorResponse, ExistsRequest,
+    ExistsResponse, GetAclRequest, GetAclResponse, GetChildren2Response, GetChildrenResponse,
+    GetDataRequest, GetDataResponse, GetEphemeralsRequest, GetEphemeralsResponse, List,
+    MultiRequest, MultiResponse, Reader, SetWatches2, WhoAmIResponse, Zxid,
+};
+
+use crate::asked::{Asked, read};
+use crate::config::Release;
+use crate::multi::Read;
+use crate::state::State;
+use crate::store::{Rearmed, wire_acl};
+use crate::watches::WatchKind;
+
+impl State {
+    pub(crate) fn multi_read(
+        &mut self,
+        asked: Asked,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), ErrorCode> {
+        let request: MultiRequest<'_> = read(reader)?;
+        let header = self.header(asked);
+        let identities = self.caller(asked)?.0.identities.clone();
+        let reads: Option<Vec<Read<'_>>> =
+            request.iter().map(|op| self.store.multi_read(op, &identities)).collect();
+        let reads = reads.ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let results: Vec<_> = reads.iter().map(Read::wire).collect();
+        self.connections.reply(asked.connection, header, &MultiResponse::new(&results));
+        Ok(())
+    }
+
+    /// Whether the node is there and may be read.
+    pub(crate) fn readable(&mut self, asked: Asked, path: &str) -> Result<(), ErrorCode> {
+        let (caller, store) = self.caller(asked)?;
+        store.readable(path, Acl::READ, caller.identities).map(drop)
+    }
+
+    pub(crate) fn exists(
+        &mut self,
+        asked: Asked,
+        request: ExistsRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let ExistsRequest { path, watch } = request;
+        if path.contains('\0') {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let readable = match self.config.release {
+            // Whether a node exists was no secret before 3.9.2 (ZOOKEEPER-2590).
+            Release::V3_8 => self.store.tree.node(path).map(drop),
+            Release::V3_9 => self.readable(asked, path),
+        };
+        // An absent node is watched all the same.
+        if watch && matches!(readable, Ok(()) | Err(ErrorCode::NO_NODE)) {
+            self.watches.add(WatchKind::Data, path, asked.connection);
+        }
+        readable?;
+        let stat = self.store.tree.node(path)?.stat();
+        self.ok(asked, &ExistsResponse { stat })
+    }
+
+    pub(crate) fn get_data(
+        &mut self,
+        asked: Asked,
+        request: GetDataRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let GetDataRequest { path, watch } = request;
+        self.readable(asked, path)?;
+        if watch {
+            self.watches.add(WatchKind::Data, path, asked.connection);
+        }
+        let header = self.header(asked);
+        let node = self.store.tree.node(path)?;
+        let body = GetDataResponse { data: node.data.as_deref(), stat: node.stat() };
+        self.connections.reply(asked.connection, header, &body);
+        Ok(())
+    }
+
+    pub(crate) fn get_children(
+        &mut self,
+        asked: Asked,
+        path: &str,
+        watch: bool,
+        with_stat: bool,
+    ) -> Result<(), ErrorCode> {
+        self.readable(asked, path)?;
+        if watch {
+            self.watches.add(WatchKind::Child, path, asked.connection);
+        }
+        let header = self.header(asked);
+        let node = self.store.tree.node(path)?;
+        let names: Vec<&str> = node.children.iter().map(|name| &**name).collect();
+        let children = List::new(&names);
+        if with_stat {
+            let body = GetChildren2Response { children, stat: node.stat() };
+            self.connections.reply(asked.connection, header, &body);
+        } else {
+            let body = GetChildrenResponse { children };
+            self.connections.reply(asked.connection, header, &body);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn get_acl(
+        &mut self,
+        asked: Asked,
+        request: GetAclRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let (caller, store) = self.caller(asked)?;
+        let (grants, stat) = store.acl(request.path, caller.identities)?;
+        let acl = wire_acl(&grants);
+        self.ok(asked, &GetAclResponse { acl: List::new(&acl), stat })
+    }
+
+    pub(crate) fn get_ephemerals(
+        &mut self,
+        asked: Asked,
+        request: GetEphemeralsRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let prefix = request.prefix_path.to_string_lossy();
+        let prefix = if matches!(prefix.trim(), "" | "/") { "" } else { &prefix };
+        let header = self.header(asked);
+        let own = self.store.tree.ephemerals(asked.session).map(|path| &**path);
+        let paths: Vec<&str> = own.filter(|path| path.starts_with(prefix)).collect();
+        let body = GetEphemeralsResponse { ephemerals: List::new(&paths) };
+        self.connections.reply(asked.connection, header, &body);
+        Ok(())
+    }
+
+    pub(crate) fn who_am_i(&mut self, asked: Asked) -> Result<(), ErrorCode> {
+        let (caller, _) = self.caller(asked)?;
+        let identities = caller.identities.clone();
+        let infos: Vec<ClientInfo<'_>> = identities
+            .iter()
+            .map(|one| ClientInfo { auth_scheme: one.scheme(), user: one.user() })
+            .collect();
+        self.ok(asked, &WhoAmIResponse { client_info: List::new(&infos) })
+    }
+
+    pub(crate) fn add_watch(
+        &mut self,
+        asked: Asked,
+        request: AddWatchRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let kind = match request.mode {
+            AddWatchMode::PERSISTENT => WatchKind::Persistent,
+            AddWatchMode::PERSISTENT_RECURSIVE => WatchKind::Recursive,
+            _ => return Err(ErrorCode::MARSHALLING_ERROR),
+        };
+        self.watches.add(kind, request.path, asked.connection);
+        self.ok(asked, &ErrorResponse { error: ErrorCode::OK })
+    }
+
+    /// The answer of checkWatches and removeWatches.
+    pub(crate) fn watcher(&mut self, asked: Asked, found: Option<bool>) -> Result<(), ErrorCode> {
+        match found {
+            Some(true) => self.ok(asked, &()),
+            Some(false) => Err(ErrorCode::NO_WATCHER),
+            None => Err(ErrorCode::MARSHALLING_ERROR),
+        }
+    }
+
+    /// Arms watches again, and tells first what they have missed.
+    pub(crate) fn set_watches(
+        &mut self,
+        asked: Asked,
+        request: SetWatches2<'_>,
+    ) -> Result<(), ErrorCode> {
+        let SetWatches2 { relative_zxid, data, exist, child, persistent, persistent_recursive } =
+            request;
+        let connection = asked.connection;
+        for (list, rearmed, kind) in [
+            (data, Rearmed::Data, WatchKind::Data),
+            (exist, Rearmed::Exist, WatchKind::Data),
+            (child, Rearmed::Child, WatchKind::Child),
+            (persistent, Rearmed::Persistent, WatchKind::Persistent),
+            (persistent_recursive, Rearmed::Recursive, WatchKind::Recursive),
+        ] {
+            // The lists before a null one count.
+            if list.is_null() {
+                return Err(ErrorCode::MARSHALLING_ERROR);
+            }
+            for path in list {
+                match self.store.missed(rearmed, path, relative_zxid) {
+                    Some(event) => self.connections.notify(connection, Zxid(-1), event, path),
+                    None => self.watches.add(kind, path, connection),
+                }
+            }
+        }
+        self.ok(asked, &())
+    }
+}
