@@ -86,12 +86,17 @@ fn deed(make: &mut Requests) -> Deed {
 /// Requests that a server must not mix up.
 ///
 /// Those that may end the connection stay out, as replies to earlier ones could be lost with it. A
-/// real server races with itself in three ways, which are not asked for:
+/// real server races with itself in these ways, which are not asked for:
 ///
 /// * An identity counts at once for the events of earlier writes, if these are still under way. So
 ///   there are only reads before one; they are answered as whoever asked.
 /// * A write is checked as it arrives, and of the writes under way all is known but their access
 ///   lists. So a setACL comes last.
+/// * A container that was asked for with an ephemeral mode may have children, but not while it is
+///   under way.
+/// * A multi that makes the server throw, by a null id or on 3.8 by a mode with a time to live under
+///   another opcode, is refused, and yet writes see what its earlier entries did while it is under
+///   way.
 /// * Behind the end of the session, requests may or may not be told that it is expired. So that,
 ///   too, comes last.
 fn burst(make: &mut Requests) -> Vec<Request> {
