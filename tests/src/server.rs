@@ -137,11 +137,7 @@ impl Server {
     ///
     /// Fails if the server cannot be reached or has not answered in full within 5 s.
     pub async fn four_letter(&self, word: &str) -> anyhow::Result<String> {
-        let address = self.address();
-        let answer = timeout(ANSWER_DEADLINE, ask(&address, word)).await;
-        answer
-            .unwrap_or_else(|elapsed| Err(elapsed.into()))
-            .with_context(|| format!("{address} did not answer {word:?}"))
+        four_letter(&self.address(), word).await
     }
 
     /// How many packets the server has received since its process started.
@@ -149,9 +145,7 @@ impl Server {
     /// Every four-letter word counts as one packet, also the one that this asks with: two calls in
     /// a row differ by 1. So do the first packet of a connection, and pings.
     pub async fn packets_received(&self) -> anyhow::Result<u64> {
-        let answer = self.four_letter("srvr").await?;
-        let count = field(&answer, "Received").context("`srvr` tells no count of packets")?;
-        Ok(count.parse()?)
+        packets_received(&self.address()).await
     }
 
     /// Writes the folder of a server for clients on `port`; `peers` are the lines of its
@@ -289,6 +283,21 @@ fn free_ports(count: usize) -> io::Result<Vec<u16>> {
 async fn mode(address: String) -> Option<String> {
     let answer = timeout(POLL_DEADLINE, ask(&address, "srvr")).await.ok()?.ok()?;
     field(&answer, "Mode").map(str::to_owned)
+}
+
+/// [`Server::four_letter`] of the server at `address`, whatever it is.
+pub async fn four_letter(address: &str, word: &str) -> anyhow::Result<String> {
+    let answer = timeout(ANSWER_DEADLINE, ask(address, word)).await;
+    answer
+        .unwrap_or_else(|elapsed| Err(elapsed.into()))
+        .with_context(|| format!("{address} did not answer {word:?}"))
+}
+
+/// [`Server::packets_received`] of the server at `address`, whatever it is.
+pub async fn packets_received(address: &str) -> anyhow::Result<u64> {
+    let answer = four_letter(address, "srvr").await?;
+    let count = field(&answer, "Received").context("`srvr` tells no count of packets")?;
+    Ok(count.parse()?)
 }
 
 /// The whole answer of the server at `address` to a four-letter word.

@@ -1,0 +1,193 @@
+//! The client on a server: its operations, its watches, and the end of its session.
+
+#![expect(missing_docs, reason = "the names are the claims")]
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use zk_client::{
+    Client, CreateOptions, ErrorCode, ErrorKind, EventType, Outcome, SessionState, Watcher,
+};
+
+/// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
+#[macro_export]
+macro_rules! client_claims {
+    ($server:ident, $start:expr) => {
+        $crate::claims!(
+            $server,
+            $start,
+            client:
+            every_operation_does_what_zookeeper_does,
+            calls_reach_the_server_in_call_order_however_they_are_awaited,
+            watches_see_each_kind_of_change_once,
+            a_session_that_the_server_ended_is_expired_for_good,
+            close_ends_the_session_on_the_server,
+            a_chroot_is_the_clients_root,
+            what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there,
+        );
+    };
+}
+
+const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
+
+async fn connect(servers: &str) -> Result<Client> {
+    Ok(Client::builder().session_timeout(Duration::from_secs(4)).connect(servers).await?)
+}
+
+async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> {
+    let event = watch.changed().await?;
+    assert_eq!((event.kind, event.path.as_str()), (kind, path));
+    Ok(event.missed)
+}
+
+pub async fn every_operation_does_what_zookeeper_does(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+
+    let created = client.create("/a", b"one", &PERSISTENT).await?;
+    assert_eq!((created.path.as_str(), created.stat.version), ("/a", 0));
+    let error = client.create("/a", b"", &PERSISTENT).await.expect_err("it exists");
+    assert!(error.is_node_exists());
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied));
+
+    let sequential = CreateOptions::ephemeral().sequential();
+    for expected in ["/a/s-0000000000", "/a/s-0000000001"] {
+        let created = client.create("/a/s-", b"", &sequential).await?;
+        assert_eq!(created.path, expected);
+        assert_eq!(Some(created.stat.ephemeral_owner), client.session().map(|own| own.id));
+    }
+    let container = client.create("/c", b"", &CreateOptions::container()).await?;
+    assert_eq!(container.stat.ephemeral_owner.0, 0);
+
+    let node = client.get_data("/a").await?;
+    assert_eq!((&node.data[..], node.stat.num_children), (&b"one"[..], 2));
+    let stat = client.set_data("/a", b"two", Some(0)).await?;
+    assert_eq!(stat.version, 1);
+    let error = client.set_data("/a", b"three", Some(0)).await.expect_err("a stale version");
+    assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
+    assert_eq!(client.exists("/a").await?.map(|stat| stat.version), Some(1));
+    assert_eq!(client.exists("/nothing").await?, None);
+
+    let mut children = client.get_children("/a").await?;
+    children.names.sort();
+    assert_eq!(children.names, ["s-0000000000", "s-0000000001"]);
+    client.sync("/a").await?;
+    let error = client.delete("/a", None).await.expect_err("it has children");
+    assert_eq!(error.code(), Some(ErrorCode::NOT_EMPTY));
+    client.delete("/a/s-0000000000", Some(0)).await?;
+    assert_eq!(client.get_children("/a").await?.names, ["s-0000000001"]);
+    assert!(client.get_data("/nothing").await.expect_err("absent").is_no_node());
+    Ok(())
+}
+
+pub async fn calls_reach_the_server_in_call_order_however_they_are_awaited(
+    address: &str,
+) -> Result<()> {
+    let client = connect(address).await?;
+    client.create("/n", b"", &PERSISTENT).await?;
+    let mut writes = Vec::new();
+    for n in 0..500 {
+        writes.push((n, client.set_data("/n", n.to_string().as_bytes(), Some(n))));
+    }
+    for (n, write) in writes.into_iter().rev() {
+        assert_eq!(write.await?.version, n + 1);
+    }
+    Ok(())
+}
+
+pub async fn watches_see_each_kind_of_change_once(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    let (absent, mut created) = client.exists_and_watch("/w").await?;
+    assert_eq!(absent, None);
+    other.create("/w", b"1", &PERSISTENT).await?;
+    sees(&mut created, EventType::NODE_CREATED, "/w").await?;
+
+    let (node, mut data) = client.get_data_and_watch("/w").await?;
+    assert_eq!(&node.data[..], b"1");
+    let (_, mut children) = client.get_children_and_watch("/w").await?;
+    other.create("/w/child", b"", &PERSISTENT).await?;
+    sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
+    other.set_data("/w", b"2", None).await?;
+    sees(&mut data, EventType::NODE_DATA_CHANGED, "/w").await?;
+
+    let (_, mut gone) = client.get_data_and_watch("/w/child").await?;
+    other.delete("/w/child", None).await?;
+    assert!(!sees(&mut gone, EventType::NODE_DELETED, "/w/child").await?);
+    let spent = gone.changed().await.expect_err("a watch is one-shot");
+    assert_eq!((spent.kind(), spent.is_session_over()), (ErrorKind::WatchSpent, false));
+    Ok(())
+}
+
+pub async fn a_session_that_the_server_ended_is_expired_for_good(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    let (_, mut watch) = client.exists_and_watch("/never").await?;
+    // Taking the session up cuts the first client off, and closing it is an expiry for that one.
+    let session = client.session().context("a session")?;
+    let thief = Client::builder().session(session).connect(address).await?;
+    assert_eq!(thief.session(), Some(session));
+    thief.close().await;
+
+    client.states().wait_for(|state| *state == SessionState::Expired).await?;
+    for error in [
+        client.get_data("/").await.map(drop).expect_err("expired"),
+        watch.changed().await.map(drop).expect_err("expired"),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::SessionExpired, "{error}");
+    }
+    let again = Client::builder().session(session).connect(address).await;
+    assert_eq!(again.expect_err("expired").kind(), ErrorKind::SessionExpired);
+    client.close().await;
+    Ok(())
+}
+
+pub async fn close_ends_the_session_on_the_server(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    client.create("/eph", b"", &CreateOptions::ephemeral()).await?;
+    let (stat, mut watch) = other.exists_and_watch("/eph").await?;
+    assert!(stat.is_some());
+    let pending = client.get_data("/eph");
+    client.close().await;
+    pending.await?;
+    assert_eq!(client.state(), SessionState::Closed);
+    assert_eq!(other.exists("/eph").await?, None);
+    sees(&mut watch, EventType::NODE_DELETED, "/eph").await?;
+
+    // The last handle's end is a close too.
+    let client = connect(address).await?;
+    client.create("/eph", b"", &CreateOptions::ephemeral()).await?;
+    let (_, mut watch) = other.exists_and_watch("/eph").await?;
+    drop(client);
+    sees(&mut watch, EventType::NODE_DELETED, "/eph").await?;
+    Ok(())
+}
+
+pub async fn a_chroot_is_the_clients_root(address: &str) -> Result<()> {
+    let outside = connect(address).await?;
+    let missing = connect(&format!("{}/app", address)).await.expect_err("no chroot");
+    assert!(missing.to_string().contains("chroot /app"), "{missing}");
+
+    outside.create("/app", b"root", &PERSISTENT).await?;
+    let inside = connect(&format!("{}/app", address)).await?;
+    assert_eq!(&inside.get_data("/").await?.data[..], b"root");
+    let (_, mut watch) = inside.exists_and_watch("/a").await?;
+    assert_eq!(inside.create("/a", b"", &PERSISTENT).await?.path, "/a");
+    sees(&mut watch, EventType::NODE_CREATED, "/a").await?;
+    assert!(outside.exists("/app/a").await?.is_some());
+    Ok(())
+}
+
+pub async fn what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there(
+    address: &str,
+) -> Result<()> {
+    let client = connect(address).await?;
+    let error = client.create("/big", &[0; 2 << 20], &PERSISTENT).await.expect_err("2 MiB");
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotApplied));
+    assert!(error.to_string().contains("1048575"), "{error}");
+    // The largest that fits: the limit less header, path, access list and the lengths.
+    let overhead = 8 + 4 + "/big".len() + 4 + 4 + 4 + 4 + "world".len() + 4 + "anyone".len() + 4;
+    let data = vec![7; 0xf_ffff - overhead];
+    client.create("/big", &data, &PERSISTENT).await?;
+    assert_eq!(client.get_data("/big").await?.data, data);
+    let error = client.create("/big2", &data, &PERSISTENT).await.expect_err("one byte more");
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    Ok(())
+}

@@ -1,0 +1,486 @@
+//! The lock on a server: what it costs, what it survives, and what it leaves behind.
+
+#![expect(missing_docs, reason = "the names are the claims")]
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use zk_client::{Client, CreateOptions, ErrorCode, OpCode};
+use zk_recipes::{ErrorKind, Lock, Release};
+
+use crate::fault::{Fault, Faults};
+use crate::server::packets_received;
+
+/// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
+#[macro_export]
+macro_rules! lock_claims {
+    ($server:ident, $start:expr) => {
+        $crate::claims!(
+            $server,
+            $start,
+            lock:
+            an_uncontended_cycle_is_three_packets_in_two_writes,
+            missing_parents_are_made_as_containers_in_one_more_round_trip,
+            the_hand_over_costs_the_waiter_no_frame,
+            waiters_get_in_in_order_and_once_each,
+            a_waiter_that_leaves_lets_nobody_in,
+            a_create_whose_reply_was_lost_is_found_again,
+            a_create_that_was_lost_is_made_again,
+            a_dropped_acquire_whose_reply_is_lost_leaves_nothing,
+            a_release_whose_reply_was_lost_is_unconfirmed_and_done,
+            a_waiter_survives_losing_its_connection,
+            a_waiter_whose_node_is_deleted_is_told,
+            a_holder_whose_node_is_deleted_hears_it_on_release,
+            a_write_to_a_waiters_node_does_not_wake_it_for_good,
+            a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner,
+            a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed,
+            a_lock_on_the_root_of_a_missing_chroot_is_refused,
+            a_guard_is_released_by_dropping_it_on_a_plain_thread,
+            a_guard_keeps_the_session_of_a_dropped_client,
+            errors_name_the_path_and_the_reason,
+            acquire_and_release_can_be_dropped_after_any_poll,
+        );
+    };
+}
+
+/// The lock of most claims.
+pub const LOCK: &str = "/locks/one";
+
+/// A client whose connections can be broken.
+pub async fn connect(address: &str, faults: &Faults) -> Result<Client> {
+    let builder = Client::builder().session_timeout(Duration::from_secs(4));
+    Ok(builder.connector(faults.clone()).connect(address).await?)
+}
+
+/// A client whose connections can be broken, and a lock whose folder is there.
+async fn used_lock(address: &str) -> Result<(Faults, Client, Lock)> {
+    let faults = Faults::new();
+    let client = connect(address, &faults).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    lock.acquire().await?.release().await?;
+    Ok((faults, client, lock))
+}
+
+/// The contenders' nodes, once everything that `client` has asked for is done.
+pub async fn queue(client: &Client) -> Result<Vec<String>> {
+    client.sync("/").await?;
+    Ok(client.get_children(LOCK).await?.names)
+}
+
+/// Waits until `n` contenders are in the queue.
+pub async fn queued(client: &Client, n: usize) -> Result<()> {
+    queued_at(client, LOCK, n).await
+}
+
+async fn queued_at(client: &Client, folder: &str, n: usize) -> Result<()> {
+    loop {
+        let (children, mut watch) = client.get_children_and_watch(folder).await?;
+        if children.names.len() == n {
+            return Ok(());
+        }
+        watch.changed().await?;
+    }
+}
+
+pub async fn an_uncontended_cycle_is_three_packets_in_two_writes(address: &str) -> Result<()> {
+    let (faults, _client, lock) = used_lock(address).await?;
+    faults.take_sent();
+
+    let before = packets_received(address).await?;
+    for _ in 0..100 {
+        lock.acquire().await?.release().await?;
+    }
+    // The command that asks counts itself; a ping may fall between.
+    let packets = packets_received(address).await? - before - 1;
+    assert!((300..=301).contains(&packets), "{packets} packets for 100 cycles");
+    let (writes, frames) = faults.take_sent();
+    assert_eq!(writes, 200);
+    assert_eq!(frames[..3], [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE]);
+    assert_eq!(frames.len(), 300);
+    Ok(())
+}
+
+pub async fn missing_parents_are_made_as_containers_in_one_more_round_trip(
+    address: &str,
+) -> Result<()> {
+    let faults = Faults::new();
+    let client = connect(address, &faults).await?;
+    let guard = Lock::new(&client, "/a/b/c")?.acquire().await?;
+    let (writes, frames) = faults.take_sent();
+    let container = OpCode::CREATE_CONTAINER;
+    let (create, list) = (OpCode::CREATE2, OpCode::GET_CHILDREN2);
+    assert_eq!(frames, [create, list, container, container, container, create, list]);
+    assert_eq!(writes, 2);
+    assert!(guard.node().starts_with("/a/b/c/_c_"), "{}", guard.node());
+    assert_eq!(guard.release().await?, Release::Released);
+    Ok(())
+}
+
+pub async fn the_hand_over_costs_the_waiter_no_frame(address: &str) -> Result<()> {
+    let (faults, others) = (Faults::new(), Faults::new());
+    let (holder, waiter) = (connect(address, &others).await?, connect(address, &faults).await?);
+    let guard = Lock::new(&holder, LOCK)?.acquire().await?;
+
+    let lock = Lock::new(&waiter, LOCK)?;
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    queued(&holder, 2).await?;
+    let armed = [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::GET_DATA, OpCode::GET_DATA];
+    let mut sent = Vec::new();
+    while sent.len() < armed.len() {
+        // The waiter's reads are answered when a sync behind them is.
+        holder.sync("/").await?;
+        sent.extend(faults.take_sent().1);
+    }
+    assert_eq!(sent, armed);
+
+    let token = guard.token();
+    guard.release().await?;
+    let guard = waiting.await??;
+    assert_eq!(faults.take_sent(), (0, vec![]), "frames sent at the hand-over");
+    assert!(guard.token() > token);
+    Ok(())
+}
+
+pub async fn waiters_get_in_in_order_and_once_each(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let first = Lock::new(&client, LOCK)?.acquire().await?;
+    let (told, mut turns) = tokio::sync::mpsc::unbounded_channel();
+    for turn in 0..8 {
+        let (lock, told) = (Lock::new(&client, LOCK)?, told.clone());
+        tokio::spawn(async move {
+            let guard = lock.acquire().await?;
+            told.send((turn, guard.token()))?;
+            guard.release().await?;
+            anyhow::Ok(())
+        });
+        queued(&client, turn + 2).await?;
+    }
+    let mut last = first.token();
+    first.release().await?;
+    for expected in 0..8 {
+        let (turn, token) = turns.recv().await.context("a waiter failed")?;
+        assert_eq!(turn, expected);
+        assert!(token > last);
+        last = token;
+    }
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+pub async fn a_waiter_that_leaves_lets_nobody_in(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let first = Lock::new(&client, LOCK)?.acquire().await?;
+    let mut waiting = Vec::new();
+    for n in 2..=4 {
+        let lock = Lock::new(&client, LOCK)?;
+        waiting.push(tokio::spawn(async move { lock.acquire().await }));
+        queued(&client, n).await?;
+    }
+    // The last but one and the one before it leave; the last now waits for the holder.
+    let last = waiting.pop().context("last")?;
+    for leaver in waiting.into_iter().rev() {
+        leaver.abort();
+    }
+    queued(&client, 2).await?;
+    client.sync("/").await?;
+    assert!(!last.is_finished());
+    first.release().await?;
+    last.await??.release().await?;
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+pub async fn a_create_whose_reply_was_lost_is_found_again(address: &str) -> Result<()> {
+    let (faults, client, lock) = used_lock(address).await?;
+    let session = client.session();
+
+    faults.arm(Fault::LoseReply(OpCode::CREATE2));
+    let guard = lock.acquire().await?;
+    assert!(faults.happened());
+    assert_eq!(client.session(), session);
+    let names = queue(&client).await?;
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert!(guard.node().ends_with(&names[0]));
+    let stat = client.exists(guard.node()).await?.context("the node")?;
+    assert_eq!(stat.czxid.0, guard.token().czxid());
+    assert_eq!(guard.release().await?, Release::Released);
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+pub async fn a_create_that_was_lost_is_made_again(address: &str) -> Result<()> {
+    let (faults, client, lock) = used_lock(address).await?;
+    faults.arm(Fault::LoseRequest(OpCode::CREATE2));
+    let guard = lock.acquire().await?;
+    assert!(faults.happened());
+    assert_eq!(queue(&client).await?.len(), 1);
+    guard.release().await?;
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+pub async fn a_dropped_acquire_whose_reply_is_lost_leaves_nothing(address: &str) -> Result<()> {
+    let (faults, client, lock) = used_lock(address).await?;
+    faults.arm(Fault::LoseReply(OpCode::CREATE2));
+    {
+        let mut acquire = pin!(lock.acquire());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(acquire.as_mut().poll(&mut cx).is_pending());
+    }
+    let mut states = client.states();
+    states.wait_for(|state| !state.is_connected()).await?;
+    states.wait_for(|state| state.is_connected()).await?;
+    assert!(faults.happened());
+    // The client looks for the node and deletes it ahead of whatever is asked now; the delete
+    // follows on the look, so it may come behind the first of these.
+    client.sync("/").await?;
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+pub async fn a_release_whose_reply_was_lost_is_unconfirmed_and_done(address: &str) -> Result<()> {
+    let faults = Faults::new();
+    let client = connect(address, &faults).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    for fault in [Fault::LoseReply(OpCode::DELETE), Fault::LoseRequest(OpCode::DELETE)] {
+        let guard = lock.acquire().await?;
+        faults.arm(fault);
+        let error = guard.release().await.expect_err("the reply was lost");
+        assert_eq!(error.kind(), ErrorKind::Unconfirmed);
+        assert_eq!(queue(&client).await?.len(), 0, "{fault:?}");
+    }
+    Ok(())
+}
+
+pub async fn a_waiter_survives_losing_its_connection(address: &str) -> Result<()> {
+    let faults = Faults::new();
+    let (holder, waiter) =
+        (connect(address, &Faults::new()).await?, connect(address, &faults).await?);
+    let lock = Lock::new(&waiter, LOCK)?;
+    for lost in [OpCode::GET_CHILDREN2, OpCode::GET_DATA] {
+        for fault in [Fault::LoseReply(lost), Fault::LoseRequest(lost)] {
+            let guard = Lock::new(&holder, LOCK)?.acquire().await?;
+            faults.arm(fault);
+            let lock = lock.clone();
+            let waiting = tokio::spawn(async move { lock.acquire().await });
+            queued(&holder, 2).await?;
+            let mut states = waiter.states();
+            while !faults.happened() {
+                states.changed().await?;
+            }
+            guard.release().await?;
+            waiting.await??.release().await?;
+            assert_eq!(queue(&holder).await?.len(), 0, "{fault:?}");
+        }
+    }
+    Ok(())
+}
+
+pub async fn a_waiter_whose_node_is_deleted_is_told(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let first = Lock::new(&client, LOCK)?.acquire().await?;
+    let lock = Lock::new(&client, LOCK)?;
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    queued(&client, 2).await?;
+    let names = queue(&client).await?;
+    let other = names.iter().find(|name| !first.node().ends_with(*name)).context("the waiter")?;
+    client.delete(&format!("{LOCK}/{other}"), None).await?;
+    let error = waiting.await?.expect_err("its node is gone");
+    assert_eq!(error.kind(), ErrorKind::NodeVanished);
+    assert_eq!(first.release().await?, Release::Released);
+    Ok(())
+}
+
+pub async fn a_holder_whose_node_is_deleted_hears_it_on_release(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let guard = Lock::new(&client, LOCK)?.acquire().await?;
+    client.delete(guard.node(), None).await?;
+    assert_eq!(guard.release().await?, Release::AlreadyLost);
+    let guard = Lock::new(&client, LOCK)?.acquire().await?;
+    client.close().await;
+    assert_eq!(guard.release().await?, Release::AlreadyLost);
+    Ok(())
+}
+
+pub async fn a_write_to_a_waiters_node_does_not_wake_it_for_good(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let first = Lock::new(&client, LOCK)?.acquire().await?;
+    let lock = Lock::new(&client, LOCK)?;
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    queued(&client, 2).await?;
+    for round in 0..3 {
+        for name in queue(&client).await? {
+            client.set_data(&format!("{LOCK}/{name}"), format!("{round}").as_bytes(), None).await?;
+        }
+    }
+    assert!(!waiting.is_finished());
+    first.release().await?;
+    waiting.await??.release().await?;
+    Ok(())
+}
+
+/// Polls a waiter until it has nothing to do but wait: its watches are set, `n` of them.
+async fn until_armed<F: Future + Unpin>(
+    waiting: &mut F,
+    faults: &Faults,
+    client: &Client,
+    n: usize,
+) -> Result<()> {
+    let mut reads = 0;
+    while reads < n {
+        assert!(poll_times(&mut *waiting, 1).await.is_none(), "it does not wait");
+        // Its answers are there when ours is.
+        client.sync("/").await?;
+        let (_, frames) = faults.take_sent();
+        reads += frames.iter().filter(|op| **op == OpCode::GET_DATA).count();
+    }
+    client.sync("/").await?;
+    assert!(poll_times(waiting, 1).await.is_none(), "it does not wait");
+    Ok(())
+}
+
+pub async fn a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner(
+    address: &str,
+) -> Result<()> {
+    let faults = Faults::new();
+    let (holder, waiter) =
+        (connect(address, &Faults::new()).await?, connect(address, &faults).await?);
+    let guard = Lock::new(&holder, LOCK)?.acquire().await?;
+    let lock = Lock::new(&waiter, LOCK)?;
+    let mut waiting = Box::pin(lock.acquire());
+    until_armed(&mut waiting, &faults, &waiter, 2).await?;
+
+    // All of this while the waiter is not polled: the write uses its own watch up, so that its end
+    // is not told, and then the holder goes.
+    let names = queue(&holder).await?;
+    let own = names.iter().find(|name| !guard.node().ends_with(*name)).context("the waiter")?;
+    let own = format!("{LOCK}/{own}");
+    holder.set_data(&own, b"revoked", None).await?;
+    holder.delete(&own, None).await?;
+    guard.release().await?;
+    waiter.sync("/").await?;
+
+    let error = waiting.await.expect_err("its node is gone");
+    assert_eq!(error.kind(), ErrorKind::NodeVanished);
+    Ok(())
+}
+
+pub async fn a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed(
+    address: &str,
+) -> Result<()> {
+    // One transaction deletes both nodes, in no order, so this wants many rounds.
+    for round in 0..50 {
+        let faults = Faults::new();
+        let client = connect(address, &faults).await?;
+        let lock = Lock::new(&client, LOCK)?;
+        let guard = lock.acquire().await?;
+        let mut waiting = Box::pin(lock.acquire());
+        until_armed(&mut waiting, &faults, &client, 2).await?;
+        let (acquired, ()) = tokio::join!(waiting, client.close());
+        assert!(acquired.is_err(), "an owner without a session in round {round}");
+        drop(guard);
+    }
+    Ok(())
+}
+
+pub async fn a_lock_on_the_root_of_a_missing_chroot_is_refused(address: &str) -> Result<()> {
+    for path in ["/", "/locks"] {
+        let client = Client::connect_lazily(&format!("{}/missing", address))?;
+        let error = Lock::new(&client, path)?.acquire().await.expect_err("no chroot");
+        assert!(error.client().is_some_and(zk_client::Error::is_no_node), "{error}");
+    }
+    Ok(())
+}
+
+pub async fn a_guard_is_released_by_dropping_it_on_a_plain_thread(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let guard = Lock::new(&client, LOCK)?.acquire().await?;
+    std::thread::spawn(move || drop(guard)).join().expect("no panic without a runtime");
+    assert_eq!(queue(&client).await?.len(), 0);
+    Ok(())
+}
+
+pub async fn a_guard_keeps_the_session_of_a_dropped_client(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let other = connect(address, &Faults::new()).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    let guard = lock.acquire().await?;
+    drop((client, lock));
+    assert_eq!(queue(&other).await?.len(), 1);
+    assert_eq!(guard.release().await?, Release::Released);
+    Ok(())
+}
+
+pub async fn errors_name_the_path_and_the_reason(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let error = Lock::new(&client, "locks").expect_err("a relative path");
+    assert!(error.to_string().contains(r#""locks""#), "{error}");
+
+    client.create("/leaf", b"", &CreateOptions::ephemeral()).await?;
+    let error = Lock::new(&client, "/leaf")?.acquire().await.expect_err("ephemerals are leaves");
+    let code = error.client().and_then(zk_client::Error::code);
+    assert_eq!(code, Some(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS));
+    Ok(())
+}
+
+/// Polls `future` until it is done, `polls` times at most.
+async fn poll_times<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    std::future::poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        let polled = future.as_mut().poll(cx).map(Some);
+        if polled.is_pending() && left == 0 { Poll::Ready(None) } else { polled }
+    })
+    .await
+}
+
+pub async fn acquire_and_release_can_be_dropped_after_any_poll(address: &str) -> Result<()> {
+    let client = connect(address, &Faults::new()).await?;
+    let other = connect(address, &Faults::new()).await?;
+    let mut finished = [0, 0];
+    for contended in [false, true] {
+        for polls in 0..24 {
+            // A fresh folder each time, so that making it is swept too.
+            let path = format!("/sweep/{contended}/{polls}");
+            let lock = Lock::new(&client, &path)?;
+            let held = match contended {
+                true => Some(Lock::new(&other, &path)?.acquire().await?),
+                false => None,
+            };
+            // A holder that lets go once it has company, so that the hand-over is swept too.
+            let (other_one, folder) = (other.clone(), path.clone());
+            let holder = tokio::spawn(async move {
+                if held.is_some() {
+                    queued_at(&other_one, &folder, 2).await?;
+                }
+                drop(held);
+                anyhow::Ok(())
+            });
+            let acquired = poll_times(lock.acquire(), polls).await;
+            if let Some(guard) = acquired {
+                finished[usize::from(contended)] += 1;
+                assert!(
+                    poll_times(guard?.release(), polls % 3).await.is_none_or(|end| end.is_ok())
+                );
+            }
+            holder.abort();
+            drop(holder.await);
+            client.sync("/").await?;
+            other.sync("/").await?;
+            client.sync("/").await?;
+            match client.get_children(&path).await {
+                Ok(children) => assert!(children.names.is_empty(), "{polls}: {children:?}"),
+                Err(error) => assert!(error.is_no_node(), "{polls}: {error}"),
+            }
+        }
+    }
+    assert!(finished.iter().all(|times| *times > 0), "no acquire got to its end: {finished:?}");
+    Ok(())
+}

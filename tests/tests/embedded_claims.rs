@@ -1,0 +1,12 @@
+//! What is claimed of the client and the lock on real servers, on the embedded one: the same tests,
+//! over TCP, without Java.
+
+use zk_embedded::{Config, Release, Server};
+
+zk_tests::client_claims!(client, Server::start().await?);
+zk_tests::client_claims!(client_of_3_8, Server::with(before_3_9()).await?);
+zk_tests::lock_claims!(lock, Server::start().await?);
+
+fn before_3_9() -> Config {
+    Config::new().release(Release::V3_8)
+}
