@@ -1,10 +1,12 @@
 //! The embedded server as its users meet it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_client::{Client, CreateOptions, Host};
-use zk_embedded::{Config, Server};
+use zk_client::{Client, CreateOptions, Host, SessionState};
+use zk_embedded::{Config, Fault, Server};
 
 #[tokio::test]
 async fn a_client_talks_to_it_over_tcp() {
@@ -16,24 +18,63 @@ async fn a_client_talks_to_it_over_tcp() {
     assert_eq!(server.sessions(), []);
 }
 
+/// `Duration::MAX` may stand for never.
 #[tokio::test(start_paused = true)]
-async fn a_session_expires_in_virtual_time() {
-    let server = Arc::new(Server::in_memory(Config::new()));
-    let there = Arc::clone(&server);
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(4))
-        .connector(move |_: &Host| Ok(there.connect()))
-        .connect("zk:2181")
-        .await
-        .unwrap();
-    client.create("/mine", b"", &CreateOptions::ephemeral()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert!(server.has_node("/mine"));
-    let session = server.sessions()[0];
-    server.expire(session);
-    assert!(!server.has_node("/mine"));
-    let error = client.get_data("/").await.unwrap_err();
-    assert!(error.is_connection_loss() || error.is_session_over(), "{error}");
+async fn times_without_measure_are_cut() {
+    let never = Duration::MAX;
+    let config = Config::new().container_check_interval(never).min_session_timeout(never);
+    assert_eq!(Config::new().tick_time(never).session_timeouts().0.as_millis(), i32::MAX as u128);
+    assert_eq!(Config::new().tick_time(Duration::ZERO).session_timeouts().0.as_millis(), 2);
+    let server = Server::in_memory(config);
+    let client = Client::builder().connector(server.connector()).connect("zk").await.unwrap();
+    client.create("/a", b"", &CreateOptions::container()).await.unwrap();
+    server.inject(Fault::delay(never));
+    let late = client.get_data("/a");
+    let waited = tokio::time::timeout(Duration::from_secs(1), late).await;
+    assert!(waited.is_err(), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_server_takes_a_session_of_another_for_its_own() {
+    let servers = [Server::in_memory(Config::new()), Server::in_memory(Config::new())];
+    let connectors = servers.each_ref().map(Server::connector::<Host>);
+    let which = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&which);
+    let connector = move |host: &Host| connectors[now.load(Ordering::Relaxed)](host);
+    let client = Client::builder().connector(connector).connect("zk").await.unwrap();
+    let other = Client::builder().connector(servers[1].connector()).connect("zk").await.unwrap();
+    which.store(1, Ordering::Relaxed);
+    servers[0].disconnect_all();
+    client.states().wait_for(|state| state.ended().is_some()).await.unwrap();
+    assert_eq!(client.state(), SessionState::Expired);
+    assert!(other.exists("/").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn behind_a_shutdown_the_address_is_free() {
+    let server = Server::start().await.unwrap();
+    let address: SocketAddr = server.address().parse().unwrap();
+    server.shutdown().await;
+    let server = Server::with(Config::new().listen(address)).await.unwrap();
+    assert_eq!(server.address(), address.to_string());
+}
+
+/// As with a server that several tests share.
+#[test]
+fn a_server_serves_clients_of_other_runtimes() {
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
+    let home = runtime();
+    let server = home.block_on(Server::start()).unwrap();
+    for connector in [true, false] {
+        runtime().block_on(async {
+            let builder = Client::builder();
+            let client = match connector {
+                true => builder.connector(server.connector()).connect("zk").await,
+                false => builder.connect(server.address()).await,
+            };
+            client.unwrap().get_data("/").await.unwrap();
+        });
+    }
 }
 
 #[tokio::test]

@@ -275,6 +275,25 @@ fn behind_a_node_of_another_session_the_own_one_is_found() {
 }
 
 #[test]
+fn behind_a_node_that_may_not_be_read_the_own_one_is_found() {
+    let (mut bench, _) = lost();
+    look(&mut bench, 2, &["x-0000000003", "x-0000000001"]);
+    assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000001"]);
+    bench.refuse(4, ErrorCode::NO_AUTH);
+    assert_eq!(bench.sent(), [format!("exists#5 {NODE}")]);
+    bench.answer(5, &owned_by(SESSION));
+    assert_eq!(bench.said(), ["1 ok"]);
+}
+
+#[test]
+fn what_only_begins_like_the_own_node_is_left_alone() {
+    let (mut bench, _) = lost();
+    look(&mut bench, 2, &["x-y-0000000001", "x-"]);
+    assert_eq!(bench.sent(), [""; 0]);
+    assert_eq!(bench.said(), ["1 lost, unsent"]);
+}
+
+#[test]
 fn a_node_that_goes_during_the_look_was_not_made() {
     let (mut bench, _) = lost();
     look(&mut bench, 2, FOUND);

@@ -24,7 +24,20 @@ pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transpo
 /// Makes connections, one for every attempt at a server.
 ///
 /// Implement it to go through a proxy, to encrypt, to record frames or to test without a network.
-/// Where nothing is to be awaited, a closure from [`Host`] to a transport will do.
+/// Where nothing is to be awaited, a closure from [`Host`] to a transport will do; it needs the
+/// type of its argument spelt out:
+///
+/// ```
+/// use zk_client::{Client, Host};
+///
+/// let (here, there) = tokio::io::duplex(1024);
+/// let once = std::sync::Mutex::new(Some(here));
+/// let builder = Client::builder().connector(move |_: &Host| {
+///     let taken = once.lock().ok().and_then(|mut once| once.take());
+///     taken.ok_or_else(|| std::io::ErrorKind::ConnectionRefused.into())
+/// });
+/// # drop((builder, there));
+/// ```
 ///
 /// ```
 /// use zk_client::{Connecting, Connector, Host, TcpConnector};

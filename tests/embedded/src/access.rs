@@ -23,6 +23,10 @@ pub(crate) struct Identity {
     id: Vec<u8>,
 }
 
+/// The longest access list. `auth` becomes an entry for each identity of the connection, so that a
+/// short request can ask for a long list.
+const MAX_GRANTS: usize = 64 * 1024;
+
 /// An access list as a node holds it; an empty one permits everything.
 pub(crate) type AccessList = Arc<[Grant]>;
 
@@ -141,7 +145,11 @@ impl Identities {
         for acl in unique {
             self.grant(acl, &mut grants)?;
         }
-        if grants.is_empty() { Err(ErrorCode::INVALID_ACL) } else { Ok(grants.into()) }
+        if grants.is_empty() || grants.len() > MAX_GRANTS {
+            Err(ErrorCode::INVALID_ACL)
+        } else {
+            Ok(grants.into())
+        }
     }
 
     fn grant(&self, acl: Acl<'_>, grants: &mut Vec<Grant>) -> Result<(), ErrorCode> {

@@ -8,6 +8,13 @@ use std::time::Duration;
 
 use zk_proto::frame::SERVER_FRAME_LIMIT;
 
+/// The longest time that any setting takes, some 24 days: what fits into the 31 bits of a session
+/// timeout. Longer ones are cut to it, so that `Duration::MAX` may stand for never.
+pub(crate) const MAX_TIME: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// The shortest: one millisecond, the unit of all of them.
+const MIN_TIME: Duration = Duration::from_millis(1);
+
 /// Whose behaviour to follow where releases of ZooKeeper differ.
 ///
 /// Both are held against real servers, 3.8.0 as Debian packages it and 3.9.3.
@@ -24,6 +31,9 @@ pub enum Release {
 }
 
 /// The settings of a server.
+///
+/// Times are whole milliseconds: at least one, and at most 2^31 - 1 of them (24 days), to which
+/// longer ones are cut.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,6 +55,8 @@ pub struct Config {
     pub(crate) container_check_interval: Duration,
     pub(crate) super_digest: Option<String>,
     pub(crate) keep_history: bool,
+    /// How many servers this process had before: theirs are other sessions.
+    pub(crate) nth: i64,
 }
 
 impl Default for Config {
@@ -61,6 +73,7 @@ impl Default for Config {
             container_check_interval: Duration::from_secs(60),
             super_digest: None,
             keep_history: false,
+            nth: 0,
         }
     }
 }
@@ -83,21 +96,21 @@ impl Config {
         self
     }
 
-    /// The unit of time, 2 s by default; at least 1 ms. Sessions are expired at multiples of it.
+    /// The unit of time, 2 s by default. Sessions are expired at multiples of it.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
-        self.tick_time = tick_time.max(Duration::from_millis(1));
+        self.tick_time = whole_millis(tick_time);
         self
     }
 
     /// The shortest session timeout that clients get, 2 ticks by default.
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
-        self.min_session_timeout = Some(timeout);
+        self.min_session_timeout = Some(whole_millis(timeout));
         self
     }
 
     /// The longest session timeout that clients get, 20 ticks by default.
     pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
-        self.max_session_timeout = Some(timeout);
+        self.max_session_timeout = Some(whole_millis(timeout));
         self
     }
 
@@ -109,7 +122,7 @@ impl Config {
     }
 
     /// Connections from one address, `maxClientCnxns`: 60 by default, 0 for any number. One more
-    /// is accepted and closed.
+    /// is accepted and closed. Those in memory count as from 127.0.0.1.
     pub fn max_connections_per_host(mut self, connections: usize) -> Self {
         self.max_connections_per_host = connections;
         self
@@ -122,9 +135,9 @@ impl Config {
     }
 
     /// How often empty containers and outlived nodes are removed,
-    /// `znode.container.checkIntervalMs`: every 60 s by default; at least 1 ms.
+    /// `znode.container.checkIntervalMs`: every 60 s by default.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
-        self.container_check_interval = interval.max(Duration::from_millis(1));
+        self.container_check_interval = whole_millis(interval);
         self
     }
 
@@ -143,8 +156,14 @@ impl Config {
 
     /// The shortest and the longest session timeout that clients get.
     pub fn session_timeouts(&self) -> (Duration, Duration) {
-        let min = self.min_session_timeout.unwrap_or(self.tick_time * 2);
-        let max = self.max_session_timeout.unwrap_or(self.tick_time * 20);
+        let ticks = |count| whole_millis(self.tick_time.saturating_mul(count));
+        let min = self.min_session_timeout.unwrap_or_else(|| ticks(2));
+        let max = self.max_session_timeout.unwrap_or_else(|| ticks(20));
         (min, max.max(min))
     }
+}
+
+fn whole_millis(time: Duration) -> Duration {
+    let time = time.clamp(MIN_TIME, MAX_TIME);
+    time - Duration::from_nanos(u64::from(time.subsec_nanos() % 1_000_000))
 }

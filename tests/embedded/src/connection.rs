@@ -11,6 +11,10 @@ use zk_proto::{Encode, OpCode, SessionId, Xid, Zxid, frame};
 use crate::access::Identities;
 use crate::fault::Effect;
 
+/// What may wait to be sent to one connection, or to be heard of by its server while that is cut
+/// off: a client that goes beyond it is hung up on.
+pub(crate) const MAX_UNSENT: usize = 256 * 1024 * 1024;
+
 /// One connection to a server, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub(crate) u64);
@@ -56,9 +60,28 @@ pub(crate) struct Partition {
     /// The last transaction that its server has heard of.
     pub(crate) zxid: Zxid,
     pub(crate) requests: VecDeque<Bytes>,
+    /// Bytes of the requests.
+    held: usize,
     pub(crate) events: BytesMut,
     /// The session ended meanwhile, and nobody here knows.
     pub(crate) is_over: bool,
+}
+
+impl Partition {
+    pub(crate) fn new(zxid: Zxid) -> Self {
+        let (requests, events) = (VecDeque::new(), BytesMut::new());
+        Self { zxid, requests, held: 0, events, is_over: false }
+    }
+
+    pub(crate) fn hold(&mut self, request: Bytes) {
+        self.held += request.len();
+        self.requests.push_back(request);
+    }
+
+    /// Whether no more can be held back.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held + self.events.len() > MAX_UNSENT
+    }
 }
 
 /// What the four-letter words tell of a connection.
@@ -118,9 +141,8 @@ impl Outbox {
         if self.is_dead() {
             return;
         }
-        // The only limit is what a length can tell, and no reply of a tree in memory gets there
-        // before the memory ends.
-        if frame::encode(&mut self.bytes, usize::MAX, body).is_err() {
+        // A multiRead can ask for one large node a thousand times over.
+        if frame::encode(&mut self.bytes, MAX_UNSENT, body).is_err() {
             self.end();
         }
     }

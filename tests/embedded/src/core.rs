@@ -9,7 +9,7 @@ use tracing::debug;
 use zk_proto::{SessionId, Zxid, frame};
 
 use crate::config::Config;
-use crate::connection::{ConnectionId, Partition, Phase};
+use crate::connection::{Connection, ConnectionId, Partition, Phase};
 use crate::fault::Fault;
 use crate::history::Commit;
 use crate::state::State;
@@ -27,7 +27,9 @@ use crate::state::State;
 /// or spurious calls do nothing. After each of them, and after each command:
 /// [`poll_ready`](Self::poll_ready) until it is empty, with [`poll_transmit`](Self::poll_transmit)
 /// for each connection that it names, and [`poll_timeout`](Self::poll_timeout) for the next
-/// deadline. Time never goes back.
+/// deadline. For a connection whose bytes were sent: [`poll_delay`](Self::poll_delay) says when
+/// there is more, [`poll_abort`](Self::poll_abort) whether to drop what was not, and what is left
+/// of its input is to be handled again. Time never goes back.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -128,7 +130,7 @@ impl Core {
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        Some(self.start + self.state.deadline()?)
+        self.start.checked_add(self.state.deadline()?)
     }
 
     /// A connection with something to send or to be closed.
@@ -155,7 +157,7 @@ impl Core {
     /// from then on.
     pub fn poll_delay(&self, id: ConnectionId) -> Option<Instant> {
         let connection = self.state.connections.get(id)?;
-        Some(self.start + connection.outbox.deadline()?)
+        self.start.checked_add(connection.outbox.deadline()?)
     }
 
     /// Bytes that wait to be sent to a connection.
@@ -203,7 +205,8 @@ impl Core {
     }
 
     /// Lets the server of this session's connection lose its ensemble without noticing: it answers
-    /// pings, and nothing else; the ensemble hears of neither. Says whether there is such a
+    /// pings, and nothing else; the ensemble hears of neither. (A real one still answers reads, from
+    /// a tree that grows old. Here they wait like writes.) Says whether there is such a
     /// connection.
     ///
     /// The session expires unless its client finds another connection in time, and its client is
@@ -214,17 +217,12 @@ impl Core {
         let Some(connection) = attached.and_then(|id| self.state.connections.get_mut(id)) else {
             return false;
         };
-        connection.partition.get_or_insert_with(|| Partition {
-            zxid,
-            requests: Default::default(),
-            events: BytesMut::new(),
-            is_over: false,
-        });
+        connection.partition.get_or_insert_with(|| Partition::new(zxid));
         true
     }
 
-    /// Ends all partitions: what was held back is told and served, unless the session has ended or
-    /// gone elsewhere; then the connection is closed.
+    /// Ends all partitions: what was held back is told and served. If meanwhile the session has
+    /// ended or gone elsewhere, its connection is closed instead.
     pub fn heal(&mut self, now: Instant) {
         let now = self.since_start(now);
         self.state.turn(now);
@@ -238,14 +236,14 @@ impl Core {
                 continue;
             };
             if partition.is_over {
-                self.state.abort(id);
+                self.state.hang_up(id);
                 continue;
             }
             self.state.connections.send(id, |one| one.outbox.raw(&partition.events));
+            self.state.leave_if_closing(id);
             for frame in partition.requests {
-                let serving = |one: &crate::connection::Connection| {
-                    one.phase == Phase::Serving && !one.outbox.is_silent()
-                };
+                let serving =
+                    |one: &Connection| one.phase == Phase::Serving && !one.outbox.is_silent();
                 if self.state.connections.get(id).is_some_and(serving) {
                     self.state.request(now, id, session, &frame);
                 }
@@ -279,8 +277,8 @@ impl Core {
         self.disconnect_all();
     }
 
-    /// Sets the number that the next sequential child of `path` gets. Says whether there is such a
-    /// node.
+    /// Sets the number that the next sequential child of `path` gets, and with it what `cversion`
+    /// shows; above 0, a container counts as used. Says whether there is such a node.
     pub fn preset_sequence(&mut self, path: &str, next: i32) -> bool {
         self.state.store.tree.get_mut(path).map(|node| node.created = next).is_some()
     }
@@ -323,7 +321,8 @@ impl Core {
         self.state.store.last_zxid()
     }
 
-    /// Every change since the start, if the configuration says that they are kept.
+    /// Every change since the start, if [`Config::keep_history`] says that they are kept; else
+    /// nothing.
     pub fn history(&self) -> &[Commit] {
         self.state.store.history()
     }

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use zk_proto::{ErrorCode, OpCode, SessionId};
 
+use crate::config::MAX_TIME;
+
 /// Something that goes wrong once, at the first request that fits it.
 ///
-/// Without a condition, that is the next request but pings, of whichever session; [`Fault::op`],
+/// Without a condition, that is the next request but pings, of whichever session, also one that a
+/// client makes by itself, such as setWatches behind a reconnect; [`Fault::op`],
 /// [`Fault::path`], [`Fault::session`] and [`Fault::after`] narrow it down. Of several faults that
 /// are due at one request, the first that was injected happens, and the others at the next.
 ///
@@ -78,13 +81,14 @@ impl Fault {
         Self::new(Effect::GoSilent)
     }
 
-    /// The request is served, and its reply and all behind it wait for so long.
+    /// The request is served, and its reply and all behind it wait for so long, but at most for 24
+    /// days.
     pub fn delay(by: Duration) -> Self {
-        Self::new(Effect::Delay(by))
+        Self::new(Effect::Delay(by.min(MAX_TIME)))
     }
 
     /// The request is not served but answered with `code`, such as
-    /// [`ErrorCode::THROTTLED_OP`].
+    /// [`ErrorCode::THROTTLED_OP`]; `OK` makes a reply that no client can read.
     pub fn refuse(code: ErrorCode) -> Self {
         Self::new(Effect::Refuse(code))
     }

@@ -16,6 +16,10 @@ use crate::state::State;
 use crate::store::{Rearmed, wire_acl};
 use crate::watches::WatchKind;
 
+/// How many children one multiRead may list in all: it can name a large node a thousand times over.
+/// A client that wants more is hung up on, as by a real server that runs out of memory.
+const MAX_NAMES: usize = 16 * 1024 * 1024;
+
 impl State {
     pub(crate) fn multi_read(
         &mut self,
@@ -25,9 +29,18 @@ impl State {
         let request: MultiRequest<'_> = read(reader)?;
         let header = self.header(asked);
         let identities = self.caller(asked)?.0.identities.clone();
-        let reads: Option<Vec<Read<'_>>> =
-            request.iter().map(|op| self.store.multi_read(op, &identities)).collect();
-        let reads = reads.ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let mut reads = Vec::new();
+        let mut names = 0_usize;
+        for op in request.iter() {
+            let read = self.store.multi_read(op, &identities);
+            let read = read.ok_or(ErrorCode::MARSHALLING_ERROR)?;
+            names += if let Read::Children(names) = &read { names.len() } else { 0 };
+            if names > MAX_NAMES {
+                self.end(asked.connection);
+                return Ok(());
+            }
+            reads.push(read);
+        }
         let results: Vec<_> = reads.iter().map(Read::wire).collect();
         self.connections.reply(asked.connection, header, &MultiResponse::new(&results));
         Ok(())

@@ -51,7 +51,10 @@ impl State {
                 let zxid = partition.zxid;
                 return self.answer(asked, Xid::PING, zxid, ErrorCode::OK, &());
             }
-            partition.requests.push_back(frame.clone());
+            partition.hold(frame.clone());
+            if partition.is_full() {
+                self.abort(connection);
+            }
             return;
         }
         self.sessions.touch(session, now);

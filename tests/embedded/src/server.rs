@@ -4,11 +4,12 @@
 //! All of them share one state machine behind one lock, held for as long as it takes to serve what
 //! one read brought. It is the only file that reads the clock.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
@@ -38,6 +40,9 @@ const DUPLEX_BYTES: usize = 1024 * 1024;
 /// Where the ports begin that connections in memory come from.
 const FIRST_PORT: u16 = 49_152;
 
+/// Servers that this process has started.
+static STARTED: AtomicI64 = AtomicI64::new(0);
+
 /// How long to wait before the next connection is accepted when none could be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -45,6 +50,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 ///
 /// It keeps its tree in memory, so it ends with the handle, and everything in it. Handles are not
 /// clones of each other: share one behind an `Arc`.
+///
+/// # Runtime
+///
+/// A server lives on the tokio runtime that it was started on, and ends with it: one that several
+/// `#[tokio::test]` share must be started on a runtime that outlives them all. Its methods may be
+/// called from anywhere. Time is that runtime's, paused or not.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -64,6 +75,8 @@ pub struct Server {
 
 #[derive(Debug)]
 struct Shared {
+    /// Where everything runs.
+    runtime: Handle,
     running: Mutex<Running>,
     /// Something may be due earlier than it was.
     rescheduled: Notify,
@@ -73,7 +86,7 @@ struct Shared {
 struct Running {
     core: Core,
     /// The tasks of connections, to be woken when there is something to send.
-    wakers: HashMap<ConnectionId, Waker>,
+    wakers: BTreeMap<ConnectionId, Waker>,
     /// When the task that keeps time wakes up.
     deadline: Option<Instant>,
     /// Of connections in memory.
@@ -113,49 +126,69 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts a server without a socket: clients reach it by [`Server::connect`] alone. So a test
-    /// on tokio's paused clock has all of time in its hands.
+    /// Starts a server without a socket: clients reach it by [`Server::connector`] and
+    /// [`Server::connect`] alone. So a test on tokio's paused clock has all of time in its hands.
+    /// [`Config::listen`] means nothing here.
     ///
     /// # Panics
     ///
     /// As tokio does, outside of a runtime with time enabled.
     pub fn in_memory(config: Config) -> Self {
-        Self::new(config, "127.0.0.1:2181".to_owned())
+        Self::new(config, "in-memory.invalid:2181".to_owned())
     }
 
-    fn new(config: Config, address: String) -> Self {
+    fn new(mut config: Config, address: String) -> Self {
+        config.nth = STARTED.fetch_add(1, Ordering::Relaxed);
         let core = Core::new(config, now(), wall());
-        let wakers = HashMap::new();
+        let wakers = BTreeMap::new();
         let running = Running { core, wakers, deadline: None, last_port: FIRST_PORT, ended: false };
-        let shared = Arc::new(Shared { running: Mutex::new(running), rescheduled: Notify::new() });
+        let shared = Arc::new(Shared {
+            runtime: Handle::current(),
+            running: Mutex::new(running),
+            rescheduled: Notify::new(),
+        });
         let mut tasks = JoinSet::new();
         tasks.spawn(keep_time(Arc::clone(&shared)));
         Self { address, shared, tasks }
     }
 
-    /// Where clients connect to, as a connect string has it: `127.0.0.1:PORT`.
+    /// Ends the server and waits until it does not listen any more, so that another can start at
+    /// the same address.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the server like dropping the handle.
+    pub async fn shutdown(mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    /// Where clients connect to, as a connect string has it: `127.0.0.1:PORT`. The name of a server
+    /// in memory leads nowhere.
     pub fn address(&self) -> &str {
         &self.address
     }
 
     /// A connection in memory, as if from 127.0.0.1. It works like one over TCP, and on tokio's
     /// paused clock too.
-    ///
-    /// # Panics
-    ///
-    /// As tokio does, outside of a runtime.
     pub fn connect(&self) -> DuplexStream {
         connect(&self.shared)
     }
 
-    /// What makes such connections, as the `connector` of a client.
-    pub fn connector<H>(&self) -> impl Fn(&H) -> io::Result<DuplexStream> + Send + Sync + use<H> {
+    /// What makes such connections, as the `connector` of a client's builder. It outlives the
+    /// server, which then hangs up.
+    ///
+    /// Whatever a client names its host by will do for `H`, which is found out where it is used:
+    /// `Client::builder().connector(server.connector())`.
+    pub fn connector<H>(
+        &self,
+    ) -> impl Fn(&H) -> io::Result<DuplexStream> + Clone + Send + Sync + use<H> {
         let shared = Arc::clone(&self.shared);
         move |_| Ok(connect(&shared))
     }
 
     /// Calls the state machine, and tells the tasks what came of it.
     fn command<R>(&self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
+        let _runtime = self.shared.runtime.enter();
         let mut running = self.shared.lock();
         let result = act(&mut running.core, now());
         self.shared.settle(&mut running, None);
@@ -247,14 +280,16 @@ impl Server {
         self.command(|core, _| core.watch_count())
     }
 
-    /// Every change since the start, if the configuration says that they are kept.
+    /// Every change since the start, if [`Config::keep_history`] says that they are kept; else
+    /// nothing.
     pub fn history(&self) -> Vec<Commit> {
         self.command(|core, _| core.history().to_vec())
     }
 }
 
 impl Drop for Server {
-    /// Hangs up on everybody: the tasks of connections in memory end by it.
+    /// Hangs up on everybody. The address is free again once the runtime has come to it:
+    /// [`Server::shutdown`] waits for that.
     fn drop(&mut self) {
         let mut running = self.shared.lock();
         running.ended = true;
@@ -298,7 +333,7 @@ fn connect(shared: &Arc<Shared>) -> DuplexStream {
         running.last_port
     };
     let peer = (Ipv4Addr::LOCALHOST, port).into();
-    tokio::spawn(serve(server, peer, Arc::clone(shared)));
+    shared.runtime.spawn(serve(server, peer, Arc::clone(shared)));
     client
 }
 
@@ -438,7 +473,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn turn(&mut self, cx: &mut Context<'_>) {
         let mut running = self.shared.lock();
         let now = now();
-        if !self.input.is_empty() {
+        if !self.input.is_empty() && !running.ended {
             running.core.handle_input(now, self.id, &mut self.input);
         }
         if running.ended || running.core.poll_abort(self.id) {

@@ -30,9 +30,12 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Session ids start from the wall clock, as a real server's do.
-    pub(crate) fn new(tick: Duration, millis: i64) -> Self {
+    ///
+    /// A real server has its clock for itself; servers of one process tell each other apart by
+    /// `nth`, so that none takes another's session for its own.
+    pub(crate) fn new(tick: Duration, millis: i64, nth: i64) -> Self {
         const SERVER_ID: i64 = 1;
-        let clock = (millis.wrapping_shl(24) as u64) >> 8;
+        let clock = (millis.wrapping_add(nth).wrapping_shl(24) as u64) >> 8;
         let next = SERVER_ID << 56 | clock as i64;
         Self { tick, next, alive: BTreeMap::new(), buckets: BTreeMap::new() }
     }
@@ -177,7 +180,7 @@ mod tests {
         for (timeout, touched, expires) in
             [(2000, 0, 3000), (2999, 999, 4000), (4321, 500, 5000), (2000, 1000, 4000)]
         {
-            let mut sessions = Sessions::new(MS(1000), 0);
+            let mut sessions = Sessions::new(MS(1000), 0, 0);
             let (id, _) = sessions.open(MS(timeout), false, MS(touched));
             assert_eq!(sessions.deadline(), Some(MS(expires)), "{timeout} {touched}");
             assert_eq!(sessions.expired(MS(expires - 1)), None);
@@ -187,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_touch_moves_the_deadline_and_a_close_removes_it() {
-        let mut sessions = Sessions::new(MS(1000), 0);
+        let mut sessions = Sessions::new(MS(1000), 0, 0);
         let (id, _) = sessions.open(MS(2000), false, MS(0));
         sessions.touch(id, MS(1500));
         assert_eq!(sessions.deadline(), Some(MS(4000)));
@@ -208,7 +211,7 @@ mod tests {
 
     #[test]
     fn ids_carry_the_server_in_the_top_byte() {
-        let sessions = Sessions::new(MS(1000), 1_790_000_000_000);
+        let sessions = Sessions::new(MS(1000), 1_790_000_000_000, 0);
         assert_eq!(sessions.next >> 56, 1);
         assert_eq!(sessions.next & 0xffff, 0);
     }

@@ -14,7 +14,7 @@ use zk_proto::{
 
 use crate::access::AccessList;
 use crate::config::{Config, Release};
-use crate::connection::{Connection, ConnectionId, Partition, Phase};
+use crate::connection::{Connection, ConnectionId, MAX_UNSENT, Phase};
 use crate::fault::{Effect, Faults};
 use crate::history::Change;
 use crate::sessions::Sessions;
@@ -24,9 +24,6 @@ use crate::watches::Watches;
 
 /// How long a connection may take to say who it is.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What may wait to be sent to one connection. A client that does not read is cut off.
-const MAX_UNSENT: usize = 256 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -142,9 +139,13 @@ impl Connections {
             };
             match &mut connection.partition {
                 None => connection.outbox.frame(event),
-                Some(Partition { events, .. }) => {
-                    if frame::encode(events, usize::MAX, event).is_err() {
-                        connection.outbox.end();
+                Some(partition) if partition.is_over => {}
+                Some(partition) => {
+                    if partition.is_full()
+                        || frame::encode(&mut partition.events, MAX_UNSENT, event).is_err()
+                    {
+                        connection.phase = Phase::Closing;
+                        connection.outbox.abort();
                     }
                 }
             }
@@ -157,7 +158,7 @@ impl State {
         Self {
             epoch: wall,
             store: Store::new(&config),
-            sessions: Sessions::new(config.tick_time, whole_millis(wall)),
+            sessions: Sessions::new(config.tick_time, whole_millis(wall), config.nth),
             watches: Watches::new(config.release),
             connections: Connections::default(),
             attached: HashMap::new(),

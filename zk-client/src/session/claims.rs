@@ -66,6 +66,8 @@ struct Claim<T> {
     unsynced: Option<ErrorCode>,
     /// Nodes of this name that were listed and not looked at yet, the oldest last.
     candidates: Vec<String>,
+    /// Whether one of them would not be looked at.
+    unreadable: bool,
 }
 
 #[derive(Debug)]
@@ -111,8 +113,8 @@ impl<T> Claims<T> {
         self.next += 1;
         let stem = stem.to_owned();
         let state = State::Creating;
-        let (unsynced, candidates) = (None, Vec::new());
-        let claim = Claim { stem, state, due: false, asking: 0, unsynced, candidates };
+        let (unsynced, candidates, unreadable) = (None, Vec::new(), false);
+        let claim = Claim { stem, state, due: false, asking: 0, unsynced, candidates, unreadable };
         self.claims.insert(id, claim);
         id
     }
@@ -190,9 +192,12 @@ impl<T> Claims<T> {
                 let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
                 let (folder, stem) = split(&claim.stem);
                 let folder = if folder == "/" { "" } else { folder };
-                let named = list.children.iter().filter(|name| name.starts_with(stem));
+                // Other nodes may begin like ours; behind the name a server puts digits alone.
+                let ours = |name: &&str| name.strip_prefix(stem).is_some_and(is_sequence);
+                let named = list.children.iter().filter(ours);
                 claim.candidates = named.map(|name| format!("{folder}/{name}")).collect();
                 claim.candidates.sort_unstable_by(|one, other| other.cmp(one));
+                claim.unreadable = false;
                 self.look_closer(id);
             }
             (Query::Stat, Ok(answer)) => {
@@ -204,6 +209,12 @@ impl<T> Claims<T> {
                 }
             }
             (Query::List | Query::Stat, Err(Failure::Refused(ErrorCode::NO_NODE))) => {
+                self.look_closer(id);
+            }
+            // It may be anybody's (since 3.9.2 exists needs the permission to read), but ours may
+            // be among the others.
+            (Query::Stat, Err(Failure::Refused(ErrorCode::NO_AUTH))) => {
+                claim.unreadable = true;
                 self.look_closer(id);
             }
             (Query::Sync | Query::List | Query::Stat, Err(_)) => {
@@ -270,10 +281,13 @@ impl<T> Claims<T> {
 
     /// Looks whose the next node of this name is.
     fn look_closer(&mut self, id: ClaimId) {
-        let next =
-            self.claims.get_mut(&id).and_then(|claim| Some((claim.candidates.pop()?, claim)));
-        match next {
-            Some((path, claim)) => claim.ask(id, Query::Stat, path, &mut self.effects),
+        let Some(claim) = self.claims.get_mut(&id) else {
+            return;
+        };
+        match claim.candidates.pop() {
+            Some(path) => claim.ask(id, Query::Stat, path, &mut self.effects),
+            // Nothing was learnt.
+            None if claim.unreadable => claim.tell_creator(true, &mut self.effects),
             None => self.missing(id),
         }
     }
@@ -348,6 +362,11 @@ impl<T> Claim<T> {
 }
 
 /// The folder and the last component of an absolute path.
+/// Whether this is what a server puts behind a sequential name.
+fn is_sequence(text: &str) -> bool {
+    text.parse::<i32>().is_ok()
+}
+
 fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),
