@@ -217,7 +217,8 @@ impl Watches {
     }
 
     /// As [`Watches::remove`], leaving them there. Before 3.9 a server looks for anybody's watch,
-    /// finds none at the empty path, and trips over one without a slash.
+    /// finds none at the empty path, and trips over a path whose ancestors do not end at the root:
+    /// those it looks at as long as there are recursive watches.
     pub(crate) fn has(
         &self,
         kind: WatcherType,
@@ -225,15 +226,16 @@ impl Watches {
         connection: ConnectionId,
     ) -> Option<bool> {
         let (data, child) = self.meant(kind)?;
-        if self.release == Release::V3_8 && !path.is_empty() && !path.contains('/') {
-            return None;
-        }
         let has = |table: &Table, kinds| match self.release {
-            Release::V3_8 => !path.is_empty() && table.by_path.contains_key(path),
-            Release::V3_9 => table.has(path, connection, kinds),
+            Release::V3_9 => Some(table.has(path, connection, kinds)),
+            Release::V3_8 if path.is_empty() => Some(false),
+            Release::V3_8 if !path.contains('/') => None,
+            Release::V3_8 if table.by_path.contains_key(path) => Some(true),
+            Release::V3_8 if !path.starts_with('/') && table.recursive > 0 => None,
+            Release::V3_8 => Some(false),
         };
-        let data = data.is_some_and(|kinds| has(&self.data, kinds));
-        let child = child.is_some_and(|kinds| has(&self.child, kinds));
+        let data = data.map_or(Some(false), |kinds| has(&self.data, kinds))?;
+        let child = child.map_or(Some(false), |kinds| has(&self.child, kinds))?;
         Some(data | child)
     }
 
