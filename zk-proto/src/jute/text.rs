@@ -67,8 +67,8 @@ impl<'a> Text<'a> {
         self.0.and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// The text with surrogate pairs joined and anything else that is not UTF-8 replaced by
-    /// U+FFFD; null is empty.
+    /// The text with surrogate pairs joined, and each broken character that is not UTF-8 replaced
+    /// by U+FFFD as Java does; null is empty.
     ///
     /// ```
     /// use zk_proto::{Decode, Text};
@@ -90,10 +90,10 @@ impl<'a> Text<'a> {
             };
             text.push_str(valid);
             rest = rest.get(valid.len()..).unwrap_or_default();
-            if bad.is_some() {
+            if let Some(bad) = bad {
                 let (character, used) = match surrogate_pair(rest) {
                     Some(character) => (character, 6),
-                    None => (char::REPLACEMENT_CHARACTER, 1),
+                    None => (char::REPLACEMENT_CHARACTER, bad.error_len().unwrap_or(rest.len())),
                 };
                 text.push(character);
                 rest = rest.get(used..).unwrap_or_default();
