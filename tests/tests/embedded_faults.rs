@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_client::{Client, CreateOptions, ErrorKind, Outcome, SessionState};
 use zk_embedded::{Config, ErrorCode, Fault, OpCode, Server};
-use zk_proto::{CreateMode, MultiOp, MultiRequest, PingRequest, SyncRequest, Text};
+use zk_proto::{CreateMode, MultiOp, MultiRequest, PingRequest, SetDataRequest, SyncRequest, Text};
 use zk_tests::peer::Clock;
 use zk_tests::raw::{RawClient, create, delete, exists, get_data, request, set_data};
 
@@ -140,6 +140,19 @@ async fn a_cut_connection_has_no_watches() {
     assert_eq!(client.bytes().await.len(), 9);
     assert_eq!(server.watch_count(), 0);
     assert_eq!(bystander.ask(&set_data("/a")).await, [""; 0]);
+
+    // Neither has one that does not read, and so does not know yet.
+    let data = vec![7; 700_000];
+    let big = SetDataRequest { data: Some(&data), ..set_data("/a") };
+    bystander.reply(&big).await;
+    let mut deaf = RawClient::open(&server).await;
+    server.inject(Fault::lose_reply().after(3));
+    for _ in 0..4 {
+        deaf.send(&get_data("/a", true)).await;
+    }
+    tokio::time::sleep(MS(1)).await;
+    assert_eq!((server.pending_faults(), server.watch_count()), (0, 0));
+    assert_eq!(deaf.heard().await, ["1 ok", "2 ok", "3 ok", "closed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,8 +329,11 @@ async fn a_swap_gives_away_another_session_and_leaves_that_of_others() {
     server.inject(Fault::swap_session().session(two.session).op(OpCode::SYNC).path("/nothing"));
     let first = RawClient::attach(&server, one.resume()).await;
     assert_eq!(first.session, one.session);
+    server.inject(Fault::swap_session());
     let new = RawClient::open(&server).await;
-    assert_eq!(server.pending_faults(), 1, "a new session is no wish for an old one");
+    assert_eq!(server.pending_faults(), 2, "a new session is no wish for an old one");
+    RawClient::attach(&server, new.resume()).await;
+    assert_eq!(server.pending_faults(), 1);
     let swapped = RawClient::attach(&server, two.resume()).await;
     assert!(![one.session, two.session, new.session].contains(&swapped.session));
     let again = RawClient::attach(&server, two.resume()).await;

@@ -210,7 +210,7 @@ async fn watches_set_again_tell_what_they_have_missed() {
         other.reply(&create("/made", PERSISTENT)).await;
         let again = SetWatches {
             relative_zxid: seen,
-            data: List::new(&["/changed", "/gone", "/kept"]),
+            data: List::new(&["/changed", "/gone", "/kept", "/still"]),
             exist: List::new(&["/made", "/not"]),
             child: List::new(&["/gone", "/list", "/still"]),
         };
@@ -223,7 +223,7 @@ async fn watches_set_again_tell_what_they_have_missed() {
             "NodeChildrenChanged /list",
         ];
         assert_eq!(watcher.heard().await, [&events[..], &["-8 ok"]].concat());
-        assert_eq!(server.watch_count(), 3);
+        assert_eq!(server.watch_count(), 4);
         other.reply(&set_data("/kept")).await;
         other.reply(&create("/not", PERSISTENT)).await;
         other.reply(&create("/still/child", PERSISTENT)).await;
