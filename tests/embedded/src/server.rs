@@ -134,6 +134,7 @@ impl Server {
     ///
     /// As tokio does, outside of a runtime with time enabled.
     pub fn in_memory(config: Config) -> Self {
+        // A name that leads nowhere, so that nobody ends up at a real server by mistake.
         Self::new(config, "in-memory.invalid:2181".to_owned())
     }
 
