@@ -1,34 +1,44 @@
 //! Who is ahead: the one decision that every lock rests on, as a pure function.
 //!
 //! The set ahead of a contender is fixed when its node is created, since later ones get higher
-//! numbers, and only shrinks from then on. Knows no client and no time.
+//! numbers, and only shrinks from then on. Readers do not count for readers. Knows no client and
+//! no time.
 
-use crate::layout;
+use crate::layout::{Names, Role};
 
 /// A child of the lock's folder that waits for the lock or holds it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Contender {
     pub(crate) sequence: i32,
+    pub(crate) role: Role,
     pub(crate) name: String,
 }
 
 impl Contender {
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        layout::sequence(name).map(|sequence| Self { sequence, name: name.to_owned() })
+    pub(crate) fn parse(names: &Names, name: &str) -> Option<Self> {
+        let (role, sequence) = names.parse(name)?;
+        Some(Self { sequence, role, name: name.to_owned() })
+    }
+
+    /// Whether `other` must wait for this one.
+    pub(crate) fn blocks(&self, other: &Self) -> bool {
+        self < other && (self.role, other.role) != (Role::Shared, Role::Shared)
     }
 }
 
-/// Everybody ahead of `own`, lowest first; `None` if `own` is not among the children.
+/// Everybody whom `own` must wait for, lowest first; `None` if `own` is not among the children.
 pub(crate) fn ahead<'n>(
+    names: &Names,
     own: &Contender,
     children: impl IntoIterator<Item = &'n str>,
 ) -> Option<Vec<Contender>> {
     let mut present = false;
     let mut ahead = Vec::new();
-    for contender in children.into_iter().filter_map(Contender::parse) {
-        present |= contender == *own;
-        if contender < *own {
-            ahead.push(contender);
+    for name in children {
+        if name == own.name {
+            present = true;
+        } else if let Some(other) = Contender::parse(names, name).filter(|one| one.blocks(own)) {
+            ahead.push(other);
         }
     }
     ahead.sort_unstable();
@@ -38,17 +48,18 @@ pub(crate) fn ahead<'n>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Layout;
+
+    fn check_in(names: &Names, own: &str, children: &[&str], expected: Option<&[&str]>) {
+        let own = Contender::parse(names, own).unwrap();
+        let ahead = ahead(names, &own, children.iter().copied());
+        let ahead = ahead.map(|all| all.into_iter().map(|one| one.name).collect::<Vec<_>>());
+        let expected = expected.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+        assert_eq!(ahead, expected);
+    }
 
     fn check(own: &str, children: &[&str], expected: Option<&[&str]>) {
-        let own = Contender::parse(own).unwrap();
-        let ahead = ahead(&own, children.iter().copied());
-        let names = ahead.map(|all| all.into_iter().map(|one| one.name).collect::<Vec<_>>());
-        assert_eq!(
-            names.as_deref(),
-            expected
-                .map(|names| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
-                .as_deref()
-        );
+        check_in(&Layout::CURATOR.mutex(), own, children, expected);
     }
 
     const A1: &str = "_c_f-lock-0000000001";
@@ -81,5 +92,24 @@ mod tests {
             Some(&["lock--000000001"]),
         );
         check("lock--000000002", &["lock--000000001", "lock--000000002"], Some(&[]));
+    }
+
+    #[test]
+    fn readers_wait_for_the_writers_ahead_alone() {
+        let names = Layout::CURATOR.read_write();
+        let (r1, w2, r3, w4, r5) = (
+            "_c_e-__READ__0000000001",
+            "_c_d-__WRIT__0000000002",
+            "_c_c-__READ__0000000003",
+            "_c_b-__WRIT__0000000004",
+            "_c_a-__READ__0000000005",
+        );
+        let all = [w4, r5, r3, w2, r1];
+        check_in(&names, r1, &all, Some(&[]));
+        check_in(&names, w2, &all, Some(&[r1]));
+        check_in(&names, r3, &all, Some(&[w2]));
+        check_in(&names, w4, &all, Some(&[r1, w2, r3]));
+        check_in(&names, r5, &all, Some(&[w2, w4]));
+        check_in(&names, r3, &[r1, r3, w4, r5], Some(&[]));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thiserror::Error as ThisError;
-use zk_client::Outcome;
+use zk_client::{Ended, Outcome};
 
 /// The kinds of [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,17 +11,49 @@ use zk_client::Outcome;
 pub enum ErrorKind {
     /// The client failed: [`Error::client`] says how.
     Client,
+    /// Caller: names made of these parts could not be told apart.
+    InvalidLayout,
+    /// Caller: locks that are taken together must have different paths and one client.
+    InvalidSet,
+    /// Caller: what reads a lock asked to write it, and would wait for itself for ever.
+    WouldDeadlock,
+    /// Caller: there is no such holder here, or it is not whose ticket this is.
+    InvalidTicket,
     /// Somebody deleted this contender's node while it waited in the queue. It owns nothing.
     NodeVanished,
     /// The folder has nearly used up its 2^31 sequence numbers, behind which servers lose count.
-    /// Delete it while nobody holds the lock, or use another path.
+    /// Delete it while nobody holds the lock, use another path, or let locks do so themselves:
+    /// [`Options::rotate`](crate::Options::rotate).
     SequenceExhausted,
+    /// A node in the folder looks like a contender of another layout, and
+    /// [`Options::strict_foreign`](crate::Options::strict_foreign) is set.
+    ForeignContender,
+    /// The lock is lost: [`Error::loss`] says how. Nothing was carried out under it.
+    Lost,
     /// The connection broke before the server confirmed the release. The lock is no longer this
     /// caller's, and the client goes on deleting the node until the server answers.
     Unconfirmed,
 }
 
-/// Why a lock was not acquired, or its release not confirmed.
+/// How a lock was lost. It is lost for good: whoever wants it again has to queue up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The session is over, and the node with it.
+    #[error("{0}")]
+    SessionOver(Ended),
+    /// Somebody deleted the node.
+    #[error("somebody deleted the node")]
+    NodeDeleted,
+    /// The ensemble was not heard of for so long that it may have ended the session.
+    #[error("the ensemble may have ended the session")]
+    Deadline,
+    /// It was held for as long as [`Options::term`](crate::Options::term) allows.
+    #[error("it was held for as long as was agreed")]
+    TermOver,
+}
+
+/// Why a lock was not acquired, or something was not done under it, or its release not confirmed.
 #[derive(Clone)]
 pub struct Error(Fault);
 
@@ -29,10 +61,22 @@ pub struct Error(Fault);
 pub(crate) enum Fault {
     #[error(transparent)]
     Client(#[from] zk_client::Error),
+    #[error("layout of {0}: a marker is empty, has a slash, ends in a digit or like the other one")]
+    Layout(String),
+    #[error("{0}")]
+    Set(&'static str),
+    #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
+    WouldDeadlock(String),
+    #[error("ticket: {0}")]
+    Ticket(String),
     #[error("{0}: somebody deleted the node of this waiting contender")]
     NodeVanished(String),
     #[error("{0}: the folder's sequence numbers are nearly used up")]
     SequenceExhausted(String),
+    #[error("{0}: a contender of another layout")]
+    ForeignContender(String),
+    #[error("{path}: the lock is lost: {loss}")]
+    Lost { path: String, loss: Loss },
     #[error("released, but the server has not confirmed it yet: {0}")]
     Unconfirmed(#[source] zk_client::Error),
 }
@@ -42,8 +86,14 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Fault::Client(_) => ErrorKind::Client,
+            Fault::Layout(_) => ErrorKind::InvalidLayout,
+            Fault::Set(_) => ErrorKind::InvalidSet,
+            Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
+            Fault::Ticket(_) => ErrorKind::InvalidTicket,
             Fault::NodeVanished(_) => ErrorKind::NodeVanished,
             Fault::SequenceExhausted(_) => ErrorKind::SequenceExhausted,
+            Fault::ForeignContender(_) => ErrorKind::ForeignContender,
+            Fault::Lost { .. } => ErrorKind::Lost,
             Fault::Unconfirmed(_) => ErrorKind::Unconfirmed,
         }
     }
@@ -53,11 +103,19 @@ impl Error {
         self.client().map_or(Outcome::NotApplied, zk_client::Error::outcome)
     }
 
+    /// How the lock was lost, if that is the reason.
+    pub fn loss(&self) -> Option<Loss> {
+        match &self.0 {
+            Fault::Lost { loss, .. } => Some(*loss),
+            _ => None,
+        }
+    }
+
     /// The client's error behind this one, if there is one.
     pub fn client(&self) -> Option<&zk_client::Error> {
         match &self.0 {
             Fault::Client(error) | Fault::Unconfirmed(error) => Some(error),
-            Fault::NodeVanished(_) | Fault::SequenceExhausted(_) => None,
+            _ => None,
         }
     }
 }

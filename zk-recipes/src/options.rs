@@ -1,0 +1,151 @@
+//! How a lock is used: what its nodes are called, what they say, and how long it may be held.
+
+use std::time::Duration;
+
+use zk_client::{Acl, CreateOptions, Id};
+
+use crate::layout::Layout;
+
+/// How a lock is used. The default suits most.
+///
+/// ```
+/// use std::time::Duration;
+/// use zk_recipes::Options;
+///
+/// let options = Options::new().data("host 7, process 4711").term(Duration::from_secs(60));
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) layout: Layout,
+    pub(crate) data: Vec<u8>,
+    acl: Vec<OwnAcl>,
+    pub(crate) term: Option<Duration>,
+    pub(crate) strict_foreign: bool,
+    pub(crate) rotate: bool,
+    pub(crate) mirror: bool,
+    persistent: bool,
+}
+
+/// An entry of an access list that borrows nothing.
+#[derive(Clone, Debug)]
+struct OwnAcl {
+    perms: i32,
+    scheme: String,
+    id: String,
+}
+
+impl OwnAcl {
+    fn lend(&self) -> Acl<'_> {
+        let Self { perms, scheme, id } = self;
+        Acl { perms: *perms, id: Id { scheme: scheme.as_str().into(), id: id.as_str().into() } }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// The default: Curator's layout, no data, open to everybody, no end.
+    pub fn new() -> Self {
+        Self {
+            layout: Layout::CURATOR,
+            data: Vec::new(),
+            acl: Vec::new(),
+            term: None,
+            strict_foreign: false,
+            rotate: false,
+            mirror: true,
+            persistent: false,
+        }
+    }
+
+    /// Sets whose names the nodes have.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Sets what this contender's node says to whoever looks, for instance host and process.
+    #[must_use]
+    pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.data = data.into();
+        self
+    }
+
+    /// Sets the access list of this contender's node, which by default lets everybody do
+    /// everything.
+    ///
+    /// Let every contender read it: servers do not tell of the end of a node that may not be read
+    /// (3.8.4, 3.9.2 and later), so those who wait for this one would have to ask again and again.
+    #[must_use]
+    pub fn acl(mut self, acl: &[Acl<'_>]) -> Self {
+        let own = |acl: &Acl<'_>| OwnAcl {
+            perms: acl.perms,
+            scheme: acl.id.scheme.to_string(),
+            id: acl.id.id.to_string(),
+        };
+        self.acl = acl.iter().map(own).collect();
+        self
+    }
+
+    /// Sets how long the lock is held at most, counted from when the node that became first was
+    /// asked for. Then it is lost, and the node deleted, whatever the holder is doing: let the
+    /// resource refuse old tokens.
+    #[must_use]
+    pub fn term(mut self, term: Duration) -> Self {
+        self.term = Some(term);
+        self
+    }
+
+    /// Makes it an error if a child of the folder looks like a contender of another layout. By
+    /// default such children are ignored.
+    #[must_use]
+    pub fn strict_foreign(mut self, strict: bool) -> Self {
+        self.strict_foreign = strict;
+        self
+    }
+
+    /// When the folder's sequence numbers are nearly used up: waits until nobody is in it, and
+    /// makes it anew. By default an acquire fails then.
+    #[must_use]
+    pub fn rotate(mut self, rotate: bool) -> Self {
+        self.rotate = rotate;
+        self
+    }
+
+    /// Whether to follow the queue by a recursive watch where that is cheaper, which is the
+    /// default: two requests for each acquisition instead of at least three, and two events for
+    /// each of other contenders'. Servers before 3.6 do without in any case.
+    #[must_use]
+    pub fn mirror(mut self, mirror: bool) -> Self {
+        self.mirror = mirror;
+        self
+    }
+
+    /// Whether the folder and its ancestors are made as persistent nodes where they are missing,
+    /// and not as containers, which servers remove some time after the last contender left.
+    #[must_use]
+    pub fn persistent_folder(mut self, persistent: bool) -> Self {
+        self.persistent = persistent;
+        self
+    }
+
+    /// How missing folders are made first.
+    pub(crate) fn folders(&self) -> CreateOptions<'static> {
+        if self.persistent { CreateOptions::persistent() } else { CreateOptions::container() }
+    }
+
+    /// Lends the access list.
+    pub(crate) fn with_acl<R>(&self, f: impl FnOnce(&[Acl<'_>]) -> R) -> R {
+        if self.acl.is_empty() {
+            return f(&[Acl::OPEN]);
+        }
+        let acl = self.acl.iter().map(OwnAcl::lend).collect::<Vec<_>>();
+        f(&acl)
+    }
+}

@@ -1,0 +1,367 @@
+//! A lock's folder as one client sees it: how to get into the queue, and what is known of it.
+//!
+//! All attempts of one lock share this. The first one joins with a create and a list; from the
+//! second on a recursive watch keeps a [`Mirror`] of the folder, and the create is enough. Where
+//! many contend the mirror is put away again: each of their comings and goings would be told to
+//! each of them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tracing::{debug, trace, warn};
+use zk_client::{
+    Children, Client, CreateOptions, Created, Error as ClientError, ErrorCode, OwnedNode, Reply,
+    StreamEvent, WatchMode, WatchStream,
+};
+
+use crate::contender::Contender;
+use crate::error::{Error, Fault};
+use crate::layout::{Names, Role};
+use crate::mirror::{Listing, Mirror, Turn};
+use crate::options::Options;
+use crate::wakers::Wakers;
+
+/// More contenders than this are watched one by one.
+const MIRROR_AT_MOST: usize = 16;
+
+/// No more than this, and the mirror is made again.
+const MIRROR_AGAIN: usize = 8;
+
+/// Watches that told nothing, or could not be set, before no other is tried.
+const MIRRORS_LOST: u32 = 3;
+
+/// From here on a folder's numbers are worth a warning: half of them are used up.
+const MANY_SEQUENCES: i32 = 1 << 30;
+
+/// One folder.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    client: Client,
+    folder: String,
+    names: Names,
+    options: Options,
+    view: Mutex<View>,
+    wakers: Arc<Wakers>,
+}
+
+/// What is known of the queue.
+#[derive(Debug)]
+struct View {
+    mirror: Mirror,
+    /// What feeds the mirror, if it is fed.
+    stream: Option<WatchStream>,
+    /// A stream is on its way.
+    arming: bool,
+    /// How often streams were of no use.
+    useless: u32,
+    /// Whether anybody has joined before.
+    used: bool,
+    /// How many contenders the last list had.
+    listed: usize,
+    warned: bool,
+}
+
+/// What gets a contender into the queue: requests that leave together.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) arming: Option<Arming>,
+    pub(crate) folders: Vec<Reply<Created>>,
+    pub(crate) created: Reply<OwnedNode>,
+    pub(crate) list: Option<(Asked, Reply<Children>)>,
+}
+
+/// A stream that is on its way.
+#[derive(Debug)]
+pub(crate) struct Arming {
+    queue: Arc<Queue>,
+    reply: Option<Reply<WatchStream>>,
+}
+
+/// A list that is on its way, for the mirror to take over.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    queue: Arc<Queue>,
+    /// Taken when it is answered.
+    listing: Option<Listing>,
+}
+
+impl Queue {
+    pub(crate) fn new(
+        client: &Client,
+        folder: &str,
+        names: Names,
+        options: Options,
+    ) -> Result<Arc<Self>, Error> {
+        zk_client::check_path(folder)?;
+        let upper = (client.unique() >> 64) as u64;
+        let view = View {
+            mirror: Mirror::new(names.clone(), folder, upper),
+            stream: None,
+            arming: false,
+            useless: 0,
+            used: false,
+            listed: 0,
+            warned: false,
+        };
+        Ok(Arc::new(Self {
+            client: client.clone(),
+            folder: folder.to_owned(),
+            names,
+            options,
+            view: Mutex::new(view),
+            wakers: Arc::default(),
+        }))
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn folder(&self) -> &str {
+        &self.folder
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The path of a child.
+    pub(crate) fn child(&self, name: &str) -> String {
+        let slash = if self.folder == "/" { "" } else { "/" };
+        format!("{}{slash}{name}", self.folder)
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets `f` look at the mirror, with all that was told of until now, if there is one.
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&Mirror) -> R) -> Option<R> {
+        let mut view = self.view();
+        let news = self.pump(&mut view);
+        let result = view.stream.is_some().then(|| f(&view.mirror));
+        drop(view);
+        if news {
+            self.wakers.wake_all();
+        }
+        result
+    }
+
+    /// The same, and wakes the task when there is more to see.
+    pub(crate) fn poll_look<R>(
+        &self,
+        cx: &Context<'_>,
+        f: impl FnOnce(&Mirror) -> R,
+    ) -> Option<R> {
+        self.wakers.register(cx.waker());
+        self.look(f)
+    }
+
+    /// Enters what was told of. Says whether there was anything.
+    fn pump(&self, view: &mut View) -> bool {
+        let waker = Waker::from(Arc::clone(&self.wakers));
+        let mut cx = Context::from_waker(&waker);
+        let mut news = false;
+        while let Some(stream) = &mut view.stream {
+            match stream.poll_next(&mut cx) {
+                Poll::Pending => break,
+                Poll::Ready(Some(StreamEvent::Changed(event))) => {
+                    view.mirror.told(event.kind, &event.path);
+                }
+                Poll::Ready(Some(_)) => view.mirror.doubt(),
+                Poll::Ready(None) => {
+                    view.stream = None;
+                    view.mirror.doubt();
+                }
+            }
+            news = true;
+        }
+        news
+    }
+
+    /// Asks for a place in the queue.
+    pub(crate) fn fly(self: &Arc<Self>, role: Role, folders: Option<&CreateOptions<'_>>) -> Flight {
+        let stem = self.child(&self.names.stem(role, self.client.unique()));
+        let list = self.look(|mirror| mirror.contenders() > MIRROR_AT_MOST || !mirror.is_complete());
+        let mut view = self.view();
+        let crowded = view.mirror.contenders() > MIRROR_AT_MOST;
+        if view.stream.is_some() && crowded {
+            debug!(self.folder, "too many contenders to follow them all");
+            view.drop_stream();
+        }
+        let arms = self.options.mirror && view.may_arm();
+        view.arming |= arms;
+        view.used = true;
+        drop(view);
+        let client = &self.client;
+        client.batch(|| Flight {
+            arming: arms.then(|| Arming {
+                queue: Arc::clone(self),
+                reply: Some(client.watch(&self.folder, WatchMode::PersistentRecursive)),
+            }),
+            folders: folders
+                .iter()
+                .flat_map(|options| {
+                    ancestors(&self.folder).map(|path| client.create(path, b"", options))
+                })
+                .collect(),
+            created: self
+                .options
+                .with_acl(|acl| client.create_owned(&stem, &self.options.data, acl)),
+            list: (list != Some(false)).then(|| self.ask()),
+        })
+    }
+
+    /// A list is about to be asked for.
+    pub(crate) fn asked(self: &Arc<Self>) -> Asked {
+        let listing = self.view().mirror.listing();
+        Asked { queue: Arc::clone(self), listing: Some(listing) }
+    }
+
+    /// Asks for a list.
+    pub(crate) fn ask(self: &Arc<Self>) -> (Asked, Reply<Children>) {
+        (self.asked(), self.client.get_children(&self.folder))
+    }
+
+    /// What the mirror says of the turn of `own`, whose create was answered just now.
+    pub(crate) fn first_turn(&self, own: &Contender) -> Turn {
+        let turn = self.look(|mirror| mirror.turn(own)).unwrap_or(Turn::Unknown);
+        if turn == Turn::Absent {
+            debug!(self.folder, "the watch on the folder tells nothing");
+            let mut view = self.view();
+            view.useless += 1;
+            view.drop_stream();
+        }
+        turn
+    }
+
+    /// Notes a contender's number.
+    pub(crate) fn numbered(&self, sequence: i32) {
+        let mut view = self.view();
+        if sequence >= MANY_SEQUENCES && !view.warned {
+            view.warned = true;
+            warn!(self.folder, sequence, "half of the folder's sequence numbers are used up");
+        }
+    }
+
+    /// An error if there is a child that another layout would count, and that is not wanted.
+    pub(crate) fn check_foreign<'n>(
+        &self,
+        children: impl IntoIterator<Item = &'n str>,
+    ) -> Result<(), Error> {
+        if !self.options.strict_foreign {
+            return Ok(());
+        }
+        match children.into_iter().find(|name| self.names.is_foreign(name)) {
+            Some(name) => Err(Fault::ForeignContender(self.child(name)).into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl View {
+    /// Whether a mirror is worth it: somebody comes again, and few contend.
+    fn may_arm(&self) -> bool {
+        let fresh = self.stream.is_none() && !self.arming && self.useless < MIRRORS_LOST;
+        fresh && self.used && self.listed <= MIRROR_AGAIN
+    }
+
+    fn drop_stream(&mut self) {
+        self.stream = None;
+        self.mirror.doubt();
+    }
+}
+
+impl Arming {
+    /// Has the mirror fed from now on, if the server can do that.
+    pub(crate) async fn finish(mut self) {
+        let Some(reply) = self.reply.take() else {
+            return;
+        };
+        let stream = reply.await;
+        let mut view = self.queue.view();
+        match stream {
+            Ok(stream) => view.stream = Some(stream),
+            Err(error) if error.is_connection_loss() || error.is_session_over() => {}
+            Err(error) => {
+                debug!(%error, "no mirror");
+                view.useless = MIRRORS_LOST;
+            }
+        }
+    }
+}
+
+impl Drop for Arming {
+    fn drop(&mut self) {
+        self.queue.view().arming = false;
+    }
+}
+
+impl Asked {
+    /// Hands the list to the mirror, behind all that was told of ahead of it.
+    pub(crate) fn answered(mut self, children: &Children) {
+        let queue = &self.queue;
+        let mut view = queue.view();
+        let news = queue.pump(&mut view);
+        if let Some(listing) = self.listing.take() {
+            view.mirror.listed(&listing, children.names.iter().map(String::as_str));
+        }
+        let contenders = children.names.iter().filter(|name| queue.names.parse(name).is_some());
+        view.listed = contenders.count();
+        drop(view);
+        if news {
+            queue.wakers.wake_all();
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.listing.take().is_some() {
+            self.queue.view().mirror.not_listed();
+        }
+    }
+}
+
+/// Why folders were not made, if they were not, and whether the server knows no containers.
+pub(crate) async fn made_folders(made: Vec<Reply<Created>>) -> (Option<ClientError>, bool) {
+    let mut failed: Option<ClientError> = None;
+    let mut no_containers = false;
+    for reply in made {
+        match reply.await {
+            Ok(_) => {}
+            Err(error) if error.is_node_exists() => {}
+            Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => no_containers = true,
+            // A child without its parent, or a lost answer, is the consequence of an earlier
+            // failure, if there is one.
+            Err(error) if error.is_no_node() || error.is_connection_loss() => {
+                failed.get_or_insert(error);
+            }
+            // An ancestor that is there may refuse to be made: the last failure is the cause.
+            Err(error) => failed = Some(error),
+        }
+    }
+    (failed, no_containers)
+}
+
+/// The folder's ancestors from the top and the folder itself, without the root.
+fn ancestors(folder: &str) -> impl Iterator<Item = &str> {
+    let ends = folder.match_indices('/').map(|(at, _)| at).skip(1).chain([folder.len()]);
+    ends.filter_map(|end| folder.get(..end)).filter(|path| path.len() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ancestors_come_from_the_top() {
+        assert_eq!(ancestors("/a/b/c").collect::<Vec<_>>(), ["/a", "/a/b", "/a/b/c"]);
+        assert_eq!(ancestors("/a").collect::<Vec<_>>(), ["/a"]);
+        assert_eq!(ancestors("/").count(), 0);
+    }
+}

@@ -1,0 +1,375 @@
+//! Waiting to be first, without a request at the hand-over.
+//!
+//! Where the queue has a mirror, its events are enough. Elsewhere it is watches: on the nearest
+//! contender ahead, on the one before it, and on the own node. Who is ahead is known from a list and
+//! only shrinks, so when everybody ahead has been seen to go, the place is first without another
+//! request. Whenever something may have gone untold, a list decides.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::{Sleep, sleep};
+use tracing::{debug, trace};
+use zk_client::{Children, Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher};
+
+use crate::contender::{self, Contender};
+use crate::error::Error;
+use crate::layout::Role;
+use crate::mirror::Turn;
+use crate::tenure::{MAX_LOSSES, OwnWatch, Tenure, passes};
+
+/// Contenders ahead that are watched. With two, the second one's end tells early that only the
+/// first is left, and the hand-over needs no list.
+const WATCHED_AHEAD: usize = 2;
+
+/// What a place that is not first yet knows, where there is no mirror.
+struct Wait {
+    /// Everybody ahead who has not been seen to go, lowest first.
+    ahead: Vec<Contender>,
+    /// Whether `ahead` must be read again before anything follows from it.
+    stale: bool,
+    own: OwnWatch,
+    watched: Vec<Watched>,
+    /// Set where a contender may not be read, so that its end would go untold.
+    folder: Option<Watcher>,
+    unreadable: bool,
+    /// Flights in a row that were not answered in full, and why the last was not.
+    losses: u32,
+    loss: Option<ClientError>,
+    /// Asks again once in a while: a permission that is taken away makes a watch silent.
+    again: Again,
+}
+
+/// A contender ahead whose end will be told.
+#[derive(Debug)]
+struct Watched {
+    contender: Contender,
+    /// Whether its node belongs to our own session.
+    sibling: bool,
+    watcher: Watcher,
+}
+
+/// What a waiting place was woken by.
+enum Woken {
+    Own(WatchedEvent),
+    Ahead(Watched, WatchedEvent),
+    Folder,
+    Again,
+}
+
+/// Fires when nothing has happened for one session timeout.
+struct Again(Option<Pin<Box<Sleep>>>);
+
+impl Again {
+    fn poll(&mut self, tenure: &Tenure, cx: &mut Context<'_>) -> Poll<()> {
+        let timeout = || Box::pin(sleep(tenure.queue.client().session_timeout()));
+        let sleep = self.0.get_or_insert_with(timeout);
+        let fired = sleep.as_mut().poll(cx);
+        if fired.is_ready() {
+            self.0 = None;
+        }
+        fired
+    }
+}
+
+impl Tenure {
+    /// Waits until nobody is ahead. `list` is what was read behind the create.
+    pub(crate) async fn first(mut self, list: Option<Children>) -> Result<Self, Error> {
+        let Some(list) = list else {
+            if !self.first_in_mirror().await? {
+                self.watch = self.wait(None).await?;
+            }
+            return Ok(self);
+        };
+        self.watch = self.wait(Some(list)).await?;
+        Ok(self)
+    }
+
+    /// Whether nobody is ahead. Does not wait for it, but for one list where that must tell.
+    pub(crate) async fn is_first(&self, list: Option<Children>) -> Result<bool, Error> {
+        let list = match list {
+            Some(list) => list,
+            None => match self.queue.first_turn(&self.own) {
+                Turn::First => return Ok(true),
+                Turn::Waiting { .. } => return Ok(false),
+                Turn::Absent | Turn::Unknown => self.list().await?,
+            },
+        };
+        Ok(self.ahead(&list)?.is_empty())
+    }
+
+    /// Reads the queue, however often that takes.
+    async fn list(&self) -> Result<Children, Error> {
+        let mut losses = 0;
+        loop {
+            let (asked, reply) = self.queue.ask();
+            match reply.await {
+                Ok(list) => {
+                    asked.answered(&list);
+                    return Ok(list);
+                }
+                Err(error) if passes(&error) && losses < MAX_LOSSES => losses += 1,
+                Err(error) => return Err(self.vanished_or(error)),
+            }
+        }
+    }
+
+    /// Who is ahead by this list.
+    fn ahead(&self, list: &Children) -> Result<Vec<Contender>, Error> {
+        let names = || list.names.iter().map(String::as_str);
+        self.queue.check_foreign(names())?;
+        let ahead = contender::ahead(self.queue.names(), &self.own, names());
+        ahead.ok_or_else(|| self.vanished())
+    }
+
+    /// Waits by the mirror. Says whether that was enough to know that the place is first.
+    async fn first_in_mirror(&self) -> Result<bool, Error> {
+        let mut turn = self.queue.first_turn(&self.own);
+        let mut again = Again(None);
+        // The end of the session takes a contender of ours ahead and our own node in no order.
+        let mut sibling = false;
+        while let Turn::Waiting { sibling: now } = turn {
+            sibling = now;
+            turn = poll_fn(|cx| {
+                let turn = self.queue.poll_look(cx, |mirror| mirror.turn(&self.own));
+                match turn.unwrap_or(Turn::Unknown) {
+                    waiting if waiting == turn_of(sibling) => {
+                        again.poll(self, cx).map(|()| Turn::Unknown)
+                    }
+                    other => Poll::Ready(other),
+                }
+            })
+            .await;
+        }
+        self.check_session()?;
+        if let Turn::First = turn {
+            debug!(node = self.node.path(), sibling, "first in the queue");
+        }
+        Ok(turn == Turn::First && !sibling)
+    }
+
+    fn check_session(&self) -> Result<(), Error> {
+        match self.queue.client().state().ended() {
+            Some(ended) => Err(ClientError::from(ended).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits by watches. Returns the one on the own node, if it is set.
+    async fn wait(&self, list: Option<Children>) -> Result<OwnWatch, Error> {
+        let mut wait = Wait::new();
+        if let Some(list) = list {
+            self.learn(&mut wait, &list)?;
+        }
+        loop {
+            if !wait.stale && wait.ahead.is_empty() && self.confirm(&mut wait)? {
+                return Ok(std::mem::take(&mut wait.own));
+            }
+            if self.ask(&mut wait).await? {
+                continue;
+            }
+            match poll_fn(|cx| wait.poll_woken(self, cx)).await? {
+                Woken::Own(event) if event.kind == EventType::NODE_DELETED => {
+                    return Err(self.vanished());
+                }
+                // Somebody wrote to our node: watch it again.
+                Woken::Own(_) => {}
+                Woken::Folder | Woken::Again => wait.stale = true,
+                Woken::Ahead(watched, event) => wait.woken_by(&self.own, &watched, &event),
+            }
+        }
+    }
+
+    /// Nobody is ahead: the place is first, unless our own node went before them. Events of one
+    /// connection come in the order of the changes, so its end would have been told by now, if
+    /// the watch that tells it is still armed. If not, a list decides.
+    fn confirm(&self, wait: &mut Wait) -> Result<bool, Error> {
+        self.check_session()?;
+        let mut cx = Context::from_waker(Waker::noop());
+        if let Some(Poll::Ready(event)) = wait.own.0.as_mut().map(|own| own.poll_changed(&mut cx)) {
+            if event?.kind == EventType::NODE_DELETED {
+                return Err(self.vanished());
+            }
+            wait.own.0 = None;
+            wait.stale = true;
+            return Ok(false);
+        }
+        debug!(node = self.node.path(), "first in the queue");
+        Ok(true)
+    }
+
+    /// Asks for everything that is missing, in one flight. Says whether there was anything.
+    async fn ask(&self, wait: &mut Wait) -> Result<bool, Error> {
+        let unwatched = wait.unwatched();
+        let watch_folder = wait.unreadable && wait.folder.is_none();
+        if !wait.stale && !watch_folder && unwatched.is_empty() && wait.own.0.is_some() {
+            return Ok(false);
+        }
+        let (queue, client) = (&self.queue, self.queue.client());
+        let (own, others, watched_list, list) = client.batch(|| {
+            let own = wait.own.0.is_none();
+            let own = own.then(|| client.get_data_and_watch(self.node.path()));
+            let others = unwatched.into_iter().map(|contender| {
+                let path = queue.child(&contender.name);
+                (contender, client.get_data_and_watch(&path))
+            });
+            let others = others.collect::<Vec<_>>();
+            let watched = watch_folder
+                .then(|| (queue.asked(), client.get_children_and_watch(queue.folder())));
+            let list = wait.stale && !watch_folder;
+            (own, others, watched, list.then(|| queue.ask()))
+        });
+        if let Some(reply) = own {
+            wait.own.0 = self.survive(wait, reply.await)?.map(|(_, watcher)| watcher);
+            // Without a watch of our own, only a list can tell that we are still there.
+            wait.stale |= wait.own.0.is_none();
+        }
+        let mut gone = Vec::new();
+        for (contender, reply) in others {
+            match reply.await {
+                Ok((node, watcher)) => {
+                    let own = client.session().map(|session| session.id);
+                    let sibling = own == Some(node.stat.ephemeral_owner);
+                    wait.watched.push(Watched { contender, sibling, watcher });
+                }
+                Err(error) if error.is_no_node() => gone.push(contender),
+                Err(error) if passes(&error) => wait.loss = Some(error),
+                // Servers do not tell of the end of a node that we may not read.
+                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                    wait.unreadable = true;
+                    wait.stale = true;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let Some((asked, reply)) = watched_list
+            && let Some((list, watcher)) = self.survive(wait, reply.await)?
+        {
+            asked.answered(&list);
+            wait.folder = Some(watcher);
+            self.learn(wait, &list)?;
+        }
+        if let Some((asked, reply)) = list
+            && let Some(list) = self.survive(wait, reply.await)?
+        {
+            asked.answered(&list);
+            self.learn(wait, &list)?;
+        }
+        for contender in gone {
+            wait.gone(&self.own, &contender);
+        }
+        match wait.loss.take() {
+            None => wait.losses = 0,
+            Some(_) if wait.losses < MAX_LOSSES => wait.losses += 1,
+            Some(error) => return Err(error.into()),
+        }
+        Ok(true)
+    }
+
+    /// Takes over who is ahead from a fresh list.
+    fn learn(&self, wait: &mut Wait, list: &Children) -> Result<(), Error> {
+        wait.ahead = self.ahead(list)?;
+        wait.watched.retain(|watched| wait.ahead.contains(&watched.contender));
+        wait.stale = false;
+        trace!(node = self.node.path(), ahead = wait.ahead.len(), "listed");
+        Ok(())
+    }
+
+    /// Turns what passes into `None`: it is asked again.
+    fn survive<R>(
+        &self,
+        wait: &mut Wait,
+        reply: Result<R, ClientError>,
+    ) -> Result<Option<R>, Error> {
+        match reply {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if passes(&error) => {
+                wait.loss = Some(error);
+                Ok(None)
+            }
+            Err(error) => Err(self.vanished_or(error)),
+        }
+    }
+}
+
+fn turn_of(sibling: bool) -> Turn {
+    Turn::Waiting { sibling }
+}
+
+impl Wait {
+    fn new() -> Self {
+        Self {
+            ahead: Vec::new(),
+            stale: true,
+            own: OwnWatch::default(),
+            watched: Vec::new(),
+            folder: None,
+            unreadable: false,
+            losses: 0,
+            loss: None,
+            again: Again(None),
+        }
+    }
+
+    /// The nearest contenders ahead that should be watched and are not.
+    fn unwatched(&self) -> Vec<Contender> {
+        if self.unreadable {
+            return Vec::new();
+        }
+        let nearest = self.ahead.iter().rev().take(WATCHED_AHEAD);
+        let watched =
+            |one: &&Contender| self.watched.iter().any(|watched| watched.contender == **one);
+        nearest.filter(|one| !watched(one)).cloned().collect()
+    }
+
+    /// A contender ahead was changed or is gone.
+    fn woken_by(&mut self, own: &Contender, watched: &Watched, event: &WatchedEvent) {
+        if event.kind == EventType::NODE_DELETED {
+            // Our own end may not have been told yet: what was missed is told in no order, and
+            // neither are the nodes that a session takes with it when it ends.
+            self.stale |= event.missed || watched.sibling;
+            self.gone(own, &watched.contender);
+        }
+    }
+
+    /// A contender ahead is gone. Of those in front of the ones that are watched nothing is known
+    /// since the last list, so while there are any, they are listed again.
+    fn gone(&mut self, own: &Contender, contender: &Contender) {
+        if !self.ahead.contains(contender) {
+            return;
+        }
+        let nearest = self.ahead.last() == Some(contender);
+        self.ahead.retain(|other| other != contender);
+        self.stale |= self.ahead.len() > 1 || (nearest && !self.ahead.is_empty());
+        // Where there are readers a writer may have left one in its place, which only another
+        // writer must wait for.
+        self.stale |= own.role == Role::Exclusive && contender.may_become_reader();
+    }
+
+    /// Waits for the first watch to fire. The own node's comes last: its end, if it happened
+    /// before another's, is then there to be seen.
+    fn poll_woken(
+        &mut self,
+        tenure: &Tenure,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Woken, ClientError>> {
+        for index in 0..self.watched.len() {
+            let polled = self.watched.get_mut(index).map(|one| one.watcher.poll_changed(cx));
+            if let Some(Poll::Ready(event)) = polled {
+                let watched = self.watched.swap_remove(index);
+                return Poll::Ready(event.map(|event| Woken::Ahead(watched, event)));
+            }
+        }
+        if let Some(Poll::Ready(event)) = self.folder.as_mut().map(|folder| folder.poll_changed(cx))
+        {
+            self.folder = None;
+            return Poll::Ready(event.map(|_| Woken::Folder));
+        }
+        if let Some(Poll::Ready(event)) = self.own.0.as_mut().map(|own| own.poll_changed(cx)) {
+            self.own.0 = None;
+            return Poll::Ready(event.map(Woken::Own));
+        }
+        self.again.poll(tenure, cx).map(|()| Ok(Woken::Again))
+    }
+}
