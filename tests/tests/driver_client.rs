@@ -380,7 +380,7 @@ async fn an_owned_node_whose_create_was_lost_is_found_again() {
     peer.expect("exists#4 /locks/x-0000000004").await;
     peer.answer(&ExistsResponse { stat: stat_of(SESSION) }).await;
     let node = creating.await.unwrap();
-    assert_eq!((node.path(), node.stat()), ("/locks/x-0000000004", &stat_of(SESSION)));
+    assert_eq!((node.path(), node.czxid()), ("/locks/x-0000000004", stat_of(SESSION).czxid));
 
     drop(node);
     peer.expect("delete#5 /locks/x-0000000004").await;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use zk_client::session::{ClaimId, Event, Watch, WatchKind};
 use zk_proto::{
-    Create2Response, CreateMode, CreateRequest, Decode, DeleteRequest, ErrorCode, ExistsResponse,
+    CreateMode, CreateRequest, CreateResponse, Decode, DeleteRequest, ErrorCode, ExistsResponse,
     GetChildrenResponse, GetDataRequest, List, OpCode, SessionId, SyncResponse, Text, Zxid,
 };
 use zk_tests::peer::{
@@ -158,8 +158,8 @@ fn a_lost_create_is_looked_for_found_and_answered() {
     else {
         panic!("not completed");
     };
-    let answered = Create2Response::decode_exact(&answer.body).unwrap();
-    assert_eq!(answered, Create2Response { path: NODE, stat: stat_of(SESSION) });
+    let answered = CreateResponse::decode_exact(&answer.body).unwrap();
+    assert_eq!(answered, CreateResponse { path: NODE });
     assert_eq!(answer.zxid, Zxid(0x77), "the create's own transaction");
 
     bench.session.release(claim, Some(RELEASER)).unwrap();

@@ -11,19 +11,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 use zk_proto::{
-    Acl, Create2Response, CreateMode, CreateRequest, DeleteRequest, ErrorCode, ExistsRequest,
-    ExistsResponse, GetChildren2Request, GetChildren2Response, GetDataRequest, GetDataResponse,
-    List, OpCode, Operation, SetDataRequest, SetDataResponse, Stat, SyncRequest, SyncResponse,
+    Create2Response, CreateRequest, DeleteRequest, ErrorCode, ExistsRequest, ExistsResponse,
+    GetChildren2Request, GetChildren2Response, GetDataRequest, GetDataResponse, List, OpCode,
+    Operation, SetDataRequest, SetDataResponse, Stat, SyncRequest, SyncResponse,
 };
 
 use crate::config::SessionCredentials;
 use crate::error::{Error, Failure, Rejected};
 use crate::event::SessionState;
 use crate::link::{Completion, Core, Link};
-use crate::node::{Children, CreateOptions, Created, Deletion, Node};
+use crate::multi::{self, Named, Op, OpResult};
+use crate::node::{Children, CreateOptions, Created, Node};
 use crate::path::{self, Chroot};
 use crate::reply::{Call, Reply};
-use crate::session::{ClaimId, Watch, WatchKind};
+use crate::session::{Watch, WatchKind};
 use crate::watcher::Watcher;
 
 /// Data below this size is copied out of the buffer it was read into, so that a value that is kept
@@ -35,7 +36,8 @@ const ANY_VERSION: i32 = -1;
 
 /// A session with a ZooKeeper ensemble.
 ///
-/// Clones share the session. Dropping the last of them, and of the [`OwnedNode`]s, closes it in
+/// Clones share the session. Dropping the last of them, and of the
+/// [`OwnedNode`](crate::OwnedNode)s, closes it in
 /// the background; [`close`](Client::close) does so and waits.
 ///
 /// # Ordering
@@ -59,7 +61,7 @@ const ANY_VERSION: i32 = -1;
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
-    chroot: Chroot,
+    pub(crate) chroot: Chroot,
 }
 
 /// What the clones of a client share; dropping it closes the session.
@@ -76,7 +78,7 @@ impl Client {
         Self { handle: Arc::new(Handle(link)), chroot }
     }
 
-    fn link(&self) -> &Arc<Link> {
+    pub(crate) fn link(&self) -> &Arc<Link> {
         &self.handle.0
     }
 
@@ -102,45 +104,6 @@ impl Client {
                 let answer = call.answer(completion)?;
                 let Create2Response { path, stat } = call.decode(&answer)?;
                 Ok(Created { path: call.chroot.strip(path).to_owned(), stat })
-            })
-        })
-    }
-
-    /// Creates an ephemeral sequential node that this client must not forget.
-    ///
-    /// `stem` is the path up to the digits, and must be unique for ever: put
-    /// [`unique`](Self::unique) into it. In return nothing leaves a ghost behind. If the connection
-    /// breaks before the reply, the client looks for the node once it is connected again, and the
-    /// reply is that node. `ConnectionLoss` with the outcome `NotApplied` means that it looked and
-    /// there is none; with `Unknown` that the server would not let it look, and that it will delete
-    /// the node if it finds it on a later connection. If the [`Reply`] or the [`OwnedNode`] is
-    /// dropped, at whatever moment, the node is deleted as soon as it can be.
-    ///
-    /// ```
-    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
-    /// use zk_client::Acl;
-    ///
-    /// let stem = format!("/members/{:032x}-", client.unique());
-    /// let member = client.create_owned(&stem, b"10.0.0.7:80", &[Acl::OPEN]).await?;
-    /// println!("here as {}", member.path());
-    /// member.delete().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl<'_>]) -> Reply<OwnedNode> {
-        self.at(stem, path::check, |full| {
-            let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
-            let acl = List::new(acl);
-            let request = CreateRequest { path: full, data: Some(data), acl, mode };
-            let (answering, answer) = oneshot::channel();
-            let claim = match self.link().with(|core| core.submit_owned(&request, answering)) {
-                Ok(id) => Claim { client: self.clone(), id: Some(id) },
-                Err(rejected) => return self.rejected(request.op(), stem, rejected),
-            };
-            Reply::waiting(self.call(request.op(), stem), answer, move |call, completion| {
-                let answer = call.answer(completion)?;
-                let Create2Response { path, stat } = call.decode(&answer)?;
-                Ok(OwnedNode { claim, path: call.chroot.strip(path).to_owned(), stat })
             })
         })
     }
@@ -242,6 +205,45 @@ impl Client {
         })
     }
 
+    /// Carries all operations out, or none: as one transaction, in this order.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::{CreateOptions, Op};
+    ///
+    /// let (from, to) = (client.get_data("/todo/7").await?, "/done/7");
+    /// let moved = client.multi(&[
+    ///     Op::create(to, &from.data, &CreateOptions::persistent()),
+    ///     Op::delete("/todo/7", Some(from.stat.version)),
+    /// ]);
+    /// if let Err(error) = moved.await {
+    ///     println!("operation {:?} failed: {error}", error.failed_op());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Returns what each operation came to, in order. An empty list is a transaction that changes
+    /// nothing. Limits hold for the request as a whole.
+    ///
+    /// # Errors
+    ///
+    /// A refused multi is [`Refused`](crate::ErrorKind::Refused) with the [`code`](Error::code) of
+    /// the operation that failed, whose place [`failed_op`](Error::failed_op) tells. `None` there
+    /// means that the server refused the request as a whole. An [owned](Op::create_owned) create is
+    /// [`InvalidOp`](crate::ErrorKind::InvalidOp): that is for
+    /// [`multi_owned`](Self::multi_owned).
+    pub fn multi(&self, ops: &[Op<'_>]) -> Reply<Vec<OpResult>> {
+        let named = match Named::new(ops, false) {
+            Ok(named) => named,
+            Err(error) => return Reply::failed(error),
+        };
+        multi::request(ops, &self.chroot, |request| {
+            let name = named.to_string();
+            self.send(&name, request, move |call, completion| named.results(call, completion))
+        })
+    }
+
     /// Sends all requests that `calls` makes in one go: one write for all of them.
     ///
     /// Without it two calls may be two packets, if the driver wakes up between them. `calls` must
@@ -304,7 +306,36 @@ impl Client {
         }
     }
 
-    fn at<R>(
+    /// Ends this client and leaves its session to another: unlike [`close`](Self::close) it does
+    /// not tell the server, so ephemeral nodes stay for as long as the session does without a
+    /// client, one session timeout.
+    ///
+    /// Everything called before is sent and answered, and the connection is dropped then. All
+    /// clones are closed: calls that come later fail at once, and owned nodes are nobody's, so
+    /// that dropping them, or a reply that would have brought one, deletes nothing any more.
+    ///
+    /// Returns the id and password that [`ClientBuilder::session`](crate::ClientBuilder::session)
+    /// takes the session up with, and there [`adopt`](Self::adopt) the nodes. The password is a
+    /// secret: whoever has it has the session. `None` if there is no session to take up: no server
+    /// has given one yet, or it has ended otherwise.
+    ///
+    /// Always returns: what is not answered within one session timeout fails as closed, with its
+    /// [`outcome`](Error::outcome).
+    ///
+    /// # Cancel safety
+    ///
+    /// The client is detached whether or not the future is awaited.
+    pub fn detach(&self) -> impl Future<Output = Option<SessionCredentials>> + Send + use<> {
+        let link = Arc::clone(self.link());
+        link.with(Core::detach);
+        let mut states = link.states();
+        async move {
+            drop(states.wait_for(|state| state.ended().is_some()).await);
+            link.look(Core::detached)
+        }
+    }
+
+    pub(crate) fn at<R>(
         &self,
         path: &str,
         check: fn(&str) -> Result<(), Error>,
@@ -316,15 +347,15 @@ impl Client {
         }
     }
 
-    fn call(&self, op: OpCode, path: &str) -> Call {
+    pub(crate) fn call(&self, op: OpCode, path: &str) -> Call {
         Call { op, path: path.to_owned(), chroot: self.chroot.clone() }
     }
 
-    fn rejected<R>(&self, op: OpCode, path: &str, rejected: Rejected) -> Reply<R> {
+    pub(crate) fn rejected<R>(&self, op: OpCode, path: &str, rejected: Rejected) -> Reply<R> {
         Reply::failed(Error::rejected(op, path, rejected))
     }
 
-    fn send<R>(
+    pub(crate) fn send<R>(
         &self,
         path: &str,
         request: &impl Operation,
@@ -401,70 +432,5 @@ impl fmt::Debug for Client {
             .field("session", self.link())
             .field("chroot", &self.chroot)
             .finish()
-    }
-}
-
-/// An ephemeral node that goes when this does: see [`Client::create_owned`].
-///
-/// Not `Clone`: there is one owner. It keeps the session alive like a [`Client`]. Dropping it
-/// queues the delete at once, behind every request made before, on any thread and without a
-/// runtime. If the connection breaks before the answer, the delete is sent again ahead of all other
-/// requests of the next one.
-#[derive(Debug)]
-#[must_use = "dropping it deletes the node"]
-pub struct OwnedNode {
-    claim: Claim,
-    path: String,
-    stat: Stat,
-}
-
-impl OwnedNode {
-    /// The node's path, with its digits.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// The node's state when it was created, or when it was found again.
-    pub fn stat(&self) -> &Stat {
-        &self.stat
-    }
-
-    /// Deletes the node and tells how that went.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the error, the node is no longer this caller's. After `ConnectionLoss` the client
-    /// goes on deleting it until the server has answered or the session ends.
-    pub fn delete(mut self) -> Reply<Deletion> {
-        let Claim { client, id } = &mut self.claim;
-        let (answering, answer) = oneshot::channel();
-        let released =
-            id.take().map(|id| client.link().with(|core| core.release(id, Some(answering))));
-        if let Some(Err(rejected)) = released {
-            return client.rejected(OpCode::DELETE, &self.path, rejected);
-        }
-        let call = client.call(OpCode::DELETE, &self.path);
-        Reply::waiting(call, answer, |call, completion| match completion {
-            Ok(_) => Ok(Deletion::Deleted),
-            Err(Failure::Refused(ErrorCode::NO_NODE)) => Ok(Deletion::AlreadyGone),
-            Err(failure) => Err(call.failed(failure)),
-        })
-    }
-}
-
-/// The obligation to delete a node, held by a reply or by an [`OwnedNode`].
-#[derive(Debug)]
-struct Claim {
-    client: Client,
-    /// `None` once it was released.
-    id: Option<ClaimId>,
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            // An error means that the session is over, and the node with it.
-            self.client.link().with(|core| core.release(id, None)).ok();
-        }
     }
 }

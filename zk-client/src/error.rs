@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use thiserror::Error as ThisError;
 use zk_proto::{
-    DecodeError, EncodeError, ErrorCode, EventType, KeeperState, OpCode, PathRule, Xid,
+    DecodeError, EncodeError, ErrorCode, EventType, KeeperState, OpCode, PathRule, SessionId, Xid,
 };
 
 /// What is left of a request that failed: may the server have carried it out?
@@ -34,6 +34,10 @@ pub enum ErrorKind {
     WatchSpent,
     /// Caller: the path breaks one of ZooKeeper's rules.
     InvalidPath,
+    /// Caller: an operation does not fit into this multi; [`Error::failed_op`] says which.
+    InvalidOp,
+    /// Caller: the node that is to be adopted belongs to no session, or to another one.
+    NotOwned,
     /// Caller: the request is above the frame limit of servers and was not sent.
     TooLarge,
     /// Caller: more requests or bytes are waiting than the client's limits allow.
@@ -101,6 +105,12 @@ pub(crate) enum Fault {
     ChrootNotFound { chroot: String },
     #[error("{op} {path}: {code}")]
     Refused { op: OpCode, path: String, code: ErrorCode },
+    #[error("operation {index} of a multi, {op} {path}: {code}")]
+    OpRefused { index: usize, op: OpCode, path: String, code: ErrorCode },
+    #[error("operation {index} of a multi, {op} {path}: {rule}")]
+    InvalidOp { index: usize, op: OpCode, path: String, rule: &'static str },
+    #[error("adopt {path}: the node is not of this session{}", Owner(*.owner))]
+    NotOwned { path: String, owner: SessionId },
     #[error("{op} {path}: connection lost {}: {why}", if *.sent { "before the answer came" } else { "before it was carried out" })]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error("{op} {path}: the server's answer does not decode: {source}")]
@@ -208,6 +218,13 @@ pub enum Hangup {
 pub enum Failure {
     /// The server answered with an error.
     Refused(ErrorCode),
+    /// The server refused one operation of a multi, and with it all of them.
+    OpRefused {
+        /// The place of the operation in the multi.
+        index: usize,
+        /// What the server said of it.
+        code: ErrorCode,
+    },
     /// The connection broke.
     ConnectionLoss {
         /// Whether the request had been handed to the transport, and nothing has shown since that
@@ -248,12 +265,14 @@ impl Error {
             Fault::Setting(_) => ErrorKind::InvalidSetting,
             Fault::WatchSpent { .. } => ErrorKind::WatchSpent,
             Fault::Path { .. } => ErrorKind::InvalidPath,
+            Fault::InvalidOp { .. } => ErrorKind::InvalidOp,
+            Fault::NotOwned { .. } => ErrorKind::NotOwned,
             Fault::TooLarge { .. } => ErrorKind::TooLarge,
             Fault::Limit { .. } => ErrorKind::LimitExceeded,
             Fault::NoRuntime => ErrorKind::NoRuntime,
             Fault::NoServer { .. } => ErrorKind::NoServer,
             Fault::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
-            Fault::Refused { .. } => ErrorKind::Refused,
+            Fault::Refused { .. } | Fault::OpRefused { .. } => ErrorKind::Refused,
             Fault::ConnectionLoss { .. } => ErrorKind::ConnectionLoss,
             Fault::Answer { .. } => ErrorKind::Protocol,
             Fault::Ended { ended: Ended::Expired, .. } => ErrorKind::SessionExpired,
@@ -272,10 +291,19 @@ impl Error {
         }
     }
 
-    /// What the server said, if it answered.
+    /// What the server said, if it answered. Of a refused multi, what it said of the operation
+    /// that failed.
     pub fn code(&self) -> Option<ErrorCode> {
         match &*self.0 {
-            Fault::Refused { code, .. } => Some(*code),
+            Fault::Refused { code, .. } | Fault::OpRefused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// The operation that a multi failed for, counted from 0.
+    pub fn failed_op(&self) -> Option<usize> {
+        match &*self.0 {
+            Fault::OpRefused { index, .. } | Fault::InvalidOp { index, .. } => Some(*index),
             _ => None,
         }
     }
@@ -312,6 +340,7 @@ impl Error {
         let path = path.to_owned();
         match failure {
             Failure::Refused(code) => Fault::Refused { op, path, code },
+            Failure::OpRefused { index, code } => Fault::OpRefused { index, op, path, code },
             Failure::ConnectionLoss { sent, why } => Fault::ConnectionLoss { op, path, sent, why },
             Failure::Ended { sent, ended } => {
                 Fault::Ended { request: Some((op, path)), ended, sent }
@@ -373,6 +402,18 @@ impl fmt::Display for Attempts<'_> {
             write!(f, "{comma}{}: {}", attempt.server, attempt.why)?;
         }
         Ok(())
+    }
+}
+
+/// Whose a node is, behind the claim that it is not ours.
+struct Owner(SessionId);
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SessionId(0) => f.write_str(" but lasts without one"),
+            owner => write!(f, " but of {owner}"),
+        }
     }
 }
 

@@ -80,21 +80,27 @@ mod driver;
 mod reply;
 mod watcher;
 
+mod multi;
+
 mod client;
+
+mod owned;
 
 mod connect;
 
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use client::{Client, OwnedNode};
+pub use client::Client;
 pub use config::{Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
 pub use event::{SessionState, WatchedEvent};
+pub use multi::{Op, OpResult};
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
+pub use owned::OwnedNode;
 pub use path::check as check_path;
 pub use reply::Reply;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};

@@ -45,7 +45,7 @@ impl Call {
         Error::failed(self.op, &self.path, failure)
     }
 
-    fn undecodable(&self, source: DecodeError) -> Error {
+    pub(crate) fn undecodable(&self, source: DecodeError) -> Error {
         Fault::Answer { op: self.op, path: self.path.clone(), source }.into()
     }
 }

@@ -39,6 +39,14 @@ pub enum DecodeError {
     /// An entry of a multi whose type has no record.
     #[error("a multi has no entry of type {0}")]
     UnknownMultiEntry(i32),
+    /// The answer to a multi has another number of results than the multi has operations.
+    #[error("{results} results of a multi of {operations}")]
+    MultiLength {
+        /// What was asked.
+        operations: usize,
+        /// What came.
+        results: usize,
+    },
     /// A password that is longer than any server makes.
     #[error("session password of {0} bytes")]
     PasswordTooLong(usize),

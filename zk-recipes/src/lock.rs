@@ -6,7 +6,7 @@
 use std::fmt;
 use std::future::Future;
 
-use zk_client::{Client, Deletion, Stat};
+use zk_client::{Client, Deletion};
 
 use crate::error::{Error, Fault};
 use crate::tenure::Tenure;
@@ -177,16 +177,12 @@ pub struct Guard(Tenure);
 impl Guard {
     /// Orders this holder after all earlier ones.
     pub fn token(&self) -> FencingToken {
-        FencingToken::new(self.stat().czxid.0, 0)
+        FencingToken::new(self.0.node().czxid().0, 0)
     }
 
     /// The node that stands for this holder in the queue.
     pub fn node(&self) -> &str {
         self.0.node().path()
-    }
-
-    fn stat(&self) -> &Stat {
-        self.0.node().stat()
     }
 
     /// Releases the lock and waits until the server has said so. While the client is cut off that

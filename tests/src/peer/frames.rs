@@ -154,6 +154,22 @@ impl fmt::Display for Request {
                 let SetWatches { relative_zxid, data, exist, child } = self.body();
                 write!(f, "setWatches#{xid} since {relative_zxid}: {data:?} {exist:?} {child:?}")
             }
+            OpCode::MULTI => {
+                write!(f, "multi#{xid}")?;
+                let list: MultiRequest<'_> = self.body();
+                list.iter().enumerate().try_for_each(|(index, op)| {
+                    let comma = if index == 0 { "" } else { "," };
+                    let path = match op {
+                        MultiOp::Create(CreateRequest { path, .. })
+                        | MultiOp::CreateContainer(CreateRequest { path, .. })
+                        | MultiOp::Delete(DeleteRequest { path, .. })
+                        | MultiOp::SetData(SetDataRequest { path, .. })
+                        | MultiOp::Check(CheckVersionRequest { path, .. }) => path,
+                        _ => "?",
+                    };
+                    write!(f, "{comma} {} {path}", op.op())
+                })
+            }
             op => write!(f, "{op}#{xid} {}", self.path()),
         }
     }

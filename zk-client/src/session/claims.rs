@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::BytesMut;
 use tracing::warn;
 use zk_proto::{
-    Create2Response, Decode, Encode, ErrorCode, ExistsResponse, GetChildrenResponse, Reader,
-    SessionId, Stat, Writer,
+    CreateResponse, Decode, Encode, ErrorCode, ExistsResponse, GetChildrenResponse, Reader,
+    SessionId, Stat, Writer, Zxid,
 };
 
 use crate::error::{Failure, Hangup, ProtocolError};
@@ -109,10 +109,18 @@ impl<T> Claims<T> {
 
     /// A create under `stem` is about to be queued.
     pub(crate) fn open(&mut self, stem: &str) -> ClaimId {
+        self.insert(stem, State::Creating)
+    }
+
+    /// A node that is there is somebody's from now on.
+    pub(crate) fn adopt(&mut self, path: &str) -> ClaimId {
+        self.insert(path, State::Held { path: path.to_owned() })
+    }
+
+    fn insert(&mut self, stem: &str, state: State<T>) -> ClaimId {
         let id = ClaimId(self.next);
         self.next += 1;
         let stem = stem.to_owned();
-        let state = State::Creating;
         let (unsynced, candidates, unreadable) = (None, Vec::new(), false);
         let claim = Claim { stem, state, due: false, asking: 0, unsynced, candidates, unreadable };
         self.claims.insert(id, claim);
@@ -157,6 +165,23 @@ impl<T> Claims<T> {
         };
         let answer = Err(Failure::Refused(ErrorCode::NO_NODE));
         self.effects.extend(releaser.map(|token| Effect::Complete(token, answer)));
+    }
+
+    /// The holder lets go of a node that shall stay, or that is gone.
+    pub(crate) fn forget(&mut self, id: ClaimId) {
+        let held = |claim: &Claim<T>| matches!(claim.state, State::Held { .. });
+        if self.claims.get(&id).is_some_and(held) {
+            self.claims.remove(&id);
+        }
+    }
+
+    /// Whether there is something left to learn or to delete, if need be on the next connection.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.claims.values().any(|claim| match &claim.state {
+            State::Lost { creator, .. } => claim.due || creator.is_some(),
+            State::Deleting { .. } => true,
+            State::Creating | State::Suspect | State::Held { .. } => false,
+        })
     }
 
     /// A question was answered. `own` is the session that nodes must belong to.
@@ -341,11 +366,9 @@ impl<T> Claim<T> {
             State::Suspect => None,
             State::Creating | State::Held { .. } | State::Deleting { .. } => return,
         };
-        let mut body = BytesMut::new();
-        Create2Response { path: &path, stat }.encode(&mut Writer::new(&mut body, usize::MAX));
+        let answer = created(&path, stat.czxid);
         self.state = State::Held { path };
         let wanted = creator.is_some() && !self.due;
-        let answer = Answer { zxid: stat.czxid, body: body.freeze() };
         effects.extend(creator.map(|token| Effect::Complete(token, Ok(answer))));
         if !wanted {
             self.delete(id, None, effects);
@@ -361,12 +384,19 @@ impl<T> Claim<T> {
     }
 }
 
-/// The folder and the last component of an absolute path.
+/// What the creator of an owned node is told, however it was found out.
+pub(crate) fn created(path: &str, czxid: Zxid) -> Answer {
+    let mut body = BytesMut::new();
+    CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
+    Answer { zxid: czxid, body: body.freeze() }
+}
+
 /// Whether this is what a server puts behind a sequential name.
 fn is_sequence(text: &str) -> bool {
     text.parse::<i32>().is_ok()
 }
 
+/// The folder and the last component of an absolute path.
 fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),

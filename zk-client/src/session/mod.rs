@@ -20,6 +20,8 @@ mod event;
 
 mod claims;
 
+mod multi;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -28,9 +30,9 @@ use bytes::{Bytes, BytesMut};
 use tracing::{debug, trace, warn};
 use zk_proto::{
     CloseSessionRequest, Create2Response, CreateRequest, Decode, DeleteRequest, Encode,
-    EncodeError, ErrorCode, EventType, ExistsRequest, GetChildrenRequest, KeeperState, Operation,
-    PingRequest, Reader, ReplyHeader, RequestHeader, SyncRequest, WatcherEvent, Writer, Xid, Zxid,
-    frame,
+    EncodeError, ErrorCode, EventType, ExistsRequest, GetChildrenRequest, KeeperState,
+    MultiRequest, Operation, PingRequest, Reader, ReplyHeader, RequestHeader, SyncRequest,
+    WatcherEvent, Writer, Xid, Zxid, frame,
 };
 
 use crate::config::{SessionConfig, SessionCredentials};
@@ -41,6 +43,7 @@ pub use self::claims::ClaimId;
 use self::claims::{Claims, Effect, Query, Question};
 pub use self::event::{Answer, Event, Watch};
 use self::handshake::Verdict;
+use self::multi::OwnedOp;
 use self::pipeline::{Pipeline, Slot, Turn};
 use self::timers::{Timer, Timers};
 use self::watches::{Registration, Watches};
@@ -79,6 +82,8 @@ pub struct Session<T, W> {
     /// setWatches requests without a reply: until the last is answered, events tell of the past.
     rearming: u32,
     closing: bool,
+    /// Closing on this side alone: the session shall live on without us.
+    detaching: bool,
     /// The last state that was told.
     state: SessionState,
     last_hangup: Hangup,
@@ -105,6 +110,7 @@ enum Phase {
 enum Purpose<T, W> {
     Call { token: T, watch: Option<Registration<W>> },
     Create { token: T, claim: ClaimId },
+    Multi(Vec<OwnedOp<T>>),
     Question(Question),
     Rearm,
     Close,
@@ -127,6 +133,7 @@ impl<T, W> Session<T, W> {
             pings: 0,
             rearming: 0,
             closing: false,
+            detaching: false,
             state: SessionState::Connecting,
             last_hangup: Hangup::Eof,
             events: VecDeque::new(),
@@ -195,7 +202,8 @@ impl<T, W> Session<T, W> {
     ///
     /// The request's path must be unique for ever up to the digits that the server appends. If the
     /// connection breaks before the reply, the session looks for the node after it is attached
-    /// again and answers then: with the node, or with `ConnectionLoss` if there is none.
+    /// again and answers then: with the node, or with `ConnectionLoss` if there is none. The answer
+    /// is a [`CreateResponse`](zk_proto::CreateResponse), and its zxid the node's czxid.
     pub fn submit_owned(
         &mut self,
         request: &CreateRequest<'_>,
@@ -208,15 +216,46 @@ impl<T, W> Session<T, W> {
         Ok(claim)
     }
 
+    /// Queues a multi, some of whose operations create nodes that must not be forgotten.
+    ///
+    /// `owned` names each of them by its place in the multi and by its path up to the digits, with
+    /// a token that is answered as by [`submit_owned`](Self::submit_owned); nothing else tells how
+    /// the multi went. The claims come in the same order.
+    pub fn submit_multi_owned<'p>(
+        &mut self,
+        request: &MultiRequest<'_>,
+        owned: impl IntoIterator<Item = (usize, &'p str, T)>,
+    ) -> Result<Vec<ClaimId>, Rejected> {
+        self.accept()?;
+        let open = |(index, stem, token)| {
+            let claim = self.claims.open(stem);
+            OwnedOp { index, token, claim }
+        };
+        let owned = owned.into_iter().map(open).collect::<Vec<_>>();
+        let claims = owned.iter().map(|op| op.claim).collect::<Vec<_>>();
+        let queued = self.queue(request, Purpose::Multi(owned));
+        queued.inspect_err(|_| claims.iter().for_each(|claim| self.claims.refused(*claim)))?;
+        Ok(claims)
+    }
+
+    /// Takes over a node that belongs to this session already. It is held from now on.
+    pub fn adopt(&mut self, path: &str) -> Result<ClaimId, Rejected> {
+        self.own()?;
+        Ok(self.claims.adopt(path))
+    }
+
+    /// Ends the claim of a node that is held, and leaves the node alone.
+    pub fn forget(&mut self, claim: ClaimId) {
+        self.claims.forget(claim);
+    }
+
     /// Lets go of a node: it is deleted now, or as soon as it is known to exist, and again on
     /// every connection until the server has answered.
     ///
     /// `releaser` hears the answer to the first delete, or `NoNode` at once if the node is not
     /// known to exist.
     pub fn release(&mut self, claim: ClaimId, releaser: Option<T>) -> Result<(), Rejected> {
-        if let Phase::Over(ended) = self.phase {
-            return Err(ended.into());
-        }
+        self.own()?;
         self.claims.release(claim, releaser);
         self.settle(Turn::Last);
         Ok(())
@@ -258,6 +297,41 @@ impl<T, W> Session<T, W> {
     pub fn abandon(&mut self) {
         if self.ended().is_none() {
             self.end(Ended::Closed);
+        }
+    }
+
+    /// Ends this side of the session once everything that is queued was answered; later requests
+    /// and releases are refused. The server is not told, and nodes that are held stay.
+    ///
+    /// Gives up like [`close`](Self::close).
+    pub fn detach(&mut self) {
+        if self.closing || self.ended().is_some() {
+            return;
+        }
+        self.closing = true;
+        self.detaching = true;
+        self.detach_if_done();
+    }
+
+    /// The session that was left alone by [`detach`](Self::detach), once that is done.
+    pub fn detached(&self) -> Option<SessionCredentials> {
+        let is_detached = self.detaching && self.ended() == Some(Ended::Closed);
+        self.credentials.filter(|_| is_detached)
+    }
+
+    fn detach_if_done(&mut self) {
+        let is_done = self.pipeline.len() == 0 && !self.claims.is_busy();
+        if self.detaching && is_done && self.ended().is_none() {
+            self.end(Ended::Closed);
+        }
+    }
+
+    /// Whether nodes may still be taken and let go.
+    fn own(&self) -> Result<(), Ended> {
+        match self.phase {
+            Phase::Over(ended) => Err(ended),
+            _ if self.detaching => Err(Ended::Closed),
+            _ => Ok(()),
         }
     }
 
@@ -397,6 +471,7 @@ impl<T, W> Session<T, W> {
         if self.state.is_connected() {
             self.tell(SessionState::Disconnected);
         }
+        self.detach_if_done();
     }
 
     /// Time has passed.
@@ -485,7 +560,7 @@ impl<T, W> Session<T, W> {
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
         match handshake::judge(self.credentials, frame)? {
             // A close whose answer was lost is answered like this.
-            Verdict::Expired if self.closing => self.end(Ended::Closed),
+            Verdict::Expired if self.closing && !self.detaching => self.end(Ended::Closed),
             Verdict::Expired => self.end(Ended::Expired),
             Verdict::Established { session, timeout, read_only } => {
                 debug!(id = %session.id, ?timeout, read_only, "established");
@@ -544,7 +619,9 @@ impl<T, W> Session<T, W> {
             }
             error => Err(Failure::Refused(error)),
         };
-        self.conclude(slot, result)
+        self.conclude(slot, result)?;
+        self.detach_if_done();
+        Ok(())
     }
 
     /// Does what a request's answer asks for.
@@ -561,6 +638,7 @@ impl<T, W> Session<T, W> {
                 self.complete(token, result);
             }
             Purpose::Create { token, claim } => self.conclude_create(token, claim, result)?,
+            Purpose::Multi(owned) => self.conclude_multi(owned, result)?,
             Purpose::Question(question) => {
                 let own = self.credentials.map(|own| own.id);
                 let answered = self.claims.answered(question, result, own);
@@ -598,9 +676,12 @@ impl<T, W> Session<T, W> {
         claim: ClaimId,
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
-        match &result {
+        let result = match result {
             Ok(answer) => match Create2Response::decode(&mut Reader::new(&answer.body)) {
-                Ok(created) => self.claims.created(claim, created.path),
+                Ok(Create2Response { path, stat }) => {
+                    self.claims.created(claim, path);
+                    Ok(claims::created(path, stat.czxid))
+                }
                 Err(error) => {
                     // Something was created; the next connection will tell what.
                     let error = ProtocolError::from(error);
@@ -608,9 +689,44 @@ impl<T, W> Session<T, W> {
                     return Err(error);
                 }
             },
-            Err(_) => self.claims.refused(claim),
-        }
+            Err(failure) => {
+                self.claims.refused(claim);
+                Err(failure)
+            }
+        };
         self.complete(token, result);
+        self.settle(Turn::Last);
+        Ok(())
+    }
+
+    fn conclude_multi(
+        &mut self,
+        owned: Vec<OwnedOp<T>>,
+        result: Result<Answer, Failure>,
+    ) -> Result<(), ProtocolError> {
+        let created = result.map(|answer| (answer.zxid, multi::created_paths(&answer, &owned)));
+        match created {
+            Ok((zxid, Ok(Ok(paths)))) => {
+                for (OwnedOp { token, claim, .. }, path) in owned.into_iter().zip(paths) {
+                    self.claims.created(claim, &path);
+                    self.complete(token, Ok(claims::created(&path, zxid)));
+                }
+            }
+            Ok((_, Ok(Err(failure)))) | Err(failure) => {
+                for OwnedOp { token, claim, .. } in owned {
+                    self.claims.refused(claim);
+                    self.complete(token, Err(failure));
+                }
+            }
+            Ok((_, Err(error))) => {
+                // As with a single create.
+                let error = ProtocolError::from(error);
+                for OwnedOp { token, claim, .. } in owned {
+                    self.claims.lost(claim, token, error.into());
+                }
+                return Err(error);
+            }
+        }
         self.settle(Turn::Last);
         Ok(())
     }
@@ -645,6 +761,14 @@ impl<T, W> Session<T, W> {
         match (slot.purpose, failure) {
             (Purpose::Create { token, claim }, Failure::ConnectionLoss { sent: true, why }) => {
                 self.claims.lost(claim, token, why);
+            }
+            (Purpose::Multi(owned), Failure::ConnectionLoss { sent: true, why }) => {
+                for OwnedOp { token, claim, .. } in owned {
+                    self.claims.lost(claim, token, why);
+                }
+            }
+            (Purpose::Multi(owned), _) => {
+                owned.into_iter().for_each(|op| self.complete(op.token, Err(failure)));
             }
             (Purpose::Call { token, watch }, _) => {
                 self.complete(token, Err(failure));

@@ -1,0 +1,238 @@
+//! Nodes that a client owns on a caller's behalf: made, taken over, let go.
+//!
+//! A handle here is an obligation to delete, kept by the session's claims; it goes with the reply
+//! that would have brought the node, and then with the [`OwnedNode`]. What makes it survive lost
+//! connections is decided in the session alone.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use zk_proto::{
+    Acl, CreateMode, CreateRequest, CreateResponse, ErrorCode, ExistsRequest, ExistsResponse, List,
+    OpCode, Operation, Zxid,
+};
+
+use crate::client::Client;
+use crate::error::{Error, Failure, Fault};
+use crate::multi::{self, Named, Op};
+use crate::node::Deletion;
+use crate::path;
+use crate::reply::{Call, Reply};
+use crate::session::{Answer, ClaimId};
+
+impl Client {
+    /// Creates an ephemeral sequential node that this client must not forget.
+    ///
+    /// `stem` is the path up to the digits, and must be unique for ever: put
+    /// [`unique`](Self::unique) into it. In return nothing leaves a ghost behind. If the connection
+    /// breaks before the reply, the client looks for the node once it is connected again, and the
+    /// reply is that node. `ConnectionLoss` with the outcome `NotApplied` means that it looked and
+    /// there is none; with `Unknown` that the server would not let it look, and that it will delete
+    /// the node if it finds it on a later connection. If the [`Reply`] or the [`OwnedNode`] is
+    /// dropped, at whatever moment, the node is deleted as soon as it can be.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::Acl;
+    ///
+    /// let stem = format!("/members/{:032x}-", client.unique());
+    /// let member = client.create_owned(&stem, b"10.0.0.7:80", &[Acl::OPEN]).await?;
+    /// println!("here as {}", member.path());
+    /// member.delete().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl<'_>]) -> Reply<OwnedNode> {
+        self.at(stem, path::check, |full| {
+            let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
+            let acl = List::new(acl);
+            let request = CreateRequest { path: full, data: Some(data), acl, mode };
+            let (answering, answer) = oneshot::channel();
+            let claim = match self.link().with(|core| core.submit_owned(&request, answering)) {
+                Ok(id) => Claim { client: self.clone(), id: Some(id) },
+                Err(rejected) => return self.rejected(request.op(), stem, rejected),
+            };
+            Reply::waiting(self.call(request.op(), stem), answer, move |call, completion| {
+                OwnedNode::created(claim, call, &call.answer(completion)?)
+            })
+        })
+    }
+
+    /// Carries all operations out, or none, and hands over the nodes that
+    /// [`create_owned`](Op::create_owned) and [`create_owned_at`](Op::create_owned_at) make: one
+    /// reply for each of them, in order. Each is a promise of its own, as that of
+    /// [`create_owned`](Self::create_owned).
+    ///
+    /// The other operations just take part. Without an owned node among them, nothing tells how it
+    /// went: that is for [`multi`](Self::multi).
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::{Acl, Op};
+    ///
+    /// // Only while the shop is open.
+    /// let stem = format!("/queue/{:032x}-", client.unique());
+    /// let ops = [Op::check("/open", None), Op::create_owned(&stem, b"", &[Acl::OPEN])];
+    /// for place in client.multi_owned(&ops) {
+    ///     println!("here as {}", place.await?.path());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the multi is refused, every reply fails with the same error, as that of
+    /// [`multi`](Self::multi) does. If the connection breaks before the answer, each node is looked
+    /// for by itself: `ConnectionLoss` with the outcome `NotApplied` means of every one that
+    /// nothing of the multi has happened.
+    pub fn multi_owned(&self, ops: &[Op<'_>]) -> Vec<Reply<OwnedNode>> {
+        let owned = ops.iter().enumerate().filter(|(_, op)| op.is_owned());
+        let named = match Named::new(ops, true) {
+            Ok(named) => Arc::new(named),
+            Err(error) => return owned.map(|_| Reply::failed(error.clone())).collect(),
+        };
+        let (answering, answers): (Vec<_>, Vec<_>) =
+            owned.clone().map(|_| oneshot::channel()).unzip();
+        let paths = owned.clone().map(|(_, op)| self.chroot.apply(op.path())).collect::<Vec<_>>();
+        let creates = owned.clone().zip(&paths).zip(answering);
+        let creates =
+            creates.map(|(((index, op), path), answering)| (index, op.stem(path), answering));
+        let submitted = multi::request(ops, &self.chroot, |request| {
+            self.link().with(|core| core.submit_multi_owned(request, creates))
+        });
+        let claims = match submitted {
+            Ok(claims) => claims,
+            Err(rejected) => {
+                let error = Error::rejected(OpCode::MULTI, &named.to_string(), rejected);
+                return owned.map(|_| Reply::failed(error.clone())).collect();
+            }
+        };
+        let replies = owned.zip(claims).zip(answers).map(|(((_, op), id), answer)| {
+            let claim = Claim { client: self.clone(), id: Some(id) };
+            let named = Arc::clone(&named);
+            let call = self.call(OpCode::MULTI, op.path());
+            Reply::waiting(call, answer, move |call, completion| {
+                let answer = completion.map_err(|failure| named.failed(call, failure))?;
+                OwnedNode::created(claim, call, &answer)
+            })
+        });
+        replies.collect()
+    }
+
+    /// Takes over an ephemeral node that this session has already: for who
+    /// [resumes a session](crate::ClientBuilder::session) that was
+    /// [left to it](Self::detach).
+    ///
+    /// Nothing changes on the server. A node must be adopted once, or it has two owners. A server
+    /// that lags behind the one that the session was at before may not know the node yet, so
+    /// [`sync`](Self::sync) first.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwned`](crate::ErrorKind::NotOwned) if the node belongs to another session or to none,
+    /// `NoNode` if there is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the reply leaves the node alone.
+    pub fn adopt(&self, path: &str) -> Reply<OwnedNode> {
+        self.at(path, path::check, |full| {
+            let request = ExistsRequest { path: full, watch: false };
+            let (client, full) = (self.clone(), full.to_owned());
+            self.send(path, &request, move |call, completion| {
+                let ExistsResponse { stat } = call.decode(&call.answer(completion)?)?;
+                let (path, owner) = (call.path.clone(), stat.ephemeral_owner);
+                if client.session().map(|own| own.id) != Some(owner) {
+                    return Err(Fault::NotOwned { path, owner }.into());
+                }
+                let adopted = client.link().with(|core| core.adopt(&full));
+                let id = adopted.map_err(|rejected| Error::rejected(call.op, &path, rejected))?;
+                let claim = Claim { client, id: Some(id) };
+                Ok(OwnedNode { claim, path, czxid: stat.czxid })
+            })
+        })
+    }
+}
+
+/// An ephemeral node that goes when this does: see [`Client::create_owned`],
+/// [`Client::multi_owned`] and [`Client::adopt`].
+///
+/// Not `Clone`: there is one owner. It keeps the session alive like a [`Client`]. Dropping it
+/// queues the delete at once, behind every request made before, on any thread and without a
+/// runtime. If the connection breaks before the answer, the delete is sent again ahead of all other
+/// requests of the next one.
+#[derive(Debug)]
+#[must_use = "dropping it deletes the node"]
+pub struct OwnedNode {
+    claim: Claim,
+    path: String,
+    czxid: Zxid,
+}
+
+impl OwnedNode {
+    fn created(claim: Claim, call: &Call, answer: &Answer) -> Result<Self, Error> {
+        let CreateResponse { path } = call.decode(answer)?;
+        let path = call.chroot.strip(path).to_owned();
+        Ok(Self { claim, path, czxid: answer.zxid })
+    }
+
+    /// The node's path, with its digits.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The transaction that created the node, which orders it after all nodes that were created
+    /// before. Nodes of one multi share it.
+    pub fn czxid(&self) -> Zxid {
+        self.czxid
+    }
+
+    /// Gives the node up and leaves it alone: it is gone, or somebody else's business now.
+    ///
+    /// If it is still there, it stays until somebody deletes it or the session ends.
+    pub fn forget(mut self) {
+        if let Some(id) = self.claim.id.take() {
+            self.claim.client.link().with(|core| core.forget(id));
+        }
+    }
+
+    /// Deletes the node and tells how that went.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the error, the node is no longer this caller's. After `ConnectionLoss` the client
+    /// goes on deleting it until the server has answered or the session ends.
+    pub fn delete(mut self) -> Reply<Deletion> {
+        let Claim { client, id } = &mut self.claim;
+        let (answering, answer) = oneshot::channel();
+        let released =
+            id.take().map(|id| client.link().with(|core| core.release(id, Some(answering))));
+        if let Some(Err(rejected)) = released {
+            return client.rejected(OpCode::DELETE, &self.path, rejected);
+        }
+        let call = client.call(OpCode::DELETE, &self.path);
+        Reply::waiting(call, answer, |call, completion| match completion {
+            Ok(_) => Ok(Deletion::Deleted),
+            Err(Failure::Refused(ErrorCode::NO_NODE)) => Ok(Deletion::AlreadyGone),
+            Err(failure) => Err(call.failed(failure)),
+        })
+    }
+}
+
+/// The obligation to delete a node, held by a reply or by an [`OwnedNode`].
+#[derive(Debug)]
+struct Claim {
+    client: Client,
+    /// `None` once it was released.
+    id: Option<ClaimId>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            // An error means that the session is over, and the node with it.
+            self.client.link().with(|core| core.release(id, None)).ok();
+        }
+    }
+}
