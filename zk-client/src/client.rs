@@ -18,13 +18,15 @@ use zk_proto::{
 
 use crate::config::SessionCredentials;
 use crate::error::{Error, Failure, Rejected};
-use crate::event::SessionState;
+use crate::event::{SessionState, WatchMode};
+use crate::inbox::Inbox;
 use crate::link::{Completion, Core, Link};
 use crate::multi::{self, Named, Op, OpResult};
 use crate::node::{Children, CreateOptions, Created, Node};
 use crate::path::{self, Chroot};
 use crate::reply::{Call, Reply};
 use crate::session::{Watch, WatchKind};
+use crate::stream::WatchStream;
 use crate::watcher::Watcher;
 
 /// Data below this size is copied out of the buffer it was read into, so that a value that is kept
@@ -190,6 +192,45 @@ impl Client {
         self.at(path, path::check, |full| {
             let request = GetChildren2Request { path: full, watch: true };
             self.send_watching(path, full, &request, WatchKind::Child, children)
+        })
+    }
+
+    /// Every change from the reply on, of a node that need not exist, or of everything below it
+    /// too.
+    ///
+    /// Servers can do so since 3.6. Older ones refuse with `Unimplemented` and hang up, which costs
+    /// the connection but not the session.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::{StreamEvent, WatchMode};
+    ///
+    /// let mut changes = client.watch("/jobs", WatchMode::PersistentRecursive).await?;
+    /// client.create("/jobs/7", b"", &zk_client::CreateOptions::persistent()).await?;
+    /// if let StreamEvent::Changed(event) = changes.next().await? {
+    ///     assert_eq!(event.path, "/jobs/7");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch(&self, path: &str, mode: WatchMode) -> Reply<WatchStream> {
+        self.at(path, path::check, |full| {
+            let (answering, answer) = oneshot::channel();
+            let inbox = Arc::new(Inbox::default());
+            let stream = Arc::clone(&inbox);
+            let submitted =
+                self.link().with(|core| core.submit_stream(full, mode, answering, stream));
+            match submitted {
+                Ok(id) => {
+                    let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
+                    let stream = WatchStream::new(link, id, full.to_owned(), chroot, inbox);
+                    let call = self.call(OpCode::ADD_WATCH, path);
+                    Reply::waiting(call, answer, move |call, completion| {
+                        call.answer(completion).map(|_| stream)
+                    })
+                }
+                Err(rejected) => self.rejected(OpCode::ADD_WATCH, path, rejected),
+            }
         })
     }
 

@@ -1,6 +1,6 @@
 //! What a session tells: its own state, and what its watches saw.
 
-use zk_proto::{EventType, Zxid};
+use zk_proto::{AddWatchMode, EventType, Zxid};
 
 use crate::error::Ended;
 
@@ -74,4 +74,43 @@ pub struct WatchedEvent {
     /// Events that a connection saw live come in the order of the changes. Those that it is told
     /// on reconnect come in no order, and several changes of a node are one event.
     pub missed: bool,
+}
+
+/// What a stream watches: see [`Client::watch`](crate::Client::watch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WatchMode {
+    /// The node: its creation, its data, its list of children, its deletion.
+    Persistent,
+    /// The node and everything below it: creation, data and deletion of each. Never
+    /// `NodeChildrenChanged`, since the children tell for themselves.
+    PersistentRecursive,
+}
+
+impl WatchMode {
+    pub(crate) const ALL: [Self; 2] = [Self::Persistent, Self::PersistentRecursive];
+}
+
+impl From<WatchMode> for AddWatchMode {
+    fn from(mode: WatchMode) -> Self {
+        match mode {
+            WatchMode::Persistent => Self::PERSISTENT,
+            WatchMode::PersistentRecursive => Self::PERSISTENT_RECURSIVE,
+        }
+    }
+}
+
+/// What a stream tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamEvent {
+    /// Something changed.
+    Changed(WatchedEvent),
+    /// The watch was set anew, on a new connection or behind a watch that may have replaced it.
+    /// What happened in between is untold, since servers do not replay it (ZOOKEEPER-4698): read
+    /// again.
+    Rearmed,
+    /// This many changes were dropped, because [so many](crate::WatchStream::CAPACITY) waited
+    /// already: read again.
+    Lagged(u64),
 }

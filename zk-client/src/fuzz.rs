@@ -16,6 +16,7 @@ use zk_proto::{
 
 use crate::config::{SessionConfig, SessionCredentials};
 use crate::error::{Failure, Hangup, Rejected};
+use crate::event::{StreamEvent, WatchMode};
 use crate::session::{ClaimId, Event, Session, Watch, WatchId, WatchKind};
 
 /// What a byte of the input does, modulo [`STEPS`]; the bytes that follow are its arguments.
@@ -33,7 +34,8 @@ const OVERHEAD: usize = 64;
 ///
 /// * Every request that was accepted is completed exactly once, and no other.
 /// * It is told as sent exactly if it was; the reply to its number is the one that it gets.
-/// * Every watch fires at most once, and not when it was forgotten.
+/// * Every watch fires at most once, and not when it was forgotten; a stream hears of its own path
+///   alone, from its reply until it was forgotten.
 /// * Nothing is said behind the last state but hangups, and nothing is sent.
 /// * A number goes on the wire once; only a handshake goes before the answer to it.
 /// * What is sent is bounded by what was asked for.
@@ -175,6 +177,8 @@ impl World {
                 if let Some(watcher) = input.pick(&watchers)
                     && let Some((id, path)) = self.watching.get(&watcher).cloned()
                 {
+                    // The server may have to be told.
+                    self.allowance += OVERHEAD;
                     self.session.unwatch(id, &path);
                 }
             }
@@ -256,11 +260,19 @@ impl World {
         let token = self.number();
         let path = format!("/{token}");
         let kinds = [WatchKind::Data, WatchKind::Exist, WatchKind::Child];
-        let kind = input.pick(&kinds).unwrap_or(WatchKind::Data);
+        let byte = input.byte();
+        let kind = kinds.get(usize::from(byte % 3)).copied().unwrap_or(WatchKind::Data);
         let watch = Watch { kind, path: path.clone(), watcher: token };
         let session = &mut self.session;
         let (path, flag) = (path.as_str(), true);
         let accepted = match kind {
+            _ if byte & 0x80 != 0 => {
+                let mode = match byte & 1 {
+                    0 => WatchMode::Persistent,
+                    _ => WatchMode::PersistentRecursive,
+                };
+                session.submit_stream(path, mode, token, token)
+            }
             WatchKind::Data => {
                 session.submit_watching(&GetDataRequest { path, watch: flag }, token, watch)
             }
@@ -426,7 +438,7 @@ impl World {
             }
             assert!(xid == Xid::SET_WATCHES || self.numbers.insert(xid), "{op} #{xid} again");
             let path = match op {
-                OpCode::SET_WATCHES | OpCode::CLOSE_SESSION => String::new(),
+                OpCode::SET_WATCHES | OpCode::SET_WATCHES2 | OpCode::CLOSE_SESSION => String::new(),
                 _ => <&str>::decode(reader).unwrap_or_default().to_owned(),
             };
             if let Some(sent) = token_of(&path).and_then(|token| self.sent.get_mut(&token)) {
@@ -468,6 +480,18 @@ impl World {
                     assert!(!over, "{state:?} behind the end");
                     assert_eq!(self.session.ended(), state.ended());
                     self.over = state.ended().is_some();
+                }
+                Event::Noticed { stream, event } => {
+                    assert!(!over, "{stream} is told something behind the end");
+                    let path = self.watching.get(&stream).map(|(_, path)| path.as_str());
+                    assert!(path.is_some(), "{stream} was not watching");
+                    if let StreamEvent::Changed(event) = event {
+                        assert!(Some(event.path.as_str()) == path, "{stream} hears of {event:?}");
+                    }
+                }
+                Event::Unstreamed { stream } => {
+                    assert!(!over, "{stream} is given back behind the end");
+                    assert!(self.watching.remove(&stream).is_some(), "{stream} was not watching");
                 }
                 Event::Hangup(_) => self.link = Link::Broken,
             }

@@ -48,7 +48,7 @@
 //! # Cancel safety
 //!
 //! Dropping a [`Reply`] does not take its request back; it only throws the answer away. Dropping a
-//! [`Watcher`] forgets the watch, and dropping an [`OwnedNode`], or the reply that would have
+//! [`Watcher`] or a [`WatchStream`] forgets the watch, and dropping an [`OwnedNode`], or the reply that would have
 //! brought it, deletes the node.
 //!
 //! # What it runs on
@@ -70,6 +70,8 @@ pub mod session;
 
 mod hosts;
 
+mod inbox;
+
 mod codec;
 mod transport;
 
@@ -78,6 +80,7 @@ mod link;
 mod driver;
 
 mod reply;
+mod stream;
 mod watcher;
 
 mod multi;
@@ -97,12 +100,13 @@ pub use connect::ClientBuilder;
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
-pub use event::{SessionState, WatchedEvent};
+pub use event::{SessionState, StreamEvent, WatchMode, WatchedEvent};
 pub use multi::{Op, OpResult};
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
 pub use owned::OwnedNode;
 pub use path::check as check_path;
 pub use reply::Reply;
+pub use stream::WatchStream;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;
 

@@ -12,16 +12,19 @@ use tokio::sync::{oneshot, watch};
 use crate::error::{Attempt, Failure};
 use crate::event::{SessionState, WatchedEvent};
 use crate::hosts::Random;
+use crate::inbox::Inbox;
 use crate::session::{Answer, Event, Session};
 
 /// How a request went.
 pub(crate) type Completion = Result<Answer, Failure>;
 
 /// The session with what its callers wait on.
-pub(crate) type Core = Session<oneshot::Sender<Completion>, oneshot::Sender<WatchedEvent>>;
+pub(crate) type Core =
+    Session<oneshot::Sender<Completion>, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
 
 /// What the core says to its callers.
-pub(crate) type CoreEvent = Event<oneshot::Sender<Completion>, oneshot::Sender<WatchedEvent>>;
+pub(crate) type CoreEvent =
+    Event<oneshot::Sender<Completion>, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
 
 /// One session, shared by its handles and its driver.
 pub(crate) struct Link {
@@ -110,6 +113,8 @@ impl Link {
                 Event::Watched { watcher, event } => drop(watcher.send(event)),
                 // Whoever waits is told by the end of the channel.
                 Event::Unwatched { watcher } => drop(watcher),
+                Event::Noticed { stream, event } => stream.push(event),
+                Event::Unstreamed { stream } => stream.close(),
                 Event::State(state) => {
                     if state.is_connected() {
                         self.lock().attempts.clear();

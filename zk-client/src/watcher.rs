@@ -17,7 +17,8 @@ use crate::session::WatchId;
 /// Waits for one change of a node.
 ///
 /// It survives reconnects: what happened while the client was cut off is told on reconnect, marked
-/// as [`missed`](WatchedEvent::missed). Dropping it forgets the watch.
+/// as [`missed`](WatchedEvent::missed). Dropping it forgets the watch; the server is told when
+/// nobody else of this client watches that path.
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -88,6 +89,14 @@ impl Watcher {
         };
         self.event = None;
         Poll::Ready(event)
+    }
+
+    /// Drops the watch without telling the server, for a node that is about to be deleted anyway:
+    /// this saves a request, and costs an event that is ignored.
+    pub fn forget(mut self) {
+        if self.event.take().is_some() {
+            self.link.with(|core| core.forget_watch(self.id, &self.path));
+        }
     }
 
     /// An event that cannot come any more means that the session is over.

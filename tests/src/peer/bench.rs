@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use zk_client::session::{Event, Session};
-use zk_client::{Failure, SessionConfig};
+use zk_client::{Failure, SessionConfig, StreamEvent, WatchedEvent};
 use zk_proto::*;
 
 use crate::peer::frames::*;
@@ -128,8 +128,8 @@ impl Bench {
     }
 
     /// What the session has to say, as text: `1 ok`, `1 NoNode`, `1 lost, sent` and `1 lost, unsent`,
-    /// `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `, missed`, `7 unwatched`, the
-    /// name of a state, or `hangup: ..`.
+    /// `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `, missed`, `7 unwatched`,
+    /// `8 hears NodeCreated /a/b`, `8 Rearmed`, `8 unstreamed`, the name of a state, or `hangup: ..`.
     pub fn said(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.session.poll_event()).map(text).collect()
     }
@@ -148,15 +148,24 @@ fn text(event: Event<u32, u32>) -> String {
             other => format!("{token} {other:?}"),
         },
         Event::Watched { watcher, event } => {
-            let at = event.zxid.map(|zxid| format!(" at {zxid}")).unwrap_or_default();
-            let missed = if event.missed { ", missed" } else { "" };
-            format!("{watcher} saw {} {}{at}{missed}", event.kind, event.path)
+            format!("{watcher} saw {}", change(&event))
         }
         Event::Unwatched { watcher } => format!("{watcher} unwatched"),
+        Event::Noticed { stream, event: StreamEvent::Changed(event) } => {
+            format!("{stream} hears {}", change(&event))
+        }
+        Event::Noticed { stream, event } => format!("{stream} {event:?}"),
+        Event::Unstreamed { stream } => format!("{stream} unstreamed"),
         Event::State(state) => format!("{state:?}"),
         Event::Hangup(why) => format!("hangup: {why}"),
         other => format!("{other:?}"),
     }
+}
+
+fn change(event: &WatchedEvent) -> String {
+    let at = event.zxid.map(|zxid| format!(" at {zxid}")).unwrap_or_default();
+    let missed = if event.missed { ", missed" } else { "" };
+    format!("{} {}{at}{missed}", event.kind, event.path)
 }
 
 impl Drop for Bench {

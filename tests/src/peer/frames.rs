@@ -170,6 +170,19 @@ impl fmt::Display for Request {
                     write!(f, "{comma} {} {path}", op.op())
                 })
             }
+            OpCode::SET_WATCHES2 => {
+                let SetWatches2 { relative_zxid, data, exist, child, persistent, .. } = self.body();
+                let SetWatches2 { persistent_recursive: recursive, .. } = self.body();
+                write!(
+                    f,
+                    "setWatches2#{xid} since {relative_zxid}: {data:?} {exist:?} {child:?} "
+                )?;
+                write!(f, "{persistent:?} {recursive:?}")
+            }
+            OpCode::ADD_WATCH => {
+                let AddWatchRequest { path, mode } = self.body();
+                write!(f, "addWatch#{xid} {path} {mode}")
+            }
             op => write!(f, "{op}#{xid} {}", self.path()),
         }
     }

@@ -4,8 +4,9 @@ use bytes::Bytes;
 use zk_proto::Zxid;
 
 use crate::error::{Failure, Hangup};
-use crate::event::{SessionState, WatchedEvent};
-use crate::session::watches::WatchKind;
+use crate::event::{SessionState, StreamEvent, WatchedEvent};
+use crate::session::watches::Returned;
+use crate::session::watches::oneshots::WatchKind;
 
 /// A successful reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct Answer {
 /// What a session has to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event<T, W> {
+pub enum Event<T, W, S = W> {
     /// A request is over. Exactly one of these comes for every request that was accepted.
     Completed {
         /// The caller's.
@@ -41,11 +42,33 @@ pub enum Event<T, W> {
         /// The caller's.
         watcher: W,
     },
+    /// A stream has something to tell. This comes before every reply that reflects it.
+    Noticed {
+        /// The caller's.
+        stream: S,
+        /// What happened; the session itself never says [`StreamEvent::Lagged`].
+        event: StreamEvent,
+    },
+    /// A stream is over: its request failed, it was forgotten, or the session is over. This comes
+    /// exactly once for every stream that was accepted, behind all that it is told.
+    Unstreamed {
+        /// The caller's.
+        stream: S,
+    },
     /// The session's state changed.
     State(SessionState),
     /// The transport must be dropped, and
     /// [`handle_disconnected`](crate::session::Session::handle_disconnected) called.
     Hangup(Hangup),
+}
+
+impl<T, W, S> From<Returned<W, S>> for Event<T, W, S> {
+    fn from(returned: Returned<W, S>) -> Self {
+        match returned {
+            Returned::Once(watcher) => Self::Unwatched { watcher },
+            Returned::Stream(stream) => Self::Unstreamed { stream },
+        }
+    }
 }
 
 /// A watch to be set by a request.

@@ -29,15 +29,15 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tracing::{debug, trace, warn};
 use zk_proto::{
-    CloseSessionRequest, Create2Response, CreateRequest, Decode, DeleteRequest, Encode,
-    EncodeError, ErrorCode, EventType, ExistsRequest, GetChildrenRequest, KeeperState,
-    MultiRequest, Operation, PingRequest, Reader, ReplyHeader, RequestHeader, SyncRequest,
-    WatcherEvent, Writer, Xid, Zxid, frame,
+    AddWatchRequest, CloseSessionRequest, Create2Response, CreateRequest, Decode, DeleteRequest,
+    Encode, EncodeError, ErrorCode, EventType, ExistsRequest, GetChildrenRequest, KeeperState,
+    MultiRequest, Operation, PingRequest, Reader, RemoveWatchesRequest, ReplyHeader, RequestHeader,
+    SetWatches, SetWatches2, SyncRequest, WatcherEvent, WatcherType, Writer, Xid, Zxid, frame,
 };
 
 use crate::config::{SessionConfig, SessionCredentials};
 use crate::error::{Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
-use crate::event::{SessionState, WatchedEvent};
+use crate::event::{SessionState, StreamEvent, WatchMode, WatchedEvent};
 
 pub use self::claims::ClaimId;
 use self::claims::{Claims, Effect, Query, Question};
@@ -46,13 +46,13 @@ use self::handshake::Verdict;
 use self::multi::OwnedOp;
 use self::pipeline::{Pipeline, Slot, Turn};
 use self::timers::{Timer, Timers};
-use self::watches::{Registration, Watches};
-pub use self::watches::{WatchId, WatchKind};
+pub use self::watches::oneshots::{WatchId, WatchKind};
+use self::watches::{Chore, Returned, Wanted, Watches};
 
 /// A session with one ensemble, over one connection at a time.
 ///
-/// `T` is what the caller wants back with a reply and `W` with a watch event: a channel in the
-/// driver, a number in tests.
+/// `T` is what the caller wants back with a reply, `W` with a watch event and `S`, again and again,
+/// with the events of a stream: a channel in the driver, a number in tests.
 ///
 /// # Calling order
 ///
@@ -64,16 +64,15 @@ pub use self::watches::{WatchId, WatchKind};
 /// Requests at any time, in the order they shall have on the wire. After each of them:
 /// [`poll_event`](Self::poll_event) until it is empty, [`poll_transmit`](Self::poll_transmit) if
 /// the transport has room, and [`poll_timeout`](Self::poll_timeout) for the next deadline.
-pub struct Session<T, W> {
+pub struct Session<T, W, S = W> {
     config: SessionConfig,
     phase: Phase,
     /// As the server settled it, or as it was asked for.
     timeout: Duration,
     credentials: Option<SessionCredentials>,
     last_zxid: Zxid,
-    pipeline: Pipeline<Purpose<T, W>>,
-    watches: Watches<W>,
-    next_watch: u64,
+    pipeline: Pipeline<Purpose<T>>,
+    watches: Watches<W, S>,
     claims: Claims<T>,
     timers: Timers,
     /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
@@ -87,7 +86,7 @@ pub struct Session<T, W> {
     /// The last state that was told.
     state: SessionState,
     last_hangup: Hangup,
-    events: VecDeque<Event<T, W>>,
+    events: VecDeque<Event<T, W, S>>,
 }
 
 /// Where the connection stands.
@@ -107,16 +106,17 @@ enum Phase {
 
 /// Why a request was made.
 #[derive(Debug)]
-enum Purpose<T, W> {
-    Call { token: T, watch: Option<Registration<W>> },
+enum Purpose<T> {
+    Call { token: T, watch: Option<WatchId> },
     Create { token: T, claim: ClaimId },
     Multi(Vec<OwnedOp<T>>),
     Question(Question),
     Rearm,
+    Chore(Chore),
     Close,
 }
 
-impl<T, W> Session<T, W> {
+impl<T, W, S: Clone> Session<T, W, S> {
     /// A session that has yet to meet its first server.
     pub fn new(config: SessionConfig) -> Self {
         Self {
@@ -126,7 +126,6 @@ impl<T, W> Session<T, W> {
             last_zxid: Zxid::default(),
             pipeline: Pipeline::new(),
             watches: Watches::new(),
-            next_watch: 0,
             claims: Claims::new(),
             timers: Timers::default(),
             control: BytesMut::new(),
@@ -190,11 +189,30 @@ impl<T, W> Session<T, W> {
         watch: Watch<W>,
     ) -> Result<WatchId, Rejected> {
         self.accept()?;
-        let id = WatchId(self.next_watch);
-        self.next_watch += 1;
+        let id = self.watches.next_id();
+        self.queue(request, Purpose::Call { token, watch: Some(id) })?;
         let Watch { kind, path, watcher } = watch;
-        let watch = Some(Registration { id, kind, path, watcher });
-        self.queue(request, Purpose::Call { token, watch })?;
+        self.watches.asked(id, path, Wanted::Once(kind, Some(watcher)));
+        Ok(id)
+    }
+
+    /// Queues an addWatch. `stream` comes with every event of the path and, if the mode is
+    /// recursive, of everything below it, from the reply on and until it is
+    /// [forgotten](Self::unwatch).
+    ///
+    /// Servers before 3.6 refuse with `Unimplemented`, and hang up.
+    pub fn submit_stream(
+        &mut self,
+        path: &str,
+        mode: WatchMode,
+        token: T,
+        stream: S,
+    ) -> Result<WatchId, Rejected> {
+        self.accept()?;
+        let id = self.watches.next_id();
+        let request = AddWatchRequest { path, mode: mode.into() };
+        self.queue(&request, Purpose::Call { token, watch: Some(id) })?;
+        self.watches.asked(id, path.to_owned(), Wanted::Stream(mode, Some(stream)));
         Ok(id)
     }
 
@@ -261,18 +279,22 @@ impl<T, W> Session<T, W> {
         Ok(())
     }
 
-    /// Forgets a watch. `path` is the one it was set with.
+    /// Forgets a watch or a stream. `path` is the one it was set with.
+    ///
+    /// The server is told once nobody waits at that path and nothing on its way sets a watch there.
     pub fn unwatch(&mut self, id: WatchId, path: &str) {
-        let watcher = self.watches.remove(id, path).or_else(|| {
-            self.pipeline
-                .purposes()
-                .find_map(|purpose| match purpose {
-                    Purpose::Call { watch, .. } => watch.take_if(|watch| watch.id == id),
-                    _ => None,
-                })
-                .map(|watch| watch.watcher)
-        });
-        self.events.extend(watcher.map(|watcher| Event::Unwatched { watcher }));
+        let returned = self.watches.remove(id, path);
+        self.give_back(returned);
+        self.upkeep();
+    }
+
+    /// Forgets a one-shot watch and lets the server find out by itself, for a node that is about
+    /// to go: one event more will come, and be ignored. One whose request has no reply yet is
+    /// [unwatched](Self::unwatch).
+    pub fn forget_watch(&mut self, id: WatchId, path: &str) {
+        let returned = self.watches.forget(id, path);
+        self.give_back(returned);
+        self.upkeep();
     }
 
     /// Ends the session behind everything that is queued; later requests are refused.
@@ -350,7 +372,7 @@ impl<T, W> Session<T, W> {
         }
     }
 
-    fn queue(&mut self, request: &impl Operation, purpose: Purpose<T, W>) -> Result<(), Rejected> {
+    fn queue(&mut self, request: &impl Operation, purpose: Purpose<T>) -> Result<(), Rejected> {
         trace!(op = %request.op(), "queued");
         Ok(self.pipeline.push(Turn::Last, self.config.limits.max_request, request, purpose)?)
     }
@@ -391,6 +413,33 @@ impl<T, W> Session<T, W> {
             Query::Delete => {
                 let delete = DeleteRequest { path, version: -1 };
                 pipeline.push(turn, limit, &delete, purpose)
+            }
+        }
+    }
+
+    /// Has the server watch what it should, and nothing else. Without a server that is void: the
+    /// next connection begins with what is wanted.
+    fn upkeep(&mut self) {
+        while let Some(chore) = self.watches.poll_chore() {
+            if self.phase != Phase::Established || self.closing {
+                continue;
+            }
+            let limit = self.config.limits.max_request;
+            let purpose = Purpose::Chore(chore.clone());
+            let pipeline = &mut self.pipeline;
+            let pushed = match &chore {
+                Chore::Remove(path) => {
+                    let remove = RemoveWatchesRequest { path, kind: WatcherType::ANY };
+                    pipeline.push(Turn::Last, limit, &remove, purpose)
+                }
+                Chore::Restore(mode, path) => {
+                    let add = AddWatchRequest { path, mode: (*mode).into() };
+                    pipeline.push(Turn::Last, limit, &add, purpose)
+                }
+            };
+            if let Err(error) = pushed {
+                // A path near the frame limit, which another request has carried.
+                warn!(%error, ?chore, "not asked");
             }
         }
     }
@@ -462,6 +511,7 @@ impl<T, W> Session<T, W> {
             self.give_up(slot, Failure::ConnectionLoss { sent, why });
         }
         self.settle(Turn::Last);
+        self.upkeep();
         if self.closing && self.credentials.is_none() {
             return self.end(Ended::Closed);
         }
@@ -520,7 +570,7 @@ impl<T, W> Session<T, W> {
     }
 
     /// The next thing that the session has to say.
-    pub fn poll_event(&mut self) -> Option<Event<T, W>> {
+    pub fn poll_event(&mut self) -> Option<Event<T, W, S>> {
         self.events.pop_front()
     }
 
@@ -585,7 +635,16 @@ impl<T, W> Session<T, W> {
         let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;
         let limit = config.limits.max_request;
         watches.rearm(*last_zxid, limit, |batch| {
-            match pipeline.push(Turn::Urgent, limit, batch, Purpose::Rearm) {
+            let SetWatches2 { relative_zxid, data, exist, child, .. } = *batch;
+            // Servers before 3.6 must not see the newer one.
+            let old = batch.persistent.is_empty() && batch.persistent_recursive.is_empty();
+            let pushed = if old {
+                let batch = SetWatches { relative_zxid, data, exist, child };
+                pipeline.push(Turn::Urgent, limit, &batch, Purpose::Rearm)
+            } else {
+                pipeline.push(Turn::Urgent, limit, batch, Purpose::Rearm)
+            };
+            match pushed {
                 Ok(()) => *rearming += 1,
                 Err(error) => warn!(%error, "a watch with a path of this length is lost"),
             }
@@ -627,13 +686,15 @@ impl<T, W> Session<T, W> {
     /// Does what a request's answer asks for.
     fn conclude(
         &mut self,
-        slot: Slot<Purpose<T, W>>,
+        slot: Slot<Purpose<T>>,
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
         match slot.purpose {
             Purpose::Call { token, watch } => {
-                if let Some(watch) = watch {
-                    self.set_watch(watch, &result);
+                if let Some(id) = watch {
+                    let returned = self.watches.answered(id, code(&result));
+                    self.give_back(returned);
+                    self.upkeep();
                 }
                 self.complete(token, result);
             }
@@ -650,24 +711,52 @@ impl<T, W> Session<T, W> {
                 // Watches that are not armed would wait for ever: the next connection may do it.
                 if let Err(Failure::Refused(code)) = result {
                     self.hang_up(Hangup::Rearm(code));
+                } else if self.rearming == 0 {
+                    let streams = self.watches.streams();
+                    self.notice(streams, &StreamEvent::Rearmed);
                 }
             }
+            Purpose::Chore(chore) => self.conclude_chore(chore, &result),
             Purpose::Close => self.end(Ended::Closed),
         }
         Ok(())
     }
 
-    fn set_watch(&mut self, mut watch: Registration<W>, result: &Result<Answer, Failure>) {
-        let exist = watch.kind == WatchKind::Exist;
-        match result {
-            Ok(_) if exist => {
-                watch.kind = WatchKind::Data;
-                self.watches.insert(watch);
+    fn conclude_chore(&mut self, chore: Chore, result: &Result<Answer, Failure>) {
+        match (chore, code(result)) {
+            (Chore::Restore(mode, path), Some(ErrorCode::OK)) => {
+                let (watchers, streams) = self.watches.restored(mode, &path);
+                let kind = EventType::NODE_CHILDREN_CHANGED;
+                let event = WatchedEvent { kind, path, zxid: None, missed: true };
+                for watcher in watchers {
+                    self.events.push_back(Event::Watched { watcher, event: event.clone() });
+                }
+                self.notice(streams, &StreamEvent::Rearmed);
             }
-            Ok(_) => self.watches.insert(watch),
-            Err(Failure::Refused(ErrorCode::NO_NODE)) if exist => self.watches.insert(watch),
-            Err(_) => self.events.push_back(Event::Unwatched { watcher: watch.watcher }),
+            (Chore::Restore(..), Some(code)) => self.hang_up(Hangup::Rearm(code)),
+            (Chore::Remove(_), Some(ErrorCode::UNIMPLEMENTED)) => self.watches.cannot_remove(),
+            // There may be nothing left to remove: an event was faster.
+            (Chore::Remove(_), _) | (Chore::Restore(..), None) => {}
         }
+        self.upkeep();
+    }
+
+    fn notice(&mut self, streams: Vec<S>, event: &StreamEvent) {
+        let noticed = |stream| Event::Noticed { stream, event: event.clone() };
+        self.events.extend(streams.into_iter().map(noticed));
+    }
+
+    /// Tells everybody who watches.
+    fn watched(&mut self, event: WatchedEvent) {
+        let (watchers, streams) = self.watches.see(event.kind, &event.path);
+        for watcher in watchers {
+            self.events.push_back(Event::Watched { watcher, event: event.clone() });
+        }
+        self.notice(streams, &StreamEvent::Changed(event));
+    }
+
+    fn give_back(&mut self, returned: Option<Returned<W, S>>) {
+        self.events.extend(returned.map(Event::from));
     }
 
     fn conclude_create(
@@ -750,14 +839,26 @@ impl<T, W> Session<T, W> {
             zxid: (zxid.0 > 0).then_some(zxid),
             missed: self.rearming > 0,
         };
-        for watcher in self.watches.take(kind, path) {
-            self.events.push_back(Event::Watched { watcher, event: event.clone() });
+        // Servers tell the zxid since 3.9, and since then no watch silences another.
+        let silenced = match event.zxid {
+            None => self.watches.silenced(kind, path),
+            Some(_) => None,
+        };
+        let parent = silenced.map(|parent| WatchedEvent {
+            kind: EventType::NODE_CHILDREN_CHANGED,
+            path: parent.to_owned(),
+            ..event
+        });
+        self.watched(event);
+        if let Some(parent) = parent {
+            self.watched(parent);
         }
+        self.upkeep();
         Ok(())
     }
 
     /// A request will get no answer.
-    fn give_up(&mut self, slot: Slot<Purpose<T, W>>, failure: Failure) {
+    fn give_up(&mut self, slot: Slot<Purpose<T>>, failure: Failure) {
         match (slot.purpose, failure) {
             (Purpose::Create { token, claim }, Failure::ConnectionLoss { sent: true, why }) => {
                 self.claims.lost(claim, token, why);
@@ -772,11 +873,12 @@ impl<T, W> Session<T, W> {
             }
             (Purpose::Call { token, watch }, _) => {
                 self.complete(token, Err(failure));
-                self.events.extend(watch.map(|watch| Event::Unwatched { watcher: watch.watcher }));
+                let returned = watch.and_then(|id| self.watches.answered(id, None));
+                self.give_back(returned);
             }
             (Purpose::Create { token, .. }, _) => self.complete(token, Err(failure)),
             (Purpose::Question(question), _) => self.claims.unanswered(&question, failure),
-            (Purpose::Rearm | Purpose::Close, _) => {}
+            (Purpose::Rearm | Purpose::Chore(_) | Purpose::Close, _) => {}
         }
     }
 
@@ -791,7 +893,8 @@ impl<T, W> Session<T, W> {
         self.claims.end(Failure::Ended { sent: true, ended });
         self.settle(Turn::Last);
         let watchers = self.watches.take_all();
-        self.events.extend(watchers.map(|watcher| Event::Unwatched { watcher }));
+        self.events.extend(watchers.map(Event::from));
+        self.upkeep();
         self.timers.stop_all();
         self.control.clear();
         self.tell(ended.into());
@@ -801,7 +904,7 @@ impl<T, W> Session<T, W> {
     }
 }
 
-impl<T, W> fmt::Debug for Session<T, W> {
+impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {
     /// Shows where it stands; what waits to be sent may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
@@ -811,5 +914,14 @@ impl<T, W> fmt::Debug for Session<T, W> {
             .field("last_zxid", &self.last_zxid)
             .field("load", &self.load())
             .finish_non_exhaustive()
+    }
+}
+
+/// What a server said, if it answered.
+fn code(result: &Result<Answer, Failure>) -> Option<ErrorCode> {
+    match result {
+        Ok(_) => Some(ErrorCode::OK),
+        Err(Failure::Refused(code)) => Some(*code),
+        Err(_) => None,
     }
 }

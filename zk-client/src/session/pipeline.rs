@@ -74,7 +74,8 @@ impl<P> Pipeline<P> {
         purpose: P,
     ) -> Result<(), EncodeError> {
         let op = request.op();
-        let xid = if op == OpCode::SET_WATCHES { Xid::SET_WATCHES } else { self.next };
+        let rearms = [OpCode::SET_WATCHES, OpCode::SET_WATCHES2].contains(&op);
+        let xid = if rearms { Xid::SET_WATCHES } else { self.next };
         let bytes = match turn {
             Turn::Last => &mut self.bytes,
             Turn::Urgent => &mut self.urgent_bytes,
@@ -162,11 +163,6 @@ impl<P> Pipeline<P> {
         self.bytes.clear();
         let slots = std::mem::take(&mut self.slots).into_iter();
         slots.enumerate().map(move |(index, slot)| (index < sent, slot))
-    }
-
-    /// The purposes of all requests, oldest first.
-    pub(crate) fn purposes(&mut self) -> impl Iterator<Item = &mut P> {
-        self.slots.iter_mut().map(|slot| &mut slot.purpose)
     }
 }
 

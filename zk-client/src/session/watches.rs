@@ -1,12 +1,26 @@
-//! One-shot watches: who waits for what, since servers only name the path.
+//! Watches: who waits for what, and what must be asked so that the server watches just that.
 //!
-//! A watch is entered when the reply that set it is processed, and leaves with its event. Servers
-//! keep watches per connection, so after a reconnect they are armed again from here. Generic over
-//! `W`, whatever the caller wants back.
+//! Servers keep watches per connection, so after a reconnect they are armed again from here. They
+//! name watches by path alone, so a watch is removed when nobody waits at its path any more, and
+//! nothing on its way will set one there. Generic over `W` and `S`, what the caller of a one-shot
+//! watch and of a stream wants back. Sends nothing by itself.
+//!
+//! Servers before 3.9 have two tables of watches, one for data and one for children, and in each
+//! table one mode per path: the last one that was set. So a one-shot watch ends a persistent one
+//! at the same path, which must be set again, and a recursive watch silences every type of event
+//! that it does not send itself.
 
-use std::collections::BTreeMap;
+pub(crate) mod oneshots;
 
-use zk_proto::{EventType, List, SetWatches, Zxid};
+pub(crate) mod streams;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
+
+use crate::event::WatchMode;
+use crate::session::watches::oneshots::{OneShots, WatchId, WatchKind};
+use crate::session::watches::streams::{Streams, parent};
 
 /// What one setWatches carries at most of paths: far below the default frame limit of servers.
 const BATCH_BYTES: usize = 128 * 1024;
@@ -14,137 +28,278 @@ const BATCH_BYTES: usize = 128 * 1024;
 /// What a path takes beside its text.
 const LENGTH_BYTES: usize = 4;
 
-/// One watch of one caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WatchId(pub(crate) u64);
-
-/// What a one-shot watch waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum WatchKind {
-    /// The node's data, or its end: getData, or exists on a node that is there.
-    Data,
-    /// The node's creation: exists on an absent node.
-    Exist,
-    /// The node's children, or its end: getChildren.
-    Child,
-}
-
-impl WatchKind {
-    const ALL: [Self; 3] = [Self::Data, Self::Exist, Self::Child];
-
-    /// Whether an event ends watches of this kind.
-    fn sees(self, event: EventType) -> bool {
-        match event {
-            EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => self != Self::Child,
-            EventType::NODE_CHILDREN_CHANGED => self == Self::Child,
-            _ => true,
-        }
-    }
-}
-
-/// A watch that a reply will set.
+/// Who wants a watch, and which. `None` is a caller that has gone since.
 #[derive(Debug)]
-pub(crate) struct Registration<W> {
-    pub(crate) id: WatchId,
-    pub(crate) kind: WatchKind,
-    pub(crate) path: String,
-    pub(crate) watcher: W,
+pub(crate) enum Wanted<W, S> {
+    Once(WatchKind, Option<W>),
+    Stream(WatchMode, Option<S>),
 }
 
-type Table<W> = BTreeMap<String, Vec<(WatchId, W)>>;
-
-/// All watches of a session, sorted so that whatever is made of them is deterministic.
+/// A caller who waits no longer.
 #[derive(Debug)]
-pub(crate) struct Watches<W> {
-    data: Table<W>,
-    exist: Table<W>,
-    child: Table<W>,
+pub(crate) enum Returned<W, S> {
+    Once(W),
+    Stream(S),
 }
 
-impl<W> Watches<W> {
+/// What is to be asked, for nobody in particular.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Chore {
+    /// Nobody waits at this path.
+    Remove(String),
+    /// This watch may have been replaced by another at its path.
+    Restore(WatchMode, String),
+}
+
+/// All watches of a session.
+#[derive(Debug)]
+pub(crate) struct Watches<W, S> {
+    next: u64,
+    oneshots: OneShots<W>,
+    streams: Streams<S>,
+    /// Those whose request has no reply yet.
+    asked: BTreeMap<WatchId, (String, Wanted<W, S>)>,
+    /// How many of these there are at a path.
+    asked_at: BTreeMap<String, usize>,
+    /// Paths where the server watches more than anybody here wants, while others wait there; and
+    /// whether a recursive watch is left over.
+    strays: BTreeMap<String, bool>,
+    chores: VecDeque<Chore>,
+    /// Servers before 3.5 cannot.
+    irremovable: bool,
+}
+
+impl<W, S: Clone> Watches<W, S> {
     pub(crate) fn new() -> Self {
-        Self { data: Table::new(), exist: Table::new(), child: Table::new() }
-    }
-
-    fn table(&mut self, kind: WatchKind) -> &mut Table<W> {
-        match kind {
-            WatchKind::Data => &mut self.data,
-            WatchKind::Exist => &mut self.exist,
-            WatchKind::Child => &mut self.child,
+        Self {
+            next: 0,
+            oneshots: OneShots::new(),
+            streams: Streams::new(),
+            asked: BTreeMap::new(),
+            asked_at: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            chores: VecDeque::new(),
+            irremovable: false,
         }
     }
 
-    /// How many watches there are.
+    /// How many watches are set.
     pub(crate) fn len(&self) -> usize {
-        let tables = [&self.data, &self.exist, &self.child];
-        tables.into_iter().flat_map(BTreeMap::values).map(Vec::len).sum()
+        self.oneshots.len() + self.streams.len()
     }
 
-    pub(crate) fn insert(&mut self, registration: Registration<W>) {
-        let Registration { id, kind, path, watcher } = registration;
-        self.table(kind).entry(path).or_default().push((id, watcher));
+    pub(crate) fn next_id(&mut self) -> WatchId {
+        self.next += 1;
+        WatchId(self.next)
     }
 
-    /// Forgets a watch whose caller has gone. It may not be there: the event may have won.
-    pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<W> {
-        WatchKind::ALL.into_iter().find_map(|kind| {
-            let table = self.table(kind);
-            let watchers = table.get_mut(path)?;
-            let at = watchers.iter().position(|(other, _)| *other == id)?;
-            let (_, watcher) = watchers.remove(at);
-            if watchers.is_empty() {
-                table.remove(path);
+    /// A request that will set a watch was queued.
+    pub(crate) fn asked(&mut self, id: WatchId, path: String, wanted: Wanted<W, S>) {
+        *self.asked_at.entry(path.clone()).or_default() += 1;
+        self.asked.insert(id, (path, wanted));
+    }
+
+    /// The request was answered with this code, or was lost. Gives back who waited in vain.
+    pub(crate) fn answered(
+        &mut self,
+        id: WatchId,
+        code: Option<ErrorCode>,
+    ) -> Option<Returned<W, S>> {
+        let (path, wanted) = self.asked.remove(&id)?;
+        if let Some(count) = self.asked_at.get_mut(&path) {
+            *count -= 1;
+            if *count == 0 {
+                self.asked_at.remove(&path);
             }
-            Some(watcher)
-        })
+        }
+        let returned = match (wanted, code) {
+            (Wanted::Once(WatchKind::Exist, watcher), Some(ErrorCode::OK)) => {
+                self.set_once(WatchKind::Data, &path, id, watcher);
+                None
+            }
+            (Wanted::Once(kind, watcher), Some(ErrorCode::OK))
+            | (Wanted::Once(kind @ WatchKind::Exist, watcher), Some(ErrorCode::NO_NODE)) => {
+                self.set_once(kind, &path, id, watcher);
+                None
+            }
+            (Wanted::Stream(mode, stream), Some(ErrorCode::OK)) => {
+                self.set_stream(mode, &path, id, stream);
+                None
+            }
+            (Wanted::Once(_, watcher), _) => watcher.map(Returned::Once),
+            (Wanted::Stream(_, stream), _) => stream.map(Returned::Stream),
+        };
+        self.tidy(&path);
+        returned
     }
 
-    /// The watches that an event ends, in the order they were set within each kind.
-    pub(crate) fn take(&mut self, event: EventType, path: &str) -> Vec<W> {
-        let kinds = WatchKind::ALL.into_iter().filter(|kind| kind.sees(event));
-        let taken = kinds.filter_map(|kind| self.table(kind).remove(path)).collect::<Vec<_>>();
-        taken.into_iter().flatten().map(|(_, watcher)| watcher).collect()
+    fn set_once(&mut self, kind: WatchKind, path: &str, id: WatchId, watcher: Option<W>) {
+        match watcher {
+            Some(watcher) => self.oneshots.insert(kind, path.to_owned(), id, watcher),
+            None => self.left(path, false),
+        }
+        let recursive = WatchMode::PersistentRecursive;
+        let lost = match kind {
+            // What a recursive watch tells comes from the table of data alone.
+            WatchKind::Child if self.recursive_at(path) => None,
+            _ if self.streams.any(recursive, path) => Some(recursive),
+            // One that is left over serves the child watches of its path, if there are any.
+            _ if self.recursive_at(path) || self.streams.any(WatchMode::Persistent, path) => {
+                Some(WatchMode::Persistent)
+            }
+            _ => None,
+        };
+        self.chores.extend(lost.map(|mode| Chore::Restore(mode, path.to_owned())));
     }
 
-    /// Gives up all watches.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = W> + use<W> {
-        let Self { data, exist, child } = std::mem::replace(self, Self::new());
-        let tables = [data, exist, child].into_iter().flatten();
-        tables.flat_map(|(_, watchers)| watchers).map(|(_, watcher)| watcher)
+    fn set_stream(&mut self, mode: WatchMode, path: &str, id: WatchId, stream: Option<S>) {
+        let recursive = WatchMode::PersistentRecursive;
+        match stream {
+            Some(stream) => self.streams.insert(mode, path.to_owned(), id, stream),
+            None => self.left(path, mode == recursive),
+        }
+        if mode != recursive && self.streams.any(recursive, path) {
+            self.chores.push_back(Chore::Restore(recursive, path.to_owned()));
+        }
+    }
+
+    /// A caller has gone. It may have been forgotten before, or its one event may have won.
+    pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
+        if let Some((_, wanted)) = self.asked.get_mut(&id) {
+            return match wanted {
+                Wanted::Once(_, watcher) => watcher.take().map(Returned::Once),
+                Wanted::Stream(_, stream) => stream.take().map(Returned::Stream),
+            };
+        }
+        let returned = if let Some(watcher) = self.oneshots.remove(id, path) {
+            self.left(path, false);
+            Returned::Once(watcher)
+        } else {
+            let (mode, stream) = self.streams.remove(id, path)?;
+            self.left(path, mode == WatchMode::PersistentRecursive);
+            Returned::Stream(stream)
+        };
+        self.tidy(path);
+        Some(returned)
+    }
+
+    /// The same for a one-shot watch that is set and shall stay with the server.
+    pub(crate) fn forget(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
+        let Some(watcher) = self.oneshots.remove(id, path) else {
+            return self.remove(id, path);
+        };
+        self.tidy(path);
+        Some(Returned::Once(watcher))
+    }
+
+    /// The server watches what nobody here does.
+    fn left(&mut self, path: &str, recursive: bool) {
+        *self.strays.entry(path.to_owned()).or_default() |= recursive;
+    }
+
+    /// Has removed what is left at a path where nobody waits. The removal is behind all that was
+    /// asked before, and would take it along.
+    fn tidy(&mut self, path: &str) {
+        let waits = self.asked_at.contains_key(path)
+            || self.oneshots.any_at(path)
+            || self.streams.any_at(path);
+        if !waits && self.strays.remove(path).is_some() && !self.irremovable {
+            self.chores.push_back(Chore::Remove(path.to_owned()));
+        }
+    }
+
+    /// Whether the server has a recursive watch at this very path.
+    fn recursive_at(&self, path: &str) -> bool {
+        self.streams.any(WatchMode::PersistentRecursive, path)
+            || self.strays.get(path).is_some_and(|recursive| *recursive)
+    }
+
+    /// Whom an event concerns: the one-shot watches that it ends, and streams.
+    pub(crate) fn see(&mut self, event: EventType, path: &str) -> (Vec<W>, Vec<S>) {
+        let watchers = self.oneshots.take(event, path);
+        let streams = self.streams.seeing(event, path);
+        self.tidy(path);
+        (watchers, streams)
+    }
+
+    /// The parent whose children changed, if a server before 3.9 does not say so by itself because
+    /// there is a recursive watch at that parent.
+    pub(crate) fn silenced<'p>(&self, event: EventType, path: &'p str) -> Option<&'p str> {
+        let child = [EventType::NODE_CREATED, EventType::NODE_DELETED].contains(&event);
+        parent(path).filter(|parent| child && self.recursive_at(parent))
+    }
+
+    /// A watch was restored: what its streams, and a child watch that a recursive one silences,
+    /// have missed is untold.
+    pub(crate) fn restored(&mut self, mode: WatchMode, path: &str) -> (Vec<W>, Vec<S>) {
+        let watchers = match self.recursive_at(path) {
+            true => self.oneshots.take(EventType::NODE_CHILDREN_CHANGED, path),
+            false => Vec::new(),
+        };
+        if !self.streams.any(mode, path) {
+            self.left(path, mode == WatchMode::PersistentRecursive);
+            self.tidy(path);
+        }
+        (watchers, self.streams.at(path))
+    }
+
+    /// The server does not know how to remove a watch.
+    pub(crate) fn cannot_remove(&mut self) {
+        self.irremovable = true;
+    }
+
+    /// What is to be asked next. It is void without a connection, since watches end with theirs.
+    pub(crate) fn poll_chore(&mut self) -> Option<Chore> {
+        self.chores.pop_front()
+    }
+
+    /// All streams: they were armed again.
+    pub(crate) fn streams(&self) -> Vec<S> {
+        self.streams.all()
+    }
+
+    /// Gives up all watches that are set.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Returned<W, S>> + use<W, S> {
+        self.strays.clear();
+        let watchers = self.oneshots.take_all().map(Returned::Once);
+        watchers.chain(self.streams.take_all().map(Returned::Stream))
     }
 
     /// Calls `send` with each of the requests that arm everything again, for servers that take
-    /// requests of `limit` bytes.
+    /// requests of `limit` bytes. Of two watches at one path the persistent one comes last.
     pub(crate) fn rearm(
-        &self,
+        &mut self,
         last_zxid: Zxid,
         limit: usize,
-        mut send: impl FnMut(&SetWatches<'_>),
+        mut send: impl FnMut(&SetWatches2<'_>),
     ) {
+        self.strays.clear();
         let batch_bytes = BATCH_BYTES.min(limit / 2);
-        let tables = [(0, &self.data), (1, &self.exist), (2, &self.child)]
-            .into_iter()
-            .flat_map(|(kind, table)| table.keys().map(move |path| (kind, path.as_str())));
-        let mut batch: [Vec<&str>; 3] = Default::default();
+        let oneshots = WatchKind::ALL.map(|kind| self.oneshots.paths(kind));
+        let streams = WatchMode::ALL.map(|mode| self.streams.paths(mode));
+        let oneshots = (0..).zip(oneshots).flat_map(|(n, paths)| paths.map(move |path| (n, path)));
+        let streams = (3..).zip(streams).flat_map(|(n, paths)| paths.map(move |path| (n, path)));
+        let mut batch: [Vec<&str>; 5] = Default::default();
         let mut bytes = 0;
-        let mut flush = |batch: &mut [Vec<&str>; 3]| {
-            let [data, exist, child] = batch;
-            send(&SetWatches {
+        let mut flush = |batch: &mut [Vec<&str>; 5]| {
+            let [data, exist, child, persistent, persistent_recursive] = batch;
+            send(&SetWatches2 {
                 relative_zxid: last_zxid,
                 data: List::new(data),
                 exist: List::new(exist),
                 child: List::new(child),
+                persistent: List::new(persistent),
+                persistent_recursive: List::new(persistent_recursive),
             });
             batch.iter_mut().for_each(Vec::clear);
         };
-        for (kind, path) in tables {
+        for (table, path) in oneshots.chain(streams) {
             if bytes > 0 && bytes + path.len() + LENGTH_BYTES > batch_bytes {
                 flush(&mut batch);
                 bytes = 0;
             }
             bytes += path.len() + LENGTH_BYTES;
-            if let Some(paths) = batch.get_mut::<usize>(kind) {
+            if let Some(paths) = batch.get_mut::<usize>(table) {
                 paths.push(path);
             }
         }

@@ -1,0 +1,122 @@
+//! A persistent watch as a stream of events, from the reply that set it until it is dropped.
+//!
+//! The driver puts events into a bounded queue in wire order and never waits for a reader.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use crate::error::{Ended, Error};
+use crate::event::{StreamEvent, WatchedEvent};
+use crate::inbox::{self, Inbox};
+use crate::link::Link;
+use crate::path::Chroot;
+use crate::session::WatchId;
+
+/// Tells every change of a node, or of a whole tree: see [`Client::watch`](crate::Client::watch).
+///
+/// It keeps neither the client nor the session alive. Dropping it forgets the watch; the server is
+/// told when nobody else of this client watches that path.
+///
+/// # Ordering
+///
+/// Events come in the order of the changes, and are in the stream before any reply that reflects
+/// them is delivered. So whoever has seen the reply to a create, and then polls the stream until it
+/// is pending, has seen everything before that create.
+///
+/// # What is not told
+///
+/// After [`Rearmed`](StreamEvent::Rearmed) and [`Lagged`](StreamEvent::Lagged) only reading again
+/// tells what the tree looks like. Use reads that set no watch, at least for the node that the
+/// stream is set on: before 3.9 a one-shot watch ends a persistent one at the same path. The
+/// client sets it again at once, which is one more `Rearmed`.
+///
+/// Servers of 3.8.4, 3.9.2 and later tell nothing of nodes that the session may not read.
+///
+/// ```
+/// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+/// use zk_client::{StreamEvent, WatchMode};
+///
+/// let mut changes = client.watch("/config", WatchMode::PersistentRecursive).await?;
+/// // Read everything here: whatever changes from now on is told.
+/// loop {
+///     match changes.next().await? {
+///         StreamEvent::Changed(event) => println!("{} {}", event.kind, event.path),
+///         _ => println!("read everything again"),
+///     }
+/// }
+/// # }
+/// ```
+#[must_use = "dropping it ends the watch"]
+pub struct WatchStream {
+    link: Arc<Link>,
+    id: WatchId,
+    /// The server's.
+    path: String,
+    chroot: Chroot,
+    inbox: Arc<Inbox>,
+}
+
+impl WatchStream {
+    /// Changes that may wait to be read. Those that come while so many wait are dropped, and
+    /// [counted](StreamEvent::Lagged) in their place.
+    pub const CAPACITY: usize = inbox::CAPACITY;
+
+    pub(crate) fn new(
+        link: Arc<Link>,
+        id: WatchId,
+        path: String,
+        chroot: Chroot,
+        inbox: Arc<Inbox>,
+    ) -> Self {
+        Self { link, id, path, chroot, inbox }
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    ///
+    /// The session is over, and everything that came before was handed out. It stays like this.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: call it again.
+    pub async fn next(&mut self) -> Result<StreamEvent, Error> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// [`next`](Self::next) for hand-written futures. If it is polled with different wakers, the
+    /// last one is woken.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamEvent, Error>> {
+        let Some(event) = ready!(self.inbox.poll(cx)) else {
+            let ended = self.link.look(|core| core.ended());
+            return Poll::Ready(Err(ended.unwrap_or(Ended::Closed).into()));
+        };
+        Poll::Ready(Ok(match event {
+            StreamEvent::Changed(event) => StreamEvent::Changed(self.seen(event)),
+            event => event,
+        }))
+    }
+
+    /// The event as this client names its node.
+    fn seen(&self, mut event: WatchedEvent) -> WatchedEvent {
+        let inner = self.chroot.strip(&event.path);
+        if inner.len() != event.path.len() {
+            event.path = inner.to_owned();
+        }
+        event
+    }
+}
+
+impl Drop for WatchStream {
+    fn drop(&mut self) {
+        self.link.with(|core| core.unwatch(self.id, &self.path));
+    }
+}
+
+impl fmt::Debug for WatchStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchStream").field("path", &self.path).finish_non_exhaustive()
+    }
+}
