@@ -120,9 +120,15 @@ impl Error {
     }
 }
 
-impl<F: Into<Fault>> From<F> for Error {
-    fn from(fault: F) -> Self {
-        Self(fault.into())
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self(fault)
+    }
+}
+
+impl From<zk_client::Error> for Error {
+    fn from(error: zk_client::Error) -> Self {
+        Self(error.into())
     }
 }
 

@@ -11,6 +11,9 @@ use crate::error::{Error, Fault};
 /// What Curator begins names with, and those who follow it.
 const CURATORS: &str = "_c_";
 
+/// A marker that no name has.
+const NOBODY: &str = "/";
+
 /// The number that the server appends is padded to this width, a minus sign included.
 const DIGITS: usize = 10;
 
@@ -87,9 +90,8 @@ impl Layout {
     /// The names of a lock that has no readers.
     pub(crate) fn mutex(&self) -> Names {
         match &self.0 {
-            // Nobody reads here: the second marker is one that no name has.
-            Family::Curator => Names::new(CURATORS, true, "lock-", "/"),
-            Family::GoZk => Names::new(CURATORS, false, "lock-", "/"),
+            Family::Curator => Names::new(CURATORS, true, "lock-", NOBODY),
+            Family::GoZk => Names::new(CURATORS, false, "lock-", NOBODY),
             Family::Kazoo | Family::Custom(_) => self.read_write(),
         }
     }
@@ -144,6 +146,11 @@ impl Names {
             Role::Exclusive => &self.exclusive,
             Role::Shared => &self.shared,
         }
+    }
+
+    /// Whether there may be readers at all.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.shared != NOBODY
     }
 
     /// The name of a new contender, up to the digits.

@@ -21,13 +21,37 @@
 //! ```
 
 mod error;
+
 mod layout;
+
+mod options;
 
 mod contender;
 
+mod mirror;
+
+mod cohort;
+
+mod wakers;
+
+mod queue;
+
 mod tenure;
+
+mod wait;
+
+mod token;
+
+mod hold;
+
+mod roster;
 
 mod lock;
 
-pub use error::{Error, ErrorKind};
-pub use lock::{FencingToken, Guard, Lock, Release};
+pub use error::{Error, ErrorKind, Loss};
+pub use hold::{Hold, LockState, NotReleased, Release};
+pub use layout::Layout;
+pub use lock::{Guard, Lock};
+pub use options::Options;
+pub use roster::QueueEntry;
+pub use token::{FencingToken, InvalidToken};

@@ -3,13 +3,21 @@
 //! Contenders queue in the order in which the ensemble created their nodes. The first one owns the
 //! lock for as long as its node exists; its end wakes the next one, however many there are behind.
 
-use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
 
-use zk_client::{Client, Deletion};
+use tokio::time::timeout;
+use zk_client::{Client, Op, OpResult};
 
-use crate::error::{Error, Fault};
-use crate::tenure::Tenure;
+use crate::error::Error;
+use crate::hold::{Hold, NotReleased, Release};
+use crate::layout::Role;
+use crate::options::Options;
+use crate::queue::Queue;
+use crate::roster::QueueEntry;
+use crate::tenure::Joining;
 
 /// A lock that one process in the world holds at a time.
 ///
@@ -25,27 +33,25 @@ use crate::tenure::Tenure;
 /// # }
 /// ```
 ///
+/// Clones share what is known of the queue. Keep one for as long as the lock is used again and
+/// again: from its second acquire on a free lock costs two requests, create and delete.
+///
 /// # Who shares it
 ///
-/// Everybody who uses the same path on the same ensemble, below the same chroot: this crate,
-/// Curator's `InterProcessMutex`, go-zk's `Lock` and zookeeper-client's Curator lock. It is fair:
-/// first come, first served. It is not reentrant: a second acquire queues like anybody's.
+/// Everybody who uses the same path on the same ensemble, below the same chroot: this crate, and
+/// whom its [`Layout`](crate::Layout) names. It is fair: first come, first served. It is not
+/// reentrant: a second acquire queues like anybody's. For many tasks of one process
+/// [`ReentrantLock`](crate::ReentrantLock) is cheaper.
 ///
 /// # What it does not promise
 ///
-/// A holder that is stopped for longer than its session timeout, or cut off, loses the lock
-/// without noticing at once, and another gets it. Where that would harm, let the resource refuse
-/// tokens that are older than the newest it has seen: [`Guard::token`].
-///
-/// Servers tell nobody of the end of a node that may not be read (3.8.4, 3.9.2 and later). A
-/// contender that is unreadable from the start is waited for all the same; if somebody takes the
-/// permission away while it is already waited for, its end goes unnoticed.
+/// A holder that is stopped for longer than its session timeout, or cut off, loses the lock, and
+/// another gets it. The guard tells ([`state`](Hold::state), [`lost`](Hold::lost),
+/// [`run`](Hold::run)), but not to a process that is stopped. Where that would harm, let the
+/// resource refuse tokens that are older than the newest it has seen ([`token`](Hold::token)), or
+/// write to ZooKeeper by [`fenced`](Hold::fenced).
 #[derive(Clone, Debug)]
-pub struct Lock {
-    client: Client,
-    path: String,
-    data: Vec<u8>,
-}
+pub struct Lock(Arc<Queue>);
 
 impl Lock {
     /// A lock on the folder `path`, which is made with its ancestors, as containers, when it is
@@ -55,26 +61,27 @@ impl Lock {
     ///
     /// The path breaks a rule of ZooKeeper's.
     pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
-        zk_client::check_path(path)?;
-        Ok(Self { client: client.clone(), path: path.to_owned(), data: Vec::new() })
+        Self::with_options(client, path, Options::new())
     }
 
-    /// Sets what this contender's node says to whoever looks, for instance host and process.
-    #[must_use]
-    pub fn with_data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.data = data.into();
-        self
+    /// The same, used in another way.
+    ///
+    /// # Errors
+    ///
+    /// The path breaks a rule of ZooKeeper's.
+    pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
+        Queue::new(client, path, options.layout.mutex(), options).map(Self)
     }
 
     /// The folder.
     pub fn path(&self) -> &str {
-        &self.path
+        self.0.folder()
     }
 
     /// Waits in the queue until the lock is ours.
     ///
-    /// A free lock takes one round trip: create and list leave together. A contended one takes
-    /// another to watch those ahead, and then none: the event that frees it is the hand-over.
+    /// A free lock takes one round trip. A contended one takes at most another one to watch those
+    /// ahead, and then none: the event that frees it is the hand-over.
     ///
     /// A connection that breaks costs neither the place nor the lock while the session lives: a
     /// create whose answer was lost is found again.
@@ -89,79 +96,70 @@ impl Lock {
     /// # Cancel safety
     ///
     /// Dropping the future leaves the queue: the node is deleted as soon as it can be, also if its
-    /// create was still on its way. So this is how to wait no longer than that:
+    /// create was still on its way.
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        Hold::acquire(&self.0, Role::Exclusive).await.map(Guard)
+    }
+
+    /// Takes the lock if it is free, in one round trip. `None` if it is not; then nothing is left
+    /// in the queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(Guard))
+    }
+
+    /// Waits for the lock for no longer than `time`. `None` if it was not ours by then; then nothing
+    /// is left in the queue.
     ///
     /// ```
-    /// # async fn f(lock: &zk_recipes::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn f(lock: &zk_recipes::Lock) -> Result<(), zk_recipes::Error> {
     /// use std::time::Duration;
     ///
-    /// match tokio::time::timeout(Duration::from_secs(5), lock.acquire()).await {
-    ///     Ok(guard) => println!("mine: {}", guard?.token()),
-    ///     Err(_) => println!("taken for five seconds; no longer in the queue"),
+    /// match lock.acquire_within(Duration::from_secs(5)).await? {
+    ///     Some(guard) => println!("mine: {}", guard.token()),
+    ///     None => println!("taken for five seconds; no longer in the queue"),
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self) -> Result<Guard, Error> {
-        Tenure::first(&self.client, &self.path, &self.data).await.map(Guard)
-    }
-}
-
-/// Orders the holders of a lock: each one's token is greater than those of all before it, on any
-/// path of the ensemble and also after the folder was deleted and made again.
-///
-/// Hand it to the resource with every write, and let the resource refuse a token that is smaller
-/// than the greatest it has seen: then a holder that was stopped and lost the lock cannot do harm.
-///
-/// ```
-/// # fn write(newest: &mut Option<zk_recipes::FencingToken>, token: zk_recipes::FencingToken) -> bool {
-/// if newest.is_some_and(|newest| token < newest) {
-///     return false;
-/// }
-/// *newest = Some(token);
-/// true
-/// # }
-/// ```
-///
-/// A store in another process gets the pair `(token.czxid(), token.pass())`, and compares pairs or
-/// makes a token of it again with [`new`](Self::new).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken {
-    czxid: i64,
-    pass: u32,
-}
-
-impl FencingToken {
-    /// A token from its parts, as they came from another process.
-    pub const fn new(czxid: i64, pass: u32) -> Self {
-        Self { czxid, pass }
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_within(&self, time: Duration) -> Result<Option<Guard>, Error> {
+        timeout(time, self.acquire()).await.ok().transpose()
     }
 
-    /// The transaction that created the holder's node.
-    pub const fn czxid(&self) -> i64 {
-        self.czxid
+    /// Everybody who holds the lock or waits for it, first come first.
+    ///
+    /// # Errors
+    ///
+    /// As any read, for instance without permission.
+    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
+        self.0.roster().await
     }
 
-    /// Tells holders apart that had one node after each other; always 0 for a [`Lock`].
-    pub const fn pass(&self) -> u32 {
-        self.pass
+    /// Asks whoever holds the lock to give it back, as Curator's `Revoker` does: its node's data is
+    /// replaced by `__REVOKE__`. Returns how many were asked. It is up to them
+    /// ([`revoke_requested`](Hold::revoke_requested)).
+    ///
+    /// # Errors
+    ///
+    /// As any read and write, for instance without permission.
+    pub async fn revoke(&self) -> Result<usize, Error> {
+        self.0.revoke().await
     }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}.{}", self.czxid, self.pass)
-    }
-}
-
-/// What became of a lock that was released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Release {
-    /// It was ours until now.
-    Released,
-    /// Somebody deleted the node, or the session ended, before the release was carried out.
-    AlreadyLost,
 }
 
 /// Proof of holding a [`Lock`], until it is dropped or released.
@@ -170,19 +168,15 @@ pub enum Release {
 /// once, on any thread and without a runtime, behind every request made before. If the connection
 /// breaks before the answer, the release is sent again ahead of all other requests of the next one.
 /// `std::mem::forget` keeps the lock until the session ends.
+///
+/// What it knows of the lock, and what can be done under it, stands at [`Hold`].
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock"]
-pub struct Guard(Tenure);
+pub struct Guard(Hold);
 
 impl Guard {
-    /// Orders this holder after all earlier ones.
-    pub fn token(&self) -> FencingToken {
-        FencingToken::new(self.0.node().czxid().0, 0)
-    }
-
-    /// The node that stands for this holder in the queue.
-    pub fn node(&self) -> &str {
-        self.0.node().path()
+    pub(crate) fn new(hold: Hold) -> Self {
+        Self(hold)
     }
 
     /// Releases the lock and waits until the server has said so. While the client is cut off that
@@ -198,15 +192,51 @@ impl Guard {
     ///
     /// The release is on its way when this returns, whether or not the future is awaited.
     pub fn release(self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        let deletion = self.0.into_node().delete();
-        async move {
-            match deletion.await {
-                Ok(Deletion::Deleted) => Ok(Release::Released),
-                Ok(_) => Ok(Release::AlreadyLost),
-                Err(error) if error.is_session_over() => Ok(Release::AlreadyLost),
-                Err(error) if error.is_connection_loss() => Err(Fault::Unconfirmed(error).into()),
-                Err(error) => Err(error.into()),
-            }
+        self.0.let_go()
+    }
+
+    /// Carries out `ops` and releases the lock, in one transaction: the result is there exactly if
+    /// the lock was ours until then.
+    ///
+    /// # Errors
+    ///
+    /// If nothing has happened and the lock is still ours, the error brings the guard back.
+    ///
+    /// # Cancel safety
+    ///
+    /// The transaction is on its way once the future has been polled. If it is dropped then, the
+    /// lock is released in any case.
+    pub async fn release_with(self, ops: &[Op<'_>]) -> Result<Vec<OpResult>, NotReleased<Self>> {
+        match self.0.let_go_with(ops).await {
+            Ok(results) => Ok(results),
+            Err(error) => Err(NotReleased { guard: self.0.has_node().then_some(self), error }),
         }
+    }
+
+    /// Releases the lock and queues up for it again, behind everybody who waits: one flight for
+    /// both.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Lock::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Lock::acquire); the release is on its way once the future has been polled.
+    pub async fn requeue(self) -> Result<Self, Error> {
+        let queue = Arc::clone(self.0.queue());
+        let joining = queue.client().batch(|| {
+            drop(self);
+            Joining::begin(&queue, Role::Exclusive)
+        });
+        Hold::first(joining).await.map(Self)
+    }
+}
+
+impl Deref for Guard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.0
     }
 }

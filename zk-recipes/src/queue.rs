@@ -169,11 +169,11 @@ impl Queue {
         while let Some(stream) = &mut view.stream {
             match stream.poll_next(&mut cx) {
                 Poll::Pending => break,
-                Poll::Ready(Some(StreamEvent::Changed(event))) => {
+                Poll::Ready(Ok(StreamEvent::Changed(event))) => {
                     view.mirror.told(event.kind, &event.path);
                 }
-                Poll::Ready(Some(_)) => view.mirror.doubt(),
-                Poll::Ready(None) => {
+                Poll::Ready(Ok(_)) => view.mirror.doubt(),
+                Poll::Ready(Err(_)) => {
                     view.stream = None;
                     view.mirror.doubt();
                 }
@@ -245,6 +245,32 @@ impl Queue {
         if sequence >= MANY_SEQUENCES && !view.warned {
             view.warned = true;
             warn!(self.folder, sequence, "half of the folder's sequence numbers are used up");
+        }
+    }
+
+    /// Waits until nobody is in the folder, and removes it: the next one who comes makes it anew,
+    /// and the numbers begin again.
+    pub(crate) async fn rotate(&self) -> Result<(), Error> {
+        let client = &self.client;
+        loop {
+            let (deleted, children) = client.batch(|| {
+                (client.delete(&self.folder, None), client.get_children_and_watch(&self.folder))
+            });
+            match deleted.await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_no_node() => return Ok(()),
+                Err(error) if passes(&error) => continue,
+                Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match children.await {
+                Ok((children, mut watcher)) if !children.names.is_empty() => {
+                    watcher.changed().await?;
+                }
+                Ok(_) => {}
+                Err(error) if error.is_no_node() || passes(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
@@ -325,6 +351,11 @@ impl Drop for Asked {
             self.queue.view().mirror.not_listed();
         }
     }
+}
+
+/// Whether a failure says nothing of what was asked: the connection broke, or the server shed it.
+pub(crate) fn passes(error: &ClientError) -> bool {
+    error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
 }
 
 /// Why folders were not made, if they were not, and whether the server knows no containers.

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use tracing::{debug, trace};
-use zk_client::{Children, CreateOptions, Error as ClientError, ErrorCode, Outcome, OwnedNode, Watcher};
+use zk_client::{Children, CreateOptions, Error as ClientError, Outcome, OwnedNode, Reply, Watcher};
 
 use crate::contender::Contender;
 use crate::error::{Error, Fault};
 use crate::layout::Role;
-use crate::queue::{Flight, Queue, made_folders};
+use crate::queue::{Asked, Flight, Queue, made_folders, passes};
 
 /// Sequence numbers end at 2^31 - 1, and what servers do there differs. This far before it no
 /// place is taken any more; the distance is more contenders than can be under way at once.
@@ -130,7 +130,7 @@ impl Tenure {
     /// Waits for the list behind the create.
     async fn seated(
         self,
-        list: Option<(crate::queue::Asked, zk_client::Reply<Children>)>,
+        list: Option<(Asked, Reply<Children>)>,
     ) -> Result<(Self, Option<Children>), Error> {
         let Some((asked, reply)) = list else {
             return Ok((self, None));
@@ -153,9 +153,4 @@ impl Tenure {
     pub(crate) fn vanished(&self) -> Error {
         Fault::NodeVanished(self.node.path().to_owned()).into()
     }
-}
-
-/// Whether a failure says nothing of what was asked: the connection broke, or the server shed it.
-pub(crate) fn passes(error: &ClientError) -> bool {
-    error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
 }

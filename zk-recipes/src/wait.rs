@@ -17,7 +17,8 @@ use crate::contender::{self, Contender};
 use crate::error::Error;
 use crate::layout::Role;
 use crate::mirror::Turn;
-use crate::tenure::{MAX_LOSSES, OwnWatch, Tenure, passes};
+use crate::queue::passes;
+use crate::tenure::{MAX_LOSSES, OwnWatch, Tenure};
 
 /// Contenders ahead that are watched. With two, the second one's end tells early that only the
 /// first is left, and the hand-over needs no list.
@@ -37,6 +38,8 @@ struct Wait {
     /// Flights in a row that were not answered in full, and why the last was not.
     losses: u32,
     loss: Option<ClientError>,
+    /// Whether a writer ahead may leave a reader in its place, which must be waited for, too.
+    readers: bool,
     /// Asks again once in a while: a permission that is taken away makes a watch silent.
     again: Again,
 }
@@ -158,7 +161,7 @@ impl Tenure {
 
     /// Waits by watches. Returns the one on the own node, if it is set.
     async fn wait(&self, list: Option<Children>) -> Result<OwnWatch, Error> {
-        let mut wait = Wait::new();
+        let mut wait = Wait::new(self);
         if let Some(list) = list {
             self.learn(&mut wait, &list)?;
         }
@@ -176,7 +179,7 @@ impl Tenure {
                 // Somebody wrote to our node: watch it again.
                 Woken::Own(_) => {}
                 Woken::Folder | Woken::Again => wait.stale = true,
-                Woken::Ahead(watched, event) => wait.woken_by(&self.own, &watched, &event),
+                Woken::Ahead(watched, event) => wait.woken_by(&watched, &event),
             }
         }
     }
@@ -257,7 +260,7 @@ impl Tenure {
             self.learn(wait, &list)?;
         }
         for contender in gone {
-            wait.gone(&self.own, &contender);
+            wait.gone(&contender);
         }
         match wait.loss.take() {
             None => wait.losses = 0,
@@ -298,7 +301,7 @@ fn turn_of(sibling: bool) -> Turn {
 }
 
 impl Wait {
-    fn new() -> Self {
+    fn new(tenure: &Tenure) -> Self {
         Self {
             ahead: Vec::new(),
             stale: true,
@@ -308,6 +311,7 @@ impl Wait {
             unreadable: false,
             losses: 0,
             loss: None,
+            readers: tenure.own.role == Role::Exclusive && tenure.queue.names().has_readers(),
             again: Again(None),
         }
     }
@@ -324,27 +328,25 @@ impl Wait {
     }
 
     /// A contender ahead was changed or is gone.
-    fn woken_by(&mut self, own: &Contender, watched: &Watched, event: &WatchedEvent) {
+    fn woken_by(&mut self, watched: &Watched, event: &WatchedEvent) {
         if event.kind == EventType::NODE_DELETED {
             // Our own end may not have been told yet: what was missed is told in no order, and
             // neither are the nodes that a session takes with it when it ends.
             self.stale |= event.missed || watched.sibling;
-            self.gone(own, &watched.contender);
+            self.gone(&watched.contender);
         }
     }
 
     /// A contender ahead is gone. Of those in front of the ones that are watched nothing is known
     /// since the last list, so while there are any, they are listed again.
-    fn gone(&mut self, own: &Contender, contender: &Contender) {
+    fn gone(&mut self, contender: &Contender) {
         if !self.ahead.contains(contender) {
             return;
         }
         let nearest = self.ahead.last() == Some(contender);
         self.ahead.retain(|other| other != contender);
         self.stale |= self.ahead.len() > 1 || (nearest && !self.ahead.is_empty());
-        // Where there are readers a writer may have left one in its place, which only another
-        // writer must wait for.
-        self.stale |= own.role == Role::Exclusive && contender.may_become_reader();
+        self.stale |= self.readers && contender.role == Role::Exclusive;
     }
 
     /// Waits for the first watch to fire. The own node's comes last: its end, if it happened

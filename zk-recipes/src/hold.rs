@@ -1,0 +1,540 @@
+//! What whoever holds a lock knows and can do, whichever lock it is.
+//!
+//! A lock is lost in four ways: the session ends, somebody deletes the node, the ensemble may have
+//! ended the session without saying so, or the agreed time is over. The client's lease tells of the
+//! first, the third and the last; the node's end is told by the queue's mirror, where there is one,
+//! and otherwise by a watch that is set when somebody first wants to know.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use tracing::debug;
+use zk_client::{
+    Deletion, Error as ClientError, EventType, Lapse, Lease, LeaseState, Node, Op, OpResult,
+    Outcome, OwnedNode, Reply, Watcher, Zxid,
+};
+
+use crate::contender::Contender;
+use crate::error::{Error, Fault, Loss};
+use crate::layout::Role;
+use crate::queue::{Queue, passes};
+use crate::tenure::{Joining, OwnWatch, Tenure};
+use crate::token::FencingToken;
+use crate::wakers::Wakers;
+
+/// What is written to a holder's node to ask for the lock back: Curator's word, and the one of
+/// ZooKeeper's documentation.
+const REVOKE: [&[u8]; 2] = [b"__REVOKE__", b"unlock"];
+
+/// What one can say of a lock that one holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockState {
+    /// It is ours.
+    Held,
+    /// It is ours until then at least, by the [clock](zk_client::Client::clock) of the client. The
+    /// connection is gone or silent, so unless that changes it is lost then.
+    Suspended {
+        /// When it will be lost.
+        until: Instant,
+    },
+    /// It is no longer ours, for good.
+    Lost(Loss),
+}
+
+/// What became of a lock that was released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Release {
+    /// It was ours until now.
+    Released,
+    /// Somebody deleted the node, or the session ended, before the release was carried out.
+    AlreadyLost,
+}
+
+/// What every guard knows and can do: all guards dereference to it.
+///
+/// # What it does not promise
+///
+/// Whatever it says may be outdated when the caller acts on it: a process can be stopped between
+/// the two. Where that would harm, let the resource decide: by the [`token`](Self::token), or in one
+/// transaction with the data, by [`fenced`](Self::fenced).
+pub struct Hold {
+    inner: Arc<Inner>,
+    pass: u32,
+}
+
+struct Inner {
+    queue: Arc<Queue>,
+    /// Gone once it was released.
+    node: Mutex<Option<OwnedNode>>,
+    path: String,
+    czxid: Zxid,
+    own: Contender,
+    lease: Lease,
+    knowledge: Mutex<Knowledge>,
+    wakers: Arc<Wakers>,
+}
+
+/// What is known of the node.
+#[derive(Debug)]
+struct Knowledge {
+    lost: Option<Loss>,
+    revoked: bool,
+    source: Source,
+}
+
+/// What tells of the node.
+#[derive(Debug)]
+enum Source {
+    /// The mirror, which has told of so many writes to it.
+    Mirror { writes: u64 },
+    /// Nothing yet.
+    Unwatched,
+    /// A watch that is on its way.
+    Asked(Reply<(Node, Watcher)>),
+    /// A watch.
+    Watched(OwnWatch),
+    /// Nothing can: the session is over, or the node may not be read.
+    Nothing,
+}
+
+impl Hold {
+    /// What a place that is first is worth. A place whose session may be gone asks before it
+    /// believes.
+    pub(crate) async fn new(tenure: Tenure) -> Result<Self, Error> {
+        let hold = Self::begin(tenure);
+        if !matches!(hold.inner.lease.state(), LeaseState::Valid { .. }) {
+            hold.verify().await?;
+        }
+        Ok(hold)
+    }
+
+    /// Queues up and waits for the turn.
+    pub(crate) async fn acquire(queue: &Arc<Queue>, role: Role) -> Result<Self, Error> {
+        Self::first(Joining::begin(queue, role)).await
+    }
+
+    /// Waits for the turn of who has queued up.
+    pub(crate) async fn first(joining: Joining) -> Result<Self, Error> {
+        let (tenure, list) = joining.seat().await?;
+        Self::new(tenure.first(list).await?).await
+    }
+
+    /// Takes a turn that is there at once, or none.
+    pub(crate) async fn try_acquire(
+        queue: &Arc<Queue>,
+        role: Role,
+    ) -> Result<Option<Self>, Error> {
+        let (tenure, list) = Joining::begin(queue, role).seat().await?;
+        match tenure.is_first(list).await? {
+            true => Self::new(tenure).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn begin(tenure: Tenure) -> Self {
+        let Tenure { queue, node, own, watch } = tenure;
+        let followed = queue.look(|mirror| mirror.writes(&own.name)).flatten();
+        let source = match (followed, &watch) {
+            (_, OwnWatch(Some(_))) => Source::Watched(watch),
+            (Some(_), _) => Source::Mirror { writes: 0 },
+            (None, _) => Source::Unwatched,
+        };
+        let knowledge = Knowledge { lost: None, revoked: false, source };
+        let inner = Inner {
+            path: node.path().to_owned(),
+            czxid: node.czxid(),
+            lease: node.lease(queue.options().term),
+            node: Mutex::new(Some(node)),
+            own,
+            knowledge: Mutex::new(knowledge),
+            wakers: Arc::default(),
+            queue,
+        };
+        Self { inner: Arc::new(inner), pass: 0 }
+    }
+
+    /// The same for who holds it after others, under one node.
+    pub(crate) fn with_pass(&self, pass: u32) -> Self {
+        Self { inner: Arc::clone(&self.inner), pass }
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.inner.queue
+    }
+
+    pub(crate) fn own(&self) -> &Contender {
+        &self.inner.own
+    }
+
+    /// Takes the node out, to let it go in another way. `None` if that was done before.
+    pub(crate) fn take_node(&self) -> Option<OwnedNode> {
+        self.inner.node.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether the node is still there to be let go, and not known to be lost.
+    pub(crate) fn has_node(&self) -> bool {
+        let node = self.inner.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        node && self.inner.knowledge().lost.is_none()
+    }
+
+    /// Puts the node back.
+    pub(crate) fn put_node(&self, node: OwnedNode) {
+        *self.inner.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node);
+    }
+
+    /// Orders this holder after all earlier ones.
+    pub fn token(&self) -> FencingToken {
+        FencingToken::new(self.inner.czxid.0, self.pass)
+    }
+
+    /// The node that stands for this holder in the queue.
+    pub fn node(&self) -> &str {
+        &self.inner.path
+    }
+
+    /// Where the lock stands now. Reads the clock, so that a process that was stopped for too long
+    /// sees at its first look that the lock is lost.
+    ///
+    /// The first call may set a watch on the node, and so can only tell that somebody deleted it
+    /// from when that is answered on.
+    pub fn state(&self) -> LockState {
+        let inner = &self.inner;
+        let lease = inner.lease.state();
+        if let LeaseState::Lapsed(lapse) = lease {
+            return LockState::Lost(inner.lose(loss_of(lapse)));
+        }
+        match inner.poll_source(&mut Context::from_waker(&inner.waker())) {
+            Some(loss) => LockState::Lost(loss),
+            None => match lease {
+                LeaseState::Suspended { until } => LockState::Suspended { until },
+                _ => LockState::Held,
+            },
+        }
+    }
+
+    /// Waits until the lock is lost, and tells how.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing. Any number may wait.
+    pub async fn lost(&self) -> Loss {
+        let inner = &self.inner;
+        let mut lapsed = pin!(inner.lease.lapsed());
+        poll_fn(|cx| {
+            if let Poll::Ready(lapse) = lapsed.as_mut().poll(cx) {
+                return Poll::Ready(inner.lose(loss_of(lapse)));
+            }
+            inner.wakers.register(cx.waker());
+            inner.queue.poll_look(cx, |_| ());
+            let lost = inner.poll_source(&mut Context::from_waker(&inner.waker()));
+            lost.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Runs `work` until it is done or the lock is lost, whichever comes first; then `work` is
+    /// dropped where it stands.
+    ///
+    /// ```
+    /// # async fn f(guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
+    /// # async fn rebuild() -> u32 { 7 }
+    /// let rebuilt = guard.run(rebuild()).await?;
+    /// # let _ = rebuilt;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost): the lock was, before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work`, and nothing else.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
+        let mut lost = pin!(self.lost());
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(self.lost_by(loss)));
+            }
+            work.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Waits until somebody asks for the lock back, by [`revoke`](crate::Lock::revoke), Curator's
+    /// `Revoker`, or by writing `unlock` to the node. Nothing happens to the lock.
+    ///
+    /// # Errors
+    ///
+    /// The lock is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing. Once asked, it returns at once.
+    pub async fn revoke_requested(&self) -> Result<(), Error> {
+        let mut lost = pin!(self.lost());
+        poll_fn(|cx| match lost.as_mut().poll(cx) {
+            _ if self.is_revoked() => Poll::Ready(Ok(())),
+            lost => lost.map(|loss| Err(self.lost_by(loss))),
+        })
+        .await
+    }
+
+    /// Whether somebody was seen to ask for the lock back.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.inner.knowledge().revoked
+    }
+
+    /// Asks the ensemble whether the lock is ours: one round trip and a write. `Ok` means that it
+    /// was at a moment between call and return.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) if it is not. Other errors leave it open.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn verify(&self) -> Result<(), Error> {
+        self.fenced(&[]).await.map(drop)
+    }
+
+    /// Carries out `ops` in one transaction, only if the lock is still ours then: exact, whatever
+    /// clocks and networks do. It takes the permission to read our node.
+    ///
+    /// ```
+    /// # async fn f(guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
+    /// use zk_client::Op;
+    ///
+    /// guard.fenced(&[Op::set_data("/invoices/last", b"42", None)]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost): the lock was, so nothing was carried out. A client's error
+    /// tells which of `ops` was refused ([`failed_op`](zk_client::Error::failed_op)), or that the
+    /// outcome is open.
+    ///
+    /// # Cancel safety
+    ///
+    /// The transaction is on its way when this returns, whether or not the future is awaited.
+    pub fn fenced(
+        &self,
+        ops: &[Op<'_>],
+    ) -> impl Future<Output = Result<Vec<OpResult>, Error>> + Send + use<> {
+        let inner = Arc::clone(&self.inner);
+        let mut all = vec![Op::check(&inner.path, None)];
+        all.extend_from_slice(ops);
+        let reply = inner.queue.client().multi(&all);
+        async move {
+            match reply.await {
+                Ok(mut results) => {
+                    results.drain(..1.min(results.len()));
+                    Ok(results)
+                }
+                Err(error) => Err(inner.fence_error(error, 1)),
+            }
+        }
+    }
+
+    fn lost_by(&self, loss: Loss) -> Error {
+        self.inner.lost_by(loss)
+    }
+
+    /// Lets the node go: its delete is on its way.
+    pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+        let deletion = self.take_node().map(OwnedNode::delete);
+        let inner = Arc::clone(&self.inner);
+        async move {
+            let Some(deletion) = deletion else {
+                return Ok(Release::AlreadyLost);
+            };
+            let lost = inner.knowledge().lost.is_some();
+            match deletion.await {
+                Ok(Deletion::Deleted) if !lost => Ok(Release::Released),
+                Ok(_) => Ok(Release::AlreadyLost),
+                Err(error) if error.is_session_over() => Ok(Release::AlreadyLost),
+                Err(error) if error.is_connection_loss() => Err(Fault::Unconfirmed(error).into()),
+                Err(error) => Err(error.into()),
+            }
+        }
+    }
+
+    /// Carries out `ops` and lets the node go, in one transaction. On a refusal nothing has
+    /// happened, and the lock is held as before.
+    pub(crate) async fn let_go_with(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>, Error> {
+        let inner = &self.inner;
+        let mut all = ops.to_vec();
+        all.push(Op::delete(&inner.path, None));
+        match inner.queue.client().multi(&all).await {
+            Ok(mut results) => {
+                if let Some(node) = self.take_node() {
+                    node.forget();
+                }
+                results.truncate(ops.len());
+                Ok(results)
+            }
+            Err(error) if error.failed_op() == Some(ops.len()) && error.is_no_node() => {
+                Err(self.lost_by(inner.lose(Loss::NodeDeleted)))
+            }
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // It may be gone, and must be.
+                drop(self.take_node());
+                Err(Fault::Unconfirmed(error).into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A transaction with a release in it that was not carried out.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NotReleased<G> {
+    /// The lock, if it is still held: nothing has happened then. Without it the lock is lost, or
+    /// the outcome is open and the client goes on releasing it.
+    pub guard: Option<G>,
+    /// Why.
+    pub error: Error,
+}
+
+impl<G> fmt::Display for NotReleased<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<G: fmt::Debug> std::error::Error for NotReleased<G> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl<G> From<NotReleased<G>> for Error {
+    fn from(refused: NotReleased<G>) -> Self {
+        refused.error
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("node", &self.inner.path).field("token", &self.token()).finish()
+    }
+}
+
+impl Inner {
+    fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
+        self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes everybody who wants to know.
+    fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.wakers))
+    }
+
+    /// The lock is lost; the first way counts.
+    fn lose(&self, loss: Loss) -> Loss {
+        let first = *self.knowledge().lost.get_or_insert_with(|| {
+            debug!(node = self.path, %loss, "lock lost");
+            loss
+        });
+        self.wakers.wake_all();
+        first
+    }
+
+    fn lost_by(&self, loss: Loss) -> Error {
+        Fault::Lost { path: self.path.clone(), loss }.into()
+    }
+
+    /// What a refused transaction means whose operation before `own` was the check of the node.
+    fn fence_error(&self, error: ClientError, own: usize) -> Error {
+        if error.is_no_node() && error.failed_op().is_some_and(|failed| failed < own) {
+            return self.lost_by(self.lose(Loss::NodeDeleted));
+        }
+        match self.lease.state() {
+            LeaseState::Lapsed(lapse @ Lapse::Ended(_)) => {
+                self.lost_by(self.lose(loss_of(lapse)))
+            }
+            _ => error.into(),
+        }
+    }
+
+    /// Hears what there is to hear of the node. Says how it was lost, if it was.
+    fn poll_source(&self, cx: &mut Context<'_>) -> Option<Loss> {
+        let mut knowledge = self.knowledge();
+        let mut news = false;
+        while knowledge.lost.is_none() {
+            let Some(next) = self.step(&mut knowledge, cx) else {
+                break;
+            };
+            knowledge.source = next;
+            news = true;
+        }
+        let lost = knowledge.lost;
+        drop(knowledge);
+        if news {
+            self.wakers.wake_all();
+        }
+        lost
+    }
+
+    /// One thing that is heard; `None` if there is nothing.
+    fn step(&self, knowledge: &mut Knowledge, cx: &mut Context<'_>) -> Option<Source> {
+        let gone = |knowledge: &mut Knowledge| {
+            debug!(node = self.path, "somebody deleted the node");
+            knowledge.lost = Some(Loss::NodeDeleted);
+            Some(Source::Nothing)
+        };
+        match &mut knowledge.source {
+            Source::Nothing => None,
+            Source::Mirror { writes } => {
+                let told = self.queue.look(|mirror| mirror.writes(&self.own.name)).flatten();
+                // Written to, gone, or no longer told of: the node itself tells which.
+                if told == Some(*writes) { None } else { Some(Source::Unwatched) }
+            }
+            Source::Unwatched => {
+                Some(Source::Asked(self.queue.client().get_data_and_watch(&self.path)))
+            }
+            Source::Asked(reply) => match Pin::new(reply).poll(cx) {
+                Poll::Pending => None,
+                Poll::Ready(Ok((node, watcher))) => {
+                    if node.stat.czxid != self.czxid {
+                        return gone(knowledge);
+                    }
+                    knowledge.revoked |= REVOKE.contains(&&*node.data);
+                    Some(Source::Watched(OwnWatch(Some(watcher))))
+                }
+                Poll::Ready(Err(error)) if error.is_no_node() => gone(knowledge),
+                Poll::Ready(Err(error)) if passes(&error) => Some(Source::Unwatched),
+                Poll::Ready(Err(error)) => {
+                    debug!(node = self.path, %error, "nothing tells of the node");
+                    Some(Source::Nothing)
+                }
+            },
+            Source::Watched(OwnWatch(watcher)) => match watcher.as_mut()?.poll_changed(cx) {
+                Poll::Pending => None,
+                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => gone(knowledge),
+                Poll::Ready(Ok(_)) => Some(Source::Unwatched),
+                Poll::Ready(Err(_)) => Some(Source::Nothing),
+            },
+        }
+    }
+}
+
+fn loss_of(lapse: Lapse) -> Loss {
+    match lapse {
+        Lapse::Ended(ended) => Loss::SessionOver(ended),
+        Lapse::Term => Loss::TermOver,
+        _ => Loss::Deadline,
+    }
+}

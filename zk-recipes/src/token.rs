@@ -1,0 +1,108 @@
+//! What orders the holders of a lock, for resources that must not trust any of them.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use thiserror::Error as ThisError;
+
+/// Orders the holders of a lock: each one's token is greater than those of all before it, on any
+/// path of the ensemble and also after the folder was deleted and made again.
+///
+/// Hand it to the resource with every write, and let the resource refuse a token that is smaller
+/// than the greatest it has seen: then a holder that was stopped and lost the lock cannot do harm.
+///
+/// ```
+/// # fn write(newest: &mut Option<zk_recipes::FencingToken>, token: zk_recipes::FencingToken) -> bool {
+/// if newest.is_some_and(|newest| token < newest) {
+///     return false;
+/// }
+/// *newest = Some(token);
+/// true
+/// # }
+/// ```
+///
+/// A store in another process gets it as text, which [`parse`](str::parse) makes a token again, or as
+/// the pair `(token.czxid(), token.pass())` for [`new`](Self::new).
+///
+/// Transactions are numbered by the ensemble. One that was set up anew, or from a backup, begins
+/// with lower numbers: resources must then forget what they have seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken {
+    czxid: i64,
+    pass: u32,
+}
+
+impl FencingToken {
+    /// A token from its parts, as they came from another process.
+    pub const fn new(czxid: i64, pass: u32) -> Self {
+        Self { czxid, pass }
+    }
+
+    /// The transaction that created the holder's node.
+    pub const fn czxid(&self) -> i64 {
+        self.czxid
+    }
+
+    /// Tells holders apart that had one node after each other; always 0 but for a
+    /// [`ReentrantLock`](crate::ReentrantLock) and its kind.
+    pub const fn pass(&self) -> u32 {
+        self.pass
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}.{}", self.czxid, self.pass)
+    }
+}
+
+/// Reads what [`Display`](fmt::Display) writes.
+///
+/// ```
+/// use zk_recipes::FencingToken;
+///
+/// let token = FencingToken::new(0x1_0000_0007, 2);
+/// assert_eq!(token.to_string(), "0x100000007.2");
+/// assert_eq!(token.to_string().parse(), Ok(token));
+/// ```
+impl FromStr for FencingToken {
+    type Err = InvalidToken;
+
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+        let parts = text.strip_prefix("0x").and_then(|text| text.split_once('.'));
+        let (czxid, pass) = parts.ok_or(InvalidToken)?;
+        let digits = |text: &str| !text.starts_with(['+', '-']);
+        if !(digits(czxid) && digits(pass)) {
+            return Err(InvalidToken);
+        }
+        let invalid = |_: ParseIntError| InvalidToken;
+        let czxid = i64::from_str_radix(czxid, 16).map_err(invalid)?;
+        Ok(Self { czxid, pass: pass.parse().map_err(invalid)? })
+    }
+}
+
+/// A text that is no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[error("no fencing token: it reads like 0x100000007.2")]
+#[non_exhaustive]
+pub struct InvalidToken;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        for text in ["", "7.2", "0x7", "0x.2", "0x7.", "0x7.-2", "0x-7.2", "0x7.2x", "0x7.4294967296"] {
+            assert_eq!(text.parse::<FencingToken>(), Err(InvalidToken), "{text}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_ordered_by_the_node_and_then_by_the_pass() {
+        let token = FencingToken::new;
+        assert!(token(1, 9) < token(2, 0));
+        assert!(token(2, 0) < token(2, 1));
+    }
+}
