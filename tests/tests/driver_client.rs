@@ -7,12 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use zk_client::{
-    Acl, Client, ClientBuilder, CreateOptions, Deletion, ErrorKind, EventType, Outcome, PathRule,
-    SessionState,
+    Acl, Client, ClientBuilder, CreateOptions, Deletion, ErrorKind, EventType, Op, Outcome,
+    PathRule, SessionState,
 };
 use zk_proto::{
-    Create2Response, ErrorCode, ExistsResponse, GetChildren2Response, GetChildrenResponse, List,
-    OpCode, SetDataResponse,
+    Create2Response, CreateResponse, ErrorCode, ExistsResponse, GetChildren2Response,
+    GetChildrenResponse, List, MultiResponse, MultiResult, OpCode, SetDataResponse,
 };
 use zk_tests::peer::{Clock, Network, Peer, SESSION, TIMEOUT, created, data, stat_of, there};
 
@@ -640,4 +640,166 @@ async fn no_secret_is_shown() {
     let shown = format!("{client:?} {:?} {:?}", client.session(), client.get_data("/a"));
     assert!(!shown.contains("0123456789abcdef") && !shown.contains("48, 49, 50"), "{shown}");
     drop(client);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_multi_names_the_operation_and_its_place() {
+    let mut network = Network::new();
+    let (client, mut peer) = in_the_shop(&mut network).await;
+    let ops = [Op::check("/open", None), Op::set_data("/a", b"1", Some(3))];
+    let refused = client.multi(&ops);
+    peer.expect("multi#2 check /shop/open, setData /shop/a").await;
+    let results = [ErrorCode::OK, ErrorCode::BAD_VERSION].map(MultiResult::Error);
+    peer.answer(&MultiResponse::new(&results)).await;
+    let error = refused.await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied));
+    assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::BAD_VERSION), Some(1)));
+    assert_eq!(error.to_string(), "operation 1 of a multi, setData /a: BadVersion");
+
+    let refused = client.multi(&ops);
+    peer.expect("multi#3 check /shop/open, setData /shop/a").await;
+    peer.refuse(ErrorCode::MARSHALLING_ERROR).await;
+    let error = refused.await.unwrap_err();
+    assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::MARSHALLING_ERROR), None));
+    assert_eq!(error.to_string(), "multi /open and 1 more: MarshallingError");
+
+    let short = client.multi(&ops);
+    peer.expect("multi#4 check /shop/open, setData /shop/a").await;
+    peer.answer(&MultiResponse::new(&[MultiResult::Check(())])).await;
+    let error = short.await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Protocol, Outcome::Unknown));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_that_cannot_be_sent_is_refused_here_and_names_the_operation() {
+    let mut network = Network::new();
+    let (client, _peer) = connected(&mut network).await;
+    let owned = Op::create_owned("/x-", b"", &[Acl::OPEN]);
+    let error = client.multi(&[Op::check("/a", None), owned]).await.unwrap_err();
+    assert_eq!((error.kind(), error.failed_op()), (ErrorKind::InvalidOp, Some(1)));
+    let rule = "operation 1 of a multi, create /x-: owned nodes are created by multi_owned";
+    assert_eq!(error.to_string(), rule);
+
+    let undigited = Op::create_owned_at("/x", b"", &[Acl::OPEN]);
+    let replies = client.multi_owned(&[owned, undigited]);
+    assert_eq!(replies.len(), 2);
+    for reply in replies {
+        let error = reply.await.unwrap_err();
+        assert_eq!((error.kind(), error.failed_op()), (ErrorKind::InvalidOp, Some(1)));
+    }
+    for ops in [
+        [owned, Op::delete("/a/", None)],
+        [owned, Op::create("/a//", b"", &CreateOptions::persistent().sequential())],
+    ] {
+        let error = client.multi_owned(&ops).remove(0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidPath);
+    }
+    let large = vec![0; 600_000];
+    let ops = [Op::set_data("/a", &large, None), owned, Op::set_data("/b", &large, None)];
+    for reply in client.multi_owned(&ops) {
+        assert_eq!(reply.await.unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn owned_nodes_of_a_multi_have_each_an_owner() {
+    let mut network = Network::new();
+    let (client, mut peer) = in_the_shop(&mut network).await;
+    let ops = [
+        Op::create_owned("/x-", b"", &[Acl::OPEN]),
+        Op::create_owned_at("/y-0000000007", b"", &[Acl::OPEN]),
+    ];
+    let text = "create /shop/x-, create /shop/y-0000000007";
+    let paths = ["/shop/x-0000000001", "/shop/y-0000000007"];
+    let made = paths.map(|path| MultiResult::Create(CreateResponse { path }));
+
+    let replies = client.multi_owned(&ops);
+    peer.expect(&format!("multi#2 {text}")).await;
+    peer.answer(&MultiResponse::new(&made)).await;
+    let mut nodes = Vec::new();
+    for reply in replies {
+        nodes.push(reply.await.unwrap());
+    }
+    let [first, second] = nodes.try_into().unwrap();
+    assert_eq!((first.path(), second.path()), ("/x-0000000001", "/y-0000000007"));
+    assert_eq!(first.czxid(), second.czxid());
+    first.forget();
+    drop(second);
+    peer.expect("delete#3 /shop/y-0000000007").await;
+    peer.answer(&()).await;
+
+    // Lost, and one of the replies with it.
+    let replies = client.multi_owned(&ops);
+    peer.expect(&format!("multi#4 {text}")).await;
+    drop(peer);
+    let [first, second] = replies.try_into().unwrap();
+    drop(first);
+    let mut peer = network.attach().await;
+    for request in ["sync#5", "getChildren#6", "sync#7", "getChildren#8"] {
+        peer.expect(&format!("{request} /shop")).await;
+    }
+    let children = ["x-0000000001", "y-0000000007"];
+    for _ in 0..2 {
+        peer.answer(&()).await;
+        peer.answer(&GetChildrenResponse { children: List::new(&children) }).await;
+    }
+    for request in ["exists#9 /shop/x-0000000001", "exists#10 /shop/y-0000000007"] {
+        peer.expect(request).await;
+        peer.answer(&ExistsResponse { stat: stat_of(SESSION) }).await;
+    }
+    peer.expect("delete#11 /shop/x-0000000001").await;
+    peer.answer(&()).await;
+    let second = second.await.unwrap();
+    assert_eq!((second.path(), second.czxid()), ("/y-0000000007", stat_of(SESSION).czxid));
+    second.forget();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_adoption_leaves_the_node_alone() {
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    for awaited in [false, true] {
+        let adopting = client.adopt("/mine");
+        let xid = peer.next().await.unwrap().xid();
+        peer.answer(&ExistsResponse { stat: stat_of(SESSION) }).await;
+        settle().await;
+        if awaited {
+            drop(adopting.await.unwrap());
+            peer.expect(&format!("delete#{} /mine", xid.0 + 1)).await;
+            peer.answer(&()).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn detach_answers_what_was_called_and_does_not_close_the_session() {
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    let creating = client.create_owned("/x-", b"", &[Acl::OPEN]);
+    let reply = client.get_data("/a");
+    let session = client.session();
+    let detaching = tokio::spawn(client.detach());
+    let late = client.get_data("/b").await.unwrap_err();
+    assert_eq!((late.kind(), late.outcome()), (ErrorKind::Closed, Outcome::NotApplied));
+    peer.expect("create2#1 /x-").await;
+    peer.expect("getData#2 /a").await;
+    peer.answer(&created("/x-1")).await;
+    let node = creating.await.unwrap();
+    settle().await;
+    assert!(!detaching.is_finished());
+    peer.answer(&data(b"a")).await;
+    assert_eq!(reply.await.unwrap().data, "a");
+    assert_eq!(detaching.await.unwrap(), session);
+    assert_eq!(client.state(), SessionState::Closed);
+    assert_eq!(node.delete().await.unwrap_err().kind(), ErrorKind::Closed);
+    client.close().await;
+    assert_eq!(client.clone().detach().await, session);
+    drop(client);
+    peer.expect_hangup().await;
+
+    let (client, peer) = connected(&mut network).await;
+    let served = peer.serve();
+    client.close().await;
+    assert_eq!(client.detach().await, None, "there is nothing left to take up");
+    assert_eq!(served.await.unwrap(), ["closeSession#1"]);
 }

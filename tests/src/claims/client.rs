@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zk_client::{
-    Client, CreateOptions, ErrorCode, ErrorKind, EventType, Outcome, SessionState, Watcher,
+    Acl, Client, CreateOptions, ErrorCode, ErrorKind, EventType, Op, OpResult, Outcome, OwnedNode,
+    SessionState, Watcher,
 };
 
 /// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
@@ -23,6 +24,12 @@ macro_rules! client_claims {
             a_session_that_the_server_ended_is_expired_for_good,
             close_ends_the_session_on_the_server,
             a_chroot_is_the_clients_root,
+            a_multi_happens_as_a_whole_and_tells_in_order,
+            a_refused_multi_changes_nothing_and_tells_which_operation_failed,
+            a_multi_happens_below_the_chroot,
+            owned_nodes_of_a_multi_go_with_their_owners,
+            a_node_is_adopted_by_its_session_alone,
+            a_session_that_was_detached_is_taken_up_with_its_nodes,
             what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there,
         );
     };
@@ -172,6 +179,186 @@ pub async fn a_chroot_is_the_clients_root(address: &str) -> Result<()> {
     assert_eq!(inside.create("/a", b"", &PERSISTENT).await?.path, "/a");
     sees(&mut watch, EventType::NODE_CREATED, "/a").await?;
     assert!(outside.exists("/app/a").await?.is_some());
+    Ok(())
+}
+
+fn created(results: &[OpResult]) -> Vec<&str> {
+    let path = |result| match result {
+        &OpResult::Created { ref path, .. } => Some(path.as_str()),
+        _ => None,
+    };
+    results.iter().filter_map(path).collect()
+}
+
+pub async fn a_multi_happens_as_a_whole_and_tells_in_order(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    let sequential = PERSISTENT.sequential();
+    let results = client
+        .multi(&[
+            Op::create("/m", b"one", &PERSISTENT),
+            Op::create("/m/s-", b"", &sequential),
+            Op::create("/m/s-", b"", &sequential),
+            Op::create("/m/c", b"", &CreateOptions::container()),
+            Op::set_data("/m", b"two", Some(0)),
+            Op::check("/m", Some(1)),
+            Op::delete("/m/c", None),
+        ])
+        .await?;
+    assert_eq!(created(&results), ["/m", "/m/s-0000000000", "/m/s-0000000001", "/m/c"]);
+    let [.., OpResult::DataSet(set), OpResult::Checked, OpResult::Deleted] = &results[..] else {
+        panic!("{results:?}");
+    };
+    let node = client.get_data("/m").await?;
+    assert_eq!((&node.data[..], node.stat.version), (&b"two"[..], 1));
+    assert_eq!((set.version, set.mzxid, set.czxid), (1, node.stat.mzxid, node.stat.mzxid));
+    assert_eq!(client.get_children("/m").await?.names.len(), 2);
+
+    assert_eq!(client.multi(&[]).await?, []);
+    Ok(())
+}
+
+pub async fn a_refused_multi_changes_nothing_and_tells_which_operation_failed(
+    address: &str,
+) -> Result<()> {
+    let client = connect(address).await?;
+    client.create("/r", b"", &PERSISTENT).await?;
+    let good = Op::create("/r/a", b"", &PERSISTENT);
+    let bad = [
+        (Op::create("/r", b"", &PERSISTENT), ErrorCode::NODE_EXISTS),
+        (Op::create("/none/a", b"", &PERSISTENT), ErrorCode::NO_NODE),
+        (Op::delete("/r", None), ErrorCode::NOT_EMPTY),
+        (Op::set_data("/r", b"", Some(7)), ErrorCode::BAD_VERSION),
+        (Op::check("/r", Some(7)), ErrorCode::BAD_VERSION),
+        (Op::check("/none", None), ErrorCode::NO_NODE),
+    ];
+    for (bad, code) in bad {
+        let error = client.multi(&[good, bad, good]).await.expect_err("one is bad");
+        assert_eq!((error.code(), error.failed_op()), (Some(code), Some(1)), "{bad:?}");
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied));
+    }
+    assert_eq!(client.get_children("/r").await?.names, [""; 0]);
+    let error = client.multi(&[Op::delete("/none", None)]).await.expect_err("absent");
+    assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(0)));
+    assert_eq!(error.to_string(), "operation 0 of a multi, delete /none: NoNode");
+    Ok(())
+}
+
+pub async fn a_multi_happens_below_the_chroot(address: &str) -> Result<()> {
+    let outside = connect(address).await?;
+    outside.create("/app", b"", &PERSISTENT).await?;
+    let inside = connect(&format!("{address}/app")).await?;
+    let ops = [
+        Op::create("/a", b"", &PERSISTENT),
+        Op::check("/", None),
+        Op::create("/b", b"", &CreateOptions::container()),
+        Op::create("/a/s-", b"", &PERSISTENT.sequential()),
+    ];
+    let results = inside.multi(&ops).await?;
+    assert_eq!(created(&results), ["/a", "/b", "/a/s-0000000000"]);
+    assert!(outside.exists("/app/a/s-0000000000").await?.is_some());
+
+    let ops = [Op::create_owned("/o-", b"", &[Acl::OPEN])];
+    let [node] = owned(&inside, &ops).await?.try_into().expect("one");
+    assert_eq!(node.path(), "/o-0000000002");
+    assert!(outside.exists("/app/o-0000000002").await?.is_some());
+    node.delete().await?;
+    Ok(())
+}
+
+async fn owned(client: &Client, ops: &[Op<'_>]) -> Result<Vec<OwnedNode>> {
+    let mut nodes = Vec::new();
+    for reply in client.multi_owned(ops) {
+        nodes.push(reply.await?);
+    }
+    Ok(nodes)
+}
+
+pub async fn owned_nodes_of_a_multi_go_with_their_owners(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    client.create("/l", b"", &PERSISTENT).await?;
+    let stem = format!("/l/{:032x}-", client.unique());
+    let at = format!("/l/{:032x}-0000000123", client.unique());
+    let ops = [
+        Op::check("/l", None),
+        Op::create_owned(&stem, b"first", &[Acl::OPEN]),
+        Op::create("/l/other", b"", &PERSISTENT),
+        Op::create_owned_at(&at, b"second", &[Acl::OPEN]),
+    ];
+    let [first, second] = owned(&client, &ops).await?.try_into().expect("two");
+    assert_eq!((first.path(), second.path()), (&*format!("{stem}0000000000"), &*at));
+    let own = client.session().context("a session")?.id;
+    for (node, data) in [(&first, "first"), (&second, "second")] {
+        let there = other.get_data(node.path()).await?;
+        assert_eq!((there.stat.czxid, there.stat.ephemeral_owner), (node.czxid(), own));
+        assert_eq!(there.data, data);
+    }
+
+    // Refused: everybody hears why, and nothing is left.
+    for reply in client.multi_owned(&ops) {
+        let error = reply.await.expect_err("it exists");
+        assert_eq!((error.is_node_exists(), error.failed_op()), (true, Some(2)), "{error}");
+    }
+    assert_eq!(client.get_children("/l").await?.names.len(), 3);
+
+    let (_, mut gone) = other.exists_and_watch(first.path()).await?;
+    let path = first.path().to_owned();
+    drop(first);
+    sees(&mut gone, EventType::NODE_DELETED, &path).await?;
+    second.forget();
+    client.sync("/l").await?;
+    assert!(client.exists(&at).await?.is_some(), "forgotten and not deleted");
+
+    let single = client.create_owned(&stem, b"", &[Acl::OPEN]).await?;
+    let stat = client.exists(single.path()).await?.context("just created")?;
+    assert_eq!(single.czxid(), stat.czxid);
+    Ok(())
+}
+
+pub async fn a_node_is_adopted_by_its_session_alone(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    let ephemeral = CreateOptions::ephemeral();
+    let stat = client.create("/mine", b"", &ephemeral).await?.stat;
+    other.create("/theirs", b"", &ephemeral).await?;
+    for path in ["/theirs", "/"] {
+        let error = client.adopt(path).await.expect_err("not ours");
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::NotOwned, Outcome::NotApplied));
+    }
+    assert!(client.adopt("/none").await.expect_err("absent").is_no_node());
+
+    let node = client.adopt("/mine").await?;
+    assert_eq!((node.path(), node.czxid()), ("/mine", stat.czxid));
+    drop(node);
+    client.sync("/").await?;
+    assert_eq!(client.exists("/mine").await?, None);
+    assert!(client.exists("/theirs").await?.is_some());
+    Ok(())
+}
+
+pub async fn a_session_that_was_detached_is_taken_up_with_its_nodes(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    let stem = format!("/{:032x}-", client.unique());
+    let node = client.create_owned(&stem, b"", &[Acl::OPEN]).await?;
+    let (path, czxid) = (node.path().to_owned(), node.czxid());
+    let pending = client.create("/pending", b"", &CreateOptions::ephemeral());
+    let session = client.detach().await.context("a session to take up")?;
+    pending.await?;
+    drop(node);
+    assert_eq!(client.state(), SessionState::Closed);
+    assert_eq!(client.get_data("/").await.expect_err("detached").kind(), ErrorKind::Closed);
+    drop(client);
+    for path in [path.as_str(), "/pending"] {
+        let there = other.exists(path).await?.context("it stays")?;
+        assert_eq!(there.ephemeral_owner, session.id);
+    }
+
+    let heir = Client::builder().session(session).connect(address).await?;
+    assert_eq!(heir.session(), Some(session));
+    let node = heir.adopt(&path).await?;
+    assert_eq!(node.czxid(), czxid);
+    node.delete().await?;
+    assert_eq!(other.exists(&path).await?, None);
+    heir.close().await;
+    assert_eq!(other.exists("/pending").await?, None, "it went with its session");
     Ok(())
 }
 
