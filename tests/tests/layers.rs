@@ -63,6 +63,7 @@ const CRATES: &[Layers] = &[
             "inbox",
             "codec",
             "transport",
+            "clock",
             "link",
             "driver",
             "watcher",

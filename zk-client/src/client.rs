@@ -16,6 +16,7 @@ use zk_proto::{
     Operation, SetDataRequest, SetDataResponse, Stat, SyncRequest, SyncResponse,
 };
 
+use crate::clock::Clock;
 use crate::config::SessionCredentials;
 use crate::error::{Error, Failure, Rejected};
 use crate::event::{SessionState, WatchMode};
@@ -322,6 +323,11 @@ impl Client {
     /// take it up.
     pub fn session(&self) -> Option<SessionCredentials> {
         self.link().look(|core| core.credentials())
+    }
+
+    /// What this client reads time from.
+    pub fn clock(&self) -> &Clock {
+        self.link().clock()
     }
 
     /// The session timeout: as the server settled it, or as wanted before the first connection.

@@ -149,6 +149,50 @@ impl Default for Limits {
     }
 }
 
+/// How the client concludes until when the ensemble surely keeps its session, and with it the nodes
+/// that it owns: see [`OwnedNode::lease`](crate::OwnedNode::lease).
+///
+/// A server ends a session that it has not heard of for the session timeout T. It heard of it when
+/// a request came, which is later than the request was sent: so counting from the *send* of an
+/// answered request, and 1 % less than T for clocks that run apart, no deadline is too late. But
+/// it is the leader that ends sessions, and what the leader has heard is another matter:
+///
+/// * Other servers note the sessions that they hear of, and tell their leader with the answers to
+///   its pings, twice a tick. Cut off from the leader they answer pings and reads for up to
+///   `syncLimit` ticks more (10 s by default), while the session may expire behind their back.
+/// * The answer to a write proves that a quorum was there behind the same connection, at some
+///   moment after the write was sent; so whatever was sent long enough before has reached the
+///   leader, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeadlineRule {
+    /// T counts from the last answered request that was sent at least `slack` before an answered
+    /// write was; also from the handshake, which reaches the leader itself, behind any write. A
+    /// refusal of the write by the leader counts like success.
+    ///
+    /// Right for every ensemble whose leader pings its followers in time. While leases are open
+    /// and nothing else is written, it costs one small write per session in each third of T.
+    Quorum {
+        /// The time within which servers tell their leader of a session that they heard of: half a
+        /// tick, and some for the way. `None` is 0.3 T, which is more than half a tick as long as T
+        /// is at least two ticks, the servers' default minimum. Behind observers that follow an
+        /// observer, make it 0.6 T.
+        slack: Option<Duration>,
+    },
+    /// T counts from the last request that was answered, whatever it was: a little later.
+    ///
+    /// Right with a standalone server, and where T is far above `syncLimit` ticks. Elsewhere a
+    /// client at a server that was cut off trusts in a session that is over.
+    Contact,
+}
+
+impl Default for DeadlineRule {
+    /// [`Quorum`](Self::Quorum), with the default slack.
+    fn default() -> Self {
+        Self::Quorum { slack: None }
+    }
+}
+
 /// What the session core needs to know.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -162,6 +206,8 @@ pub struct SessionConfig {
     pub resume: Option<SessionCredentials>,
     /// Caps.
     pub limits: Limits,
+    /// Until when the session is surely kept.
+    pub deadline_rule: DeadlineRule,
 }
 
 impl SessionConfig {
@@ -180,6 +226,7 @@ impl SessionConfig {
             attempt_timeout: share.max(Self::MIN_ATTEMPT_TIMEOUT),
             resume: None,
             limits: Limits::default(),
+            deadline_rule: DeadlineRule::default(),
         }
     }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Client;
+use crate::clock::{self, Clock};
 use crate::codec::FrameCodec;
-use crate::config::{ConnectString, Limits, SessionConfig, SessionCredentials};
+use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
 use crate::driver::Driver;
 use crate::error::{Error, Fault};
 use crate::hosts::{Hosts, Random};
@@ -43,6 +44,8 @@ pub struct ClientBuilder {
     connector: Arc<dyn Connector>,
     resume: Option<SessionCredentials>,
     seed: Option<u64>,
+    deadline_rule: DeadlineRule,
+    clock: Option<Clock>,
 }
 
 impl Default for ClientBuilder {
@@ -54,6 +57,8 @@ impl Default for ClientBuilder {
             connector: Arc::new(TcpConnector),
             resume: None,
             seed: None,
+            deadline_rule: DeadlineRule::default(),
+            clock: None,
         }
     }
 }
@@ -90,6 +95,19 @@ impl ClientBuilder {
     /// names. For tests and simulations alone: two clients of one seed make the same names.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
+    }
+
+    /// How to conclude until when the ensemble surely keeps the session. Default:
+    /// [`DeadlineRule::Quorum`].
+    pub fn deadline_rule(self, rule: DeadlineRule) -> Self {
+        Self { deadline_rule: rule, ..self }
+    }
+
+    /// How long the machine has been suspended since it was booted, if something else knows than
+    /// the cargo feature `boottime`: see [`Clock`]. It is asked often, on any thread and under a
+    /// lock, so it must be quick and must not use the client.
+    pub fn suspended(self, suspended: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self { clock: Some(Clock::new(suspended)), ..self }
     }
 
     /// Connects, and fails if no server lets the session in within the connect timeout.
@@ -179,8 +197,10 @@ impl ClientBuilder {
         let mut config = SessionConfig::new(timeout, hosts.len());
         config.resume = self.resume;
         config.limits = self.limits;
+        config.deadline_rule = self.deadline_rule;
+        let clock = self.clock.unwrap_or_else(|| Clock::new(clock::suspended));
         let hosts = Hosts::new(hosts, random.next());
-        let link = Link::new(Session::new(config), Names { client, random });
+        let link = Link::new(Session::new(config), Names { client, random }, clock);
         let codec = FrameCodec { max_frame: self.limits.max_reply };
         let driver = Driver::new(Arc::clone(&link), hosts, self.connector, codec);
         let client = Client::new(Arc::clone(&link), chroot.clone());

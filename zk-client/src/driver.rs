@@ -1,4 +1,4 @@
-//! The only task, the only socket, and the only place that reads the clock.
+//! The only task, and the only socket.
 //!
 //! It moves bytes between a transport and the [`Session`](crate::session::Session), wakes up at
 //! the session's deadlines, and finds the next server when a connection ends. It decides nothing
@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::AsyncWrite;
@@ -66,6 +66,7 @@ impl Driver {
 
     /// Connects, serves and connects again until the session ends.
     pub(crate) async fn run(mut self) {
+        let clock = self.link.clock().clone();
         while self.link.look(|core| core.ended()).is_none() {
             let Some((host, delay)) = self.hosts.next() else {
                 return;
@@ -85,14 +86,15 @@ impl Driver {
                 debug!(%host, why, "attempt failed");
                 self.link.attempted(Attempt { server, why });
             }
-            self.link.with(|core| core.handle_disconnected(now()));
+            self.link.with(|core| core.handle_disconnected(clock.now()));
         }
     }
 
     /// One connection, from the first packet to the last. Returns why it ended, and how long the
     /// transport was up.
     async fn attempt(&mut self, host: &Host) -> (String, Duration) {
-        self.link.with(|core| core.handle_connecting(now()));
+        let clock = self.link.clock().clone();
+        self.link.with(|core| core.handle_connecting(clock.now()));
         let connector = Arc::clone(&self.connector);
         let io = match self.unless_stopped(connector.connect(host)).await {
             Ok(Ok(io)) => io,
@@ -102,20 +104,21 @@ impl Driver {
             }
             Err(why) => return (why.to_string(), Duration::ZERO),
         };
-        let up = now();
-        self.link.with(|core| core.handle_connected(now()));
+        let up = clock.now();
+        self.link.with(|core| core.handle_connected(clock.now()));
         let mut wire =
             Wire { io, input: BytesMut::new(), output: BytesMut::new(), unflushed: false };
         let why = poll_fn(|cx| self.poll_serve(cx, &mut wire)).await;
         self.link.with(|core| core.hang_up(why));
-        (why.to_string(), now() - up)
+        (why.to_string(), clock.now() - up)
     }
 
     /// Runs `future` while the session's own deadlines go on; gives up when the session says so.
     async fn unless_stopped<F: Future>(&mut self, future: F) -> Result<F::Output, Hangup> {
         let mut future = pin!(future);
+        let clock = self.link.clock().clone();
         poll_fn(|cx| {
-            let stop = self.turn(cx, |core, _| core.handle_timeout(now()));
+            let stop = self.turn(cx, |core, _| core.handle_timeout(clock.now()));
             if let Poll::Ready(why) = stop {
                 return Poll::Ready(Err(why));
             }
@@ -127,12 +130,13 @@ impl Driver {
     /// Moves bytes until the connection ends. Reads before it looks at deadlines: a process that
     /// was stopped for a while finds the server's signs of life in the socket.
     fn poll_serve(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Hangup> {
+        let clock = self.link.clock().clone();
         loop {
             let read = wire.poll_read(cx);
             let Wire { input, output, .. } = wire;
             let mut codec = self.codec;
             let stop = self.turn(cx, |core, open| {
-                let now = now();
+                let now = clock.now();
                 let mut large = false;
                 loop {
                     match codec.decode(input) {
@@ -190,8 +194,9 @@ impl Driver {
             return Poll::Ready(why);
         }
         if let Some(deadline) = deadline {
-            if self.alarm.deadline().into_std() != deadline {
-                self.alarm.as_mut().reset(deadline.into());
+            let alarm = self.link.clock().alarm(deadline);
+            if self.alarm.deadline() != alarm {
+                self.alarm.as_mut().reset(alarm);
             }
             if self.alarm.as_mut().poll(cx).is_ready() {
                 // Due while we were here: come again.
@@ -249,8 +254,3 @@ impl Wire {
     }
 }
 
-/// The one place where time comes from. It is tokio's, so tests can make it virtual.
-#[expect(clippy::disallowed_methods, reason = "the driver is the one that may read the clock")]
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}

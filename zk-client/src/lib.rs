@@ -75,6 +75,8 @@ mod inbox;
 mod codec;
 mod transport;
 
+mod clock;
+
 mod link;
 
 mod driver;
@@ -95,7 +97,8 @@ mod connect;
 pub mod fuzz;
 
 pub use client::Client;
-pub use config::{Host, Limits, SessionConfig, SessionCredentials};
+pub use clock::Clock;
+pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,

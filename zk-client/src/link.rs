@@ -9,6 +9,7 @@ use std::task::{Context, Waker};
 
 use tokio::sync::{oneshot, watch};
 
+use crate::clock::Clock;
 use crate::error::{Attempt, Failure};
 use crate::event::{SessionState, WatchedEvent};
 use crate::hosts::Random;
@@ -30,6 +31,7 @@ pub(crate) type CoreEvent =
 pub(crate) struct Link {
     shared: Mutex<Shared>,
     state: watch::Sender<SessionState>,
+    clock: Clock,
 }
 
 struct Shared {
@@ -50,10 +52,15 @@ pub(crate) struct Names {
 }
 
 impl Link {
-    pub(crate) fn new(core: Core, names: Names) -> Arc<Self> {
+    pub(crate) fn new(core: Core, names: Names, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
         let shared = Shared { core, corks: 0, driver: None, attempts: Vec::new(), names };
-        Arc::new(Self { shared: Mutex::new(shared), state })
+        Arc::new(Self { shared: Mutex::new(shared), state, clock })
+    }
+
+    /// What time is read from.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// A panic elsewhere under this lock leaves a session that is still worth ending.
