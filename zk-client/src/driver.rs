@@ -253,4 +253,3 @@ impl Wire {
         Ok(progress)
     }
 }
-

@@ -493,6 +493,7 @@ impl World {
                     assert!(!over, "{stream} is given back behind the end");
                     assert!(self.watching.remove(&stream).is_some(), "{stream} was not watching");
                 }
+                Event::Leases => assert!(!over, "leases change behind the end"),
                 Event::Hangup(_) => self.link = Link::Broken,
             }
         }

@@ -85,6 +85,8 @@ mod reply;
 mod stream;
 mod watcher;
 
+mod lease;
+
 mod multi;
 
 mod client;
@@ -104,11 +106,13 @@ pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
 pub use event::{SessionState, StreamEvent, WatchMode, WatchedEvent};
+pub use lease::Lease;
 pub use multi::{Op, OpResult};
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
 pub use owned::OwnedNode;
 pub use path::check as check_path;
 pub use reply::Reply;
+pub use session::{Lapse, LeaseState};
 pub use stream::WatchStream;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;

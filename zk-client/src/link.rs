@@ -1,7 +1,8 @@
 //! Where handles and driver meet: the session under one short lock.
 //!
 //! A handle encodes its request straight into the session and wakes the driver if it sleeps. The
-//! lock is never held across an await, a wake-up or code of the user's.
+//! lock is never held across an await, a wake-up or code of the user's, but for what tells the clock of
+//! suspensions.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,7 @@ pub(crate) type CoreEvent =
 pub(crate) struct Link {
     shared: Mutex<Shared>,
     state: watch::Sender<SessionState>,
+    leases: watch::Sender<()>,
     clock: Clock,
 }
 
@@ -55,7 +57,7 @@ impl Link {
     pub(crate) fn new(core: Core, names: Names, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
         let shared = Shared { core, corks: 0, driver: None, attempts: Vec::new(), names };
-        Arc::new(Self { shared: Mutex::new(shared), state, clock })
+        Arc::new(Self { shared: Mutex::new(shared), state, leases: watch::Sender::new(()), clock })
     }
 
     /// What time is read from.
@@ -107,6 +109,11 @@ impl Link {
         self.state.subscribe()
     }
 
+    /// Tells that leases stand differently than before.
+    pub(crate) fn leases(&self) -> watch::Receiver<()> {
+        self.leases.subscribe()
+    }
+
     pub(crate) fn state(&self) -> SessionState {
         *self.state.borrow()
     }
@@ -127,6 +134,9 @@ impl Link {
                         self.lock().attempts.clear();
                     }
                     self.state.send_replace(state);
+                }
+                Event::Leases => {
+                    self.leases.send_replace(());
                 }
                 Event::Hangup(_) => {}
             }

@@ -5,6 +5,7 @@
 //! connections is decided in the session alone.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use zk_proto::{
@@ -14,6 +15,7 @@ use zk_proto::{
 
 use crate::client::Client;
 use crate::error::{Error, Failure, Fault};
+use crate::lease::Lease;
 use crate::multi::{self, Named, Op};
 use crate::node::Deletion;
 use crate::path;
@@ -49,7 +51,7 @@ impl Client {
             let request = CreateRequest { path: full, data: Some(data), acl, mode };
             let (answering, answer) = oneshot::channel();
             let claim = match self.link().with(|core| core.submit_owned(&request, answering)) {
-                Ok(id) => Claim { client: self.clone(), id: Some(id) },
+                Ok(id) => Claim { client: self.clone(), id, released: false },
                 Err(rejected) => return self.rejected(request.op(), stem, rejected),
             };
             Reply::waiting(self.call(request.op(), stem), answer, move |call, completion| {
@@ -109,7 +111,7 @@ impl Client {
             }
         };
         let replies = owned.zip(claims).zip(answers).map(|(((_, op), id), answer)| {
-            let claim = Claim { client: self.clone(), id: Some(id) };
+            let claim = Claim { client: self.clone(), id, released: false };
             let named = Arc::clone(&named);
             let call = self.call(OpCode::MULTI, op.path());
             Reply::waiting(call, answer, move |call, completion| {
@@ -141,15 +143,17 @@ impl Client {
             let request = ExistsRequest { path: full, watch: false };
             let (client, full) = (self.clone(), full.to_owned());
             self.send(path, &request, move |call, completion| {
-                let ExistsResponse { stat } = call.decode(&call.answer(completion)?)?;
+                let answer = call.answer(completion)?;
+                let requested_at = answer.requested_at;
+                let ExistsResponse { stat } = call.decode(&answer)?;
                 let (path, owner) = (call.path.clone(), stat.ephemeral_owner);
                 if client.session().map(|own| own.id) != Some(owner) {
                     return Err(Fault::NotOwned { path, owner }.into());
                 }
                 let adopted = client.link().with(|core| core.adopt(&full));
                 let id = adopted.map_err(|rejected| Error::rejected(call.op, &path, rejected))?;
-                let claim = Claim { client, id: Some(id) };
-                Ok(OwnedNode { claim, path, czxid: stat.czxid })
+                let claim = Claim { client, id, released: false };
+                Ok(OwnedNode { claim, path, czxid: stat.czxid, requested_at })
             })
         })
     }
@@ -168,13 +172,14 @@ pub struct OwnedNode {
     claim: Claim,
     path: String,
     czxid: Zxid,
+    requested_at: Instant,
 }
 
 impl OwnedNode {
     fn created(claim: Claim, call: &Call, answer: &Answer) -> Result<Self, Error> {
         let CreateResponse { path } = call.decode(answer)?;
         let path = call.chroot.strip(path).to_owned();
-        Ok(Self { claim, path, czxid: answer.zxid })
+        Ok(Self { claim, path, czxid: answer.zxid, requested_at: answer.requested_at })
     }
 
     /// The node's path, with its digits.
@@ -188,13 +193,54 @@ impl OwnedNode {
         self.czxid
     }
 
+    /// When its create was handed to the transport, by the client's [`Clock`]. If the create's
+    /// answer was lost, when the question was that found the node; so the node may be older.
+    pub fn requested_at(&self) -> Instant {
+        self.requested_at
+    }
+
+    /// Begins to rely on the node: tells until when the ensemble surely keeps the session, and the
+    /// node with it, by the client's [`DeadlineRule`](crate::DeadlineRule).
+    ///
+    /// With a `term` the lease lapses that long after [`requested_at`](Self::requested_at) at the
+    /// latest. A lease of a node that was just created is valid at once; of a node whose create was
+    /// lost and found again it may be suspended for a round trip, until there is a proof.
+    ///
+    /// When the lease lapses while the node may exist, the client deletes the node, at once or on
+    /// the next connection, whether or not anybody looks. To delete or drop the `OwnedNode`
+    /// afterwards does no harm, and the deletion then tells of that delete, or `AlreadyGone` once
+    /// it was answered. A lease that lapsed never becomes valid again, and a new lease of its node
+    /// has lapsed, too.
+    ///
+    /// A lease does not tell whether somebody else deleted the node: for that, watch it.
+    ///
+    /// ```
+    /// # async fn f(node: &zk_client::OwnedNode) {
+    /// use std::time::Duration;
+    /// use zk_client::LeaseState;
+    ///
+    /// let lease = node.lease(Some(Duration::from_secs(60)));
+    /// if let LeaseState::Valid { until } = lease.state() {
+    ///     println!("mine until {until:?}, and perhaps for longer");
+    /// }
+    /// println!("no longer mine: {:?}", lease.lapsed().await);
+    /// # }
+    /// ```
+    pub fn lease(&self, term: Option<Duration>) -> Lease {
+        let link = self.claim.client.link();
+        let (clock, claim) = (link.clock(), self.claim.id);
+        let term = term.and_then(|term| self.requested_at.checked_add(term));
+        let id = link.with(|core| core.open_lease(clock.now(), claim, term));
+        Lease::new(Arc::clone(link), id)
+    }
+
     /// Gives the node up and leaves it alone: it is gone, or somebody else's business now.
     ///
     /// If it is still there, it stays until somebody deletes it or the session ends.
     pub fn forget(mut self) {
-        if let Some(id) = self.claim.id.take() {
-            self.claim.client.link().with(|core| core.forget(id));
-        }
+        let Claim { client, id, released } = &mut self.claim;
+        *released = true;
+        client.link().with(|core| core.forget(*id));
     }
 
     /// Deletes the node and tells how that went.
@@ -204,11 +250,10 @@ impl OwnedNode {
     /// Whatever the error, the node is no longer this caller's. After `ConnectionLoss` the client
     /// goes on deleting it until the server has answered or the session ends.
     pub fn delete(mut self) -> Reply<Deletion> {
-        let Claim { client, id } = &mut self.claim;
+        let Claim { client, id, released } = &mut self.claim;
         let (answering, answer) = oneshot::channel();
-        let released =
-            id.take().map(|id| client.link().with(|core| core.release(id, Some(answering))));
-        if let Some(Err(rejected)) = released {
+        *released = true;
+        if let Err(rejected) = client.link().with(|core| core.release(*id, Some(answering))) {
             return client.rejected(OpCode::DELETE, &self.path, rejected);
         }
         let call = client.call(OpCode::DELETE, &self.path);
@@ -224,15 +269,15 @@ impl OwnedNode {
 #[derive(Debug)]
 struct Claim {
     client: Client,
-    /// `None` once it was released.
-    id: Option<ClaimId>,
+    id: ClaimId,
+    released: bool,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
+        if !self.released {
             // An error means that the session is over, and the node with it.
-            self.client.link().with(|core| core.release(id, None)).ok();
+            self.client.link().with(|core| core.release(self.id, None)).ok();
         }
     }
 }

@@ -114,7 +114,8 @@ pub fn data(data: &[u8]) -> GetDataResponse<'_> {
     GetDataResponse { data: Some(data), stat: stat_of(SessionId(0)) }
 }
 
-/// A request as it came. Its text is `getData#1 /a`: operation, xid and path.
+/// A request as it came. Its text is `getData#1 /a`: operation, xid and path;
+/// of a multi the operations in it.
 #[derive(Clone, Debug)]
 pub struct Request(pub(crate) Bytes);
 

@@ -8,6 +8,7 @@
 //! Pure: replies and losses go in, [`Effect`]s come out, and the session carries them out.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use tracing::warn;
@@ -149,6 +150,13 @@ impl<T> Claims<T> {
         }
     }
 
+    /// Whether the node is there and is to stay.
+    pub(crate) fn holds(&self, id: ClaimId) -> bool {
+        self.claims
+            .get(&id)
+            .is_some_and(|claim| !claim.due && matches!(claim.state, State::Held { .. }))
+    }
+
     /// The holder lets go. If the node is not known to exist, `releaser` hears that at once, and
     /// the claim sees to it alone.
     pub(crate) fn release(&mut self, id: ClaimId, releaser: Option<T>) {
@@ -157,6 +165,11 @@ impl<T> Claims<T> {
                 claim.due = true;
                 if matches!(claim.state, State::Held { .. }) {
                     return claim.delete(id, releaser, &mut self.effects);
+                }
+                // Being deleted already, and nobody waits to hear how that went.
+                if let State::Deleting { releaser: nobody @ None, .. } = &mut claim.state {
+                    *nobody = releaser;
+                    return;
                 }
                 claim.tell_creator(true, &mut self.effects);
                 releaser
@@ -228,7 +241,7 @@ impl<T> Claims<T> {
             (Query::Stat, Ok(answer)) => {
                 let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
                 match own == Some(stat.ephemeral_owner) {
-                    true => claim.found(id, path, stat, effects),
+                    true => claim.found(id, path, stat, answer.requested_at, effects),
                     // Another session's: perhaps an earlier life of ours, under the same names.
                     false => self.look_closer(id),
                 }
@@ -360,13 +373,20 @@ impl<T> Claim<T> {
     }
 
     /// The node that was looked for is there, and ours.
-    fn found(&mut self, id: ClaimId, path: String, stat: Stat, effects: &mut VecDeque<Effect<T>>) {
+    fn found(
+        &mut self,
+        id: ClaimId,
+        path: String,
+        stat: Stat,
+        requested_at: Instant,
+        effects: &mut VecDeque<Effect<T>>,
+    ) {
         let creator = match &mut self.state {
             State::Lost { creator, .. } => creator.take(),
             State::Suspect => None,
             State::Creating | State::Held { .. } | State::Deleting { .. } => return,
         };
-        let answer = created(&path, stat.czxid);
+        let answer = created(&path, stat.czxid, requested_at);
         self.state = State::Held { path };
         let wanted = creator.is_some() && !self.due;
         effects.extend(creator.map(|token| Effect::Complete(token, Ok(answer))));
@@ -385,10 +405,10 @@ impl<T> Claim<T> {
 }
 
 /// What the creator of an owned node is told, however it was found out.
-pub(crate) fn created(path: &str, czxid: Zxid) -> Answer {
+pub(crate) fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer {
     let mut body = BytesMut::new();
     CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
-    Answer { zxid: czxid, body: body.freeze() }
+    Answer { zxid: czxid, body: body.freeze(), requested_at }
 }
 
 /// Whether this is what a server puts behind a sequential name.

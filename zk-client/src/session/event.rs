@@ -1,5 +1,7 @@
 //! What goes into a session and comes out of it, beside bytes and time.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use zk_proto::Zxid;
 
@@ -16,6 +18,9 @@ pub struct Answer {
     pub zxid: Zxid,
     /// The reply's record, undecoded.
     pub body: Bytes,
+    /// When the request was handed to the transport. For a create whose answer was lost, when the
+    /// request was that found the node.
+    pub requested_at: Instant,
 }
 
 /// What a session has to say.
@@ -57,6 +62,9 @@ pub enum Event<T, W, S = W> {
     },
     /// The session's state changed.
     State(SessionState),
+    /// Leases have lapsed, were suspended or became valid:
+    /// [`lease_state`](crate::session::Session::lease_state) tells which.
+    Leases,
     /// The transport must be dropped, and
     /// [`handle_disconnected`](crate::session::Session::handle_disconnected) called.
     Hangup(Hangup),

@@ -6,11 +6,15 @@
 //!
 //! The file is long because this is one machine: what is asked, what happens and what is to be done
 //! share its fields. What can be decided apart (deadlines, the queue of requests, the handshake,
-//! watches, claims) is decided in the modules below, none of which knows this one.
+//! watches, claims, leases) is decided in the modules below, none of which knows this one.
 
 mod timers;
 
 mod pipeline;
+
+mod pings;
+
+mod deadline;
 
 mod handshake;
 
@@ -22,6 +26,10 @@ mod claims;
 
 mod multi;
 
+mod lease;
+
+mod keeper;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -29,10 +37,11 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tracing::{debug, trace, warn};
 use zk_proto::{
-    AddWatchRequest, CloseSessionRequest, Create2Response, CreateRequest, Decode, DeleteRequest,
-    Encode, EncodeError, ErrorCode, EventType, ExistsRequest, GetChildrenRequest, KeeperState,
-    MultiRequest, Operation, PingRequest, Reader, RemoveWatchesRequest, ReplyHeader, RequestHeader,
-    SetWatches, SetWatches2, SyncRequest, WatcherEvent, WatcherType, Writer, Xid, Zxid, frame,
+    AddWatchRequest, CheckVersionRequest, CloseSessionRequest, Create2Response, CreateRequest,
+    Decode, DeleteRequest, Encode, EncodeError, ErrorCode, EventType, ExistsRequest,
+    GetChildrenRequest, KeeperState, MultiOp, MultiRequest, Operation, PingRequest, Reader,
+    RemoveWatchesRequest, ReplyHeader, RequestHeader, SetWatches, SetWatches2, SyncRequest,
+    WatcherEvent, WatcherType, Writer, Xid, Zxid, frame,
 };
 
 use crate::config::{SessionConfig, SessionCredentials};
@@ -43,7 +52,10 @@ pub use self::claims::ClaimId;
 use self::claims::{Claims, Effect, Query, Question};
 pub use self::event::{Answer, Event, Watch};
 use self::handshake::Verdict;
+use self::keeper::{Connection, Keeper, Tended};
+pub use self::lease::{Lapse, LeaseId, LeaseState};
 use self::multi::OwnedOp;
+use self::pings::Pings;
 use self::pipeline::{Pipeline, Slot, Turn};
 use self::timers::{Timer, Timers};
 pub use self::watches::oneshots::{WatchId, WatchKind};
@@ -77,7 +89,8 @@ pub struct Session<T, W, S = W> {
     timers: Timers,
     /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
     control: BytesMut,
-    pings: u32,
+    pings: Pings,
+    keeper: Keeper,
     /// setWatches requests without a reply: until the last is answered, events tell of the past.
     rearming: u32,
     closing: bool,
@@ -107,12 +120,20 @@ enum Phase {
 /// Why a request was made.
 #[derive(Debug)]
 enum Purpose<T> {
-    Call { token: T, watch: Option<WatchId> },
-    Create { token: T, claim: ClaimId },
+    Call {
+        token: T,
+        watch: Option<WatchId>,
+    },
+    Create {
+        token: T,
+        claim: ClaimId,
+    },
     Multi(Vec<OwnedOp<T>>),
     Question(Question),
     Rearm,
     Chore(Chore),
+    /// The session's own, to learn whether a quorum is there.
+    Probe,
     Close,
 }
 
@@ -129,7 +150,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             claims: Claims::new(),
             timers: Timers::default(),
             control: BytesMut::new(),
-            pings: 0,
+            pings: Pings::default(),
+            keeper: Keeper::new(config.deadline_rule, config.timeout),
             rearming: 0,
             closing: false,
             detaching: false,
@@ -306,6 +328,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return;
         }
         self.closing = true;
+        self.end_leases(Ended::Closed);
         if self.phase == Phase::Idle && self.credentials.is_none() {
             return self.end(Ended::Closed);
         }
@@ -354,6 +377,80 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Phase::Over(ended) => Err(ended),
             _ if self.detaching => Err(Ended::Closed),
             _ => Ok(()),
+        }
+    }
+
+    // Leases: what somebody relies on while it holds a node.
+
+    /// Begins to watch over a node that is owned: until the lease lapses or is closed, the session
+    /// asks for a proof that it is kept, as often as the deadline rule needs one. When the lease
+    /// lapses, the node is deleted as if it had been released. `term` is when it lapses at the
+    /// latest. A change is told as [`Event::Leases`].
+    ///
+    /// A lease of a node that was released, or of which a lease has lapsed, has lapsed.
+    pub fn open_lease(&mut self, now: Instant, claim: ClaimId, term: Option<Instant>) -> LeaseId {
+        self.expire_leases(now);
+        let connection = self.connection();
+        let id = self.keeper.open(now, claim, term, connection);
+        if !self.claims.holds(claim) {
+            self.keeper.void(id);
+        }
+        if let Some(ended) = self.ended().or(self.closing.then_some(Ended::Closed)) {
+            // Nobody waits for this one yet.
+            self.keeper.end(ended);
+        }
+        self.expire_leases(now);
+        self.tend_leases(now);
+        id
+    }
+
+    /// Where a lease stands: the truth even if the session was not told of the time for long.
+    pub fn lease_state(&self, now: Instant, id: LeaseId) -> LeaseState {
+        self.keeper.state(now, id, self.connection())
+    }
+
+    /// Forgets a lease. Its node stays, unless the lease has lapsed.
+    pub fn close_lease(&mut self, id: LeaseId) {
+        self.keeper.close(id);
+    }
+
+    /// What has lapsed by now stays so, and its nodes go.
+    fn expire_leases(&mut self, now: Instant) {
+        for claim in self.keeper.expire(now, self.connection()) {
+            self.claims.release(claim, None);
+            self.settle(Turn::Last);
+        }
+    }
+
+    /// Does what leases want done.
+    fn tend_leases(&mut self, now: Instant) {
+        let connection = self.connection();
+        let Tended { probe, changed } = self.keeper.tend(now, connection, &mut self.timers);
+        if probe {
+            // Where "/" may not be read it is refused, which proves as much.
+            let check = MultiOp::Check(CheckVersionRequest { path: "/", version: -1 });
+            let (multi, limit) = ([check], self.config.limits.max_request);
+            let request = MultiRequest::new(&multi);
+            if let Err(error) = self.pipeline.push(Turn::Urgent, limit, &request, Purpose::Probe) {
+                warn!(%error, "leases get no proof");
+            }
+        }
+        if changed {
+            self.events.push_back(Event::Leases);
+        }
+    }
+
+    fn end_leases(&mut self, ended: Ended) {
+        if self.keeper.end(ended) {
+            self.events.push_back(Event::Leases);
+        }
+    }
+
+    fn connection(&self) -> Connection {
+        Connection {
+            up: self.phase == Phase::Established && self.state == SessionState::Connected,
+            oldest: self.pipeline.oldest().into_iter().chain(self.pings.oldest()).min(),
+            timeout: self.timeout,
         }
     }
 
@@ -454,11 +551,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// The transport is up.
-    pub fn handle_connected(&mut self, _now: Instant) {
+    pub fn handle_connected(&mut self, now: Instant) {
         if self.phase != Phase::Idle {
             return;
         }
         self.phase = Phase::Handshake;
+        self.keeper.shaking_hands(now);
         let wanted = self.config.timeout;
         let request = handshake::request(self.credentials, wanted, self.last_zxid);
         self.control.clear();
@@ -467,6 +565,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// One whole frame came.
     pub fn handle_frame(&mut self, now: Instant, frame: Bytes) {
+        self.expire_leases(now);
         let handled = match self.phase {
             Phase::Handshake => self.handle_handshake(now, &frame),
             Phase::Established => {
@@ -478,6 +577,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if let Err(error) = handled {
             self.hang_up(error.into());
         }
+        self.tend_leases(now);
     }
 
     /// The transport broke, or its bytes are no frames. The first reason is the one that counts.
@@ -491,17 +591,19 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// The transport is gone, or could not be made.
-    pub fn handle_disconnected(&mut self, _now: Instant) {
+    pub fn handle_disconnected(&mut self, now: Instant) {
         if self.ended().is_some() {
             return;
         }
+        self.expire_leases(now);
         self.hang_up(Hangup::Eof);
         self.events.retain(|event| !matches!(event, Event::Hangup(_)));
         self.phase = Phase::Idle;
         let why = self.last_hangup;
         debug!(%why, "disconnected");
         self.control.clear();
-        self.pings = 0;
+        self.pings.clear();
+        self.keeper.disconnected();
         self.rearming = 0;
         let mut close_lost = false;
         let sent = self.pipeline.take_sent();
@@ -522,10 +624,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.tell(SessionState::Disconnected);
         }
         self.detach_if_done();
+        self.tend_leases(now);
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.expire_leases(now);
         if self.closing && self.ended().is_none() && !self.timers.is_set(Timer::Close) {
             self.timers.set(Timer::Close, now + self.timeout);
         }
@@ -540,14 +644,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
                         let ping = PingRequest {};
                         RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
                     });
-                    self.pings += 1;
+                    self.pings.queued();
                     self.timers.sent(now, self.timeout);
                 }
                 Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
                 Timer::Expiry => self.end(Ended::Expired),
                 Timer::Close => self.end(Ended::Closed),
+                // Tended below.
+                Timer::Probe | Timer::Suspend | Timer::Lapse => {}
             }
         }
+        self.tend_leases(now);
     }
 
     // What to do.
@@ -560,8 +667,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let before = out.len();
         out.extend_from_slice(&self.control);
         self.control.clear();
+        if self.phase == Phase::Handshake && out.len() > before {
+            self.keeper.shaking_hands(now);
+        }
         if self.phase == Phase::Established {
-            self.pipeline.transmit(out);
+            self.pings.sent(now);
+            self.keeper.sent(now, self.pipeline.waiting());
+            self.pipeline.transmit(now, out);
+            self.tend_leases(now);
             if out.len() > before {
                 self.timers.sent(now, self.timeout);
             }
@@ -620,6 +733,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.timers.stop(Timer::Attempt);
                 self.timers.sent(now, self.timeout);
                 self.timers.heard(now, self.timeout);
+                self.keeper.established(now, timeout);
                 self.reattach();
                 self.tell(match read_only {
                     true => SessionState::ConnectedReadOnly,
@@ -659,7 +773,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         match header.xid {
             Xid::NOTIFICATION => return self.handle_notification(header.zxid, reader),
             Xid::PING => {
-                self.pings = self.pings.checked_sub(1).ok_or(ProtocolError::Unasked(Xid::PING))?;
+                let sent = self.pings.answered().ok_or(ProtocolError::Unasked(Xid::PING))?;
+                if let Some(sent) = sent {
+                    self.keeper.ponged(sent);
+                }
                 return Ok(());
             }
             _ => {}
@@ -671,10 +788,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         trace!(xid = %header.xid, op = %slot.op, error = %header.error, "answered");
         self.last_zxid = self.last_zxid.max(header.zxid);
+        let requested_at = slot.sent_at.unwrap_or(now);
+        self.keeper.answered(requested_at, slot.op, header.error);
         let result = match header.error {
             ErrorCode::OK => {
                 let body = frame.slice(frame.len() - reader.remaining()..);
-                Ok(Answer { zxid: header.zxid, body })
+                Ok(Answer { zxid: header.zxid, body, requested_at })
             }
             error => Err(Failure::Refused(error)),
         };
@@ -717,6 +836,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 }
             }
             Purpose::Chore(chore) => self.conclude_chore(chore, &result),
+            Purpose::Probe => {}
             Purpose::Close => self.end(Ended::Closed),
         }
         Ok(())
@@ -769,7 +889,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Ok(answer) => match Create2Response::decode(&mut Reader::new(&answer.body)) {
                 Ok(Create2Response { path, stat }) => {
                     self.claims.created(claim, path);
-                    Ok(claims::created(path, stat.czxid))
+                    Ok(claims::created(path, stat.czxid, answer.requested_at))
                 }
                 Err(error) => {
                     // Something was created; the next connection will tell what.
@@ -793,21 +913,23 @@ impl<T, W, S: Clone> Session<T, W, S> {
         owned: Vec<OwnedOp<T>>,
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
-        let created = result.map(|answer| (answer.zxid, multi::created_paths(&answer, &owned)));
+        let created = result.map(|answer| {
+            (answer.zxid, answer.requested_at, multi::created_paths(&answer, &owned))
+        });
         match created {
-            Ok((zxid, Ok(Ok(paths)))) => {
+            Ok((zxid, at, Ok(Ok(paths)))) => {
                 for (OwnedOp { token, claim, .. }, path) in owned.into_iter().zip(paths) {
                     self.claims.created(claim, &path);
-                    self.complete(token, Ok(claims::created(&path, zxid)));
+                    self.complete(token, Ok(claims::created(&path, zxid, at)));
                 }
             }
-            Ok((_, Ok(Err(failure)))) | Err(failure) => {
+            Ok((_, _, Ok(Err(failure)))) | Err(failure) => {
                 for OwnedOp { token, claim, .. } in owned {
                     self.claims.refused(claim);
                     self.complete(token, Err(failure));
                 }
             }
-            Ok((_, Err(error))) => {
+            Ok((_, _, Err(error))) => {
                 // As with a single create.
                 let error = ProtocolError::from(error);
                 for OwnedOp { token, claim, .. } in owned {
@@ -878,7 +1000,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             (Purpose::Create { token, .. }, _) => self.complete(token, Err(failure)),
             (Purpose::Question(question), _) => self.claims.unanswered(&question, failure),
-            (Purpose::Rearm | Purpose::Chore(_) | Purpose::Close, _) => {}
+            (Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close, _) => {}
         }
     }
 
@@ -891,6 +1013,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.give_up(slot, Failure::Ended { sent, ended });
         }
         self.claims.end(Failure::Ended { sent: true, ended });
+        self.end_leases(ended);
         self.settle(Turn::Last);
         let watchers = self.watches.take_all();
         self.events.extend(watchers.map(Event::from));

@@ -2,9 +2,10 @@
 //!
 //! ZooKeeper answers a session in the order it was asked, so this is a queue and not a map: a
 //! reply whose xid is not the front's is a protocol error. A slot outlives its caller. Knows no
-//! sockets, time or watches.
+//! sockets, clock or watches.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use bytes::BytesMut;
 use zk_proto::{Encode, EncodeError, ErrorCode, OpCode, Operation, RequestHeader, Xid, frame};
@@ -16,6 +17,8 @@ use crate::error::ProtocolError;
 pub(crate) struct Slot<P> {
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
+    /// When it was handed to the transport, if it was.
+    pub(crate) sent_at: Option<Instant>,
     pub(crate) purpose: P,
 }
 
@@ -87,7 +90,7 @@ impl<P> Pipeline<P> {
         if xid == self.next {
             self.next = xid.next();
         }
-        let slot = Slot { xid, op, purpose };
+        let slot = Slot { xid, op, sent_at: None, purpose };
         match turn {
             Turn::Last => self.slots.push_back(slot),
             Turn::Urgent => {
@@ -98,8 +101,21 @@ impl<P> Pipeline<P> {
         Ok(())
     }
 
+    /// When the oldest request that is owed a reply was sent.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.slots.front().and_then(|slot| slot.sent_at)
+    }
+
+    /// The requests that were not sent.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = OpCode> {
+        self.slots.iter().skip(self.sent).map(|slot| slot.op)
+    }
+
     /// Moves everything that waits into `out`, in order. From here on it counts as sent.
-    pub(crate) fn transmit(&mut self, out: &mut BytesMut) {
+    pub(crate) fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
+        for slot in self.slots.iter_mut().skip(self.sent) {
+            slot.sent_at = Some(now);
+        }
         for waiting in [&mut self.urgent_bytes, &mut self.bytes] {
             if out.is_empty() {
                 std::mem::swap(out, waiting);

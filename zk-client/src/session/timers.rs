@@ -27,10 +27,25 @@ pub(crate) enum Timer {
     Expiry,
     /// The close has waited long enough for a server.
     Close,
+    /// Leases need a proof that the session is kept.
+    Probe,
+    /// Something sent has had no answer for so long that leases count as suspended.
+    Suspend,
+    /// A lease lapses.
+    Lapse,
 }
 
 impl Timer {
-    const ALL: [Self; 5] = [Self::Attempt, Self::Ping, Self::Silence, Self::Expiry, Self::Close];
+    const ALL: [Self; 8] = [
+        Self::Attempt,
+        Self::Ping,
+        Self::Silence,
+        Self::Expiry,
+        Self::Close,
+        Self::Probe,
+        Self::Suspend,
+        Self::Lapse,
+    ];
 }
 
 /// When each timer fires, if it is set.
@@ -55,6 +70,11 @@ impl Timers {
     pub(crate) fn heard(&mut self, now: Instant, timeout: Duration) {
         self.set(Timer::Silence, now + silence(timeout));
         self.set(Timer::Expiry, now + timeout * 4 / 3);
+    }
+
+    /// Sets a timer, or stops it.
+    pub(crate) fn reset(&mut self, timer: Timer, at: Option<Instant>) {
+        self.put(timer, at);
     }
 
     /// The connection is gone, and the session lives on.

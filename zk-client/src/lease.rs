@@ -1,0 +1,100 @@
+//! What the holder of an owned node may rely on, and until when.
+//!
+//! Reading a lease reads the clock, so it is true even when nothing else of this process has run
+//! since. Whoever waits for a change is woken by the driver. It decides nothing: see
+//! `session/keeper`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::link::Link;
+use crate::session::{Lapse, LeaseId, LeaseState};
+
+/// The time that the holder of an [`OwnedNode`](crate::OwnedNode) can count on: see
+/// [`OwnedNode::lease`](crate::OwnedNode::lease).
+///
+/// Not `Clone`. Dropping it does nothing to the node; while any lease of the session has not
+/// lapsed, the session asks for the proofs that keep it valid.
+#[must_use = "dropping it gives it up"]
+pub struct Lease {
+    link: Arc<Link>,
+    id: LeaseId,
+}
+
+impl Lease {
+    pub(crate) fn new(link: Arc<Link>, id: LeaseId) -> Self {
+        Self { link, id }
+    }
+
+    /// Where it stands now, by the client's [`Clock`](crate::Clock).
+    ///
+    /// It may lapse between this and what the caller does next: only the servers can tell at the
+    /// moment of a write whether a node is still there.
+    pub fn state(&self) -> LeaseState {
+        let clock = self.link.clock();
+        // Under the lock, so that what is read here and what the session marks are in one order.
+        self.link.look(|core| core.lease_state(clock.now(), self.id))
+    }
+
+    /// Waits until it stands differently than `from`: it was suspended, became valid again, or has
+    /// lapsed. That `until` moves is no change. Returns at once if it does already.
+    ///
+    /// ```
+    /// # async fn f(lease: &zk_client::Lease) {
+    /// use zk_client::LeaseState;
+    ///
+    /// let mut state = lease.state();
+    /// while !matches!(state, LeaseState::Lapsed(_)) {
+    ///     state = lease.changed(state).await;
+    ///     println!("{state:?}");
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing. Any number may wait.
+    pub async fn changed(&self, from: LeaseState) -> LeaseState {
+        let mut news = self.link.leases();
+        loop {
+            news.mark_unchanged();
+            let state = self.state();
+            if std::mem::discriminant(&state) != std::mem::discriminant(&from) {
+                return state;
+            }
+            if news.changed().await.is_err() {
+                // The sender is the link's, which this holds.
+                return state;
+            }
+        }
+    }
+
+    /// Waits until it has lapsed, and tells why.
+    ///
+    /// A machine that was suspended meanwhile may be told late; [`state`](Self::state) is not.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing. Any number may wait.
+    pub async fn lapsed(&self) -> Lapse {
+        let mut state = self.state();
+        loop {
+            match state {
+                LeaseState::Lapsed(lapse) => return lapse,
+                _ => state = self.changed(state).await,
+            }
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.link.with(|core| core.close_lease(self.id));
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lease").field(&self.state()).finish()
+    }
+}

@@ -1,0 +1,210 @@
+//! What a session does for those who rely on being kept: when to ask for a proof, when to call
+//! leases suspended, and when they lapse.
+//!
+//! The deadline and the leases are decided in modules of their own; here they meet the state of the
+//! connection and the timers. Whatever happens to a session first [`expire`](Keeper::expire)s what
+//! has lapsed by then, so that nothing learnt later revives it, and in the end
+//! [`tend`](Keeper::tend)s the timers.
+
+use std::time::{Duration, Instant};
+
+use zk_proto::{ErrorCode, OpCode};
+
+use crate::config::DeadlineRule;
+use crate::error::Ended;
+use crate::session::claims::ClaimId;
+use crate::session::deadline::{Deadline, Proof, asks_for_quorum};
+use crate::session::lease::{Lapse, LeaseId, LeaseState, Leases, Standing};
+use crate::session::timers::{Timer, Timers};
+
+/// The connection, as far as leases depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    /// Whether it serves, and writes can be asked for.
+    pub(crate) up: bool,
+    /// When the oldest request or ping without an answer was sent.
+    pub(crate) oldest: Option<Instant>,
+    /// The session timeout.
+    pub(crate) timeout: Duration,
+}
+
+impl Connection {
+    /// When it counts as unwell, if nothing is answered before.
+    fn patience(&self) -> Option<Instant> {
+        self.oldest.map(|sent| sent + self.timeout / 3)
+    }
+
+    fn is_well(&self, now: Instant) -> bool {
+        self.up && self.patience().is_none_or(|until| now < until)
+    }
+}
+
+/// What is to be done after [`Keeper::tend`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tended {
+    /// Ask for a proof.
+    pub(crate) probe: bool,
+    /// Tell those who wait for a change.
+    pub(crate) changed: bool,
+}
+
+/// Leases with the deadline that they rest on.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    deadline: Deadline,
+    leases: Leases,
+    /// Until when leases may run that were opened while no deadline was known; gone with a proof.
+    grace: Option<Instant>,
+    /// When the handshake of this connection was sent, at the earliest.
+    handshake: Option<Instant>,
+    /// When the last proof was asked for on this connection.
+    asked: Option<Instant>,
+    /// Whether a probe is queued and not sent.
+    probing: bool,
+    /// Whether leases were valid when that was last told.
+    valid: bool,
+    /// Whether something lapsed that was not told.
+    lapsed: bool,
+}
+
+impl Keeper {
+    pub(crate) fn new(rule: DeadlineRule, timeout: Duration) -> Self {
+        Self {
+            deadline: Deadline::new(rule, timeout),
+            leases: Leases::default(),
+            grace: None,
+            handshake: None,
+            asked: None,
+            probing: false,
+            valid: false,
+            lapsed: false,
+        }
+    }
+
+    // What happened.
+
+    /// The handshake was handed to the transport, or will be.
+    pub(crate) fn shaking_hands(&mut self, now: Instant) {
+        self.handshake = Some(now);
+    }
+
+    /// The handshake was answered.
+    pub(crate) fn established(&mut self, now: Instant, timeout: Duration) {
+        self.deadline.established(self.handshake.unwrap_or(now), timeout);
+    }
+
+    /// These were handed to the transport.
+    pub(crate) fn sent(&mut self, now: Instant, mut ops: impl Iterator<Item = OpCode>) {
+        if ops.any(asks_for_quorum) {
+            self.asked = Some(now);
+            self.probing = false;
+        }
+    }
+
+    /// A ping that was sent then was answered.
+    pub(crate) fn ponged(&mut self, sent: Instant) {
+        self.deadline.answered(sent, Proof::Contact);
+    }
+
+    /// A request that was sent then was answered.
+    pub(crate) fn answered(&mut self, sent: Instant, op: OpCode, answer: ErrorCode) {
+        self.deadline.answered(sent, Proof::of(op, answer));
+    }
+
+    /// The connection is gone, and a probe that was not sent with it.
+    pub(crate) fn disconnected(&mut self) {
+        self.deadline.disconnected();
+        (self.handshake, self.asked, self.probing) = (None, None, false);
+    }
+
+    /// The session is over. Whether there is somebody to be told.
+    pub(crate) fn end(&mut self, ended: Ended) -> bool {
+        let running = self.leases.running() > 0;
+        self.leases.end(ended);
+        std::mem::take(&mut self.lapsed) || running
+    }
+
+    // Leases.
+
+    /// Somebody begins to rely on a node. If nothing is known of the session any more, the lease
+    /// has lapsed when that is next looked at.
+    pub(crate) fn open(
+        &mut self,
+        now: Instant,
+        claim: ClaimId,
+        term: Option<Instant>,
+        connection: Connection,
+    ) -> LeaseId {
+        if self.deadline.until().is_none_or(|until| until <= now) && self.grace.is_none() {
+            self.grace = self.deadline.hope();
+        }
+        if self.leases.running() == 0 {
+            self.valid = self.standing(now, connection).is_some_and(|standing| standing.valid);
+        }
+        self.leases.open(claim, term)
+    }
+
+    /// The node was not to be relied on.
+    pub(crate) fn void(&mut self, id: LeaseId) {
+        self.leases.lapse(id, Lapse::Deadline);
+    }
+
+    /// Nobody relies on it any more.
+    pub(crate) fn close(&mut self, id: LeaseId) {
+        self.leases.close(id);
+    }
+
+    /// Where a lease stands.
+    pub(crate) fn state(&self, now: Instant, id: LeaseId, connection: Connection) -> LeaseState {
+        self.leases.state(id, now, self.standing(now, connection))
+    }
+
+    fn standing(&self, now: Instant, connection: Connection) -> Option<Standing> {
+        let known = self.deadline.until();
+        let proved = known.filter(|until| *until > now || self.grace.is_none());
+        let deadline = proved.or(self.grace)?;
+        Some(Standing { deadline, valid: proved.is_some() && connection.is_well(now) })
+    }
+
+    // What to do.
+
+    /// Marks the leases that have lapsed by now, and gives back the nodes that must go.
+    pub(crate) fn expire(&mut self, now: Instant, connection: Connection) -> Vec<ClaimId> {
+        let nodes = self.leases.expire(now, self.standing(now, connection));
+        self.lapsed |= !nodes.is_empty();
+        if self.grace.is_some_and(|until| until <= now) {
+            self.grace = None;
+        }
+        nodes
+    }
+
+    /// Sets the timers by what is known now.
+    pub(crate) fn tend(
+        &mut self,
+        now: Instant,
+        connection: Connection,
+        timers: &mut Timers,
+    ) -> Tended {
+        let mut tended = Tended { probe: false, changed: std::mem::take(&mut self.lapsed) };
+        if self.deadline.until().is_some_and(|until| until > now) {
+            self.grace = None;
+        }
+        let standing = self.standing(now, connection).filter(|_| self.leases.running() > 0);
+        let Some(Standing { deadline, valid }) = standing else {
+            for timer in [Timer::Probe, Timer::Suspend, Timer::Lapse] {
+                timers.stop(timer);
+            }
+            return tended;
+        };
+        tended.changed |= std::mem::replace(&mut self.valid, valid) != valid;
+        let first = self.leases.first_term().map_or(deadline, |term| term.min(deadline));
+        timers.set(Timer::Lapse, first);
+        let patience = connection.patience().filter(|_| connection.is_well(now));
+        timers.reset(Timer::Suspend, patience);
+        let next = self.asked.map_or(now, |asked| asked + connection.timeout / 3);
+        tended.probe = connection.up && !self.probing && next <= now;
+        self.probing |= tended.probe;
+        timers.reset(Timer::Probe, Some(next).filter(|next| connection.up && *next > now));
+        tended
+    }
+}

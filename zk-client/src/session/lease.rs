@@ -1,0 +1,178 @@
+//! Leases: who relies on an owned node, and until when that is right.
+//!
+//! What lapses stays lapsed, although the session may turn out to be alive after all: somebody may
+//! have acted on it. The reading is a function of the time, so whoever looks first after a long
+//! sleep sees the truth; the marks that make it stick follow when the session next runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use crate::error::Ended;
+use crate::session::claims::ClaimId;
+
+/// Where a lease stands.
+///
+/// All instants are of the client's [`Clock`](crate::Clock).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// Good until then at least. As long as the session is well, `until` moves on before it comes,
+    /// up to the end of the term.
+    Valid {
+        /// The deadline of the session, or the end of the term if that is earlier.
+        until: Instant,
+    },
+    /// The connection is gone, or something that was sent a third of the session timeout ago has
+    /// no answer; or the session was not proved to be kept since the lease was opened. Unless that
+    /// changes, the lease lapses then: begin nothing that takes longer, and what can wait should.
+    Suspended {
+        /// The deadline of the session, or the end of the term if that is earlier. A lease that
+        /// was valid before is good until then.
+        until: Instant,
+    },
+    /// Over for good, even if the node is still there: the client deletes it.
+    Lapsed(Lapse),
+}
+
+/// Why a lease is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lapse {
+    /// The session is, and the node with it.
+    Ended(Ended),
+    /// The session was not proved to be kept in time, so the servers may have ended it; or an
+    /// earlier lease of the same node is over.
+    Deadline,
+    /// It was held as long as it was meant to be.
+    Term,
+}
+
+/// One lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(u64);
+
+/// What the session can say of all leases at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// When all lapse, if nothing is learnt before.
+    pub(crate) deadline: Instant,
+    /// Whether it is a proved one and the connection is well.
+    pub(crate) valid: bool,
+}
+
+#[derive(Debug)]
+struct Lease {
+    claim: ClaimId,
+    term: Option<Instant>,
+    lapse: Option<Lapse>,
+}
+
+/// The leases of a session that somebody holds.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    next: u64,
+    leases: BTreeMap<LeaseId, Lease>,
+    /// How many have not lapsed.
+    running: usize,
+    /// When the terms of those end.
+    terms: BTreeSet<(Instant, LeaseId)>,
+}
+
+impl Leases {
+    /// How many have not lapsed.
+    pub(crate) fn running(&self) -> usize {
+        self.running
+    }
+
+    /// When the first term ends.
+    pub(crate) fn first_term(&self) -> Option<Instant> {
+        self.terms.first().map(|(at, _)| *at)
+    }
+
+    /// Somebody begins to rely on a node.
+    pub(crate) fn open(&mut self, claim: ClaimId, term: Option<Instant>) -> LeaseId {
+        let id = LeaseId(self.next);
+        self.next += 1;
+        self.leases.insert(id, Lease { claim, term, lapse: None });
+        self.running += 1;
+        self.terms.extend(term.map(|term| (term, id)));
+        id
+    }
+
+    /// Nobody relies on it any more.
+    pub(crate) fn close(&mut self, id: LeaseId) {
+        self.lapse(id, Lapse::Deadline);
+        self.leases.remove(&id);
+    }
+
+    /// Where a lease stands, by what is known and what time it is.
+    pub(crate) fn state(
+        &self,
+        id: LeaseId,
+        now: Instant,
+        standing: Option<Standing>,
+    ) -> LeaseState {
+        let Some(lease) = self.leases.get(&id) else {
+            return LeaseState::Lapsed(Lapse::Deadline);
+        };
+        let lapsed = lease.lapse.or_else(|| lease.lapsed(now, standing));
+        match (lapsed, standing) {
+            (Some(lapse), _) => LeaseState::Lapsed(lapse),
+            (None, None) => LeaseState::Lapsed(Lapse::Deadline),
+            (None, Some(Standing { deadline, valid })) => {
+                let until = lease.term.map_or(deadline, |term| term.min(deadline));
+                match valid {
+                    true => LeaseState::Valid { until },
+                    false => LeaseState::Suspended { until },
+                }
+            }
+        }
+    }
+
+    /// Marks what has lapsed by now, and gives back the nodes that must go.
+    pub(crate) fn expire(&mut self, now: Instant, standing: Option<Standing>) -> Vec<ClaimId> {
+        let over = standing.is_none_or(|standing| standing.deadline <= now);
+        if self.running == 0 || !(over || self.first_term().is_some_and(|term| term <= now)) {
+            return Vec::new();
+        }
+        let running = self.leases.values().filter(|lease| lease.lapse.is_none());
+        // The node goes, and whatever else rests on it.
+        let nodes: BTreeMap<ClaimId, Lapse> =
+            running.filter_map(|it| Some((it.claim, it.lapsed(now, standing)?))).collect();
+        let lapsed = self.leases.iter();
+        let lapsed: Vec<(LeaseId, Lapse)> =
+            lapsed.filter_map(|(id, lease)| Some((*id, *nodes.get(&lease.claim)?))).collect();
+        lapsed.into_iter().for_each(|(id, lapse)| self.lapse(id, lapse));
+        nodes.into_keys().collect()
+    }
+
+    /// The session is over.
+    pub(crate) fn end(&mut self, ended: Ended) {
+        let all: Vec<LeaseId> = self.leases.keys().copied().collect();
+        all.into_iter().for_each(|id| self.lapse(id, Lapse::Ended(ended)));
+    }
+
+    /// The first lapse is the one that counts.
+    pub(crate) fn lapse(&mut self, id: LeaseId, lapse: Lapse) {
+        if let Some(lease) = self.leases.get_mut(&id)
+            && lease.lapse.is_none()
+        {
+            lease.lapse = Some(lapse);
+            self.running -= 1;
+            if let Some(term) = lease.term {
+                self.terms.remove(&(term, id));
+            }
+        }
+    }
+}
+
+impl Lease {
+    /// Why it is over by now, if it is: whichever came first.
+    fn lapsed(&self, now: Instant, standing: Option<Standing>) -> Option<Lapse> {
+        let deadline = standing.map_or(now, |standing| standing.deadline);
+        match self.term {
+            Some(term) if term <= now && term <= deadline => Some(Lapse::Term),
+            _ => (deadline <= now).then_some(Lapse::Deadline),
+        }
+    }
+}
