@@ -202,7 +202,8 @@ impl Cohort {
 
     /// Gives up what serves nobody, and begins what somebody waits for.
     fn unblock(&mut self, situation: Situation) -> Step {
-        let suits = |node: Role, waiter: &Waiter| (node, waiter.role) != (Role::Shared, Role::Exclusive);
+        let suits =
+            |node: Role, waiter: &Waiter| (node, waiter.role) != (Role::Shared, Role::Exclusive);
         let serves = match (&self.state, self.waiting.front()) {
             (State::Idle, _) => false,
             (State::Acquiring(role), Some(head)) => suits(*role, head),
@@ -235,7 +236,8 @@ impl Cohort {
         };
         while let Some(head) = self.waiting.front() {
             let suits = (tenure.role, head.role) != (Role::Shared, Role::Exclusive);
-            let joins = tenure.inside.is_empty() || (tenure.is_shared() && head.role == Role::Shared);
+            let joins =
+                tenure.inside.is_empty() || (tenure.is_shared() && head.role == Role::Shared);
             if !(suits && joins && tenure.may_pass(self.bounds, situation)) {
                 break;
             }

@@ -126,10 +126,7 @@ impl Hold {
     }
 
     /// Takes a turn that is there at once, or none.
-    pub(crate) async fn try_acquire(
-        queue: &Arc<Queue>,
-        role: Role,
-    ) -> Result<Option<Self>, Error> {
+    pub(crate) async fn try_acquire(queue: &Arc<Queue>, role: Role) -> Result<Option<Self>, Error> {
         let (tenure, list) = Joining::begin(queue, role).seat().await?;
         match tenure.is_first(list).await? {
             true => Self::new(tenure).await.map(Some),
@@ -428,7 +425,10 @@ impl<G> From<NotReleased<G>> for Error {
 
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("node", &self.inner.path).field("token", &self.token()).finish()
+        f.debug_struct("Hold")
+            .field("node", &self.inner.path)
+            .field("token", &self.token())
+            .finish()
     }
 }
 
@@ -462,9 +462,7 @@ impl Inner {
             return self.lost_by(self.lose(Loss::NodeDeleted));
         }
         match self.lease.state() {
-            LeaseState::Lapsed(lapse @ Lapse::Ended(_)) => {
-                self.lost_by(self.lose(loss_of(lapse)))
-            }
+            LeaseState::Lapsed(lapse @ Lapse::Ended(_)) => self.lost_by(self.lose(loss_of(lapse))),
             _ => error.into(),
         }
     }

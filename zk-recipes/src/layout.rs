@@ -260,7 +260,10 @@ mod tests {
         assert_eq!(parsed, Some((Role::Exclusive, 7)));
         let parsed = kazoo.parse(&format!("{hex}__rlock__0000000008"));
         assert_eq!(parsed, Some((Role::Shared, 8)));
-        assert_eq!(Layout::CURATOR.read_write().parse("_c_x-__WRIT__0000000002"), Some((Role::Exclusive, 2)));
+        assert_eq!(
+            Layout::CURATOR.read_write().parse("_c_x-__WRIT__0000000002"),
+            Some((Role::Exclusive, 2))
+        );
     }
 
     #[test]

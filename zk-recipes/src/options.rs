@@ -86,8 +86,8 @@ impl Options {
     pub fn acl(mut self, acl: &[Acl<'_>]) -> Self {
         let own = |acl: &Acl<'_>| OwnAcl {
             perms: acl.perms,
-            scheme: acl.id.scheme.to_string(),
-            id: acl.id.id.to_string(),
+            scheme: acl.id.scheme.to_string_lossy(),
+            id: acl.id.id.to_string_lossy(),
         };
         self.acl = acl.iter().map(own).collect();
         self

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tracing::{debug, trace, warn};
+use tracing::{debug, warn};
 use zk_client::{
     Children, Client, CreateOptions, Created, Error as ClientError, ErrorCode, OwnedNode, Reply,
     StreamEvent, WatchMode, WatchStream,
@@ -54,7 +54,7 @@ struct View {
     arming: bool,
     /// How often streams were of no use.
     useless: u32,
-    /// Whether anybody has joined before.
+    /// Whether anybody ever got a place.
     used: bool,
     /// How many contenders the last list had.
     listed: usize,
@@ -152,11 +152,7 @@ impl Queue {
     }
 
     /// The same, and wakes the task when there is more to see.
-    pub(crate) fn poll_look<R>(
-        &self,
-        cx: &Context<'_>,
-        f: impl FnOnce(&Mirror) -> R,
-    ) -> Option<R> {
+    pub(crate) fn poll_look<R>(&self, cx: &Context<'_>, f: impl FnOnce(&Mirror) -> R) -> Option<R> {
         self.wakers.register(cx.waker());
         self.look(f)
     }
@@ -186,7 +182,8 @@ impl Queue {
     /// Asks for a place in the queue.
     pub(crate) fn fly(self: &Arc<Self>, role: Role, folders: Option<&CreateOptions<'_>>) -> Flight {
         let stem = self.child(&self.names.stem(role, self.client.unique()));
-        let list = self.look(|mirror| mirror.contenders() > MIRROR_AT_MOST || !mirror.is_complete());
+        let list =
+            self.look(|mirror| mirror.contenders() > MIRROR_AT_MOST || !mirror.is_complete());
         let mut view = self.view();
         let crowded = view.mirror.contenders() > MIRROR_AT_MOST;
         if view.stream.is_some() && crowded {
@@ -195,7 +192,6 @@ impl Queue {
         }
         let arms = self.options.mirror && view.may_arm();
         view.arming |= arms;
-        view.used = true;
         drop(view);
         let client = &self.client;
         client.batch(|| Flight {
@@ -239,9 +235,10 @@ impl Queue {
         turn
     }
 
-    /// Notes a contender's number.
+    /// Notes that somebody got a place, and with which number.
     pub(crate) fn numbered(&self, sequence: i32) {
         let mut view = self.view();
+        view.used = true;
         if sequence >= MANY_SEQUENCES && !view.warned {
             view.warned = true;
             warn!(self.folder, sequence, "half of the folder's sequence numbers are used up");

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use tracing::{debug, trace};
-use zk_client::{Children, CreateOptions, Error as ClientError, Outcome, OwnedNode, Reply, Watcher};
+use zk_client::{
+    Children, CreateOptions, Error as ClientError, Outcome, OwnedNode, Reply, Watcher,
+};
 
 use crate::contender::Contender;
 use crate::error::{Error, Fault};

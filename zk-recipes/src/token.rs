@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_refused() {
-        for text in ["", "7.2", "0x7", "0x.2", "0x7.", "0x7.-2", "0x-7.2", "0x7.2x", "0x7.4294967296"] {
+        for text in
+            ["", "7.2", "0x7", "0x.2", "0x7.", "0x7.-2", "0x-7.2", "0x7.2x", "0x7.4294967296"]
+        {
             assert_eq!(text.parse::<FencingToken>(), Err(InvalidToken), "{text}");
         }
     }
