@@ -182,6 +182,12 @@ impl Cohort {
         self.begin()
     }
 
+    /// The attempt to get a node came to nothing, and another one is to be made for the head.
+    pub(crate) fn again(&mut self) -> Step {
+        self.state = State::Idle;
+        self.begin()
+    }
+
     /// An owner leaves one of the levels at which it is inside.
     pub(crate) fn leave(&mut self, owner: OwnerId, situation: Situation) -> Step {
         let State::Held(tenure) = &mut self.state else {

@@ -127,7 +127,12 @@ impl Hold {
 
     /// Takes a turn that is there at once, or none.
     pub(crate) async fn try_acquire(queue: &Arc<Queue>, role: Role) -> Result<Option<Self>, Error> {
-        let (tenure, list) = Joining::begin(queue, role).seat().await?;
+        Self::try_first(Joining::begin(queue, role)).await
+    }
+
+    /// The same for who has queued up.
+    pub(crate) async fn try_first(joining: Joining) -> Result<Option<Self>, Error> {
+        let (tenure, list) = joining.seat().await?;
         match tenure.is_first(list).await? {
             true => Self::new(tenure).await.map(Some),
             false => Ok(None),
@@ -348,6 +353,19 @@ impl Hold {
         self.inner.lost_by(loss)
     }
 
+    /// A transaction has shown that the node is gone.
+    pub(crate) fn deleted(&self) -> Error {
+        self.lost_by(self.inner.lose(Loss::NodeDeleted))
+    }
+
+    /// Whether the lock is surely still ours and nobody is known to want it back. Asks nothing.
+    pub(crate) fn is_sound(&self) -> bool {
+        let inner = &self.inner;
+        inner.poll_news();
+        let Knowledge { lost, revoked, .. } = &*inner.knowledge();
+        lost.is_none() && !revoked && matches!(inner.lease.state(), LeaseState::Valid { .. })
+    }
+
     /// Lets the node go: its delete is on its way.
     pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
         let deletion = self.take_node().map(OwnedNode::delete);
@@ -484,6 +502,13 @@ impl Inner {
             self.wakers.wake_all();
         }
         lost
+    }
+
+    /// Hears what there is to hear without asking.
+    fn poll_news(&self) {
+        if !matches!(self.knowledge().source, Source::Unwatched) {
+            self.poll_source(&mut Context::from_waker(&self.waker()));
+        }
     }
 
     /// One thing that is heard; `None` if there is nothing.

@@ -48,10 +48,16 @@ mod roster;
 
 mod lock;
 
+mod rwlock;
+
+mod reentrant;
+
 pub use error::{Error, ErrorKind, Loss};
 pub use hold::{Hold, LockState, NotReleased, Release};
 pub use layout::Layout;
 pub use lock::{Guard, Lock};
 pub use options::Options;
+pub use reentrant::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
 pub use roster::QueueEntry;
+pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use token::{FencingToken, InvalidToken};

@@ -6,6 +6,9 @@ use zk_client::{Acl, CreateOptions, Id};
 
 use crate::layout::Layout;
 
+/// How often a process hands a lock on within itself, by default.
+const PASSES: u32 = 32;
+
 /// How a lock is used. The default suits most.
 ///
 /// ```
@@ -24,6 +27,8 @@ pub struct Options {
     pub(crate) strict_foreign: bool,
     pub(crate) rotate: bool,
     pub(crate) mirror: bool,
+    pub(crate) passes: u32,
+    pub(crate) pass_time: Option<Duration>,
     persistent: bool,
 }
 
@@ -59,6 +64,8 @@ impl Options {
             strict_foreign: false,
             rotate: false,
             mirror: true,
+            passes: PASSES,
+            pass_time: None,
             persistent: false,
         }
     }
@@ -124,6 +131,27 @@ impl Options {
     #[must_use]
     pub fn mirror(mut self, mirror: bool) -> Self {
         self.mirror = mirror;
+        self
+    }
+
+    /// Sets how often the owners of one process hand a
+    /// [`ReentrantLock`](crate::ReentrantLock) on among themselves while other processes wait.
+    /// 32 by default; with 0 each acquire queues up behind them.
+    ///
+    /// A process that waits behind `m` others gets its turn after at most `m` times this and one
+    /// tenures.
+    #[must_use]
+    pub fn passes(mut self, passes: u32) -> Self {
+        self.passes = passes;
+        self
+    }
+
+    /// Sets for how long they do, counted from when their process got the lock. The tenure that is
+    /// under way then comes to its end. By default it is the shorter of half a second and a quarter
+    /// of the session timeout.
+    #[must_use]
+    pub fn pass_time(mut self, time: Duration) -> Self {
+        self.pass_time = Some(time);
         self
     }
 

@@ -316,6 +316,11 @@ impl Core {
         self.state.watches.len()
     }
 
+    /// How many recursive watches are among [`watch_count`](Self::watch_count).
+    pub fn recursive_watch_count(&self) -> usize {
+        self.state.watches.recursive()
+    }
+
     /// The last transaction.
     pub fn last_zxid(&self) -> Zxid {
         self.state.store.last_zxid()

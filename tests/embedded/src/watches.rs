@@ -292,6 +292,11 @@ impl Watches {
         self.data.len() + self.child.len()
     }
 
+    /// Recursive watches of both tables.
+    pub(crate) fn recursive(&self) -> usize {
+        self.data.recursive + self.child.recursive
+    }
+
     /// Everybody who watches anything.
     pub(crate) fn watchers(&self) -> impl Iterator<Item = ConnectionId> {
         self.data.by_connection.keys().chain(self.child.by_connection.keys()).copied()

@@ -13,7 +13,7 @@ use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 use zk_client::{Client, ErrorCode, SessionState};
 use zk_embedded::Zxid;
-use zk_recipes::{Error, ErrorKind, Guard, Lock, Release};
+use zk_recipes::{Error, ErrorKind, Guard, Lock, Options, Release};
 
 use super::gate::Gate;
 use super::journal::{FOLDER, Grant};
@@ -177,7 +177,8 @@ enum Call {
 
 /// Takes the lock again and again until the session or the run is over.
 async fn work(stage: Arc<Stage>, who: Who, client: Client, end: Arc<End>, mut random: Random) {
-    let lock = Lock::new(&client, FOLDER).unwrap();
+    let options = Options::new().mirror(random.percent(70));
+    let lock = Lock::with_options(&client, FOLDER, options).unwrap();
     while client.state().ended().is_none() {
         match stage.phase() {
             Phase::Storm | Phase::Calm => {}
