@@ -40,8 +40,8 @@ const ANY_VERSION: i32 = -1;
 /// A session with a ZooKeeper ensemble.
 ///
 /// Clones share the session. Dropping the last of them, and of the
-/// [`OwnedNode`](crate::OwnedNode)s, closes it in
-/// the background; [`close`](Client::close) does so and waits.
+/// [`OwnedNode`](crate::OwnedNode)s, closes it in the background; [`close`](Client::close) does so
+/// and waits.
 ///
 /// # Ordering
 ///

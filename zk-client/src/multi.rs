@@ -141,9 +141,9 @@ impl<'a> Op<'a> {
             _ => None,
         };
         match (self.owned, mode) {
-            (true, _) if !owned_too => return invalid("owned nodes are created by multi_owned"),
+            (true, _) if !owned_too => invalid("owned nodes are created by multi_owned"),
             (true, Some(CreateMode::EPHEMERAL)) if split_digits(path).is_none() => {
-                return invalid("the path of an owned node ends in ten digits");
+                invalid("the path of an owned node ends in ten digits")
             }
             (false, Some(mode)) if mode.is_sequential() => path::check_sequential(path),
             _ => path::check(path),

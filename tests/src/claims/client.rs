@@ -183,11 +183,13 @@ pub async fn a_chroot_is_the_clients_root(address: &str) -> Result<()> {
 }
 
 fn created(results: &[OpResult]) -> Vec<&str> {
-    let path = |result| match result {
-        &OpResult::Created { ref path, .. } => Some(path.as_str()),
-        _ => None,
-    };
-    results.iter().filter_map(path).collect()
+    let mut paths = Vec::new();
+    for result in results {
+        if let OpResult::Created { path, .. } = result {
+            paths.push(path.as_str());
+        }
+    }
+    paths
 }
 
 pub async fn a_multi_happens_as_a_whole_and_tells_in_order(address: &str) -> Result<()> {

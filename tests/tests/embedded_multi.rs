@@ -1,0 +1,87 @@
+//! Owned nodes of a multi that is lost on its way there or back: each owner learns what happened,
+//! and a node without one goes.
+
+use std::time::Duration;
+
+use zk_client::{Acl, Client, CreateOptions, Op, Outcome, OwnedNode, Reply};
+use zk_embedded::{Config, Fault, OpCode, Release, Server};
+
+/// A server with the node `/l`, another one to be deleted, and a client.
+async fn world(release: Release) -> (Server, Client) {
+    let server = Server::in_memory(Config::new().release(release));
+    let builder = Client::builder().session_timeout(Duration::from_secs(6));
+    let client = builder.connector(server.connector()).connect("zk").await.unwrap();
+    client.create("/l", b"", &CreateOptions::persistent()).await.unwrap();
+    client.create("/l/old", b"", &CreateOptions::persistent()).await.unwrap();
+    (server, client)
+}
+
+/// Replaces a node by two that are owned: one numbered by the server, one by us.
+fn replace(client: &Client) -> [Reply<OwnedNode>; 2] {
+    let replies = client.multi_owned(&[
+        Op::create_owned("/l/a-", b"", &[Acl::OPEN]),
+        Op::delete("/l/old", None),
+        Op::create_owned_at("/l/b-0000000007", b"", &[Acl::OPEN]),
+    ]);
+    replies.try_into().unwrap()
+}
+
+const MADE: [&str; 2] = ["/l/a-0000000001", "/l/b-0000000007"];
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_that_was_carried_out_is_found_although_its_answer_was_lost() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let (server, client) = world(release).await;
+        server.inject(Fault::lose_reply().op(OpCode::MULTI));
+        let [first, second] = replace(&client);
+        let nodes = [first.await.unwrap(), second.await.unwrap()];
+        for (node, path) in nodes.iter().zip(MADE) {
+            let stat = client.exists(path).await.unwrap().unwrap();
+            assert_eq!((node.path(), node.czxid()), (path, stat.czxid));
+        }
+        drop(nodes);
+        client.sync("/").await.unwrap();
+        assert_eq!(MADE.map(|path| server.has_node(path)), [false; 2]);
+        assert_eq!(server.pending_faults(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_multi_that_did_not_arrive_has_not_happened() {
+    let (server, client) = world(Release::V3_9).await;
+    server.inject(Fault::lose_request().op(OpCode::MULTI));
+    for reply in replace(&client) {
+        let error = reply.await.unwrap_err();
+        assert!(error.is_connection_loss(), "{error}");
+        assert_eq!((error.outcome(), error.failed_op()), (Outcome::NotApplied, None));
+    }
+    assert!(server.has_node("/l/old"));
+    assert_eq!(MADE.map(|path| server.has_node(path)), [false; 2]);
+
+    // And so it can be tried again.
+    let [first, second] = replace(&client);
+    (first.await.unwrap().forget(), second.await.unwrap().forget());
+    assert!(!server.has_node("/l/old"));
+    assert_eq!(MADE.map(|path| server.has_node(path)), [true; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_owner_does_not_wait_goes_and_the_other_stays() {
+    for lost in [false, true] {
+        for gone in [0, 1] {
+            let (server, client) = world(Release::V3_9).await;
+            if lost {
+                server.inject(Fault::lose_reply().op(OpCode::MULTI));
+            }
+            let mut replies = Vec::from(replace(&client));
+            drop(replies.remove(gone));
+            let kept = replies.remove(0).await.unwrap();
+            // The delete is queued as soon as the node is known, and this behind it.
+            client.sync("/").await.unwrap();
+            client.sync("/").await.unwrap();
+            assert!(!server.has_node(MADE[gone]), "lost: {lost}");
+            assert!(server.has_node(kept.path()), "lost: {lost}");
+            assert_eq!(kept.path(), MADE[1 - gone]);
+        }
+    }
+}
