@@ -60,7 +60,8 @@ async fn a_multi_that_did_not_arrive_has_not_happened() {
 
     // And so it can be tried again.
     let [first, second] = replace(&client);
-    (first.await.unwrap().forget(), second.await.unwrap().forget());
+    first.await.unwrap().forget();
+    second.await.unwrap().forget();
     assert!(!server.has_node("/l/old"));
     assert_eq!(MADE.map(|path| server.has_node(path)), [true; 2]);
 }
