@@ -1,31 +1,78 @@
-//! A way to a server that can be cut and mended, for clients whose sockets are out of reach.
+//! A way to a server that can be cut, frozen and slowed, for sockets that are out of reach.
 //!
-//! Knows nothing of frames: see [`fault`](crate::fault) for that, on connections of our own.
+//! A cut is noticed at once, a freeze by nothing but silence. Knows nothing of frames: see
+//! [`fault`](crate::fault) for that, on connections of our own.
 
+use std::future::pending;
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-/// Carries connections to a server until it is dropped.
+/// How many bytes are carried at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Carries connections to a server until it is dropped, which breaks them all.
 #[derive(Debug)]
 pub struct Relay {
     listener: Arc<TcpListener>,
     server: String,
+    opening: Option<Opening>,
+    pace: watch::Sender<Pace>,
     /// What carries, nothing while the way is cut. Dropping it breaks all connections.
     carriers: JoinSet<()>,
 }
 
+/// What a relay changes in the first bytes that come from those who connect.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    /// Makes the first bytes to send of those that have come so far, and of `word`; `None` if it
+    /// takes more of them.
+    pub(crate) rewrite: fn(&[u8], &str) -> Option<Vec<u8>>,
+    /// What `rewrite` wants to know besides.
+    pub(crate) word: String,
+}
+
+/// How bytes move, in both directions.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    frozen: bool,
+    delay: Duration,
+}
+
 impl Relay {
     /// Listens on a free port of 127.0.0.1 for connections to `server`.
-    pub async fn to(server: &str) -> Result<Self> {
-        let listener = Arc::new(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?);
-        let mut relay = Self { listener, server: server.to_owned(), carriers: JoinSet::new() };
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn to(server: &str) -> Result<Self> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let mut relay = Self {
+            listener: Arc::new(TcpListener::from_std(listener)?),
+            server: server.to_owned(),
+            opening: None,
+            pace: watch::Sender::new(Pace::default()),
+            carriers: JoinSet::new(),
+        };
         relay.mend();
         Ok(relay)
+    }
+
+    /// Changes how all connections from now on begin.
+    pub(crate) fn rewrite(&mut self, opening: Opening) {
+        self.opening = Some(opening);
+        self.cut();
+        self.mend();
     }
 
     /// Where clients connect: `127.0.0.1:PORT`.
@@ -38,18 +85,93 @@ impl Relay {
         self.carriers = JoinSet::new();
     }
 
-    /// Lets connections through again.
+    /// Lets connections through again that were cut.
     pub fn mend(&mut self) {
         let (listener, server) = (Arc::clone(&self.listener), self.server.clone());
+        let (opening, mut pace) = (self.opening.clone(), self.pace.subscribe());
+        self.carriers = JoinSet::new();
         self.carriers.spawn(async move {
             let mut connections = JoinSet::new();
-            while let Ok((mut client, _)) = listener.accept().await {
-                let server = server.clone();
-                connections.spawn(async move {
-                    let mut server = TcpStream::connect(server).await?;
-                    copy_bidirectional(&mut client, &mut server).await
-                });
+            while let Ok((client, _)) = listener.accept().await {
+                flowing(&mut pace).await;
+                connections.spawn(carry(client, server.clone(), opening.clone(), pace.clone()));
             }
         });
+    }
+
+    /// Lets nothing through any more, not even the end of a connection: to both sides the other
+    /// has fallen silent. New connections are made, as far as those who make them can tell.
+    pub fn freeze(&self) {
+        self.pace.send_modify(|pace| pace.frozen = true);
+    }
+
+    /// Lets everything through again, what was held back first.
+    pub fn thaw(&self) {
+        self.pace.send_modify(|pace| pace.frozen = false);
+    }
+
+    /// Carries everything this much later from now on, in both directions. What comes meanwhile
+    /// waits for its turn, so little gets through in a second, too.
+    pub fn delay(&self, delay: Duration) {
+        self.pace.send_modify(|pace| pace.delay = delay);
+    }
+}
+
+/// Connects `client` to the server and carries what they say, until one of them fails or both
+/// have ended.
+async fn carry(
+    mut client: TcpStream,
+    server: String,
+    opening: Option<Opening>,
+    pace: watch::Receiver<Pace>,
+) -> io::Result<()> {
+    let mut server = TcpStream::connect(server).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    if let Some(opening) = opening {
+        let mut read = Vec::new();
+        let rewritten = loop {
+            match (opening.rewrite)(&read, &opening.word) {
+                Some(rewritten) => break rewritten,
+                None if client.read_buf(&mut read).await? == 0 => return Ok(()),
+                None => {}
+            }
+        };
+        server.write_all(&rewritten).await?;
+    }
+    let (client, server) = (client.split(), server.split());
+    let there = one_way(client.0, server.1, pace.clone());
+    let back = one_way(server.0, client.1, pace);
+    tokio::try_join!(there, back).map(|_| ())
+}
+
+/// Carries one direction of a connection, also its end.
+async fn one_way(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    mut pace: watch::Receiver<Pace>,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let count = from.read(&mut chunk).await;
+        let delay = flowing(&mut pace).await;
+        if !delay.is_zero() {
+            sleep(delay).await;
+            flowing(&mut pace).await;
+        }
+        match count? {
+            0 => return to.shutdown().await,
+            count => to.write_all(&chunk[..count]).await?,
+        }
+    }
+}
+
+/// Waits until bytes may move, and returns how late they shall be.
+async fn flowing(pace: &mut watch::Receiver<Pace>) -> Duration {
+    let pace = pace.wait_for(|pace| !pace.frozen).await.map(|pace| *pace);
+    match pace {
+        Ok(pace) => pace.delay,
+        // The relay is being dropped, and this with it.
+        Err(_) => pending().await,
     }
 }

@@ -11,6 +11,7 @@
 //! running clock, not the paused one.
 
 mod config;
+mod cuts;
 mod ensemble;
 mod installation;
 mod process;
@@ -138,6 +139,26 @@ impl Server {
     /// Fails if the server cannot be reached or has not answered in full within 5 s.
     pub async fn four_letter(&self, word: &str) -> anyhow::Result<String> {
         four_letter(&self.address(), word).await
+    }
+
+    /// What the server says that it is: `leader`, `follower` or `standalone`; `None` while it does
+    /// not serve clients, or does not say so within 1 s.
+    pub async fn mode(&self) -> Option<String> {
+        mode(self.address()).await
+    }
+
+    /// Waits until the server says that it is this; see [`mode`](Self::mode).
+    ///
+    /// Fails if that takes more than 60 s.
+    pub async fn wait_for_mode(&self, expected: Option<&str>) -> anyhow::Result<()> {
+        let reached = async {
+            while self.mode().await.as_deref() != expected {
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        timeout(START_DEADLINE, reached)
+            .await
+            .with_context(|| format!("{} did not become {expected:?}", self.address()))
     }
 
     /// How many packets the server has received since its process started.

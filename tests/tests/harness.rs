@@ -6,6 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zk_client::{Client, CreateOptions};
+use zk_tests::relay::Relay;
 use zk_tests::server::{Ensemble, Server, ServerConfig, Standalone};
 
 #[tokio::test]
@@ -152,6 +155,116 @@ async fn restart_fails_while_the_port_is_taken() -> Result<()> {
     assert!(error.contains("java.net.BindException"), "{error}");
     drop(taken);
     server.restart().await
+}
+
+/// One second without a majority ends a member's office.
+const SYNC_LIMIT: u32 = 5;
+
+fn quick_to_notice() -> ServerConfig {
+    let lines = vec![format!("syncLimit={SYNC_LIMIT}")];
+    ServerConfig { lines, ..ServerConfig::default() }
+}
+
+/// A client of this server alone.
+async fn client_of(server: &Server) -> Result<Client> {
+    let builder = Client::builder().session_timeout(Duration::from_secs(4));
+    Ok(builder.connect(&server.address()).await?)
+}
+
+#[tokio::test]
+async fn an_isolated_follower_keeps_its_clients_but_writes_nothing() -> Result<()> {
+    let mut ensemble = Ensemble::with_cuts(&quick_to_notice(), 3).await?;
+    let leader = ensemble.wait_for_quorum().await?;
+    let (cut, whole) = ((leader + 1) % 3, (leader + 2) % 3);
+    let inside = client_of(&ensemble.members()[cut]).await?;
+    let writer = client_of(&ensemble.members()[cut]).await?;
+    let outside = client_of(&ensemble.members()[whole]).await?;
+    inside.create("/before", b"", &CreateOptions::persistent()).await?;
+
+    ensemble.isolate(cut);
+    // A session of its own: reads wait behind the writes of theirs.
+    let write = writer.create("/cut", b"", &CreateOptions::persistent());
+    outside.create("/whole", b"", &CreateOptions::persistent()).await?;
+    assert_eq!(ensemble.leader().await, Some(leader));
+    assert!(inside.exists("/before").await?.is_some(), "it still serves what it has");
+    assert!(inside.exists("/whole").await?.is_none(), "and cannot have more");
+    assert!(write.await.is_err(), "nothing is written without a majority");
+    ensemble.members()[cut].wait_for_mode(None).await?;
+
+    ensemble.heal(cut);
+    ensemble.members()[cut].wait_for_mode(Some("follower")).await?;
+    let healed = client_of(&ensemble.members()[cut]).await?;
+    healed.sync("/").await?;
+    assert!(healed.exists("/whole").await?.is_some());
+    healed.create("/healed", b"", &CreateOptions::persistent()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_isolated_leader_is_replaced_and_gives_up() -> Result<()> {
+    let config = quick_to_notice();
+    let mut ensemble = Ensemble::with_cuts(&config, 3).await?;
+    let first = ensemble.wait_for_quorum().await?;
+
+    ensemble.isolate(first);
+    assert_eq!(ensemble.members()[first].mode().await.as_deref(), Some("leader"));
+    // It looks every half tick.
+    let given_up = ensemble.members()[first].wait_for_mode(None);
+    timeout(config.tick_time * (SYNC_LIMIT + 3), given_up)
+        .await
+        .context("it clings to office")??;
+    let second = ensemble.wait_for_quorum().await?;
+    assert_ne!(second, first);
+    let outside = client_of(&ensemble.members()[second]).await?;
+    outside.create("/second", b"", &CreateOptions::persistent()).await?;
+
+    ensemble.heal(first);
+    ensemble.members()[first].wait_for_mode(Some("follower")).await?;
+    let healed = client_of(&ensemble.members()[first]).await?;
+    healed.sync("/").await?;
+    assert!(healed.exists("/second").await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn any_member_can_be_isolated_again_and_again() -> Result<()> {
+    let mut ensemble = Ensemble::with_cuts(&quick_to_notice(), 3).await?;
+    for cut in [0, 1, 2] {
+        ensemble.isolate(cut);
+        ensemble.members()[cut].wait_for_mode(None).await?;
+        ensemble.wait_for_quorum().await?;
+        ensemble.heal(cut);
+        ensemble.wait_for_all().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_relay_freezes_in_silence_and_thaws() -> Result<()> {
+    let server = Standalone::start().await?;
+    let relay = Relay::to(&server.address())?;
+    let mut idle = TcpStream::connect(relay.address()?).await?;
+    let mut asking = TcpStream::connect(relay.address()?).await?;
+    relay.freeze();
+    asking.write_all(b"ruok").await?;
+    let mut late = TcpStream::connect(relay.address()?).await?;
+    late.write_all(b"ruok").await?;
+    let silence = Duration::from_millis(300);
+    for stream in [&mut idle, &mut asking, &mut late] {
+        assert!(timeout(silence, stream.read_u8()).await.is_err(), "not even an end comes through");
+    }
+    relay.thaw();
+    for stream in [&mut asking, &mut late] {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        assert_eq!(answer, "imok");
+    }
+
+    relay.delay(silence);
+    idle.write_all(b"ruok").await?;
+    assert!(timeout(silence, idle.read_u8()).await.is_err(), "it takes that long one way");
+    assert_eq!(idle.read_u8().await?, b'i');
+    Ok(())
 }
 
 /// What Linux knows of the server's process, until the process is reaped.

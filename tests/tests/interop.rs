@@ -76,7 +76,7 @@ fn script(name: &str) -> PathBuf {
 }
 
 async fn zkcli(address: &str) -> Result<()> {
-    let mut relay = Relay::to(address).await?;
+    let mut relay = Relay::to(address)?;
     let mut own = ZkCli::connect(&relay.address()?).await?;
     let mut other = ZkCli::connect(address).await?;
 

@@ -5,12 +5,15 @@ use std::fs;
 use anyhow::Context;
 use tokio::time::{sleep, timeout};
 
+use super::cuts::{Cuts, PeerPorts, local, server_line};
 use super::{POLL_INTERVAL, START_DEADLINE, Server, ServerConfig, free_ports, mode, start};
 
 /// Servers that replicate one another: a majority of them serves clients, led by one of it.
 #[derive(Debug)]
 pub struct Ensemble {
     members: Vec<Server>,
+    /// The ways between the members, if they can be cut.
+    cuts: Option<Cuts>,
 }
 
 impl Ensemble {
@@ -24,8 +27,37 @@ impl Ensemble {
     ///
     /// An error shows the end of the log of a member that does not serve.
     pub async fn with(config: &ServerConfig, size: usize) -> anyhow::Result<Self> {
-        let members = start(|| create(config, size)).await?;
-        Ok(Self { members })
+        start(|| Self::create(config, size, false)).await
+    }
+
+    /// Like [`with`](Self::with), and members can be [isolated](Self::isolate). What they say to
+    /// each other goes through this process, and is slower by that.
+    pub async fn with_cuts(config: &ServerConfig, size: usize) -> anyhow::Result<Self> {
+        start(|| Self::create(config, size, true)).await
+    }
+
+    /// Cuts a member off from all others, in both directions, and from no client. Connections
+    /// between them do not break: they fall silent, and so do new ones.
+    ///
+    /// An isolated follower gives up its leader, and an isolated leader its office, when
+    /// `syncLimit` ticks have passed (25 by default here); until then both serve what takes no
+    /// majority: reads, and pings of clients.
+    ///
+    /// # Panics
+    ///
+    /// The ensemble was made without cuts.
+    pub fn isolate(&mut self, member: usize) {
+        self.cuts_mut().isolate(member, true);
+    }
+
+    /// Undoes [`isolate`](Self::isolate): connections go on with what was held back, unless a
+    /// side has given them up meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// The ensemble was made without cuts.
+    pub fn heal(&mut self, member: usize) {
+        self.cuts_mut().isolate(member, false);
     }
 
     /// The members, running or killed, always in the same order.
@@ -45,13 +77,16 @@ impl Ensemble {
 
     /// The index of the member that leads; `None` while there is no quorum.
     ///
-    /// This is what the members say, all asked at once. A leader that was paused may say that it
-    /// leads until it hears of its successor; while two say so, the answer is `None`.
+    /// This is what the members say, all asked at once, but for isolated ones. A leader that was
+    /// paused may say that it leads until it hears of its successor; while two say so, the answer
+    /// is `None`.
     pub async fn leader(&self) -> Option<usize> {
-        let ask = |member: &Server| tokio::spawn(mode(member.address()));
-        let answers: Vec<_> = self.members.iter().map(ask).collect();
+        let isolated =
+            |index: &usize| self.cuts.as_ref().is_some_and(|cuts| cuts.is_isolated(*index));
+        let ask = |index: usize| (index, tokio::spawn(mode(self.members[index].address())));
+        let asked = (0..self.members.len()).filter(|index| !isolated(index));
         let (mut leaders, mut followers) = (Vec::new(), 0);
-        for (index, answer) in answers.into_iter().enumerate() {
+        for (index, answer) in asked.map(ask).collect::<Vec<_>>() {
             match answer.await.ok().flatten().as_deref() {
                 Some("leader") => leaders.push(index),
                 Some("follower") => followers += 1,
@@ -62,6 +97,18 @@ impl Ensemble {
             [leader] if 1 + followers > self.members.len() / 2 => Some(leader),
             _ => None,
         }
+    }
+
+    /// Waits until every member serves clients, one of them as the leader.
+    ///
+    /// Fails if that takes more than 60 s for one of them.
+    pub async fn wait_for_all(&self) -> anyhow::Result<()> {
+        let leader = self.wait_for_quorum().await?;
+        for (index, member) in self.members.iter().enumerate().filter(|(it, _)| *it != leader) {
+            let role = member.wait_for_mode(Some("follower")).await;
+            role.with_context(|| format!("member {index} does not follow {leader}"))?;
+        }
+        Ok(())
     }
 
     /// Waits until one member leads and a majority of all members, the leader among them, serves
@@ -81,23 +128,39 @@ impl Ensemble {
             .await
             .with_context(|| format!("the ensemble had no quorum for {START_DEADLINE:?}"))
     }
+
+    fn cuts_mut(&mut self) -> &mut Cuts {
+        self.cuts.as_mut().expect("only an ensemble made with_cuts has members that can be cut off")
+    }
+
+    /// Writes the folders of `size` servers that know each other, each on free ports.
+    fn create(config: &ServerConfig, size: usize, with_cuts: bool) -> anyhow::Result<Self> {
+        let ports = free_ports(3 * size)?;
+        let (client_ports, peer_ports) = ports.split_at(size);
+        let ports = |pair: &[u16]| PeerPorts { quorum: pair[0], election: pair[1] };
+        let peer_ports: Vec<_> = peer_ports.chunks_exact(2).map(ports).collect();
+        let direct = |(index, ports): (usize, &PeerPorts)| {
+            server_line(index, &local(ports.quorum), ports.election)
+        };
+        let direct: Vec<_> = peer_ports.iter().enumerate().map(direct).collect();
+        let cuts = if with_cuts { Some(Cuts::between(&peer_ports)?) } else { None };
+        let member = |(index, port): (usize, &u16)| {
+            let peers = match &cuts {
+                Some(cuts) => cuts.peers(index)?,
+                None => direct.join("\n"),
+            };
+            let peers = format!("standaloneEnabled=false\nquorumListenOnAllIPs=false\n{peers}");
+            let server = Server::create(config, *port, &peers)?;
+            fs::write(server.folder.path().join("myid"), (index + 1).to_string())?;
+            anyhow::Ok(server)
+        };
+        let members = client_ports.iter().enumerate().map(member);
+        Ok(Self { members: members.collect::<anyhow::Result<_>>()?, cuts })
+    }
 }
 
-/// Writes the folders of `size` servers that know each other, each on free ports.
-fn create(config: &ServerConfig, size: usize) -> anyhow::Result<Vec<Server>> {
-    let ports = free_ports(3 * size)?;
-    let (client_ports, peer_ports) = ports.split_at(size);
-    let mut peers = "standaloneEnabled=false\nquorumListenOnAllIPs=false".to_owned();
-    for (pair, id) in peer_ports.chunks_exact(2).zip(1..) {
-        peers += &format!("\nserver.{id}=127.0.0.1:{}:{}", pair[0], pair[1]);
+impl AsMut<[Server]> for Ensemble {
+    fn as_mut(&mut self) -> &mut [Server] {
+        &mut self.members
     }
-    client_ports
-        .iter()
-        .zip(1..)
-        .map(|(port, id): (_, u32)| {
-            let server = Server::create(config, *port, &peers)?;
-            fs::write(server.folder.path().join("myid"), id.to_string())?;
-            Ok(server)
-        })
-        .collect()
 }

@@ -1,0 +1,131 @@
+//! The ways between the members of an ensemble, so that a member can be cut off from the others.
+//!
+//! Each member knows the others by addresses of relays, a pair of its own for each of them, and
+//! only itself by its true ones. One message would give those away: who opens a connection for
+//! elections tells where it listens, and is called back there. The relay puts its counterpart's
+//! address in. Configurations that differ between members last because reconfiguration is off, as
+//! it is by default: a leader's own would replace them otherwise.
+
+use std::net::Ipv4Addr;
+
+use crate::relay::{Opening, Relay};
+
+/// The ports that a member listens on for the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerPorts {
+    /// Where a leader awaits followers.
+    pub(super) quorum: u16,
+    /// Where votes are exchanged.
+    pub(super) election: u16,
+}
+
+/// All ways between members, by their indices.
+#[derive(Debug)]
+pub(super) struct Cuts {
+    ways: Vec<Way>,
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    ports: PeerPorts,
+    isolated: bool,
+}
+
+/// What `from` takes for the addresses of `to`.
+#[derive(Debug)]
+struct Way {
+    from: usize,
+    to: usize,
+    quorum: Relay,
+    election: Relay,
+}
+
+impl Cuts {
+    /// Ways between all members, which listen on these ports.
+    pub(super) fn between(ports: &[PeerPorts]) -> anyhow::Result<Self> {
+        let mut ways = Vec::new();
+        for from in 0..ports.len() {
+            for to in (0..ports.len()).filter(|to| *to != from) {
+                let quorum = Relay::to(&local(ports[to].quorum))?;
+                let election = Relay::to(&local(ports[to].election))?;
+                ways.push(Way { from, to, quorum, election });
+            }
+        }
+        for index in 0..ways.len() {
+            let (from, to) = (ways[index].from, ways[index].to);
+            let back = ways.iter().find(|way| (way.from, way.to) == (to, from));
+            if let Some(word) = back.map(|back| back.election.address()).transpose()? {
+                ways[index].election.rewrite(Opening { rewrite: advertise, word });
+            }
+        }
+        let members = ports.iter().map(|ports| Member { ports: *ports, isolated: false }).collect();
+        Ok(Self { ways, members })
+    }
+
+    /// Where the others are, as `member` is to know it: its lines `server.N`.
+    pub(super) fn peers(&self, member: usize) -> anyhow::Result<String> {
+        let own = self.members[member].ports;
+        let mut lines = vec![server_line(member, &local(own.quorum), own.election)];
+        for way in self.ways.iter().filter(|way| way.from == member) {
+            let election = way.election.address()?;
+            let (_, port) = election.rsplit_once(':').unwrap_or_default();
+            lines.push(server_line(way.to, &way.quorum.address()?, port.parse()?));
+        }
+        Ok(lines.join("\n"))
+    }
+
+    /// Whether `member` is cut off from the others.
+    pub(super) fn is_isolated(&self, member: usize) -> bool {
+        self.members[member].isolated
+    }
+
+    /// Cuts `member` off from all others, or no longer.
+    pub(super) fn isolate(&mut self, member: usize, isolated: bool) {
+        self.members[member].isolated = isolated;
+        for way in &self.ways {
+            let frozen = self.is_isolated(way.from) || self.is_isolated(way.to);
+            for relay in [&way.quorum, &way.election] {
+                if frozen { relay.freeze() } else { relay.thaw() }
+            }
+        }
+    }
+}
+
+/// The line of `zoo.cfg` for the member of this index.
+pub(super) fn server_line(member: usize, quorum: &str, election_port: u16) -> String {
+    format!("server.{}={quorum}:{election_port}", member + 1)
+}
+
+/// A port of this machine, as an address.
+pub(super) fn local(port: u16) -> String {
+    format!("{}:{port}", Ipv4Addr::LOCALHOST)
+}
+
+/// Changes where the caller says that it listens for elections. The message is a protocol version
+/// and the caller's id, 8 bytes each, then the address behind its length in 4 bytes.
+fn advertise(message: &[u8], address: &str) -> Option<Vec<u8>> {
+    let (head, rest) = message.split_at_checked(16)?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let rest = rest.get(usize::try_from(u32::from_be_bytes(*length)).ok()?..)?;
+    let length = u32::try_from(address.len()).ok()?.to_be_bytes();
+    Some([head, &length, address.as_bytes(), rest].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_address_is_advertised_and_the_rest_stays() {
+        let message = |address: &str| {
+            let length = u32::try_from(address.len()).unwrap().to_be_bytes();
+            [&[7; 16], &length[..], address.as_bytes(), b"more"].concat()
+        };
+        let (before, after) = (message("127.0.0.1:1"), message("127.0.0.1:23456"));
+        assert_eq!(advertise(&before, "127.0.0.1:23456"), Some(after));
+        for end in 0..before.len() - b"more".len() {
+            assert_eq!(advertise(&before[..end], "127.0.0.1:23456"), None, "{end} bytes");
+        }
+    }
+}
