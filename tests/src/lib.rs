@@ -1,15 +1,18 @@
 //! Real ZooKeeper servers for tests: [`server`] starts, kills, pauses and restarts them. And
 //! servers that are not real: [`peer`] is played by a test, frame by frame. And clients that are
 //! not ours: [`foreign`] runs them. And a client that is only frames: [`raw`]. [`differential`]
-//! compares two servers of any kind, and [`claims`] hold on each.
+//! compares two servers of any kind, and [`claims`] hold on each. [`contender`] runs a process that
+//! fights for a lock, and [`history`] writes down and judges what such processes do.
 //!
 //! The tests that use them are built by the features `live` and `interop`; `tests/run` installs
 //! what they need and runs them.
 
 pub mod claims;
+pub mod contender;
 pub mod differential;
 pub mod fault;
 pub mod foreign;
+pub mod history;
 pub mod peer;
 pub mod raw;
 pub mod relay;

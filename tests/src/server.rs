@@ -34,6 +34,7 @@ pub use config::ServerConfig;
 pub use ensemble::Ensemble;
 use installation::Installation;
 use process::Process;
+pub(crate) use process::{pause, resume};
 
 /// How long a server may take until it serves, and an ensemble until it has a quorum.
 const START_DEADLINE: Duration = Duration::from_secs(60);

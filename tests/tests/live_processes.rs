@@ -1,15 +1,13 @@
 //! The lock between processes, on an ensemble of three servers, with and without disasters.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
 use zk_client::Client;
 use zk_recipes::Lock;
+use zk_tests::contender::Contender;
 use zk_tests::server::{Ensemble, ServerConfig};
 
 const LOCK: &str = "/locks/processes";
@@ -39,47 +37,20 @@ impl Counter {
     }
 }
 
-/// A process that fights for the lock; killed when dropped.
-struct Contender {
-    process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Contender {
-    async fn start(servers: &str, arguments: &[&str], first_line: &str) -> Result<Self> {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_contender"))
-            .args([servers, LOCK])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let stdout = process.stdout.take().context("stdout")?;
-        let mut contender = Self { process, lines: BufReader::new(stdout).lines() };
-        contender.wait_for(first_line).await?;
-        Ok(contender)
-    }
-
-    async fn wait_for(&mut self, line: &str) -> Result<()> {
-        while let Some(said) = self.lines.next_line().await? {
-            if said == line {
-                return Ok(());
-            }
-        }
-        anyhow::bail!("a contender ended without saying {line:?}")
-    }
-
-    async fn done(mut self) -> Result<()> {
-        self.wait_for("done").await?;
-        ensure!(self.process.wait().await?.success(), "a contender failed");
-        Ok(())
-    }
+fn contender(servers: &str, arguments: &[&str]) -> Result<Contender> {
+    let (servers, path) = (format!("servers={servers}"), format!("path={LOCK}"));
+    let arguments = [&[&*servers, &*path], arguments].concat();
+    Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)
 }
 
 async fn fighters(servers: &str, counter: &Counter) -> Result<Vec<Contender>> {
-    let (file, times) = (counter.file.to_str().context("path")?, turns().to_string());
+    let counter = format!("counter={}", counter.file.to_str().context("path")?);
+    let turns = format!("turns={}", turns());
     let mut all = Vec::new();
     for _ in 0..PROCESSES {
-        all.push(Contender::start(servers, &[file, &times, "10000"], "ready").await?);
+        let mut fighter = contender(servers, &[&counter, &turns])?;
+        fighter.says("ready").await?;
+        all.push(fighter);
     }
     Ok(all)
 }
@@ -107,7 +78,7 @@ async fn two_processes_exclude_each_other_while_leaders_die() -> Result<()> {
     for part in [1, 2] {
         // Each fights until a third and two thirds of its turns, so the leader dies in the thick.
         let turn = turns() * part / 3 / 50 * 50;
-        fighters[0].wait_for(&format!("at {turn}")).await?;
+        fighters[0].says(&format!("at {turn}")).await?;
         let leader = ensemble.wait_for_quorum().await?;
         ensemble.members_mut()[leader].kill().await;
         ensemble.members_mut()[leader].restart().await?;
@@ -126,9 +97,10 @@ async fn a_waiter_gets_in_when_the_holder_is_killed() -> Result<()> {
     let config = ServerConfig { tick_time: tick, ..ServerConfig::default() };
     let ensemble = Ensemble::with(&config, 3).await?;
     let servers = ensemble.connect_string();
-    let millis = timeout.as_millis().to_string();
+    let millis = format!("timeout={}", timeout.as_millis());
 
-    let mut holder = Contender::start(&servers, &["hold", &millis], "held").await?;
+    let mut holder = contender(&servers, &["hold=told", &millis])?;
+    holder.says("held").await?;
     let client = Client::builder().session_timeout(timeout).connect(&servers).await?;
     let lock = Lock::new(&client, LOCK)?;
     let waiter = tokio::spawn(async move { lock.acquire().await });
@@ -140,7 +112,7 @@ async fn a_waiter_gets_in_when_the_holder_is_killed() -> Result<()> {
         watch.changed().await?;
     }
 
-    holder.process.kill().await?;
+    holder.kill().await?;
     let guard = tokio::time::timeout(timeout + 2 * tick, waiter).await.context("too late")???;
     guard.release().await?;
     client.close().await;

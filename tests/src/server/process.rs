@@ -83,37 +83,46 @@ impl Process {
 
     /// Stops all threads of the process and returns when they have stopped.
     pub(super) async fn pause(&mut self) -> anyhow::Result<()> {
-        self.signal(Signal::STOP)?;
-        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        while waitid(WaitId::Pid(self.pid()), stopped)?.is_none() {
-            self.ensure_running()?;
-            sleep(POLL_INTERVAL).await;
-        }
-        Ok(())
+        pause(Pid::from_child(&self.0), || self.0.try_wait()).await
     }
 
     /// Undoes [`pause`](Self::pause).
     pub(super) fn resume(&mut self) -> anyhow::Result<()> {
-        self.signal(Signal::CONT)
+        resume(Pid::from_child(&self.0), || self.0.try_wait())
     }
+}
 
-    /// Sends `signal`; fails if the process has ended.
-    fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
-        self.ensure_running()?;
-        Ok(kill_process(self.pid(), signal)?)
+/// Stops all threads of the child process `pid` (SIGSTOP) and returns when they have stopped;
+/// `ended` tells how the process ended, if it has. Fails if it has.
+pub(crate) async fn pause(
+    pid: Pid,
+    mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
+) -> anyhow::Result<()> {
+    signal(pid, Signal::STOP, &mut ended)?;
+    let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+    while waitid(WaitId::Pid(pid), stopped)?.is_none() {
+        ensure!(ended()?.is_none(), "the process has ended");
+        sleep(POLL_INTERVAL).await;
     }
+    Ok(())
+}
 
-    /// Fails if the process has ended.
-    fn ensure_running(&mut self) -> anyhow::Result<()> {
-        let status = self.exit_status()?;
-        ensure!(status.is_none(), "the process has ended");
-        Ok(())
-    }
+/// Undoes [`pause`].
+pub(crate) fn resume(
+    pid: Pid,
+    mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
+) -> anyhow::Result<()> {
+    signal(pid, Signal::CONT, &mut ended)
+}
 
-    /// The id as system calls take it.
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.0)
-    }
+/// Sends a signal to a child process that has not been reaped, or else to none.
+fn signal(
+    pid: Pid,
+    signal: Signal,
+    ended: &mut impl FnMut() -> io::Result<Option<ExitStatus>>,
+) -> anyhow::Result<()> {
+    ensure!(ended()?.is_none(), "the process has ended");
+    Ok(kill_process(pid, signal)?)
 }
 
 impl Drop for Process {

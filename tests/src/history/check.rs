@@ -1,0 +1,235 @@
+//! What is wrong with a history.
+//!
+//! A lock is to keep beliefs apart and to hand out its tokens in order, and the store is to take
+//! no write of an older holder behind one of a newer. Which of these a disaster excuses is up to
+//! the test: a holder that was stopped believes in its lock until it is told otherwise.
+
+use std::fmt;
+
+use anyhow::{Result, ensure};
+use zk_recipes::FencingToken;
+
+use super::{Entry, Event};
+
+/// What a history comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// How often somebody entered.
+    pub enters: usize,
+    /// How many writes were accepted.
+    pub accepted: usize,
+    /// How many writes were refused.
+    pub refused: usize,
+    /// What should not have been, in order.
+    pub problems: Vec<Problem>,
+}
+
+/// What should not have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Two believed at once that they held the lock.
+    DoubleOwner {
+        /// Who did first.
+        holder: Belief,
+        /// Who came in.
+        intruder: Belief,
+    },
+    /// Somebody entered with a token that is no newer than that of an earlier holder.
+    OutOfOrder {
+        /// The newest until then.
+        newest: FencingToken,
+        /// Who came in.
+        entered: Belief,
+    },
+    /// A write was accepted although a newer token's had been.
+    Unfenced {
+        /// The newest until then.
+        newest: FencingToken,
+        /// Who wrote.
+        written: Belief,
+    },
+    /// A write, a leave or a loss of somebody who had not entered.
+    Uninvited(Belief),
+}
+
+/// That somebody holds the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Belief {
+    /// Who believes it.
+    pub writer: String,
+    /// With which token.
+    pub token: FencingToken,
+}
+
+impl Findings {
+    /// Fails if anything should not have been.
+    pub fn ensure_flawless(&self) -> Result<()> {
+        ensure!(self.problems.is_empty(), "{:#?}", self.problems);
+        Ok(())
+    }
+}
+
+/// Judges the history of one lock.
+pub fn check(history: &[Entry]) -> Findings {
+    let mut findings = Findings::default();
+    let mut beliefs: Vec<Belief> = Vec::new();
+    let (mut newest_entered, mut newest_written) = (None, None);
+    for Entry { at: _, writer, event } in history {
+        let belief = |token: &FencingToken| Belief { writer: writer.clone(), token: *token };
+        match event {
+            Event::Enter(token) => {
+                findings.enters += 1;
+                let intruder = belief(token);
+                for holder in &beliefs {
+                    let (holder, intruder) = (holder.clone(), intruder.clone());
+                    findings.problems.push(Problem::DoubleOwner { holder, intruder });
+                }
+                match newest_entered {
+                    Some(newest) if newest >= *token => {
+                        let entered = intruder.clone();
+                        findings.problems.push(Problem::OutOfOrder { newest, entered });
+                    }
+                    _ => newest_entered = Some(*token),
+                }
+                beliefs.push(intruder);
+            }
+            Event::Leave(token) | Event::Lost(token) => {
+                let belief = belief(token);
+                match beliefs.iter().position(|it| *it == belief) {
+                    Some(index) => drop(beliefs.remove(index)),
+                    None => findings.problems.push(Problem::Uninvited(belief)),
+                }
+            }
+            Event::Write { accepted: false, .. } => findings.refused += 1,
+            Event::Write { token, .. } => {
+                findings.accepted += 1;
+                let written = belief(token);
+                if !beliefs.contains(&written) {
+                    findings.problems.push(Problem::Uninvited(written.clone()));
+                }
+                match newest_written {
+                    Some(newest) if newest > *token => {
+                        findings.problems.push(Problem::Unfenced { newest, written });
+                    }
+                    _ => newest_written = Some(*token),
+                }
+            }
+            Event::Gone => beliefs.retain(|it| it.writer != *writer),
+        }
+    }
+    findings
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { enters, accepted, refused, problems } = self;
+        let problems = problems.len();
+        write!(f, "{enters} turns, {accepted} writes, {refused} refused, {problems} problems")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: FencingToken = FencingToken::new(7, 0);
+    const NEW: FencingToken = FencingToken::new(7, 1);
+
+    /// Events of the writers `a` and `b`.
+    fn judge(events: &[(&str, Event)]) -> Findings {
+        let at = super::super::now();
+        let entry = |(writer, event): &(&str, Event)| Entry {
+            at,
+            writer: (*writer).to_owned(),
+            event: *event,
+        };
+        check(&events.iter().map(entry).collect::<Vec<_>>())
+    }
+
+    fn write(token: FencingToken, accepted: bool) -> Event {
+        Event::Write { token, value: 1, accepted }
+    }
+
+    fn belief(writer: &str, token: FencingToken) -> Belief {
+        Belief { writer: writer.to_owned(), token }
+    }
+
+    fn double_owner() -> Problem {
+        Problem::DoubleOwner { holder: belief("a", OLD), intruder: belief("b", NEW) }
+    }
+
+    #[test]
+    fn turns_one_after_the_other_are_flawless() {
+        for end in [Event::Leave(OLD), Event::Lost(OLD), Event::Gone] {
+            let findings = judge(&[
+                ("a", Event::Enter(OLD)),
+                ("a", write(OLD, true)),
+                ("a", end),
+                ("a", write(OLD, false)),
+                ("b", Event::Enter(NEW)),
+                ("b", write(NEW, true)),
+                ("b", Event::Leave(NEW)),
+            ]);
+            let counts = (findings.enters, findings.accepted, findings.refused);
+            assert_eq!((counts, findings.problems), ((2, 2, 1), vec![]), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn overlapping_beliefs_are_a_double_owner() {
+        let problems = judge(&[
+            ("a", Event::Enter(OLD)),
+            ("b", Event::Enter(NEW)),
+            ("a", Event::Leave(OLD)),
+            ("b", Event::Leave(NEW)),
+        ]);
+        assert_eq!(problems.problems, [double_owner()]);
+        assert!(problems.ensure_flawless().is_err());
+    }
+
+    #[test]
+    fn the_end_of_another_belief_changes_nothing() {
+        for other in [Event::Leave(NEW), Event::Lost(NEW)] {
+            let problems =
+                judge(&[("a", Event::Enter(OLD)), ("a", other), ("b", Event::Enter(NEW))]).problems;
+            assert_eq!(problems, [Problem::Uninvited(belief("a", NEW)), double_owner()]);
+        }
+        let problems =
+            judge(&[("a", Event::Enter(OLD)), ("b", Event::Gone), ("b", Event::Enter(NEW))]);
+        assert_eq!(problems.problems, [double_owner()]);
+    }
+
+    #[test]
+    fn an_accepted_older_token_is_unfenced() {
+        let events = |accepted| {
+            [
+                ("a", Event::Enter(OLD)),
+                ("b", Event::Enter(NEW)),
+                ("b", write(NEW, true)),
+                ("a", write(OLD, accepted)),
+            ]
+        };
+        assert_eq!(judge(&events(false)).problems, [double_owner()]);
+        let unfenced = Problem::Unfenced { newest: NEW, written: belief("a", OLD) };
+        assert_eq!(judge(&events(true)).problems, [double_owner(), unfenced]);
+    }
+
+    #[test]
+    fn tokens_are_used_once_and_in_order() {
+        for (first, second) in [(NEW, OLD), (OLD, OLD)] {
+            let problems = judge(&[
+                ("a", Event::Enter(first)),
+                ("a", Event::Leave(first)),
+                ("b", Event::Enter(second)),
+            ]);
+            let entered = belief("b", second);
+            assert_eq!(problems.problems, [Problem::OutOfOrder { newest: first, entered }]);
+        }
+    }
+
+    #[test]
+    fn only_who_has_entered_writes() {
+        let problems = judge(&[("a", Event::Enter(OLD)), ("b", write(NEW, true))]).problems;
+        assert_eq!(problems, [Problem::Uninvited(belief("b", NEW))]);
+    }
+}

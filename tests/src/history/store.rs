@@ -1,0 +1,239 @@
+//! The resource behind a lock, as a server on 127.0.0.1 that writes everything down.
+//!
+//! Requests are lines, so that holders may be programs in any language:
+//!
+//! ```text
+//! enter WRITER CZXID PASS            -> ok
+//! write WRITER CZXID PASS VALUE      -> ok | refused
+//! leave WRITER CZXID PASS            -> ok
+//! lost WRITER CZXID PASS             -> ok
+//! ```
+//!
+//! A line that is none of these ends the connection.
+
+use std::net::Ipv4Addr;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use zk_recipes::FencingToken;
+
+use super::{Entry, Event, History, now};
+
+/// What a store does with writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Refuses a token that is older than the newest that came with a write.
+    Fenced,
+    /// Accepts everything.
+    Recording,
+}
+
+/// A running store, until it is dropped.
+#[derive(Debug)]
+pub struct Store {
+    address: String,
+    history: watch::Receiver<History>,
+    _server: JoinSet<()>,
+}
+
+impl Store {
+    /// Starts a store on a free port.
+    pub async fn start(mode: Mode) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?.to_string();
+        let (sender, history) = watch::channel(History::new());
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(serve(stream, mode, sender.clone()));
+            }
+        });
+        Ok(Self { address, history, _server: server })
+    }
+
+    /// Where holders connect: `127.0.0.1:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// All that happened so far.
+    pub fn history(&self) -> History {
+        self.history.borrow().clone()
+    }
+
+    /// Waits until the history is like this.
+    pub async fn wait_for(&self, condition: impl FnMut(&History) -> bool) -> Result<()> {
+        self.history.clone().wait_for(condition).await?;
+        Ok(())
+    }
+}
+
+/// A holder's connection to a store.
+#[derive(Debug)]
+pub struct Ledger {
+    writer: String,
+    answers: Lines<BufReader<OwnedReadHalf>>,
+    requests: OwnedWriteHalf,
+}
+
+impl Ledger {
+    /// Connects to the store at `address` as `writer`, a name without spaces that nobody else has.
+    pub async fn connect(address: &str, writer: &str) -> Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (answers, requests) = stream.into_split();
+        let answers = BufReader::new(answers).lines();
+        Ok(Self { writer: writer.to_owned(), answers, requests })
+    }
+
+    /// Says that the writer holds the lock from now on.
+    pub async fn enter(&mut self, token: FencingToken) -> Result<()> {
+        self.ask("enter", token, "").await.map(drop)
+    }
+
+    /// Says that the writer is about to release the lock.
+    pub async fn leave(&mut self, token: FencingToken) -> Result<()> {
+        self.ask("leave", token, "").await.map(drop)
+    }
+
+    /// Says that the writer knows that it lost the lock.
+    pub async fn lost(&mut self, token: FencingToken) -> Result<()> {
+        self.ask("lost", token, "").await.map(drop)
+    }
+
+    /// Writes; returns whether the store accepted it.
+    pub async fn write(&mut self, token: FencingToken, value: u64) -> Result<bool> {
+        self.ask("write", token, &value.to_string()).await
+    }
+
+    async fn ask(&mut self, word: &str, token: FencingToken, rest: &str) -> Result<bool> {
+        let (writer, czxid, pass) = (&self.writer, token.czxid(), token.pass());
+        let line = format!("{word} {writer} {czxid} {pass} {rest}\n");
+        self.requests.write_all(line.as_bytes()).await?;
+        match self.answers.next_line().await?.as_deref() {
+            Some("ok") => Ok(true),
+            Some("refused") => Ok(false),
+            answer => bail!("the store answered {answer:?} to {line:?}"),
+        }
+    }
+}
+
+/// Answers the lines of one connection and writes them down, then its end.
+async fn serve(mut stream: TcpStream, mode: Mode, history: watch::Sender<History>) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let (requests, mut answers) = stream.split();
+    let mut requests = BufReader::new(requests).lines();
+    let mut known = None;
+    // A killed holder's connection is reset, which is as good an end as any other.
+    while let Ok(Some(line)) = requests.next_line().await {
+        let Ok((writer, event)) = parse(&line) else { break };
+        known = Some(writer.clone());
+        let answer = if record(&history, mode, writer, event) { "ok\n" } else { "refused\n" };
+        if answers.write_all(answer.as_bytes()).await.is_err() {
+            break;
+        }
+    }
+    if let Some(writer) = known {
+        record(&history, mode, writer, Event::Gone);
+    }
+    Ok(())
+}
+
+fn parse(line: &str) -> Result<(String, Event)> {
+    let mut words = line.split_whitespace();
+    let mut word = || words.next().context("a word is missing");
+    let (kind, writer) = (word()?, word()?.to_owned());
+    let token = FencingToken::new(word()?.parse()?, word()?.parse()?);
+    let event = match kind {
+        "enter" => Event::Enter(token),
+        "leave" => Event::Leave(token),
+        "lost" => Event::Lost(token),
+        "write" => Event::Write { token, value: word()?.parse()?, accepted: true },
+        _ => bail!("unknown word {kind:?}"),
+    };
+    Ok((writer, event))
+}
+
+/// Decides about the event and writes it down in one go; returns whether it is accepted.
+fn record(history: &watch::Sender<History>, mode: Mode, writer: String, mut event: Event) -> bool {
+    let mut decision = true;
+    history.send_modify(|history| {
+        if let Event::Write { token, accepted, .. } = &mut event {
+            let newer = |entry: &Entry| match entry.event {
+                Event::Write { token: seen, .. } => seen > *token,
+                _ => false,
+            };
+            *accepted = mode == Mode::Recording || !history.iter().any(newer);
+            decision = *accepted;
+        }
+        history.push(Entry { at: now(), writer, event });
+    });
+    decision
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: FencingToken = FencingToken::new(7, 1);
+    const NEW: FencingToken = FencingToken::new(8, 0);
+
+    async fn writes(mode: Mode) -> Result<Vec<bool>> {
+        let store = Store::start(mode).await?;
+        let mut one = Ledger::connect(store.address(), "one").await?;
+        let mut two = Ledger::connect(store.address(), "two").await?;
+        one.enter(OLD).await?;
+        let mut accepted = vec![one.write(OLD, 1).await?];
+        // Only writes show a token to the fence.
+        two.enter(NEW).await?;
+        accepted.push(one.write(OLD, 2).await?);
+        accepted.push(two.write(NEW, 3).await?);
+        accepted.push(one.write(OLD, 4).await?);
+        accepted.push(two.write(NEW, 5).await?);
+        one.lost(OLD).await?;
+        two.leave(NEW).await?;
+        drop(two);
+        store.wait_for(|history| history.last().is_some_and(|it| it.event == Event::Gone)).await?;
+
+        let told = store.history().iter().map(Entry::to_string).collect::<Vec<_>>();
+        let answer = if accepted[3] { "accepted" } else { "refused" };
+        assert_eq!(told, [
+            "one enters with 0x7.1",
+            "one writes 1 with 0x7.1: accepted",
+            "two enters with 0x8.0",
+            "one writes 2 with 0x7.1: accepted",
+            "two writes 3 with 0x8.0: accepted",
+            &format!("one writes 4 with 0x7.1: {answer}"),
+            "two writes 5 with 0x8.0: accepted",
+            "one has lost 0x7.1",
+            "two leaves with 0x8.0",
+            "two is gone",
+        ]);
+        Ok(accepted)
+    }
+
+    #[tokio::test]
+    async fn a_fenced_store_refuses_older_tokens_than_it_has_seen() -> Result<()> {
+        assert_eq!(writes(Mode::Fenced).await?, [true, true, true, false, true]);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_recording_store_accepts_everything() -> Result<()> {
+        assert_eq!(writes(Mode::Recording).await?, [true; 5]);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn nonsense_ends_the_connection() -> Result<()> {
+        let store = Store::start(Mode::Fenced).await?;
+        let mut ledger = Ledger::connect(store.address(), "one").await?;
+        assert!(ledger.ask("exit", OLD, "").await.is_err());
+        Ok(())
+    }
+}

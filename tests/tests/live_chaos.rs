@@ -1,0 +1,366 @@
+//! The lock in disasters of servers, networks and processes, judged by the store that it protects.
+//!
+//! Contenders are processes, unless the disaster is one of the network alone. Every wait is for an
+//! event and bounded; what is slept through is the schedule of a disaster. `ZK_SOAK` prolongs them.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use zk_client::{Client, CreateOptions};
+use zk_recipes::{ErrorKind, Guard, Lock};
+use zk_tests::contender::Contender;
+use zk_tests::history::{Event, History, Ledger, Mode, Problem, Store, check};
+use zk_tests::peer::Clock;
+use zk_tests::relay::Relay;
+use zk_tests::server::{Ensemble, ServerConfig, Standalone};
+
+const LOCK: &str = "/locks/chaos";
+/// The session timeout of contenders that are to live through everything.
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// A count that grows in a soak.
+fn times(usually: u32) -> u32 {
+    if std::env::var_os("ZK_SOAK").is_some() { 20 * usually } else { usually }
+}
+
+fn with_tick(tick_time: Duration) -> ServerConfig {
+    // Clients get the timeout that they ask for, up to that of the patient.
+    ServerConfig { tick_time, max_session_timeout: Some(PATIENT), ..ServerConfig::default() }
+}
+
+fn contender(servers: &str, session_timeout: Duration, arguments: &[&str]) -> Result<Contender> {
+    let mut all = vec![
+        format!("servers={servers}"),
+        format!("path={LOCK}"),
+        format!("timeout={}", session_timeout.as_millis()),
+    ];
+    all.extend(arguments.iter().map(|it| (*it).to_owned()));
+    Contender::start(env!("CARGO_BIN_EXE_contender"), &all)
+}
+
+/// Contenders `0`, `1`, .. that take turns until told to stop, each ready to begin.
+async fn rivals(
+    servers: &str,
+    count: usize,
+    session_timeout: Duration,
+    store: &Store,
+) -> Result<Vec<Contender>> {
+    let store = format!("store={}", store.address());
+    let mut rivals = Vec::new();
+    for name in 0..count {
+        let name = format!("name={name}");
+        let mut rival = contender(servers, session_timeout, &[&store, &name])?;
+        rival.says("ready").await?;
+        rivals.push(rival);
+    }
+    Ok(rivals)
+}
+
+/// Lets contenders finish their turns and waits until they have ended well.
+async fn stop(contenders: Vec<Contender>) -> Result<()> {
+    let mut stopping = JoinSet::new();
+    for mut contender in contenders {
+        contender.tell("stop").await?;
+        stopping.spawn(contender.done());
+    }
+    while let Some(done) = stopping.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+/// How often each writer has entered.
+fn entries(history: &History) -> HashMap<&str, usize> {
+    let mut entries = HashMap::new();
+    for entry in history {
+        if let Event::Enter(_) = entry.event {
+            *entries.entry(entry.writer.as_str()).or_default() += 1;
+        }
+    }
+    entries
+}
+
+/// Waits until each of the writers has entered so often again.
+async fn progress(store: &Store, writers: usize, turns: usize) -> Result<()> {
+    let before = store.history();
+    let before = entries(&before);
+    let more = |history: &History| {
+        let now = entries(history);
+        let had = |writer: &str| before.get(writer).copied().unwrap_or(0);
+        now.iter().filter(|(writer, count)| **count >= had(writer) + turns).count() >= writers
+    };
+    let progress = timeout(2 * PATIENT, store.wait_for(more)).await;
+    progress.with_context(|| format!("not all got in: {:?}", entries(&store.history())))?
+}
+
+async fn client(servers: &str, session_timeout: Duration) -> Result<Client> {
+    let builder = Client::builder().session_timeout(session_timeout);
+    Ok(builder.connect(servers).await?)
+}
+
+/// Waits until the lock's folder has so many nodes.
+async fn queued(client: &Client, count: usize) -> Result<()> {
+    loop {
+        let (children, mut watch) = client.get_children_and_watch(LOCK).await?;
+        if children.names.len() == count {
+            return Ok(());
+        }
+        watch.changed().await?;
+    }
+}
+
+async fn release(guard: Guard) -> Result<()> {
+    match guard.release().await {
+        Ok(_) => Ok(()),
+        // The client goes on releasing it.
+        Err(error) if error.kind() == ErrorKind::Unconfirmed => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[tokio::test]
+async fn leader_kills_make_no_double_owner() -> Result<()> {
+    const RIVALS: usize = 4;
+    let mut ensemble = Ensemble::with(&with_tick(Duration::from_millis(200)), 3).await?;
+    let store = Store::start(Mode::Recording).await?;
+    let rivals = rivals(&ensemble.connect_string(), RIVALS, PATIENT, &store).await?;
+    for _ in 0..times(3) {
+        progress(&store, RIVALS, 10).await?;
+        let leader = ensemble.wait_for_quorum().await?;
+        ensemble.members_mut()[leader].kill().await;
+        progress(&store, RIVALS, 10).await?;
+        ensemble.members_mut()[leader].restart().await?;
+    }
+    stop(rivals).await?;
+    let findings = check(&store.history());
+    println!("leader_kill: {findings}");
+    findings.ensure_flawless()
+}
+
+#[tokio::test]
+async fn a_stopped_holder_loses_the_lock_and_is_refused() -> Result<()> {
+    let session_timeout = Duration::from_secs(1);
+    let server = Standalone::with(&with_tick(Duration::from_millis(200))).await?;
+    let store = Store::start(Mode::Fenced).await?;
+    let store_argument = format!("store={}", store.address());
+    let arguments = ["name=stopped", "hold=told", &store_argument];
+    let mut stopped = contender(&server.address(), session_timeout, &arguments)?;
+    stopped.says("held").await?;
+    let rivals = rivals(&server.address(), 2, PATIENT, &store).await?;
+
+    stopped.pause().await?;
+    sleep(3 * session_timeout).await;
+    progress(&store, 2, 10).await?;
+    stopped.tell("go").await?;
+    stopped.tell("stop").await?;
+    stopped.resume()?;
+    stopped.says("refused").await?;
+    stopped.done().await?;
+    progress(&store, 2, 10).await?;
+    stop(rivals).await?;
+
+    let findings = check(&store.history());
+    println!("sigstop_holder: {findings}");
+    assert_eq!(findings.refused, 1);
+    // It believed in its lock all the time; nobody else was wrong.
+    assert!(!findings.problems.is_empty());
+    for problem in findings.problems {
+        let excused =
+            matches!(&problem, Problem::DoubleOwner { holder, .. } if holder.writer == "stopped");
+        assert!(excused, "{problem:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn clients_killed_while_they_create_leave_no_ghosts() -> Result<()> {
+    /// Somewhere in there a contender's create is carried out.
+    const LATEST_KILL_MICROS: u64 = 4_000;
+    let (tick, session_timeout) = (Duration::from_millis(500), Duration::from_secs(1));
+    let server = Standalone::with(&with_tick(tick)).await?;
+    let client = client(&server.address(), PATIENT).await?;
+    client.create("/locks", b"", &CreateOptions::persistent()).await?;
+    client.create(LOCK, b"", &CreateOptions::persistent()).await?;
+    let rounds = times(1_000);
+    for _ in 0..rounds {
+        let mut contender = contender(&server.address(), session_timeout, &["hold=told"])?;
+        contender.says("ready").await?;
+        let moment = Duration::from_micros(fastrand::u64(..LATEST_KILL_MICROS));
+        // Tokio's clock knows whole milliseconds only.
+        tokio::task::spawn_blocking(move || std::thread::sleep(moment)).await?;
+        contender.kill().await?;
+    }
+    timeout(session_timeout + 2 * tick, queued(&client, 0)).await.context("a ghost")??;
+
+    let folder = client.exists(LOCK).await?.context("the folder")?;
+    // Each node has come and gone.
+    let created = u32::try_from(folder.cversion)? / 2;
+    println!("client_kill_in_create: {created} of {rounds} had created");
+    ensure!((1..rounds).contains(&created), "all kills came before or behind the create");
+    Lock::new(&client, LOCK)?.acquire().await?.release().await?;
+    client.close().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_storm_of_reconnects_keeps_the_order() -> Result<()> {
+    const WAITERS: usize = 10;
+    let hold = Duration::from_millis(250);
+    let server = Standalone::with(&with_tick(Duration::from_millis(200))).await?;
+    let mut relay = Relay::to(&server.address())?;
+    let store = Store::start(Mode::Recording).await?;
+    let observer = client(&server.address(), PATIENT).await?;
+    let first = Lock::new(&observer, LOCK)?.acquire().await?;
+
+    let mut waiters = JoinSet::new();
+    for name in 0..WAITERS {
+        let client = client(&relay.address()?, PATIENT).await?;
+        let mut ledger = Ledger::connect(store.address(), &name.to_string()).await?;
+        waiters.spawn(async move {
+            let lock = Lock::new(&client, LOCK)?;
+            for turn in 0..times(3) {
+                let guard = lock.acquire().await?;
+                ledger.enter(guard.token()).await?;
+                sleep(hold).await;
+                ledger.write(guard.token(), turn.into()).await?;
+                ledger.leave(guard.token()).await?;
+                release(guard).await?;
+            }
+            client.close().await;
+            anyhow::Ok(())
+        });
+        queued(&observer, 2 + name).await?;
+    }
+    let packets = server.packets_received().await?;
+    first.release().await?;
+    let storm = async {
+        for drops in 1_u64.. {
+            sleep(Duration::from_secs(1)).await;
+            relay.cut();
+            relay.mend();
+            println!("drop {drops}");
+        }
+    };
+    let all_done = async {
+        while let Some(done) = waiters.join_next().await {
+            done??;
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        () = storm => {}
+        done = timeout(4 * PATIENT * times(1), all_done) => done.context("not all got in")??,
+    }
+    println!("reconnect_storm: {} packets", server.packets_received().await? - packets);
+
+    let history = store.history();
+    let findings = check(&history);
+    println!("reconnect_storm: {findings}");
+    findings.ensure_flawless()?;
+    let entered = history.iter().filter(|it| matches!(it.event, Event::Enter(_)));
+    let order = entered.take(WAITERS).map(|it| it.writer.parse().context("a name"));
+    assert_eq!(order.collect::<Result<Vec<usize>>>()?, (0..WAITERS).collect::<Vec<_>>());
+    observer.close().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_waiter_gets_in_while_servers_restart() -> Result<()> {
+    const RIVALS: usize = 6;
+    let mut ensemble = Ensemble::with(&with_tick(Duration::from_millis(200)), 3).await?;
+    let store = Store::start(Mode::Recording).await?;
+    let rivals = rivals(&ensemble.connect_string(), RIVALS, PATIENT, &store).await?;
+    for _ in 0..times(1) {
+        for member in 0..3 {
+            progress(&store, RIVALS, 5).await?;
+            ensemble.members_mut()[member].restart().await?;
+            ensemble.wait_for_all().await?;
+        }
+    }
+    progress(&store, RIVALS, 5).await?;
+    stop(rivals).await?;
+    let findings = check(&store.history());
+    println!("rolling_restart: {findings}");
+    findings.ensure_flawless()
+}
+
+#[tokio::test]
+async fn a_session_that_ends_with_2000_locks_hands_over_all() -> Result<()> {
+    const LOCKS: usize = 2_000;
+    let tick = Duration::from_millis(200);
+    let session_timeout = Duration::from_secs(10);
+    let server = Standalone::with(&with_tick(tick)).await?;
+    let mut relay = Relay::to(&server.address())?;
+    let holder = client(&relay.address()?, session_timeout).await?;
+    let waiter = client(&server.address(), PATIENT).await?;
+    let acquire_all = |client: &Client| {
+        let mut all = JoinSet::new();
+        for index in 0..LOCKS {
+            let client = client.clone();
+            all.spawn(async move { Lock::new(&client, &format!("/herd/{index}"))?.acquire().await });
+        }
+        all
+    };
+    let mut held = Vec::new();
+    let mut acquiring = acquire_all(&holder);
+    while let Some(guard) = acquiring.join_next().await {
+        held.push(guard??);
+    }
+    let mut waiting = acquire_all(&waiter);
+    let both = format!("zk_ephemerals_count\t{}", 2 * LOCKS);
+    while !server.four_letter("mntr").await?.lines().any(|line| line == both) {
+        tokio::task::yield_now().await;
+    }
+
+    relay.cut();
+    let clock = Clock::start();
+    let mut moments = Vec::new();
+    let all_in = async {
+        while let Some(guard) = waiting.join_next().await {
+            moments.push((clock.elapsed(), guard??));
+        }
+        anyhow::Ok(())
+    };
+    timeout(session_timeout + PATIENT, all_in).await.context("not all got in")??;
+    let since_first = |index: usize| moments[index].0 - moments[0].0;
+    println!(
+        "expiry_herd: the first after {:?}, half within {:?} of it, 99 % within {:?}, all within {:?}",
+        moments[0].0,
+        since_first(LOCKS / 2),
+        since_first(LOCKS * 99 / 100),
+        since_first(LOCKS - 1),
+    );
+    waiter.close().await;
+    Ok(())
+}
+
+/// Whether the waiter behind a process that ends in this way gets in within this time.
+async fn ends(end: &str, session_timeout: Duration, within: Duration) -> Result<()> {
+    let server = Standalone::with(&with_tick(Duration::from_millis(500))).await?;
+    let arguments = [end, "hold=told", "turns=1"];
+    let mut holder = contender(&server.address(), session_timeout, &arguments)?;
+    holder.says("held").await?;
+    let client = client(&server.address(), PATIENT).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    queued(&client, 2).await?;
+    holder.tell("go").await?;
+    holder.done().await?;
+    timeout(within, waiter).await.context("too late")???.release().await?;
+    client.close().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_that_just_exits_frees_the_lock_with_its_session() -> Result<()> {
+    let session_timeout = Duration::from_secs(2);
+    ends("end=exit", session_timeout, session_timeout + Duration::from_secs(1)).await
+}
+
+#[tokio::test]
+async fn a_process_that_closes_its_client_frees_the_lock_at_once() -> Result<()> {
+    ends("end=close", PATIENT, PATIENT / 10).await
+}
