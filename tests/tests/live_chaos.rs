@@ -127,7 +127,7 @@ async fn leader_kills_make_no_double_owner() -> Result<()> {
     let mut ensemble = Ensemble::with(&with_tick(Duration::from_millis(200)), 3).await?;
     let store = Store::start(Mode::Recording).await?;
     let rivals = rivals(&ensemble.connect_string(), RIVALS, PATIENT, &store).await?;
-    for _ in 0..times(3) {
+    for _ in 0..times(2) {
         progress(&store, RIVALS, 10).await?;
         let leader = ensemble.wait_for_quorum().await?;
         ensemble.members_mut()[leader].kill().await;
@@ -177,8 +177,8 @@ async fn a_stopped_holder_loses_the_lock_and_is_refused() -> Result<()> {
 
 #[tokio::test]
 async fn clients_killed_while_they_create_leave_no_ghosts() -> Result<()> {
-    /// Somewhere in there a contender's create is carried out.
-    const LATEST_KILL_MICROS: u64 = 4_000;
+    /// The create has been answered by then, more often than not.
+    const LATEST_KILL_MICROS: u64 = 1_500;
     let (tick, session_timeout) = (Duration::from_millis(500), Duration::from_secs(1));
     let server = Standalone::with(&with_tick(tick)).await?;
     let client = client(&server.address(), PATIENT).await?;
@@ -186,11 +186,14 @@ async fn clients_killed_while_they_create_leave_no_ghosts() -> Result<()> {
     client.create(LOCK, b"", &CreateOptions::persistent()).await?;
     let rounds = times(1_000);
     for _ in 0..rounds {
-        let mut contender = contender(&server.address(), session_timeout, &["hold=told"])?;
+        let mut contender =
+            contender(&server.address(), session_timeout, &["start=told", "hold=told"])?;
         contender.says("ready").await?;
-        let moment = Duration::from_micros(fastrand::u64(..LATEST_KILL_MICROS));
-        // Tokio's clock knows whole milliseconds only.
-        tokio::task::spawn_blocking(move || std::thread::sleep(moment)).await?;
+        contender.tell("go").await?;
+        // Rather early, for the request leaves soon. Tokio's clock knows whole milliseconds only,
+        // and there is nothing else to do.
+        let latest = fastrand::u64(1..LATEST_KILL_MICROS);
+        std::thread::sleep(Duration::from_micros(fastrand::u64(..latest)));
         contender.kill().await?;
     }
     timeout(session_timeout + 2 * tick, queued(&client, 0)).await.context("a ghost")??;
@@ -236,12 +239,13 @@ async fn a_storm_of_reconnects_keeps_the_order() -> Result<()> {
     }
     let packets = server.packets_received().await?;
     first.release().await?;
+    let mut drops = 0;
     let storm = async {
-        for drops in 1_u64.. {
+        loop {
             sleep(Duration::from_secs(1)).await;
             relay.cut();
             relay.mend();
-            println!("drop {drops}");
+            drops += 1;
         }
     };
     let all_done = async {
@@ -251,14 +255,16 @@ async fn a_storm_of_reconnects_keeps_the_order() -> Result<()> {
         anyhow::Ok(())
     };
     tokio::select! {
-        () = storm => {}
+        () = storm => {} // It never ends.
         done = timeout(4 * PATIENT * times(1), all_done) => done.context("not all got in")??,
     }
-    println!("reconnect_storm: {} packets", server.packets_received().await? - packets);
-
+    let packets = server.packets_received().await? - packets;
     let history = store.history();
     let findings = check(&history);
-    println!("reconnect_storm: {findings}");
+    println!("reconnect_storm: {findings}; {drops} drops, {packets} packets");
+    // A drop costs each session a handshake, its watch and a look or two; not one per waiter.
+    let waiters = u64::try_from(WAITERS)?;
+    ensure!(packets <= 8 * waiters * (drops + u64::from(times(3))), "{packets} packets");
     findings.ensure_flawless()?;
     let entered = history.iter().filter(|it| matches!(it.event, Event::Enter(_)));
     let order = entered.take(WAITERS).map(|it| it.writer.parse().context("a name"));
@@ -300,7 +306,9 @@ async fn a_session_that_ends_with_2000_locks_hands_over_all() -> Result<()> {
         let mut all = JoinSet::new();
         for index in 0..LOCKS {
             let client = client.clone();
-            all.spawn(async move { Lock::new(&client, &format!("/herd/{index}"))?.acquire().await });
+            all.spawn(
+                async move { Lock::new(&client, &format!("/herd/{index}"))?.acquire().await },
+            );
         }
         all
     };
@@ -334,6 +342,53 @@ async fn a_session_that_ends_with_2000_locks_hands_over_all() -> Result<()> {
         since_first(LOCKS - 1),
     );
     waiter.close().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_dropped_runtime_frees_the_lock_with_its_session() -> Result<()> {
+    let (tick, session_timeout) = (Duration::from_millis(500), Duration::from_secs(2));
+    let server = Standalone::with(&with_tick(tick)).await?;
+    let address = server.address();
+    let holder = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let guard = runtime.block_on(async {
+            let client = client(&address, session_timeout).await?;
+            anyhow::Ok(Lock::new(&client, LOCK)?.acquire().await?)
+        })?;
+        drop(runtime);
+        // There is nobody left to release it.
+        drop(guard);
+        anyhow::Ok(())
+    });
+    let client = client(&server.address(), PATIENT).await?;
+    tokio::task::spawn_blocking(|| holder.join()).await?.expect("no panic")?;
+    queued(&client, 1).await?;
+    let guard = timeout(session_timeout + 2 * tick, Lock::new(&client, LOCK)?.acquire()).await;
+    guard.context("too late")??.release().await?;
+    client.close().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn aborted_tasks_leave_the_queue_at_once() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = client(&server.address(), PATIENT).await?;
+    let lock = Lock::new(&client, LOCK)?;
+    lock.acquire().await?.release().await?;
+    let mut tasks = JoinSet::new();
+    for _ in 0..50 {
+        let lock = lock.clone();
+        tasks.spawn(async move {
+            let _guard = lock.acquire().await?;
+            std::future::pending::<()>().await;
+            anyhow::Ok(())
+        });
+    }
+    queued(&client, 50).await?;
+    tasks.abort_all();
+    timeout(PATIENT / 10, queued(&client, 0)).await.context("too late")??;
+    client.close().await;
     Ok(())
 }
 

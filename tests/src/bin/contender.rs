@@ -10,6 +10,7 @@
 //! store=HOST:PORT     a store (zk_tests::history) to tell of each turn and to write to
 //! writes=N            how often to write to it in each turn; 1
 //! counter=FILE        a file with a number, to add one to in each turn
+//! start=told          once connected, wait until told `go`
 //! hold=MS | told      how long to hold the lock before the writes; 0. `told`: until told `go`
 //! turns=N             how many turns; until told `stop`, if it is not given
 //! end=release         in the last turn, release the lock like in any other (the default)
@@ -45,6 +46,9 @@ async fn main() -> Result<()> {
     let mut client = connect(&arguments).await?;
     let mut lock = Lock::new(&client, &arguments.path)?;
     println!("ready");
+    if arguments.start_told {
+        orders.go().await;
+    }
     for turn in 1.. {
         let guard = loop {
             match lock.acquire().await {
@@ -109,6 +113,7 @@ struct Arguments {
     store: Option<String>,
     writes: u64,
     counter: Option<String>,
+    start_told: bool,
     hold: Hold,
     turns: Option<u64>,
     end: End,
@@ -147,6 +152,11 @@ impl Arguments {
             store: take("store"),
             writes: number(take("writes"))?.unwrap_or(1),
             counter: take("counter"),
+            start_told: match take("start").as_deref() {
+                None => false,
+                Some("told") => true,
+                Some(start) => bail!("there is no start {start:?}"),
+            },
             hold: match take("hold") {
                 Some(word) if word == "told" => Hold::Told,
                 time => Hold::For(Duration::from_millis(number(time)?.unwrap_or(0))),

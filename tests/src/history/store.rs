@@ -202,18 +202,21 @@ mod tests {
 
         let told = store.history().iter().map(Entry::to_string).collect::<Vec<_>>();
         let answer = if accepted[3] { "accepted" } else { "refused" };
-        assert_eq!(told, [
-            "one enters with 0x7.1",
-            "one writes 1 with 0x7.1: accepted",
-            "two enters with 0x8.0",
-            "one writes 2 with 0x7.1: accepted",
-            "two writes 3 with 0x8.0: accepted",
-            &format!("one writes 4 with 0x7.1: {answer}"),
-            "two writes 5 with 0x8.0: accepted",
-            "one has lost 0x7.1",
-            "two leaves with 0x8.0",
-            "two is gone",
-        ]);
+        assert_eq!(
+            told,
+            [
+                "one enters with 0x7.1",
+                "one writes 1 with 0x7.1: accepted",
+                "two enters with 0x8.0",
+                "one writes 2 with 0x7.1: accepted",
+                "two writes 3 with 0x8.0: accepted",
+                &format!("one writes 4 with 0x7.1: {answer}"),
+                "two writes 5 with 0x8.0: accepted",
+                "one has lost 0x7.1",
+                "two leaves with 0x8.0",
+                "two is gone",
+            ]
+        );
         Ok(accepted)
     }
 
