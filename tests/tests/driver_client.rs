@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zk_client::{
     Acl, Client, ClientBuilder, CreateOptions, Deletion, ErrorKind, EventType, Op, Outcome,
-    PathRule, SessionState,
+    PathRule, SessionState, WatchMode,
 };
 use zk_proto::{
     Create2Response, CreateResponse, ErrorCode, ExistsResponse, GetChildren2Response,
@@ -328,12 +328,31 @@ async fn a_watcher_that_is_dropped_is_forgotten() {
     drop(dropped_before_its_reply);
     peer.answer(&data(b"")).await;
     peer.answer(&data(b"")).await;
+    // By the server, as soon as it is known to be set.
+    peer.expect("removeWatches#3 /b").await;
     drop(watching.await.unwrap());
+    peer.expect("removeWatches#4 /a").await;
     drop(peer);
     let peer = network.attach().await;
     let served = peer.serve();
     client.close().await;
-    assert_eq!(served.await.unwrap(), ["closeSession#3"], "nothing to arm");
+    assert_eq!(served.await.unwrap(), ["closeSession#5"], "nothing to arm");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_of_a_node_that_is_about_to_go_is_forgotten_without_a_request() {
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    let watching = client.get_data_and_watch("/a");
+    peer.expect("getData#1 /a").await;
+    peer.answer(&data(b"")).await;
+    let (_, watch) = watching.await.unwrap();
+    watch.forget();
+    drop(client.delete("/a", None));
+    peer.expect("delete#2 /a").await;
+    peer.fire(EventType::NODE_DELETED, "/a").await;
+    peer.answer(&()).await;
+    settle().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -516,7 +535,7 @@ async fn a_limit_is_an_error_that_names_it() {
 /// Whatever of these is dropped after whatever poll, the session goes on and answers in order.
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_dropped_after_any_poll_leaves_a_session_that_answers() {
-    const CALLS: usize = 14;
+    const CALLS: usize = 16;
     for call in 0..CALLS {
         let mut polls = 0;
         loop {
@@ -547,6 +566,16 @@ async fn a_future_that_is_dropped_after_any_poll_leaves_a_session_that_answers()
                     assert!(event.is_none(), "nothing has changed");
                     polls == 1
                 }
+                13 => {
+                    let watching = client.watch("/a", WatchMode::Persistent);
+                    drop_after(polls, watching).await.is_some()
+                }
+                14 => {
+                    let mut stream = client.watch("/a", WatchMode::Persistent).await.unwrap();
+                    let event = drop_after(polls, stream.next()).await;
+                    assert!(event.is_none(), "nothing has changed");
+                    polls == 1
+                }
                 _ => drop_after(polls, client.close()).await.is_some(),
             };
             if call + 1 < CALLS {
@@ -561,6 +590,9 @@ async fn a_future_that_is_dropped_after_any_poll_leaves_a_session_that_answers()
             if call == 10 || call == 11 {
                 assert_eq!((creates, deletes), (1, 1), "{call}, {polls} polls: {asked:?}");
             }
+            let watches = [3, 5, 8, 12, 13, 14].contains(&call);
+            let removals = count(&asked, OpCode::REMOVE_WATCHES);
+            assert_eq!(removals, usize::from(watches), "{call}, {polls} polls: {asked:?}");
             assert!(asked.last().unwrap().starts_with("closeSession"), "{asked:?}");
             if done {
                 break;

@@ -238,6 +238,10 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     nothing_more(&client, &mut peer).await;
     peer.fire(EventType::NODE_CHILDREN_CHANGED, FOLDER).await;
     answer_list(&mut peer, &own, &[]).await;
+    // The folder stays, and is no longer watched.
+    let remove = peer.next().await.unwrap();
+    assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, FOLDER));
+    peer.answer(&()).await;
     owned(&client, &mut peer, acquiring).await;
 }
 
@@ -338,6 +342,11 @@ async fn an_end_that_a_newer_list_tells_as_well_costs_no_further_list() {
     nothing_more(&client, &mut peer).await;
     acquiring.abort();
     assert!(acquiring.await.unwrap_err().is_cancelled());
+    // Those ahead may stay for long, and are no longer watched.
+    for number in [4, 2] {
+        let remove = peer.next().await.unwrap();
+        assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, path(number).as_str()));
+    }
     assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
 }
 

@@ -2,12 +2,14 @@
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zk_client::{
     Acl, Client, CreateOptions, ErrorCode, ErrorKind, EventType, Op, OpResult, Outcome, OwnedNode,
-    SessionState, Watcher,
+    SessionState, StreamEvent, WatchMode, WatchStream, Watcher,
 };
 
 /// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
@@ -21,6 +23,13 @@ macro_rules! client_claims {
             every_operation_does_what_zookeeper_does,
             calls_reach_the_server_in_call_order_however_they_are_awaited,
             watches_see_each_kind_of_change_once,
+            a_stream_tells_every_change_of_its_node,
+            a_recursive_stream_tells_every_change_below_its_node,
+            a_recursive_stream_outlives_every_other_watch_at_its_path,
+            a_persistent_stream_outlives_every_other_watch_at_its_path,
+            a_stream_takes_nothing_from_the_watches_at_its_path,
+            a_stream_that_is_dropped_leaves_the_others_at_its_path_alone,
+            a_stream_has_all_changes_before_the_reply_that_reflects_them,
             a_session_that_the_server_ended_is_expired_for_good,
             close_ends_the_session_on_the_server,
             a_chroot_is_the_clients_root,
@@ -121,6 +130,206 @@ pub async fn watches_see_each_kind_of_change_once(address: &str) -> Result<()> {
     assert!(!sees(&mut gone, EventType::NODE_DELETED, "/w/child").await?);
     let spent = gone.changed().await.expect_err("a watch is one-shot");
     assert_eq!((spent.kind(), spent.is_session_over()), (ErrorKind::WatchSpent, false));
+    Ok(())
+}
+
+/// What is in the stream now, as `NodeCreated /a` or `Rearmed`.
+async fn heard(stream: &mut WatchStream) -> Result<Vec<String>> {
+    let mut heard = Vec::new();
+    loop {
+        let next = poll_fn(|cx| Poll::Ready(stream.poll_next(cx))).await;
+        match next {
+            Poll::Pending => return Ok(heard),
+            Poll::Ready(event) => heard.push(match event? {
+                StreamEvent::Changed(event) => format!("{} {}", event.kind, event.path),
+                event => format!("{event:?}"),
+            }),
+        }
+    }
+}
+
+/// Makes, changes and deletes `/w`, its child and its grandchild; the client has heard of it all.
+async fn stir(client: &Client, other: &Client) -> Result<()> {
+    let nodes = ["/w", "/w/a", "/w/a/b"];
+    for path in nodes {
+        other.create(path, b"", &PERSISTENT).await?;
+    }
+    other.create("/wx", b"", &PERSISTENT).await?;
+    for path in nodes {
+        other.set_data(path, b"x", None).await?;
+    }
+    for path in nodes.into_iter().rev() {
+        other.delete(path, None).await?;
+    }
+    client.sync("/").await?;
+    Ok(())
+}
+
+pub async fn a_stream_tells_every_change_of_its_node(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    let mut stream = client.watch("/w", WatchMode::Persistent).await?;
+    stir(&client, &other).await?;
+    let expected = [
+        "NodeCreated /w",
+        "NodeChildrenChanged /w",
+        "NodeDataChanged /w",
+        "NodeChildrenChanged /w",
+        "NodeDeleted /w",
+    ];
+    assert_eq!(heard(&mut stream).await?, expected);
+    Ok(())
+}
+
+pub async fn a_recursive_stream_tells_every_change_below_its_node(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    let mut stream = client.watch("/w", WatchMode::PersistentRecursive).await?;
+    let mut root = client.watch("/", WatchMode::PersistentRecursive).await?;
+    // The server tells this client that children changed, but not the streams.
+    let (_, mut children) = client.get_children_and_watch("/").await?;
+    stir(&client, &other).await?;
+    let mut expected = ["/w", "/w/a", "/w/a/b"].map(|path| format!("NodeCreated {path}")).to_vec();
+    expected.extend(["/w", "/w/a", "/w/a/b"].map(|path| format!("NodeDataChanged {path}")));
+    expected.extend(["/w/a/b", "/w/a", "/w"].map(|path| format!("NodeDeleted {path}")));
+    assert_eq!(heard(&mut stream).await?, expected);
+    expected.insert(3, "NodeCreated /wx".to_owned());
+    assert_eq!(heard(&mut root).await?, expected);
+    sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/").await?;
+    Ok(())
+}
+
+/// Servers before 3.9 know one kind of watch for each path of a connection.
+pub async fn a_recursive_stream_outlives_every_other_watch_at_its_path(
+    address: &str,
+) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    let mut stream = client.watch("/w", WatchMode::PersistentRecursive).await?;
+    client.create("/w", b"", &PERSISTENT).await?;
+    assert_eq!(heard(&mut stream).await?, ["NodeCreated /w"]);
+    for round in 0..3 {
+        let path = format!("/w/{round}");
+        let (_, mut data) = client.get_data_and_watch("/w").await?;
+        let (_, mut children) = client.get_children_and_watch("/w").await?;
+        let (_, mut exists) = client.exists_and_watch("/w").await?;
+        // Until the client knows that its watch is set again, the stream may miss changes.
+        client.sync("/").await?;
+        client.sync("/").await?;
+        let told = heard(&mut stream).await?;
+        assert!(!told.is_empty() && told.iter().all(|event| event == "Rearmed"), "{told:?}");
+
+        other.create(&path, b"", &PERSISTENT).await?;
+        let event = children.changed().await?;
+        assert_eq!((event.kind, event.path.as_str()), (EventType::NODE_CHILDREN_CHANGED, "/w"));
+        other.set_data("/w", b"", None).await?;
+        sees(&mut data, EventType::NODE_DATA_CHANGED, "/w").await?;
+        sees(&mut exists, EventType::NODE_DATA_CHANGED, "/w").await?;
+        other.set_data(&path, b"", None).await?;
+        client.sync("/").await?;
+        let expected = [
+            format!("NodeCreated {path}"),
+            "NodeDataChanged /w".to_owned(),
+            format!("NodeDataChanged {path}"),
+        ];
+        assert_eq!(heard(&mut stream).await?, expected);
+    }
+    // A child watch alone takes nothing from it.
+    let (_, mut children) = client.get_children_and_watch("/w").await?;
+    for child in ["a", "b"] {
+        other.create(&format!("/w/{child}"), b"", &PERSISTENT).await?;
+    }
+    sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
+    client.sync("/").await?;
+    assert_eq!(heard(&mut stream).await?, ["NodeCreated /w/a", "NodeCreated /w/b"]);
+    Ok(())
+}
+
+pub async fn a_persistent_stream_outlives_every_other_watch_at_its_path(
+    address: &str,
+) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    client.create("/w", b"", &PERSISTENT).await?;
+    let mut stream = client.watch("/w", WatchMode::Persistent).await?;
+    let (_, mut data) = client.get_data_and_watch("/w").await?;
+    let (_, mut children) = client.get_children_and_watch("/w").await?;
+    client.sync("/").await?;
+    client.sync("/").await?;
+    assert_eq!(heard(&mut stream).await?.last().map(String::as_str), Some("Rearmed"));
+    for child in ["a", "b"] {
+        other.set_data("/w", b"", None).await?;
+        other.create(&format!("/w/{child}"), b"", &PERSISTENT).await?;
+    }
+    sees(&mut data, EventType::NODE_DATA_CHANGED, "/w").await?;
+    sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
+    client.sync("/").await?;
+    let each = ["NodeDataChanged /w", "NodeChildrenChanged /w"];
+    assert_eq!(heard(&mut stream).await?, [each, each].concat());
+    Ok(())
+}
+
+pub async fn a_stream_takes_nothing_from_the_watches_at_its_path(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    client.create("/w", b"", &PERSISTENT).await?;
+    for mode in [WatchMode::Persistent, WatchMode::PersistentRecursive] {
+        let child = format!("/w/{mode:?}");
+        let (_, mut data) = client.get_data_and_watch("/w").await?;
+        let (_, mut children) = client.get_children_and_watch("/w").await?;
+        let mut node = client.watch("/w", WatchMode::Persistent).await?;
+        let stream = client.watch("/w", mode).await?;
+        other.create(&child, b"", &PERSISTENT).await?;
+        sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
+        other.set_data("/w", b"", None).await?;
+        sees(&mut data, EventType::NODE_DATA_CHANGED, "/w").await?;
+        client.sync("/").await?;
+        assert_eq!(heard(&mut node).await?, ["NodeChildrenChanged /w", "NodeDataChanged /w"]);
+        drop(stream);
+    }
+    Ok(())
+}
+
+pub async fn a_stream_that_is_dropped_leaves_the_others_at_its_path_alone(
+    address: &str,
+) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    client.create("/w", b"", &PERSISTENT).await?;
+    let mut kept = client.watch("/w", WatchMode::Persistent).await?;
+    let (_, mut children) = client.get_children_and_watch("/w").await?;
+    drop(client.watch("/w", WatchMode::PersistentRecursive).await?);
+    let (_, dropped) = client.get_data_and_watch("/w").await?;
+    drop(dropped);
+    client.sync("/").await?;
+    client.sync("/").await?;
+    let told = heard(&mut kept).await?;
+    assert!(told.iter().all(|event| event == "Rearmed"), "{told:?}");
+    other.create("/w/a", b"", &PERSISTENT).await?;
+    sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
+    client.sync("/").await?;
+    assert_eq!(heard(&mut kept).await?, ["NodeChildrenChanged /w"]);
+
+    // The last one is removed, and what is set behind it stays.
+    drop(kept);
+    let mut next = client.watch("/w", WatchMode::Persistent).await?;
+    other.delete("/w/a", None).await?;
+    client.sync("/").await?;
+    assert_eq!(heard(&mut next).await?, ["NodeChildrenChanged /w"]);
+    Ok(())
+}
+
+pub async fn a_stream_has_all_changes_before_the_reply_that_reflects_them(
+    address: &str,
+) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    let mut stream = client.watch("/", WatchMode::PersistentRecursive).await?;
+    for n in 0..200 {
+        let path = format!("/{n}");
+        let by = if n % 2 == 0 { &client } else { &other };
+        by.create(&path, b"", &PERSISTENT).await?;
+        if n % 2 == 1 {
+            client.sync("/").await?;
+        }
+        assert_eq!(heard(&mut stream).await?, [format!("NodeCreated {path}")]);
+    }
+    client.close().await;
+    let error = stream.next().await.expect_err("the session is over");
+    assert_eq!((error.kind(), error.is_session_over()), (ErrorKind::Closed, true));
     Ok(())
 }
 
