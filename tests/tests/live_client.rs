@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use zk_client::{
-    Client, CreateOptions, ErrorKind, EventType, OpCode, Outcome, SessionState, Watcher,
+    Client, CreateOptions, ErrorKind, EventType, OpCode, Outcome, SessionState, StreamEvent,
+    WatchMode, Watcher,
 };
 use zk_tests::fault::{Fault, Faults};
 use zk_tests::server::{Ensemble, ServerConfig, Standalone};
@@ -77,6 +78,38 @@ async fn a_session_outlives_the_restart_of_its_server() -> Result<()> {
     assert_eq!(waiting.await?.version, 1);
     assert_eq!(client.session(), session);
     sees(&mut watch, EventType::NODE_DATA_CHANGED, "/mine").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_outlives_the_restart_of_its_server_and_says_so() -> Result<()> {
+    let mut server = Standalone::start().await?;
+    let client = connect(&server.address()).await?;
+    client.create("/w", b"", &PERSISTENT).await?;
+    let mut tree = client.watch("/w", WatchMode::PersistentRecursive).await?;
+    let mut node = client.watch("/w", WatchMode::Persistent).await?;
+    let (_, mut children) = client.get_children_and_watch("/w").await?;
+    client.sync("/").await?;
+    assert_eq!(tree.next().await?, StreamEvent::Rearmed, "of two modes one is set last");
+    assert_eq!(node.next().await?, StreamEvent::Rearmed);
+    server.kill().await;
+    client.states().wait_for(|state| !state.is_connected()).await?;
+    server.restart().await?;
+    assert_eq!(tree.next().await?, StreamEvent::Rearmed);
+    assert_eq!(node.next().await?, StreamEvent::Rearmed);
+    client.create("/w/a", b"", &PERSISTENT).await?;
+    for (stream, kind, path) in [
+        (&mut tree, EventType::NODE_CREATED, "/w/a"),
+        (&mut node, EventType::NODE_CHILDREN_CHANGED, "/w"),
+    ] {
+        match stream.next().await? {
+            StreamEvent::Changed(event) => {
+                assert_eq!((event.kind, event.path.as_str()), (kind, path));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
     Ok(())
 }
 

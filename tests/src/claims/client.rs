@@ -12,6 +12,8 @@ use zk_client::{
     SessionState, StreamEvent, WatchMode, WatchStream, Watcher,
 };
 
+use crate::server::four_letter;
+
 /// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
 #[macro_export]
 macro_rules! client_claims {
@@ -30,6 +32,7 @@ macro_rules! client_claims {
             a_stream_takes_nothing_from_the_watches_at_its_path,
             a_stream_that_is_dropped_leaves_the_others_at_its_path_alone,
             a_stream_has_all_changes_before_the_reply_that_reflects_them,
+            what_nobody_waits_for_is_not_watched,
             a_session_that_the_server_ended_is_expired_for_good,
             close_ends_the_session_on_the_server,
             a_chroot_is_the_clients_root,
@@ -330,6 +333,29 @@ pub async fn a_stream_has_all_changes_before_the_reply_that_reflects_them(
     client.close().await;
     let error = stream.next().await.expect_err("the session is over");
     assert_eq!((error.kind(), error.is_session_over()), (ErrorKind::Closed, true));
+    Ok(())
+}
+
+pub async fn what_nobody_waits_for_is_not_watched(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    let watched = async || {
+        client.sync("/").await?;
+        client.sync("/").await?;
+        four_letter(address, "wchs").await
+    };
+    client.create("/w", b"", &PERSISTENT).await?;
+    let tree = client.watch("/w", WatchMode::PersistentRecursive).await?;
+    let node = client.watch("/v", WatchMode::Persistent).await?;
+    let (_, data) = client.get_data_and_watch("/w").await?;
+    let (_, exists) = client.exists_and_watch("/absent").await?;
+    assert!(watched().await?.contains("watching 3 paths"));
+    drop((tree, node));
+    assert!(watched().await?.contains("watching 2 paths"), "the data of /w and /absent");
+    drop((data, exists));
+    // Callers that leave before the reply.
+    drop(client.watch("/w", WatchMode::PersistentRecursive));
+    drop(client.get_data_and_watch("/w"));
+    assert!(watched().await?.contains("watching 0 paths"));
     Ok(())
 }
 

@@ -136,7 +136,7 @@ impl<W, S: Clone> Watches<W, S> {
     fn set_once(&mut self, kind: WatchKind, path: &str, id: WatchId, watcher: Option<W>) {
         match watcher {
             Some(watcher) => self.oneshots.insert(kind, path.to_owned(), id, watcher),
-            None => self.left(path, false),
+            None => self.left_once(kind, path),
         }
         let recursive = WatchMode::PersistentRecursive;
         let lost = match kind {
@@ -171,8 +171,8 @@ impl<W, S: Clone> Watches<W, S> {
                 Wanted::Stream(_, stream) => stream.take().map(Returned::Stream),
             };
         }
-        let returned = if let Some(watcher) = self.oneshots.remove(id, path) {
-            self.left(path, false);
+        let returned = if let Some((kind, watcher)) = self.oneshots.remove(id, path) {
+            self.left_once(kind, path);
             Returned::Once(watcher)
         } else {
             let (mode, stream) = self.streams.remove(id, path)?;
@@ -185,7 +185,7 @@ impl<W, S: Clone> Watches<W, S> {
 
     /// The same for a one-shot watch that is set and shall stay with the server.
     pub(crate) fn forget(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
-        let Some(watcher) = self.oneshots.remove(id, path) else {
+        let Some((_, watcher)) = self.oneshots.remove(id, path) else {
             return self.remove(id, path);
         };
         self.tidy(path);
@@ -195,6 +195,13 @@ impl<W, S: Clone> Watches<W, S> {
     /// The server watches what nobody here does.
     fn left(&mut self, path: &str, recursive: bool) {
         *self.strays.entry(path.to_owned()).or_default() |= recursive;
+    }
+
+    /// The same of a one-shot watch, unless it is shared with others, who use it up.
+    fn left_once(&mut self, kind: WatchKind, path: &str) {
+        if !self.oneshots.share(kind, path) {
+            self.left(path, false);
+        }
     }
 
     /// Has removed what is left at a path where nobody waits. The removal is behind all that was

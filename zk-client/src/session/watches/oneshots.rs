@@ -77,6 +77,16 @@ impl<W> OneShots<W> {
         WatchKind::ALL.into_iter().any(|kind| self.table(kind).contains_key(path))
     }
 
+    /// Whether a watch of this kind would share the server's with one that is here.
+    pub(crate) fn share(&self, kind: WatchKind, path: &str) -> bool {
+        match kind {
+            WatchKind::Data | WatchKind::Exist => {
+                self.data.contains_key(path) || self.exist.contains_key(path)
+            }
+            WatchKind::Child => self.child.contains_key(path),
+        }
+    }
+
     /// The paths that are watched like this, in order.
     pub(crate) fn paths(&self, kind: WatchKind) -> impl Iterator<Item = &str> {
         self.table(kind).keys().map(String::as_str)
@@ -87,7 +97,7 @@ impl<W> OneShots<W> {
     }
 
     /// Forgets a watch whose caller has gone. It may not be there: the event may have won.
-    pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<W> {
+    pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<(WatchKind, W)> {
         WatchKind::ALL.into_iter().find_map(|kind| {
             let table = self.table_mut(kind);
             let watchers = table.get_mut(path)?;
@@ -96,7 +106,7 @@ impl<W> OneShots<W> {
             if watchers.is_empty() {
                 table.remove(path);
             }
-            Some(watcher)
+            Some((kind, watcher))
         })
     }
 
