@@ -29,6 +29,7 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         "Ben holds the lock",
         "4. DAN",
         "Dan waits.",
+        "Dan -> removeWatches",
         "Dan -> delete",
         "5. BEN'S SESSION ENDS",
         "Cho <- NodeDeleted",

@@ -45,6 +45,12 @@
 //! | 2/3 | a frame received | drops the connection and tries the next server |
 //! | 4/3 | a frame received | gives the session up |
 //!
+//! # Watches
+//!
+//! A [`Watcher`] waits for one change, a [`WatchStream`] for all of a node or a tree. Both survive
+//! reconnects. A watcher is told what it missed; a stream is told that it may have missed something,
+//! since servers do not replay it. Both are removed on the server when nobody waits any more.
+//!
 //! # Cancel safety
 //!
 //! Dropping a [`Reply`] does not take its request back; it only throws the answer away. Dropping a

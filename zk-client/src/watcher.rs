@@ -17,8 +17,12 @@ use crate::session::WatchId;
 /// Waits for one change of a node.
 ///
 /// It survives reconnects: what happened while the client was cut off is told on reconnect, marked
-/// as [`missed`](WatchedEvent::missed). Dropping it forgets the watch; the server is told when
-/// nobody else of this client watches that path.
+/// as [`missed`](WatchedEvent::missed). Dropping it forgets the watch. The server is told when
+/// nobody else of this client watches that path; one before 3.5 does not understand and hangs up,
+/// once in a session.
+///
+/// Where a [recursive stream](crate::WatchMode::PersistentRecursive) is set on the very same path,
+/// a watch of children may fire without a change, and says `missed` then.
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {

@@ -190,7 +190,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// Requests without an answer, watches that wait, and nodes that are owned.
+    /// Requests without an answer, watches and streams that are set, and nodes that are owned.
     pub fn load(&self) -> (usize, usize, usize) {
         (self.pipeline.len(), self.watches.len(), self.claims.len())
     }
@@ -304,6 +304,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Forgets a watch or a stream. `path` is the one it was set with.
     ///
     /// The server is told once nobody waits at that path and nothing on its way sets a watch there.
+    /// Servers before 3.5 answer that with `Unimplemented` and hang up; then it is not asked again.
     pub fn unwatch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.remove(id, path);
         self.give_back(returned);

@@ -15,7 +15,7 @@ use zk_client::{Connecting, Connector, Host, TcpConnector, Transport};
 use zk_proto::{
     ConnectResponse, Create2Response, CreateMode, CreateRequest, Decode, DecodeError,
     DeleteRequest, ErrorCode, EventType, GetChildren2Response, GetDataRequest, OpCode, Reader,
-    ReplyHeader, RequestHeader, WatcherEvent, Xid, frame,
+    RemoveWatchesRequest, ReplyHeader, RequestHeader, WatcherEvent, Xid, frame,
 };
 
 /// How wide the story is.
@@ -197,6 +197,10 @@ impl Story {
                 };
                 self.line("->", &format!("{what} {}", short(request.path)), meaning);
             }
+            OpCode::REMOVE_WATCHES => {
+                let RemoveWatchesRequest { path, .. } = Decode::decode(&mut reader)?;
+                self.line("->", &format!("{what} {}", short(path)), "I no longer wait for that");
+            }
             OpCode::GET_CHILDREN2 => self.line("->", &what, "and who is in the folder?"),
             // Only so that the tour waits for what went before.
             OpCode::SYNC => {}
@@ -251,6 +255,10 @@ impl Story {
             }
             (Some(OpCode::GET_DATA), ErrorCode::NO_NODE) => {
                 self.line("<-", "NoNode", "it has gone meanwhile, which is as good as the event");
+            }
+            (Some(OpCode::REMOVE_WATCHES), ErrorCode::OK) => {
+                self.watches = self.watches.saturating_sub(1);
+                self.line("<-", "ok", "no longer watched");
             }
             (Some(OpCode::DELETE), ErrorCode::OK) => self.line("<-", "ok", "deleted"),
             (Some(OpCode::SYNC), ErrorCode::OK) => {}
