@@ -323,16 +323,19 @@ fn what_has_lapsed_stays_lapsed_although_the_session_lives() {
 /// Whatever comes first at the end of the deadline: it does not revive a lease.
 #[test]
 fn what_is_heard_too_late_revives_nothing() {
-    let (mut bench, _, lease) = held(DeadlineRule::Contact);
-    bench.pass(THIRD);
-    assert_eq!(sent(&mut bench), ["ping", "multi check"]);
-    bench.now += TERM - THIRD;
-    assert_eq!(state(&bench, lease), LATE);
-    pong(&mut bench);
-    bench.answer(2, &());
-    assert_eq!(state(&bench, lease), LATE);
-    assert_eq!(bench.said(), ["Leases"]);
-    assert_eq!(sent(&mut bench), [DELETE]);
+    for rule in [DeadlineRule::default(), DeadlineRule::Contact] {
+        let (mut bench, _, lease) = held(rule);
+        bench.pass(THIRD);
+        bench.session.submit(&PUT, 5).unwrap();
+        let asked = sent(&mut bench);
+        bench.now += TERM - THIRD;
+        assert_eq!(state(&bench, lease), LATE);
+        pong(&mut bench);
+        (2..=asked.len() as i32).for_each(|xid| bench.answer(xid, &()));
+        assert_eq!(state(&bench, lease), LATE, "{rule:?}");
+        assert_eq!(bench.said(), ["Leases", "5 ok"]);
+        assert_eq!(sent(&mut bench), [DELETE]);
+    }
 }
 
 #[test]
@@ -362,6 +365,13 @@ fn an_idle_session_proves_itself_once_in_each_third_while_it_has_leases() {
     assert_eq!(live(&mut bench, TIMEOUT * 10), []);
     assert_eq!(bench.said(), [""; 0]);
     assert_eq!(bench.session.load(), (0, 0, 1), "the node stays");
+}
+
+#[test]
+fn the_contact_rule_needs_no_proof_but_pings() {
+    let (mut bench, _, lease) = held(DeadlineRule::Contact);
+    assert_eq!(live(&mut bench, TIMEOUT * 10), []);
+    assert_eq!(state(&bench, lease), valid(bench.now + TERM));
 }
 
 #[test]
@@ -432,16 +442,15 @@ fn refusals_of_the_server_alone_prove_nothing() {
     assert_eq!(live(&mut bench, MS), [], "and are no reason to ask more often");
 }
 
-#[test]
-fn a_node_that_was_found_again_waits_for_a_proof() {
+/// A session that has found its node again, asked whose it is at the moment given, and not proved
+/// anything since.
+fn found() -> (Bench, LeaseId, Instant) {
     let mut bench = attached(DeadlineRule::default());
     let claim = create(&mut bench);
     assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
-    bench.pass(MS);
     bench.attach();
-    let again = bench.now;
     assert_eq!(bench.sent(), ["sync#2 /locks", "getChildren#3 /locks"]);
     bench.answer(2, &SyncResponse { path: Text::new("/locks") });
     bench.answer(3, &GetChildrenResponse { children: List::new(&["x-0000000003"]) });
@@ -458,8 +467,31 @@ fn a_node_that_was_found_again_waits_for_a_proof() {
     let lease = bench.session.open_lease(bench.now, claim, None);
     assert_eq!(state(&bench, lease), suspended(asked + TERM));
     assert_eq!(bench.sent(), ["multi#5 check"], "asked for at once");
+    (bench, lease, asked)
+}
+
+#[test]
+fn a_node_that_was_found_again_waits_for_a_proof() {
+    let (mut bench, lease, asked) = found();
     bench.answer(5, &());
-    assert_eq!(state(&bench, lease), valid(again + TERM));
+    assert_eq!(state(&bench, lease), valid(asked - MS + TERM), "from the handshake");
+    assert_eq!(bench.said(), ["Leases"]);
+}
+
+#[test]
+fn a_node_that_was_found_again_lapses_without_a_proof() {
+    let (mut bench, lease, asked) = found();
+    let log = live(&mut bench, MS);
+    assert_eq!(log, []);
+    while bench.now < asked + TERM {
+        assert_eq!(state(&bench, lease), suspended(asked + TERM));
+        let wait = bench.due_in().unwrap();
+        bench.pass(wait);
+        if sent(&mut bench).contains(&"ping".to_owned()) {
+            pong(&mut bench);
+        }
+    }
+    assert_eq!(state(&bench, lease), LATE);
     assert_eq!(bench.said(), ["Leases"]);
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Tended {
 /// Leases with the deadline that they rest on.
 #[derive(Debug)]
 pub(crate) struct Keeper {
+    /// Whether the rule needs proofs that nobody else may ask for.
+    probes: bool,
     deadline: Deadline,
     leases: Leases,
     /// Until when leases may run that were opened while no deadline was known; gone with a proof.
@@ -70,6 +72,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub(crate) fn new(rule: DeadlineRule, timeout: Duration) -> Self {
         Self {
+            probes: rule != DeadlineRule::Contact,
             deadline: Deadline::new(rule, timeout),
             leases: Leases::default(),
             grace: None,
@@ -202,9 +205,10 @@ impl Keeper {
         let patience = connection.patience().filter(|_| connection.is_well(now));
         timers.reset(Timer::Suspend, patience);
         let next = self.asked.map_or(now, |asked| asked + connection.timeout / 3);
-        tended.probe = connection.up && !self.probing && next <= now;
+        let next = Some(next).filter(|_| self.probes && connection.up && !self.probing);
+        tended.probe = next.is_some_and(|next| next <= now);
         self.probing |= tended.probe;
-        timers.reset(Timer::Probe, Some(next).filter(|next| connection.up && *next > now));
+        timers.reset(Timer::Probe, next.filter(|next| *next > now));
         tended
     }
 }
