@@ -45,6 +45,9 @@
 //! | 2/3 | a frame received | drops the connection and tries the next server |
 //! | 4/3 | a frame received | gives the session up |
 //!
+//! While there are [`Lease`]s, it also makes sure of one small write in each third of the timeout,
+//! to learn whether the ensemble still keeps the session: see [`DeadlineRule`].
+//!
 //! # Watches
 //!
 //! A [`Watcher`] waits for one change, a [`WatchStream`] for all of a node or a tree. Both survive
