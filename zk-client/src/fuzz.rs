@@ -438,7 +438,10 @@ impl World {
             }
             assert!(xid == Xid::SET_WATCHES || self.numbers.insert(xid), "{op} #{xid} again");
             let path = match op {
-                OpCode::SET_WATCHES | OpCode::SET_WATCHES2 | OpCode::CLOSE_SESSION => String::new(),
+                OpCode::SET_WATCHES
+                | OpCode::SET_WATCHES2
+                | OpCode::REMOVE_WATCHES
+                | OpCode::CLOSE_SESSION => String::new(),
                 _ => <&str>::decode(reader).unwrap_or_default().to_owned(),
             };
             if let Some(sent) = token_of(&path).and_then(|token| self.sent.get_mut(&token)) {
