@@ -474,8 +474,8 @@ fn a_forgotten_watch_stays_with_the_server_until_it_fires() {
     let mut bench = Bench::attached();
     let id = ask_once(&mut bench, WatchKind::Data, "/a", 7);
     answer_all(&mut bench);
-    bench.session.forget(id, "/a");
-    bench.session.forget(id, "/a");
+    bench.session.forget_watch(id, "/a");
+    bench.session.forget_watch(id, "/a");
     assert_eq!(bench.sent(), [""; 0]);
     bench.fire(EventType::NODE_DELETED, "/a");
     assert_eq!(bench.said(), ["0 ok", "7 unwatched"]);

@@ -273,7 +273,10 @@ impl Tenure {
     /// Takes over who is ahead from a fresh list.
     fn learn(&self, wait: &mut Wait, list: &Children) -> Result<(), Error> {
         wait.ahead = self.ahead(list)?;
-        wait.watched.retain(|watched| wait.ahead.contains(&watched.contender));
+        let Wait { ahead, watched, .. } = wait;
+        for gone in watched.extract_if(.., |one| !ahead.contains(&one.contender)) {
+            gone.watcher.forget();
+        }
         wait.stale = false;
         trace!(node = self.node.path(), ahead = wait.ahead.len(), "listed");
         Ok(())

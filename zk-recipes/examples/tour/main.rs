@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zk_client::{Client, ErrorKind};
 use zk_embedded::Server;
-use zk_recipes::{Guard, Lock};
+use zk_recipes::{Guard, Lock, Options};
 
 use crate::narrator::{Narrator, say};
 
@@ -171,7 +171,8 @@ impl Contender {
     fn acquire(&self) -> impl Future<Output = Result<Guard, Error>> + Send + use<> {
         let (name, client) = (self.name, self.client.clone());
         async move {
-            let guard = Lock::new(&client, FOLDER)?.with_data(name).acquire().await?;
+            let guard =
+                Lock::with_options(&client, FOLDER, Options::new().data(name))?.acquire().await?;
             println!("        {name} holds the lock. Fencing token: {}", guard.token());
             Ok(guard)
         }
