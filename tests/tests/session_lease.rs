@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use zk_client::session::{ClaimId, Event, LeaseId};
 use zk_client::{DeadlineRule, Ended, Lapse, LeaseState, SessionConfig};
 use zk_proto::{
-    CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, ExistsResponse,
-    GetChildrenResponse, GetDataRequest, List, MultiOp, MultiRequest, OpCode, SyncResponse, Text,
-    Xid,
+    CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, EventType,
+    ExistsResponse, GetChildrenResponse, GetDataRequest, List, MultiOp, MultiRequest, OpCode,
+    SyncResponse, Text, Xid,
 };
 use zk_tests::peer::{
     Bench, SESSION, TIMEOUT, created, data, expired, payload, reply, stat_of, welcome,
@@ -297,6 +297,24 @@ fn a_server_that_does_not_answer_suspends_leases() {
 }
 
 #[test]
+fn a_ping_counts_from_its_send_and_suspends_leases_without_an_answer() {
+    let (mut bench, _, lease) = held(DeadlineRule::Contact);
+    bench.pass(THIRD);
+    let asked = bench.now;
+    assert_eq!(bench.sent(), ["ping"]);
+    bench.pass(THIRD - MS);
+    bench.fire(EventType::NODE_CREATED, "/a");
+    assert!(matches!(state(&bench, lease), LeaseState::Valid { .. }));
+    bench.pass(MS);
+    assert!(matches!(state(&bench, lease), LeaseState::Suspended { .. }));
+    assert_eq!(bench.said(), ["Leases"]);
+    pong(&mut bench);
+    assert_eq!(state(&bench, lease), valid(asked + TERM));
+    assert_eq!(bench.sent(), ["ping"]);
+    bench.said();
+}
+
+#[test]
 fn what_has_lapsed_stays_lapsed_although_the_session_lives() {
     let (mut bench, claim, lease) = held(DeadlineRule::default());
     bench.cut();
@@ -476,6 +494,8 @@ fn a_node_that_was_found_again_waits_for_a_proof() {
     bench.answer(5, &());
     assert_eq!(state(&bench, lease), valid(asked - MS + TERM), "from the handshake");
     assert_eq!(bench.said(), ["Leases"]);
+    bench.now = asked - MS + TERM;
+    assert_eq!(state(&bench, lease), LATE, "and not when it would have without");
 }
 
 #[test]
