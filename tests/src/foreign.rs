@@ -2,10 +2,11 @@
 //!
 //! A [`Program`] that fails, or takes too long, is shown with all that was said. It has a process
 //! group of its own, which dropping it kills, since scripts have children. [`ZkCli`] is ZooKeeper's
-//! command line; what its commands mean is up to the test.
+//! command line, and [`Curator`] are Curator's locks; what their commands mean is up to the test.
 
 use std::collections::VecDeque;
 use std::io::pipe;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -16,12 +17,17 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::server::find_java;
+
 /// How long a program may run.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// Where Debian's package `zookeeper` has ZooKeeper's command line.
 const ZKCLI: &str = "/usr/share/zookeeper/bin/zkCli.sh";
 /// What Java is told besides, to start quickly.
 const JVM_FLAGS: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:-UsePerfData";
+/// The jars of Debian's package `libcurator-recipes-java`, which names those that it depends on, and
+/// what prints the log.
+const CURATOR_JARS: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar";
 /// A command of [`ZkCli`] that concerns no server, and the line that it prints.
 const MARK: [&str; 2] = ["printwatches", "printwatches is on"];
 /// How a line starts that tells of an event.
@@ -197,5 +203,66 @@ impl ZkCli {
             return Ok(Some(line));
         }
         Ok(None)
+    }
+}
+
+/// A process with Curator's locks, `interop/CuratorPeer.java`, which explains what it is told and
+/// says.
+#[derive(Debug)]
+pub struct Curator(Program);
+
+impl Curator {
+    /// Starts it and returns when it is connected to the server at `address`.
+    pub async fn connect(address: &str) -> Result<Self> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorPeer.java");
+        let java = find_java().context("no Java found; tests/run installs it")?;
+        let mut command = Command::new(java);
+        command.args(JVM_FLAGS.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
+        command.args(["-classpath", CURATOR_JARS]).arg(source).arg(address);
+        let mut curator = Self(Program::start(command)?);
+        curator.says("ready").await?;
+        Ok(curator)
+    }
+
+    /// Has it do something, without waiting for the answer.
+    pub async fn tell(&mut self, line: &str) -> Result<()> {
+        self.0.transcript.extend(["> ", line, "\n"]);
+        self.0.write(&format!("{line}\n")).await
+    }
+
+    /// Waits until it says this, and passes over whatever it says before. Fails when something
+    /// failed.
+    pub async fn says(&mut self, expected: &str) -> Result<()> {
+        while self.line().await? != expected {}
+        Ok(())
+    }
+
+    /// Waits for the next answer of this thread of it and returns what that says besides `ok`.
+    /// Passes over the others, and fails when something failed.
+    pub async fn answer(&mut self, thread: &str) -> Result<String> {
+        let done = format!("{thread} ok");
+        loop {
+            if let Some(answer) = self.line().await?.strip_prefix(&done) {
+                return Ok(answer.trim_start().to_owned());
+            }
+        }
+    }
+
+    /// Has it do something, waits until it is done and returns what it says besides `ok`.
+    pub async fn does(&mut self, line: &str) -> Result<String> {
+        self.tell(line).await?;
+        self.answer(line.split(' ').next().unwrap_or_default()).await
+    }
+
+    /// Ends its session and the program.
+    pub async fn quit(self) -> Result<()> {
+        self.0.finish().await
+    }
+
+    async fn line(&mut self) -> Result<String> {
+        let line = self.0.line().await?;
+        let line = line.ok_or_else(|| self.0.failure("it has ended"))?;
+        ensure!(!line.contains(" failed: "), self.0.failure("something failed"));
+        Ok(line)
     }
 }

@@ -33,6 +33,7 @@ use tokio::time::{sleep, timeout};
 pub use config::ServerConfig;
 pub use ensemble::Ensemble;
 use installation::Installation;
+pub(crate) use installation::find_java;
 use process::Process;
 pub(crate) use process::{pause, resume};
 

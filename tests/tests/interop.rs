@@ -1,7 +1,7 @@
 //! Clients of others against servers: kazoo, ZooKeeper's C client, and its Java client by way of
-//! `zkCli.sh`. What each demands is the same for every server.
+//! `zkCli.sh` and of Curator's locks. What each demands is the same for every server.
 //!
-//! kazoo and C play scripts of their own, in `tests/interop`.
+//! kazoo and C play scripts of their own, in `tests/interop`. Curator's locks share theirs with ours.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::process::Command;
+use zk_client::Client;
 use zk_embedded::{Config, Release, Server};
-use zk_tests::foreign::{Program, ZkCli};
+use zk_recipes::Lock;
+use zk_tests::contender::Contender;
+use zk_tests::foreign::{Curator, Program, ZkCli};
 use zk_tests::relay::Relay;
 use zk_tests::server::Standalone;
 
@@ -36,6 +39,12 @@ macro_rules! serves_foreign_clients {
             async fn zkcli() -> Result<()> {
                 let server = $start;
                 super::zkcli(&server.address()).await
+            }
+
+            #[tokio::test]
+            async fn curator() -> Result<()> {
+                let server = $start;
+                super::curator(&server.address()).await
             }
         }
     };
@@ -234,4 +243,82 @@ async fn zkcli_resumes_its_session(
     own.sees("state:SyncConnected type:NodeDataChanged path:/w/c").await?;
     own.answers("set /acl resumed", &[]).await?;
     own.answers("getEphemerals /resumed", &["[/resumed/e]"]).await
+}
+
+async fn curator(address: &str) -> Result<()> {
+    let mut curator = Curator::connect(address).await?;
+    curator_and_our_lock_wait_for_each_other(&mut curator, address).await?;
+    curator_and_our_lock_never_hold_together(&mut curator, address).await?;
+    curator_reads_together_and_writes_alone(&mut curator).await?;
+    curator_asks_a_holder_to_let_go(&mut curator).await?;
+    curator.quit().await
+}
+
+async fn curator_and_our_lock_wait_for_each_other(
+    curator: &mut Curator,
+    address: &str,
+) -> Result<()> {
+    let client = Client::connect(address).await?;
+    let lock = Lock::new(&client, "/curator/mutex")?;
+    curator.does("a lock /curator/mutex").await?;
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    loop {
+        let (children, mut watch) = client.get_children_and_watch("/curator/mutex").await?;
+        if children.names.len() == 2 {
+            break;
+        }
+        watch.changed().await?;
+    }
+    assert!(!waiter.is_finished());
+    curator.does("a unlock /curator/mutex").await?;
+    let ours = waiter.await??;
+
+    assert_eq!(curator.does("a try /curator/mutex 300").await?, "timeout");
+    curator.tell("a lock /curator/mutex").await?;
+    ours.release().await?;
+    curator.answer("a").await?;
+    curator.does("a unlock /curator/mutex").await?;
+    client.close().await;
+    Ok(())
+}
+
+/// A number that only the lock protects is added to from both sides.
+async fn curator_and_our_lock_never_hold_together(
+    curator: &mut Curator,
+    address: &str,
+) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("number");
+    std::fs::write(&file, "0")?;
+    let file = file.to_str().context("path")?;
+    let (servers, counter) = (format!("servers={address}"), format!("counter={file}"));
+    let arguments = [&servers, "path=/curator/count", &counter, "turns=300"];
+    let ours = Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?;
+    curator.does(&format!("a count /curator/count {file} 300")).await?;
+    ours.done().await?;
+    assert_eq!(std::fs::read_to_string(file)?, "600");
+    curator.does(&format!("a countrw /curator/countrw {file} 100")).await?;
+    assert_eq!(std::fs::read_to_string(file)?, "700");
+    Ok(())
+}
+
+async fn curator_reads_together_and_writes_alone(curator: &mut Curator) -> Result<()> {
+    curator.does("a read /curator/rw").await?;
+    curator.does("b read /curator/rw").await?;
+    curator.tell("c write /curator/rw").await?;
+    curator.does("a unread /curator/rw").await?;
+    // Had the writer come in before, its answer would have been passed over.
+    curator.tell("b unread /curator/rw").await?;
+    curator.answer("c").await?;
+    curator.does("c unwrite /curator/rw").await?;
+    Ok(())
+}
+
+async fn curator_asks_a_holder_to_let_go(curator: &mut Curator) -> Result<()> {
+    curator.does("a revocable /curator/revocable").await?;
+    let node = curator.does("a lock /curator/revocable").await?;
+    curator.tell(&format!("b revoke {node}")).await?;
+    curator.says("a revoked /curator/revocable").await?;
+    curator.does("a unlock /curator/revocable").await?;
+    Ok(())
 }

@@ -122,6 +122,42 @@ async fn release(guard: Guard) -> Result<()> {
 }
 
 #[tokio::test]
+async fn two_holders_at_once_are_found_out() -> Result<()> {
+    let server = Standalone::start().await?;
+    let store = Store::start(Mode::Recording).await?;
+    let mut holders = Vec::new();
+    // Two locks for one store, which is what a broken lock comes to.
+    for name in ["first", "second"] {
+        let arguments = [
+            format!("servers={}", server.address()),
+            format!("path=/locks/{name}"),
+            format!("name={name}"),
+            format!("store={}", store.address()),
+            "hold=told".to_owned(),
+            "turns=1".to_owned(),
+        ];
+        let mut holder = Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?;
+        holder.says("held").await?;
+        holders.push(holder);
+    }
+    for mut holder in holders.into_iter().rev() {
+        holder.tell("go").await?;
+        holder.done().await?;
+    }
+    let problems = check(&store.history()).problems;
+    let [Problem::DoubleOwner { holder, intruder }, Problem::Unfenced { written, .. }] =
+        &problems[..]
+    else {
+        panic!("{problems:?}");
+    };
+    assert_eq!(
+        (&*holder.writer, &*intruder.writer, &*written.writer),
+        ("first", "second", "first")
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn leader_kills_make_no_double_owner() -> Result<()> {
     const RIVALS: usize = 4;
     let mut ensemble = Ensemble::with(&with_tick(Duration::from_millis(200)), 3).await?;

@@ -41,7 +41,7 @@ impl Installation {
 }
 
 /// The program `java` of `JAVA_HOME` if that is set, else the first in `PATH`.
-fn find_java() -> Option<PathBuf> {
+pub(crate) fn find_java() -> Option<PathBuf> {
     let program = match env::var_os("JAVA_HOME") {
         Some(home) => Path::new(&home).join("bin/java"),
         None => {

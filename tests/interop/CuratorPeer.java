@@ -1,0 +1,144 @@
+// Curator's locks, told what to do line by line, against the server HOST:PORT of the first
+// argument.
+//
+// Curator's locks belong to threads, so each line names the one that is to do it: "THREAD COMMAND
+// ARGUMENTS". Each thread answers its lines in order, others do not wait for it: "THREAD ok ...",
+// or "THREAD failed: ...". The end of the input ends the program, and its session.
+//
+//   lock PATH, unlock PATH          InterProcessMutex; `ok NODE`, and `ok`
+//   read PATH, unread PATH          InterProcessReadWriteLock
+//   write PATH, unwrite PATH
+//   try PATH MS                     lock, or `ok timeout`
+//   count PATH FILE TURNS           takes the mutex TURNS times, and adds one to the number in FILE
+//   countrw PATH FILE TURNS         the same with the write lock, and reads with the read lock
+//   revocable PATH                  says "THREAD revoked PATH" when somebody wants the mutex that
+//                                   is locked next
+//   revoke NODE                     asks the holder with that node to let go
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.retry.RetryNTimes;
+
+final class CuratorPeer {
+    private final CuratorFramework client;
+    private final Map<String, InterProcessMutex> mutexes = new ConcurrentHashMap<>();
+    private final Map<String, InterProcessReadWriteLock> pairs = new ConcurrentHashMap<>();
+
+    private CuratorPeer(CuratorFramework client) {
+        this.client = client;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        var retry = new RetryNTimes(50, 100);
+        try (var client = CuratorFrameworkFactory.newClient(arguments[0], 4000, 4000, retry)) {
+            client.start();
+            client.blockUntilConnected();
+            say("ready");
+            new CuratorPeer(client).listen();
+        }
+        // Threads that still wait for a lock do not keep the process.
+        System.exit(0);
+    }
+
+    private void listen() throws Exception {
+        Map<String, ExecutorService> threads = new HashMap<>();
+        var input = new BufferedReader(new InputStreamReader(System.in));
+        for (var line = input.readLine(); line != null; line = input.readLine()) {
+            var words = line.split(" ");
+            var thread = threads.computeIfAbsent(
+                    words[0], name -> Executors.newSingleThreadExecutor());
+            thread.submit(() -> {
+                try {
+                    say((words[0] + " ok " + obey(words)).strip());
+                } catch (Exception error) {
+                    say(words[0] + " failed: " + error);
+                }
+            });
+        }
+    }
+
+    private String obey(String[] words) throws Exception {
+        var path = words[2];
+        var mutex = mutexes.computeIfAbsent(path, it -> new InterProcessMutex(client, it));
+        var pair = pairs.computeIfAbsent(path, it -> new InterProcessReadWriteLock(client, it));
+        switch (words[1]) {
+            case "lock":
+                mutex.acquire();
+                return first(mutex);
+            case "try":
+                var got = mutex.acquire(Long.parseLong(words[3]), TimeUnit.MILLISECONDS);
+                return got ? first(mutex) : "timeout";
+            case "unlock":
+                mutex.release();
+                return "";
+            case "read":
+                pair.readLock().acquire();
+                return "";
+            case "unread":
+                pair.readLock().release();
+                return "";
+            case "write":
+                pair.writeLock().acquire();
+                return "";
+            case "unwrite":
+                pair.writeLock().release();
+                return "";
+            case "count":
+                count(mutex, Path.of(words[3]), Integer.parseInt(words[4]));
+                return "";
+            case "countrw":
+                for (var turn = 0; turn < Integer.parseInt(words[4]); turn++) {
+                    count(pair.writeLock(), Path.of(words[3]), 1);
+                    pair.readLock().acquire();
+                    number(Path.of(words[3]));
+                    pair.readLock().release();
+                }
+                return "";
+            case "revocable":
+                mutex.makeRevocable(it -> say(words[0] + " revoked " + path));
+                return "";
+            case "revoke":
+                Revoker.attemptRevoke(client, path);
+                return "";
+            default:
+                throw new IllegalArgumentException(words[1]);
+        }
+    }
+
+    private static void count(InterProcessMutex mutex, Path file, int turns) throws Exception {
+        for (var turn = 0; turn < turns; turn++) {
+            mutex.acquire();
+            Files.writeString(file, Long.toString(number(file) + 1));
+            mutex.release();
+        }
+    }
+
+    private static long number(Path file) throws Exception {
+        return Long.parseLong(Files.readString(file).strip());
+    }
+
+    /** The holder's node: the one with the lowest sequence number. */
+    private static String first(InterProcessMutex mutex) throws Exception {
+        var nodes = mutex.getParticipantNodes();
+        var number = Comparator.comparing((String node) -> node.substring(node.length() - 10));
+        return nodes.stream().min(number).orElseThrow();
+    }
+
+    private static synchronized void say(String line) {
+        System.out.println(line);
+    }
+}
