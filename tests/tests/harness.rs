@@ -200,6 +200,30 @@ async fn an_isolated_follower_keeps_its_clients_but_writes_nothing() -> Result<(
     Ok(())
 }
 
+/// What makes a connection that answers no proof of a session that lives.
+#[tokio::test]
+async fn an_isolated_follower_answers_a_session_that_the_others_have_ended() -> Result<()> {
+    let lines = vec!["syncLimit=40".to_owned()];
+    let config = ServerConfig { lines, ..ServerConfig::default() };
+    let mut ensemble = Ensemble::with_cuts(&config, 3).await?;
+    let leader = ensemble.wait_for_quorum().await?;
+    let (cut, whole) = ((leader + 1) % 3, (leader + 2) % 3);
+    let builder = Client::builder().session_timeout(Duration::from_secs(1));
+    let inside = builder.connect(&ensemble.members()[cut].address()).await?;
+    let outside = client_of(&ensemble.members()[whole]).await?;
+    inside.create("/held", b"", &CreateOptions::ephemeral()).await?;
+    outside.sync("/").await?;
+    let (held, mut watch) = outside.exists_and_watch("/held").await?;
+    assert!(held.is_some());
+
+    ensemble.isolate(cut);
+    let ended = watch.changed();
+    timeout(Duration::from_secs(4), ended).await.context("it outlives its timeout")??;
+    assert!(outside.exists("/held").await?.is_none());
+    assert!(inside.exists("/held").await?.is_some());
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_isolated_leader_is_replaced_and_gives_up() -> Result<()> {
     let config = quick_to_notice();
