@@ -93,7 +93,10 @@ async fn progress(store: &Store, writers: usize, turns: usize) -> Result<()> {
         now.iter().filter(|(writer, count)| **count >= had(writer) + turns).count() >= writers
     };
     let progress = timeout(2 * PATIENT, store.wait_for(more)).await;
-    progress.with_context(|| format!("not all got in: {:?}", entries(&store.history())))?
+    progress.with_context(|| {
+        let history = store.history();
+        format!("not all got in: {:?}; {}", entries(&history), check(&history))
+    })?
 }
 
 async fn client(servers: &str, session_timeout: Duration) -> Result<Client> {
