@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use zk_recipes::FencingToken;
 
 use super::{Entry, Event};
@@ -64,8 +64,10 @@ pub struct Belief {
 impl Findings {
     /// Fails if anything should not have been.
     pub fn ensure_flawless(&self) -> Result<()> {
-        ensure!(self.problems.is_empty(), "{:#?}", self.problems);
-        Ok(())
+        match self.problems.first() {
+            Some(first) => bail!("{self}; the first: {first:?}"),
+            None => Ok(()),
+        }
     }
 }
 
