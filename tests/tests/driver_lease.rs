@@ -96,7 +96,7 @@ async fn a_lease_outlives_a_reconnect_in_time() {
     assert!(is_suspended(next(&lease).await));
     let mut peer = network.attach().await;
     assert_eq!(next(&lease).await, before, "the node is the same");
-    peer.expect("multi#2 check").await;
+    peer.expect("multi#2 check /").await;
     let asked = client.clock().now();
     peer.answer(&()).await;
     tokio::time::sleep(SECOND).await;
@@ -179,7 +179,7 @@ async fn probes_go_on_while_somebody_holds_a_lease() {
     tokio::time::sleep(TIMEOUT * 10).await;
     client.close().await;
     let log = serving.await.unwrap();
-    assert_eq!(log, ["multi#2 check", "multi#3 check", "multi#4 check", "closeSession#5"]);
+    assert_eq!(log, ["multi#2 check /", "multi#3 check /", "multi#4 check /", "closeSession#5"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -169,7 +169,7 @@ fn the_same_holds_for_a_quorum() {
     let lease = bench.session.open_lease(bench.now, claim, None);
     assert_eq!(state(&bench, lease), valid(first - MS + TERM), "from the handshake");
     bench.pass(THIRD);
-    assert_eq!(sent(&mut bench), ["ping", "multi check"]);
+    assert_eq!(sent(&mut bench), ["ping", "multi check /"]);
     pong(&mut bench);
     bench.pass(TIMEOUT * 6 / 10 - THIRD);
     assert_eq!(bench.said(), ["Leases"]);
@@ -248,7 +248,7 @@ fn at_a_server_that_was_cut_off(rule: DeadlineRule) -> (Duration, LeaseState, Ve
 fn a_server_that_was_cut_off_does_not_deceive_the_quorum_rule() {
     let (age, state, log) = at_a_server_that_was_cut_off(DeadlineRule::default());
     assert_eq!((age, state), (TERM, LATE), "although it answers pings");
-    assert_eq!(log, ["multi check", "multi check", DELETE]);
+    assert_eq!(log, ["multi check /", "multi check /", DELETE]);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_lease_is_suspended_while_the_session_is_cut_off() {
     bench.frame(payload(&welcome(TIMEOUT)));
     assert_eq!(bench.said(), ["Connected", "Leases"]);
     assert_eq!(state(&bench, lease), valid(until), "nothing new is proved");
-    assert_eq!(sent(&mut bench), ["multi check"], "that is asked for at once");
+    assert_eq!(sent(&mut bench), ["multi check /"], "that is asked for at once");
     bench.refuse(2, ErrorCode::NO_AUTH);
     assert_eq!(state(&bench, lease), valid(again + TERM), "a refusal proves as much");
     assert_eq!(bench.said(), [""; 0]);
@@ -453,7 +453,7 @@ fn refusals_of_the_server_alone_prove_nothing() {
     let (mut bench, _, lease) = held(DeadlineRule::default());
     let until = bench.now + TERM;
     bench.pass(THIRD);
-    assert_eq!(sent(&mut bench), ["ping", "multi check"]);
+    assert_eq!(sent(&mut bench), ["ping", "multi check /"]);
     pong(&mut bench);
     bench.refuse(2, ErrorCode::THROTTLED_OP);
     assert_eq!(state(&bench, lease), valid(until));
@@ -484,7 +484,7 @@ fn found() -> (Bench, LeaseId, Instant) {
 
     let lease = bench.session.open_lease(bench.now, claim, None);
     assert_eq!(state(&bench, lease), suspended(asked + TERM));
-    assert_eq!(bench.sent(), ["multi#5 check"], "asked for at once");
+    assert_eq!(bench.sent(), ["multi#5 check /"], "asked for at once");
     (bench, lease, asked)
 }
 
@@ -524,7 +524,7 @@ fn a_shorter_timeout_of_another_server_counts_from_its_handshake() {
     let again = bench.now;
     bench.frame(payload(&welcome(TIMEOUT / 4)));
     assert_eq!(state(&bench, lease), valid(again + TERM / 4));
-    assert_eq!(sent(&mut bench), ["multi check"]);
+    assert_eq!(sent(&mut bench), ["multi check /"]);
     bench.said();
 }
 

@@ -104,14 +104,22 @@ enum Source {
 }
 
 impl Hold {
-    /// What a place that is first is worth. A place whose session may be gone asks before it
-    /// believes.
+    /// What a place that is first is worth: a session that may be gone is waited for until it has
+    /// proved that it is not.
     pub(crate) async fn new(tenure: Tenure) -> Result<Self, Error> {
         let hold = Self::begin(tenure);
-        if !matches!(hold.inner.lease.state(), LeaseState::Valid { .. }) {
-            hold.verify().await?;
+        let lease = &hold.inner.lease;
+        let mut state = lease.state();
+        loop {
+            match state {
+                LeaseState::Valid { .. } => return Ok(hold),
+                LeaseState::Lapsed(Lapse::Ended(ended)) => {
+                    return Err(ClientError::from(ended).into());
+                }
+                LeaseState::Lapsed(lapse) => return Err(hold.lost_by(loss_of(lapse))),
+                _ => state = lease.changed(state).await,
+            }
         }
-        Ok(hold)
     }
 
     /// Queues up and waits for the turn.

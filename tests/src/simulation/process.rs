@@ -317,6 +317,7 @@ fn failed(stage: &Stage, who: Who, asked: Instant, error: &Error) {
     world.journal.note(|| format!("{who} fails: {error}"));
     let what = match error.kind() {
         ErrorKind::NodeVanished => "acquires whose node vanished",
+        ErrorKind::Lost => "acquires lost when they were due",
         ErrorKind::Client if error.client().is_some_and(zk_client::Error::is_session_over) => {
             "acquires ended with the session"
         }
