@@ -373,7 +373,7 @@ fn an_idle_session_proves_itself_once_in_each_third_while_it_has_leases() {
         (0..10).map(|_| bench.session.open_lease(bench.now, claim, None)).collect();
     for n in 1..=50 {
         let log = live(&mut bench, THIRD);
-        assert_eq!(log, [(THIRD * n, format!("multi#{} check", n + 1))]);
+        assert_eq!(log, [(THIRD * n, format!("multi#{} check /", n + 1))]);
         // Of the proof before, since this one vouches for it; the first for the handshake.
         assert_eq!(state(&bench, lease), valid(bench.now - THIRD + TERM));
     }
