@@ -63,8 +63,8 @@ pub(crate) enum Fault {
     Client(#[from] zk_client::Error),
     #[error("layout of {0}: a marker is empty, has a slash, ends in a digit or like the other one")]
     Layout(String),
-    #[error("{0}")]
-    Set(&'static str),
+    #[error("locks to be taken together: {0}")]
+    Set(String),
     #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
     #[error("ticket: {0}")]

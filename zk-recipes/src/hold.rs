@@ -193,11 +193,6 @@ impl Hold {
         node && self.inner.knowledge().lost.is_none()
     }
 
-    /// Puts the node back.
-    pub(crate) fn put_node(&self, node: OwnedNode) {
-        *self.inner.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node);
-    }
-
     /// Orders this holder after all earlier ones.
     pub fn token(&self) -> FencingToken {
         FencingToken::new(self.inner.czxid.0, self.pass)
@@ -357,7 +352,8 @@ impl Hold {
         }
     }
 
-    fn lost_by(&self, loss: Loss) -> Error {
+    /// What was wanted of the lock fails for its loss.
+    pub(crate) fn lost_by(&self, loss: Loss) -> Error {
         self.inner.lost_by(loss)
     }
 

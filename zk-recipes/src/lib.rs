@@ -52,12 +52,18 @@ mod rwlock;
 
 mod reentrant;
 
+mod multilock;
+
+mod ticket;
+
 pub use error::{Error, ErrorKind, Loss};
 pub use hold::{Hold, LockState, NotReleased, Release};
 pub use layout::Layout;
 pub use lock::{Guard, Lock};
+pub use multilock::{MultiGuard, MultiLock};
 pub use options::Options;
 pub use reentrant::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
 pub use roster::QueueEntry;
 pub use rwlock::{ReadGuard, RwLock, WriteGuard};
+pub use ticket::LockTicket;
 pub use token::{FencingToken, InvalidToken};

@@ -73,6 +73,10 @@ impl Lock {
         Queue::new(client, path, options.layout.mutex(), options).map(Self)
     }
 
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.0
+    }
+
     /// The folder.
     pub fn path(&self) -> &str {
         self.0.folder()

@@ -199,17 +199,20 @@ impl Queue {
                 queue: Arc::clone(self),
                 reply: Some(client.watch(&self.folder, WatchMode::PersistentRecursive)),
             }),
-            folders: folders
-                .iter()
-                .flat_map(|options| {
-                    ancestors(&self.folder).map(|path| client.create(path, b"", options))
-                })
-                .collect(),
+            folders: self.make_folders(folders),
             created: self
                 .options
                 .with_acl(|acl| client.create_owned(&stem, &self.options.data, acl)),
             list: (list != Some(false)).then(|| self.ask()),
         })
+    }
+
+    /// Makes the folder with its ancestors, if it is to be made.
+    pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
+        let make = |options| {
+            ancestors(&self.folder).map(move |path| self.client.create(path, b"", options))
+        };
+        options.into_iter().flat_map(make).collect()
     }
 
     /// A list is about to be asked for.
@@ -353,27 +356,6 @@ impl Drop for Asked {
 /// Whether a failure says nothing of what was asked: the connection broke, or the server shed it.
 pub(crate) fn passes(error: &ClientError) -> bool {
     error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
-}
-
-/// Why folders were not made, if they were not, and whether the server knows no containers.
-pub(crate) async fn made_folders(made: Vec<Reply<Created>>) -> (Option<ClientError>, bool) {
-    let mut failed: Option<ClientError> = None;
-    let mut no_containers = false;
-    for reply in made {
-        match reply.await {
-            Ok(_) => {}
-            Err(error) if error.is_node_exists() => {}
-            Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => no_containers = true,
-            // A child without its parent, or a lost answer, is the consequence of an earlier
-            // failure, if there is one.
-            Err(error) if error.is_no_node() || error.is_connection_loss() => {
-                failed.get_or_insert(error);
-            }
-            // An ancestor that is there may refuse to be made: the last failure is the cause.
-            Err(error) => failed = Some(error),
-        }
-    }
-    (failed, no_containers)
 }
 
 /// The folder's ancestors from the top and the folder itself, without the root.

@@ -243,7 +243,7 @@ impl WriteGuard {
                 if let Some(writer) = self.0.take_node() {
                     writer.forget();
                 }
-                let reader = Tenure::resumed(self.0.queue(), node);
+                let reader = Tenure::new(self.0.queue(), node);
                 let hold = match reader {
                     Ok(reader) => Hold::new(reader).await,
                     Err(error) => Err(error),

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use tracing::{debug, trace};
 use zk_client::{
-    Children, CreateOptions, Error as ClientError, Outcome, OwnedNode, Reply, Watcher,
+    Children, CreateOptions, Created, Error as ClientError, ErrorCode, Outcome, OwnedNode, Reply,
+    Watcher,
 };
 
 use crate::contender::Contender;
 use crate::error::{Error, Fault};
 use crate::layout::Role;
-use crate::queue::{Asked, Flight, Queue, made_folders, passes};
+use crate::queue::{Asked, Flight, Queue, passes};
 
 /// Sequence numbers end at 2^31 - 1, and what servers do there differs. This far before it no
 /// place is taken any more; the distance is more contenders than can be under way at once.
@@ -63,17 +64,12 @@ impl Joining {
     /// Waits for the place. Returns the list that was read behind the create, if there was one.
     pub(crate) async fn seat(self) -> Result<(Tenure, Option<Children>), Error> {
         let Self { queue, role, mut flight } = self;
-        let mut folders: Option<CreateOptions<'_>> = None;
-        let mut losses = 0;
+        let mut retry = Retry::default();
         loop {
             if let Some(arming) = flight.arming {
                 arming.finish().await;
             }
-            let (failed, no_containers) = made_folders(flight.folders).await;
-            if no_containers {
-                debug!("the server has no containers");
-                folders = Some(CreateOptions::persistent());
-            }
+            let made = Made::of(flight.folders).await;
             match flight.created.await {
                 Ok(node) => match Tenure::new(&queue, node) {
                     Ok(tenure) => return tenure.seated(flight.list).await,
@@ -83,37 +79,94 @@ impl Joining {
                     }
                     Err(error) => return Err(error),
                 },
-                // The root that this client sees is missing, and not ours to make.
-                Err(error) if error.is_no_node() && queue.folder() == "/" => {
-                    return Err(error.into());
-                }
-                Err(error) if error.is_no_node() => match (folders, failed) {
-                    (None, _) => {
-                        trace!(folder = queue.folder(), "making the folder");
-                        folders = Some(queue.options().folders());
-                    }
-                    (_, Some(failed)) if !no_containers && !failed.is_connection_loss() => {
-                        return Err(failed.into());
-                    }
-                    // Made otherwise now; or its create was lost, or somebody removed it again.
-                    _ => {}
-                },
-                // The client has looked: nothing is left of this attempt.
-                Err(error) if error.is_connection_loss() => {
-                    losses += 1;
-                    if error.outcome() != Outcome::NotApplied || losses >= MAX_LOSSES {
-                        return Err(error.into());
-                    }
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) => retry.after(&queue, error, made)?,
             }
-            flight = queue.fly(role, folders.as_ref());
+            flight = queue.fly(role, retry.folders.as_ref());
         }
     }
 }
 
+/// What a create is tried with again.
+#[derive(Debug, Default)]
+pub(crate) struct Retry {
+    /// How the folder is made first, if it must be.
+    pub(crate) folders: Option<CreateOptions<'static>>,
+    losses: u32,
+}
+
+impl Retry {
+    /// The create in `queue` has failed, behind the creates of its folders. An error if it is no
+    /// use to try again.
+    pub(crate) fn after(
+        &mut self,
+        queue: &Queue,
+        error: ClientError,
+        made: Made,
+    ) -> Result<(), Error> {
+        let Made { failed, no_containers } = made;
+        if no_containers {
+            debug!("the server has no containers");
+            self.folders = Some(CreateOptions::persistent());
+        }
+        if error.is_connection_loss() && error.outcome() == Outcome::NotApplied {
+            // The client has looked: nothing is left of this attempt.
+            self.losses += 1;
+            return if self.losses < MAX_LOSSES { Ok(()) } else { Err(error.into()) };
+        }
+        // The root that this client sees may be missing, and is not ours to make.
+        if !error.is_no_node() || queue.folder() == "/" {
+            return Err(error.into());
+        }
+        match (self.folders, failed) {
+            (None, _) => {
+                trace!(folder = queue.folder(), "making the folder");
+                self.folders = Some(queue.options().folders());
+                Ok(())
+            }
+            (_, Some(failed)) if !no_containers && !failed.is_connection_loss() => {
+                Err(failed.into())
+            }
+            // Made otherwise now; or its create was lost, or somebody removed it again.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What became of the creates of folders.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// Why they were not made, if they were not.
+    failed: Option<ClientError>,
+    /// The server knows no containers.
+    no_containers: bool,
+}
+
+impl Made {
+    pub(crate) async fn of(replies: Vec<Reply<Created>>) -> Self {
+        let mut made = Self { failed: None, no_containers: false };
+        for reply in replies {
+            match reply.await {
+                Ok(_) => {}
+                Err(error) if error.is_node_exists() => {}
+                Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
+                    made.no_containers = true;
+                }
+                // A child without its parent, or a lost answer, is the consequence of an earlier
+                // failure, if there is one.
+                Err(error) if error.is_no_node() || error.is_connection_loss() => {
+                    made.failed.get_or_insert(error);
+                }
+                // An ancestor that is there may refuse to be made: the last failure is the cause.
+                Err(error) => made.failed = Some(error),
+            }
+        }
+        made
+    }
+}
+
 impl Tenure {
-    fn new(queue: &Arc<Queue>, node: OwnedNode) -> Result<Self, Error> {
+    /// The place that `node` is.
+    pub(crate) fn new(queue: &Arc<Queue>, node: OwnedNode) -> Result<Self, Error> {
         let name = node.path().rsplit('/').next().unwrap_or_default();
         let own = Contender::parse(queue.names(), name);
         let own = own.filter(|own| (0..=LAST_SEQUENCE).contains(&own.sequence));
@@ -124,13 +177,8 @@ impl Tenure {
         Ok(Self { queue: Arc::clone(queue), node, own, watch: OwnWatch::default() })
     }
 
-    /// A place that is taken over from somebody who had it.
-    pub(crate) fn resumed(queue: &Arc<Queue>, node: OwnedNode) -> Result<Self, Error> {
-        Self::new(queue, node)
-    }
-
     /// Waits for the list behind the create.
-    async fn seated(
+    pub(crate) async fn seated(
         self,
         list: Option<(Asked, Reply<Children>)>,
     ) -> Result<(Self, Option<Children>), Error> {

@@ -1,0 +1,361 @@
+//! Several locks taken together, without a deadlock whatever order they are named in.
+//!
+//! The nodes are created in one transaction. Transactions have one order for the whole ensemble, so
+//! of any two sets that overlap one comes first in all of the queues that they share: nobody can
+//! be ahead here and behind there, and nobody waits in a circle.
+
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_client::{
+    Acl, Children, Client, CreateOptions, Created, Error as ClientError, Op, OpResult, Outcome,
+    OwnedNode, Reply,
+};
+
+use crate::error::{Error, Fault, Loss};
+use crate::hold::{Hold, LockState, Release};
+use crate::layout::Role;
+use crate::options::Options;
+use crate::queue::{Asked, Queue};
+use crate::tenure::{Made, Retry, Tenure};
+use crate::token::FencingToken;
+
+/// Several [`Lock`](crate::Lock)s that are held all or none.
+///
+/// ```
+/// # async fn f(client: &zk_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_recipes::MultiLock;
+///
+/// let both = MultiLock::new(client, ["/locks/from", "/locks/to"])?;
+/// let guard = both.acquire().await?; // whoever names them the other way round waits, or we do
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Each is a lock like any other, and shared with those who take it alone. All nodes are made by one
+/// transaction, which is what rules deadlocks out: among all who do so, and with whoever holds one
+/// lock at a time. Who takes another lock while it holds these must order them itself.
+///
+/// Where one transaction will not do, because the locks are on several ensembles, or servers before
+/// 3.4 have none: take [`Lock`](crate::Lock)s one by one, in one order that everybody keeps to, for
+/// instance that of their paths, and let go of all if one fails.
+#[derive(Clone, Debug)]
+pub struct MultiLock(Vec<Arc<Queue>>);
+
+impl MultiLock {
+    /// The locks on these folders, which are made with their ancestors, as containers, where they
+    /// are missing.
+    ///
+    /// # Errors
+    ///
+    /// A path breaks a rule of ZooKeeper's, is named twice, or there is none.
+    pub fn new<P: AsRef<str>>(
+        client: &Client,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Result<Self, Error> {
+        Self::with_options(client, paths, &Options::new())
+    }
+
+    /// The same, used in another way. Numbers that are nearly used up are an error here: nothing is
+    /// [rotated](Options::rotate).
+    ///
+    /// # Errors
+    ///
+    /// A path breaks a rule of ZooKeeper's, is named twice, or there is none.
+    pub fn with_options<P: AsRef<str>>(
+        client: &Client,
+        paths: impl IntoIterator<Item = P>,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut seen = BTreeSet::new();
+        let mut queues = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            if !seen.insert(path.to_owned()) {
+                return Err(Fault::Set(format!("{path} is named twice")).into());
+            }
+            queues.push(Queue::new(client, path, options.layout.mutex(), options.clone())?);
+        }
+        if queues.is_empty() {
+            return Err(Fault::Set("no lock is named".to_owned()).into());
+        }
+        Ok(Self(queues))
+    }
+
+    /// Waits until all locks are ours: one round trip if they are free.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::acquire`](crate::Lock::acquire), for any of them. Nothing is left behind.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves all queues.
+    pub async fn acquire(&self) -> Result<MultiGuard, Error> {
+        let places = self.join().await?;
+        let places = places
+            .into_iter()
+            .map(|(tenure, list)| async move { Hold::new(tenure.first(list).await?).await });
+        all(places).await.map(MultiGuard)
+    }
+
+    /// Takes all locks if they are free, in one round trip. `None` if one is not; then nothing is
+    /// left in the queues.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, Error> {
+        let mut tenures = Vec::new();
+        for (tenure, list) in self.join().await? {
+            if !tenure.is_first(list).await? {
+                return Ok(None);
+            }
+            tenures.push(tenure);
+        }
+        all(tenures.into_iter().map(Hold::new)).await.map(|holds| Some(MultiGuard(holds)))
+    }
+
+    /// Waits for all locks for no longer than `time`; `None` when it is over.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_within(&self, time: Duration) -> Result<Option<MultiGuard>, Error> {
+        timeout(time, self.acquire()).await.ok().transpose()
+    }
+
+    /// Gets a place in each queue, by one transaction.
+    async fn join(&self) -> Result<Vec<Seat>, Error> {
+        let mut retry = Retry::default();
+        loop {
+            let Flight { folders, created, lists } = self.fly(retry.folders.as_ref());
+            let made = Made::of(folders).await;
+            let mut nodes = Vec::new();
+            let mut refused: Option<ClientError> = None;
+            for reply in created {
+                match reply.await {
+                    Ok(node) => nodes.push(node),
+                    // That it is open how it went counts for more than that nothing is there now.
+                    Err(error) if error.outcome() == Outcome::Unknown => refused = Some(error),
+                    Err(error) => drop(refused.get_or_insert(error)),
+                }
+            }
+            let Some(error) = refused else {
+                let seats = self.0.iter().zip(nodes).zip(lists);
+                return all(seats.map(|((queue, node), list)| async {
+                    Tenure::new(queue, node)?.seated(Some(list)).await
+                }))
+                .await;
+            };
+            let failed = error.failed_op().and_then(|index| self.0.get(index));
+            match failed.or(self.0.first()) {
+                Some(queue) => retry.after(queue, error, made)?,
+                None => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Asks for a place in each queue.
+    fn fly(&self, folders: Option<&CreateOptions<'_>>) -> Flight {
+        let Some(first) = self.0.first() else {
+            return Flight { folders: Vec::new(), created: Vec::new(), lists: Vec::new() };
+        };
+        let (client, options) = (first.client(), first.options());
+        let stem =
+            |queue: &Arc<Queue>| queue.child(&queue.names().stem(Role::Exclusive, client.unique()));
+        let stems = self.0.iter().map(stem).collect::<Vec<_>>();
+        let create = |acl: &[Acl<'_>]| {
+            let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, acl));
+            client.multi_owned(&ops.collect::<Vec<_>>())
+        };
+        client.batch(|| Flight {
+            folders: self.0.iter().flat_map(|queue| queue.make_folders(folders)).collect(),
+            created: options.with_acl(create),
+            lists: self.0.iter().map(Queue::ask).collect(),
+        })
+    }
+}
+
+/// A place with the list behind it.
+type Seat = (Tenure, Option<Children>);
+
+/// What gets a contender into all queues.
+struct Flight {
+    folders: Vec<Reply<Created>>,
+    created: Vec<Reply<OwnedNode>>,
+    lists: Vec<(Asked, Reply<Children>)>,
+}
+
+/// Proof of holding all locks of a [`MultiLock`], until it is dropped or released.
+///
+/// What [`Guard`](crate::Guard) says of dropping holds for all of them.
+#[derive(Debug)]
+#[must_use = "dropping it releases the locks"]
+pub struct MultiGuard(Vec<Hold>);
+
+impl MultiGuard {
+    /// Orders this holder after all earlier ones, of each of the locks.
+    pub fn token(&self) -> FencingToken {
+        let newest = self.0.iter().map(Hold::token).max();
+        newest.unwrap_or(FencingToken::new(0, 0))
+    }
+
+    /// What each lock says for itself, in the order in which they were named.
+    pub fn locks(&self) -> &[Hold] {
+        &self.0
+    }
+
+    /// Where the locks stand now: as the worst of them does.
+    pub fn state(&self) -> LockState {
+        let mut worst = LockState::Held;
+        for state in self.0.iter().map(Hold::state) {
+            worst = match (worst, state) {
+                (LockState::Lost(_), _) | (_, LockState::Held) => worst,
+                (LockState::Suspended { until: one }, LockState::Suspended { until }) => {
+                    LockState::Suspended { until: one.min(until) }
+                }
+                (_, state) => state,
+            };
+        }
+        worst
+    }
+
+    /// Waits until one of the locks is lost, and tells how.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing. Any number may wait.
+    pub async fn lost(&self) -> Loss {
+        let mut lost = self.0.iter().map(|hold| Box::pin(hold.lost())).collect::<Vec<_>>();
+        poll_fn(|cx| {
+            let mut polled = lost.iter_mut().map(|lost| lost.as_mut().poll(cx));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
+    /// Runs `work` until it is done or one of the locks is lost: see [`Hold::run`].
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost): one was, before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work`, and nothing else.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
+        let (mut lost, mut work) = (pin!(self.lost()), pin!(work));
+        poll_fn(|cx| match lost.as_mut().poll(cx) {
+            Poll::Ready(loss) => {
+                let path = self.0.first().map(|hold| hold.node().to_owned()).unwrap_or_default();
+                Poll::Ready(Err(Fault::Lost { path, loss }.into()))
+            }
+            Poll::Pending => work.as_mut().poll(cx).map(Ok),
+        })
+        .await
+    }
+
+    /// Carries out `ops` in one transaction, only if all locks are still ours then: see
+    /// [`Hold::fenced`].
+    ///
+    /// # Errors
+    ///
+    /// As there, if any of the locks is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// The transaction is on its way once the future has been polled.
+    pub async fn fenced(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>, Error> {
+        let Some((first, others)) = self.0.split_first() else {
+            return Err(Fault::Set("no lock is held".to_owned()).into());
+        };
+        let checks = others.iter().map(|hold| Op::check(hold.node(), None));
+        let all = checks.chain(ops.iter().copied()).collect::<Vec<_>>();
+        match first.fenced(&all).await {
+            Ok(mut results) => {
+                results.drain(..others.len().min(results.len()));
+                Ok(results)
+            }
+            Err(error) => {
+                let client = error.client();
+                let failed = client.filter(|error| error.is_no_node());
+                let failed = failed.and_then(zk_client::Error::failed_op);
+                // The first check is of the first lock.
+                match failed.and_then(|failed| others.get(failed.checked_sub(1)?)) {
+                    Some(hold) => Err(hold.deleted()),
+                    None => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Releases all locks and waits until the server has said so: see
+    /// [`Guard::release`](crate::Guard::release).
+    ///
+    /// # Errors
+    ///
+    /// As there, for the first of the locks that has one. The others are released all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// The releases are on their way when this returns, whether or not the future is awaited.
+    pub fn release(self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+        let let_go = || self.0.iter().map(Hold::let_go).collect::<Vec<_>>();
+        let released = match self.0.first() {
+            Some(hold) => hold.queue().client().batch(let_go),
+            None => Vec::new(),
+        };
+        async move {
+            let mut all = Ok(Release::Released);
+            for released in released {
+                all = match (all, released.await) {
+                    (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+                    (Ok(Release::Released), Ok(release)) => Ok(release),
+                    (lost, Ok(_)) => lost,
+                };
+            }
+            all
+        }
+    }
+}
+
+/// Waits for all of them together, or for the first error.
+async fn all<T, F: Future<Output = Result<T, Error>>>(
+    futures: impl Iterator<Item = F>,
+) -> Result<Vec<T>, Error> {
+    let mut running = futures.map(|future| (Some(Box::pin(future)), None)).collect::<Vec<_>>();
+    poll_fn(|cx| {
+        let mut is_done = true;
+        for (future, result) in &mut running {
+            let Some(pending) = future else {
+                continue;
+            };
+            match pending.as_mut().poll(cx) {
+                Poll::Pending => is_done = false,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(value)) => {
+                    *future = None;
+                    *result = Some(value);
+                }
+            }
+        }
+        if is_done { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await?;
+    Ok(running.into_iter().filter_map(|(_, result)| result).collect())
+}
