@@ -362,6 +362,17 @@ impl Hold {
         self.lost_by(self.inner.lose(Loss::NodeDeleted))
     }
 
+    /// How the lock was lost, as far as is known. Asks nothing.
+    pub(crate) fn known_loss(&self) -> Option<Loss> {
+        let inner = &self.inner;
+        inner.poll_news();
+        let lost = inner.knowledge().lost;
+        lost.or_else(|| match inner.lease.state() {
+            LeaseState::Lapsed(lapse) => Some(loss_of(lapse)),
+            _ => None,
+        })
+    }
+
     /// Whether the lock is surely still ours and nobody is known to want it back. Asks nothing.
     pub(crate) fn is_sound(&self) -> bool {
         let inner = &self.inner;

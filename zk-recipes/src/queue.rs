@@ -54,7 +54,7 @@ struct View {
     arming: bool,
     /// How often streams were of no use.
     useless: u32,
-    /// Whether anybody ever got a place.
+    /// Whether anybody got a place here, and may come again soon.
     used: bool,
     /// How many contenders the last list had.
     listed: usize,
@@ -168,12 +168,19 @@ impl Queue {
                 Poll::Ready(Ok(StreamEvent::Changed(event))) => {
                     view.mirror.told(event.kind, &event.path);
                 }
-                Poll::Ready(Ok(_)) => view.mirror.doubt(),
-                Poll::Ready(Err(_)) => {
-                    view.stream = None;
-                    view.mirror.doubt();
+                // Others come and go far more often than anybody looks here: a list is cheaper.
+                Poll::Ready(Ok(StreamEvent::Lagged(_))) => {
+                    view.used = false;
+                    view.drop_stream();
                 }
+                Poll::Ready(Ok(_)) => view.mirror.doubt(),
+                Poll::Ready(Err(_)) => view.drop_stream(),
             }
+            news = true;
+        }
+        if view.stream.is_some() && view.mirror.contenders() > MIRROR_AT_MOST {
+            debug!(self.folder, "too many contenders to follow them all");
+            view.drop_stream();
             news = true;
         }
         news
@@ -182,14 +189,8 @@ impl Queue {
     /// Asks for a place in the queue.
     pub(crate) fn fly(self: &Arc<Self>, role: Role, folders: Option<&CreateOptions<'_>>) -> Flight {
         let stem = self.child(&self.names.stem(role, self.client.unique()));
-        let list =
-            self.look(|mirror| mirror.contenders() > MIRROR_AT_MOST || !mirror.is_complete());
+        let is_known = self.look(Mirror::is_complete).unwrap_or(false);
         let mut view = self.view();
-        let crowded = view.mirror.contenders() > MIRROR_AT_MOST;
-        if view.stream.is_some() && crowded {
-            debug!(self.folder, "too many contenders to follow them all");
-            view.drop_stream();
-        }
         let arms = self.options.mirror && view.may_arm();
         view.arming |= arms;
         drop(view);
@@ -203,7 +204,7 @@ impl Queue {
             created: self
                 .options
                 .with_acl(|acl| client.create_owned(&stem, &self.options.data, acl)),
-            list: (list != Some(false)).then(|| self.ask()),
+            list: (!is_known).then(|| self.ask()),
         })
     }
 

@@ -21,7 +21,7 @@ use zk_client::Client;
 
 use crate::cohort::{Bounds, Cohort, Entry, Outcome, OwnerId, Situation, Step, Ticket};
 use crate::error::{Error, Fault};
-use crate::hold::{Hold, LockState, Release};
+use crate::hold::{Hold, Release};
 use crate::layout::{Names, Role};
 use crate::mirror::Mirror;
 use crate::options::Options;
@@ -280,7 +280,7 @@ impl ReentrantGuard {
     ///
     /// It is done when this returns, whether or not the future is awaited.
     pub fn release(mut self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        let lost = matches!(self.hold.state(), LockState::Lost(_));
+        let lost = self.hold.known_loss().is_some();
         let released = self.leave();
         async move {
             match released {
