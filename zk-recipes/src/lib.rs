@@ -1,24 +1,50 @@
 //! Distributed locks on ZooKeeper, built on the public interface of [`zk_client`] alone.
 //!
-//! [`Lock`] is the exclusive lock: one round trip when it is free, no request at all at the
-//! hand-over, a fencing token on every guard, and no trace left by whatever is dropped, cancelled
-//! or lost on the way. What holds for every request (order, outcomes, the session's life) stands at
-//! [`zk_client`].
+//! | lock | for |
+//! |---|---|
+//! | [`Lock`] | one holder at a time, across processes |
+//! | [`RwLock`] | many readers or one writer |
+//! | [`ReentrantLock`], [`ReentrantRwLock`] | the same with many tasks in each process: they hand the lock on among themselves without a request, and whoever has it may take it again |
+//! | [`MultiLock`] | several locks at once, without deadlocks |
+//! | [`LockTicket`] | a lock that outlives a planned restart of its process |
+//!
+//! All of them cost one round trip when they are free and no request at the hand-over, and leave no
+//! trace of whatever is dropped, cancelled or lost on the way. What holds for every request (order,
+//! outcomes, the session's life) stands at [`zk_client`].
 //!
 //! ```
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
-//! use zk_client::Client;
+//! # async fn rebuild() -> Vec<u8> { Vec::new() }
+//! use zk_client::{Client, Op};
 //! use zk_recipes::Lock;
 //!
 //! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
 //! let lock = Lock::new(&client, "/locks/invoices")?;
 //!
 //! let guard = lock.acquire().await?;
-//! // One holder at a time, here.
+//! let invoices = guard.run(rebuild()).await?; // stops when the lock is lost
+//! guard.fenced(&[Op::set_data("/invoices", &invoices, None)]).await?; // only while it is ours
 //! guard.release().await?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # When a lock is lost
+//!
+//! A lock is an ephemeral node. It goes with the session of its holder, and the ensemble ends a
+//! session that it has not heard from for a session timeout, whatever the holder believes. So every
+//! guard knows until when it is surely held ([`Hold::state`]), tells when it no longer is
+//! ([`Hold::lost`]) and stops work with it ([`Hold::run`]). It goes by the time at which requests
+//! were sent, and by answers that only a majority of the servers could give: a server that is cut
+//! off from the others answers pings for many seconds after the ensemble has given the lock away.
+//!
+//! No clock helps a process that is stopped between looking and acting. For that there is the
+//! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only if
+//! the lock is still held.
+//!
+//! # Who else may share a lock
+//!
+//! Locks of other clients queue up with these: see [`Layout`].
 
 mod error;
 
