@@ -409,7 +409,9 @@ impl Level {
         self.change(|local, situation| {
             let (asked, mut step) = local.cohort.ask(owner, role, situation);
             ticket = Some(asked);
-            if let (Patience::Tries, Some(role)) = (patience, step.acquire.take()) {
+            if patience == Patience::Tries
+                && let Some(role) = step.acquire.take()
+            {
                 let joining = Joining::begin(&self.0.queue, role);
                 local.acquiring = Some(Box::pin(Hold::try_first(joining)));
             }
