@@ -31,6 +31,8 @@ struct Wait {
     /// Whether `ahead` must be read again before anything follows from it.
     stale: bool,
     own: OwnWatch,
+    /// Our own node may not be read: only lists tell whether it is there.
+    own_unreadable: bool,
     watched: Vec<Watched>,
     /// Set where a contender may not be read, so that its end would go untold.
     folder: Option<Watcher>,
@@ -135,7 +137,8 @@ impl Tenure {
         while let Turn::Waiting { sibling: now } = turn {
             sibling = now;
             turn = poll_fn(|cx| {
-                let turn = self.queue.poll_look(cx, |mirror| mirror.turn(&self.own));
+                let queue = &self.queue;
+                let turn = queue.poll_look(cx, |mirror| queue.turn(mirror, &self.own));
                 match turn.unwrap_or(Turn::Unknown) {
                     waiting if waiting == turn_of(sibling) => {
                         again.poll(self, cx).map(|()| Turn::Unknown)
@@ -206,13 +209,13 @@ impl Tenure {
     async fn ask(&self, wait: &mut Wait) -> Result<bool, Error> {
         let unwatched = wait.unwatched();
         let watch_folder = wait.unreadable && wait.folder.is_none();
-        if !wait.stale && !watch_folder && unwatched.is_empty() && wait.own.0.is_some() {
+        let watch_own = wait.own.0.is_none() && !wait.own_unreadable;
+        if !wait.stale && !watch_folder && unwatched.is_empty() && !watch_own {
             return Ok(false);
         }
         let (queue, client) = (&self.queue, self.queue.client());
         let (own, others, watched_list, list) = client.batch(|| {
-            let own = wait.own.0.is_none();
-            let own = own.then(|| client.get_data_and_watch(self.node.path()));
+            let own = watch_own.then(|| client.get_data_and_watch(self.node.path()));
             let others = unwatched.into_iter().map(|contender| {
                 let path = queue.child(&contender.name);
                 (contender, client.get_data_and_watch(&path))
@@ -224,7 +227,13 @@ impl Tenure {
             (own, others, watched, list.then(|| queue.ask()))
         });
         if let Some(reply) = own {
-            wait.own.0 = self.survive(wait, reply.await)?.map(|(_, watcher)| watcher);
+            match reply.await {
+                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                    wait.own_unreadable = true;
+                    wait.unreadable = true;
+                }
+                reply => wait.own.0 = self.survive(wait, reply)?.map(|(_, watcher)| watcher),
+            }
             // Without a watch of our own, only a list can tell that we are still there.
             wait.stale |= wait.own.0.is_none();
         }
@@ -309,6 +318,7 @@ impl Wait {
             ahead: Vec::new(),
             stale: true,
             own: OwnWatch::default(),
+            own_unreadable: false,
             watched: Vec::new(),
             folder: None,
             unreadable: false,
@@ -335,7 +345,7 @@ impl Wait {
         if event.kind == EventType::NODE_DELETED {
             // Our own end may not have been told yet: what was missed is told in no order, and
             // neither are the nodes that a session takes with it when it ends.
-            self.stale |= event.missed || watched.sibling;
+            self.stale |= event.missed || watched.sibling || self.own.0.is_none();
             self.gone(&watched.contender);
         }
     }
