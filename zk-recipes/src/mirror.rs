@@ -86,6 +86,11 @@ impl Mirror {
         }
     }
 
+    /// Everybody who is there, as far as is known.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.present.keys().map(String::as_str)
+    }
+
     /// How many contenders are there, as far as is known.
     pub(crate) fn contenders(&self) -> usize {
         self.present.values().filter(|entry| entry.contender.is_some()).count()

@@ -27,7 +27,7 @@ const MIRROR_AT_MOST: usize = 16;
 /// No more than this, and the mirror is made again.
 const MIRROR_AGAIN: usize = 8;
 
-/// Watches that told nothing, or could not be set, before no other is tried.
+/// Watches in a row that told nothing, or could not be set, before no other is tried.
 const MIRRORS_LOST: u32 = 3;
 
 /// From here on a folder's numbers are worth a warning: half of them are used up.
@@ -52,7 +52,7 @@ struct View {
     stream: Option<WatchStream>,
     /// A stream is on its way.
     arming: bool,
-    /// How often streams were of no use.
+    /// How many streams in a row were of no use.
     useless: u32,
     /// Whether anybody got a place here, and may come again soon.
     used: bool,
@@ -178,8 +178,10 @@ impl Queue {
             }
             news = true;
         }
-        if view.stream.is_some() && view.mirror.contenders() > MIRROR_AT_MOST {
+        let contenders = view.mirror.contenders();
+        if view.stream.is_some() && contenders > MIRROR_AT_MOST {
             debug!(self.folder, "too many contenders to follow them all");
+            view.listed = contenders;
             view.drop_stream();
             news = true;
         }
@@ -192,7 +194,11 @@ impl Queue {
         let is_known = self.look(Mirror::is_complete).unwrap_or(false);
         let mut view = self.view();
         let arms = self.options.mirror && view.may_arm();
-        view.arming |= arms;
+        if arms {
+            view.arming = true;
+            // Lists that were asked for before tell nothing of who came before the watch was set.
+            view.mirror.doubt();
+        }
         drop(view);
         let client = &self.client;
         client.batch(|| Flight {
@@ -229,14 +235,28 @@ impl Queue {
 
     /// What the mirror says of the turn of `own`, whose create was answered just now.
     pub(crate) fn first_turn(&self, own: &Contender) -> Turn {
-        let turn = self.look(|mirror| mirror.turn(own)).unwrap_or(Turn::Unknown);
-        if turn == Turn::Absent {
-            debug!(self.folder, "the watch on the folder tells nothing");
-            let mut view = self.view();
-            view.useless += 1;
-            view.drop_stream();
+        let turn = self.look(|mirror| self.turn(mirror, own)).unwrap_or(Turn::Unknown);
+        match turn {
+            Turn::Absent => {
+                debug!(self.folder, "the watch on the folder tells nothing");
+                let mut view = self.view();
+                view.useless += 1;
+                view.drop_stream();
+                drop(view);
+                self.wakers.wake_all();
+            }
+            Turn::First | Turn::Waiting { .. } => self.view().useless = 0,
+            Turn::Unknown => {}
         }
         turn
+    }
+
+    /// The same of whoever waits already. A contender of another layout is for a list to report.
+    pub(crate) fn turn(&self, mirror: &Mirror, own: &Contender) -> Turn {
+        if self.options.strict_foreign && mirror.names().any(|name| self.names.is_foreign(name)) {
+            return Turn::Unknown;
+        }
+        mirror.turn(own)
     }
 
     /// Notes that somebody got a place, and with which number.
@@ -313,7 +333,9 @@ impl Arming {
         let mut view = self.queue.view();
         match stream {
             Ok(stream) => view.stream = Some(stream),
-            Err(error) if error.is_connection_loss() || error.is_session_over() => {}
+            // It may be the answer of a server that does not know it.
+            Err(error) if error.is_connection_loss() => view.useless += 1,
+            Err(error) if error.is_session_over() => {}
             Err(error) => {
                 debug!(%error, "no mirror");
                 view.useless = MIRRORS_LOST;
