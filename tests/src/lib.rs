@@ -2,7 +2,8 @@
 //! servers that are not real: [`peer`] is played by a test, frame by frame. And clients that are
 //! not ours: [`foreign`] runs them. And a client that is only frames: [`raw`]. [`differential`]
 //! compares two servers of any kind, and [`claims`] hold on each. [`contender`] runs a process that
-//! fights for a lock, and [`history`] writes down and judges what such processes do.
+//! fights for a lock, and [`history`] writes down and judges what such processes do. Tests of locks
+//! on the embedded server begin with [`locks`], and [`explore`] runs them in every order.
 //!
 //! The tests that use them are built by the features `live` and `interop`; `tests/run` installs
 //! what they need and runs them.
@@ -10,9 +11,11 @@
 pub mod claims;
 pub mod contender;
 pub mod differential;
+pub mod explore;
 pub mod fault;
 pub mod foreign;
 pub mod history;
+pub mod locks;
 pub mod peer;
 pub mod raw;
 pub mod relay;

@@ -1,0 +1,177 @@
+//! Small searches through everything that can happen: each run is told by a few choices, and all
+//! choices are made in turn.
+//!
+//! A run is deterministic: one thread, virtual time, and a server in memory. So the choices that
+//! led to a failure lead there again.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Longer than any actor may need when nothing hinders it any more.
+const PATIENCE: u32 = 120;
+
+/// Runs on one thread, on a clock that jumps ahead when nobody has anything to do.
+pub fn in_virtual_time<T>(test: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build().expect("a runtime").block_on(test)
+}
+
+/// Lets everything happen that takes no time.
+pub async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Polls a future once, for nobody who would be woken.
+pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// What was chosen in one run, and out of how much.
+#[derive(Default)]
+struct Choices {
+    made: Vec<(usize, usize)>,
+    next: usize,
+}
+
+impl Choices {
+    fn choose(&mut self, of: usize) -> usize {
+        if self.next == self.made.len() {
+            self.made.push((0, of));
+        }
+        let (chosen, known) = self.made[self.next];
+        assert_eq!(known, of, "a run is not decided by its choices alone");
+        self.next += 1;
+        chosen
+    }
+
+    /// The next run: the last choice that has another way goes there.
+    fn advance(&mut self) -> bool {
+        self.next = 0;
+        while let Some((chosen, of)) = self.made.pop() {
+            if chosen + 1 < of {
+                self.made.push((chosen + 1, of));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Runs with every combination of choices, depth first. Returns how many runs there were.
+pub fn explore<F: Future<Output = ()>>(mut run: impl FnMut(Script) -> F) -> usize {
+    let script = Script(Rc::default());
+    for runs in 1.. {
+        let ran = catch_unwind(AssertUnwindSafe(|| in_virtual_time(run(script.clone()))));
+        let mut choices = script.0.borrow_mut();
+        if let Err(panic) = ran {
+            let chosen = choices.made.iter().map(|(chosen, _)| chosen);
+            eprintln!("run {runs}, with the choices {:?}", chosen.collect::<Vec<_>>());
+            resume_unwind(panic);
+        }
+        if !choices.advance() {
+            return runs;
+        }
+    }
+    unreachable!("there are not so many numbers")
+}
+
+/// Decides one run.
+#[derive(Clone)]
+pub struct Script(Rc<RefCell<Choices>>);
+
+impl Script {
+    /// Chooses one of `of`: in one run after the other, each of them.
+    pub fn choose(&self, of: usize) -> usize {
+        self.0.borrow_mut().choose(of)
+    }
+
+    /// Lets actors take turns: at each of `depth` turns one of them is polled, or one task of the
+    /// clients and the server, or everything happens that takes no time, whichever is chosen. From
+    /// then on all of them are polled until they are done.
+    pub async fn interleave(&self, depth: usize, mut actors: Vec<Actor>) {
+        for _ in 0..depth {
+            if actors.is_empty() {
+                return;
+            }
+            match self.choose(actors.len() + 2) {
+                0 => settle().await,
+                1 => tokio::task::yield_now().await,
+                turn => {
+                    let turn = turn - 2;
+                    if poll_once(actors[turn].as_mut()).is_ready() {
+                        drop(actors.remove(turn));
+                    }
+                }
+            }
+        }
+        for _ in 0..PATIENCE {
+            actors.retain_mut(|actor| poll_once(actor.as_mut()).is_pending());
+            if actors.is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!("{} actors never come to their end", actors.len());
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.0.borrow().made).finish()
+    }
+}
+
+/// What somebody does.
+pub type Actor = Pin<Box<dyn Future<Output = ()>>>;
+
+/// An actor.
+pub fn actor(does: impl Future<Output = ()> + 'static) -> Actor {
+    Box::pin(does)
+}
+
+/// Runs with a fault at the first place, at the second, and so on, until a run says that its fault
+/// did not happen any more. Returns how many faults did.
+pub fn sweep<F: Future<Output = bool>>(mut run: impl FnMut(u32) -> F) -> u32 {
+    let mut at = 0;
+    loop {
+        let ran = catch_unwind(AssertUnwindSafe(|| in_virtual_time(run(at))));
+        match ran {
+            Ok(true) => at += 1,
+            Ok(false) => return at,
+            Err(panic) => {
+                eprintln!("with the fault at place {at}");
+                resume_unwind(panic);
+            }
+        }
+        assert!(at < 1000, "the fault happens wherever it is put");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_combinations_are_run_once() {
+        let mut seen = Vec::new();
+        let runs = explore(|script| {
+            let first = script.choose(2);
+            let second = if first == 0 { script.choose(3) } else { 9 };
+            seen.push((first, second));
+            async {}
+        });
+        assert_eq!(seen, [(0, 0), (0, 1), (0, 2), (1, 9)]);
+        assert_eq!(runs, 4);
+    }
+
+    #[test]
+    fn a_sweep_ends_where_the_fault_does() {
+        assert_eq!(sweep(|at| async move { at < 7 }), 7);
+    }
+}

@@ -1,0 +1,136 @@
+//! A server in memory and what tests of locks ask it: who is in the queue by its own word, and what
+//! is left behind.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use zk_client::{Client, ClientBuilder, CreateOptions};
+use zk_embedded::{Config, Server};
+use zk_proto::{Acl, Id, List, SetAclRequest, Text};
+use zk_recipes::{Hold, Lock, Options};
+
+pub use crate::explore::settle;
+use crate::raw::RawClient;
+
+/// The folder of most tests.
+pub const LOCK: &str = "/locks/one";
+
+/// The session timeout of most tests.
+pub const TIMEOUT: Duration = Duration::from_secs(6);
+
+/// Somebody from whom no connection in memory comes.
+pub const NOBODY: Acl<'static> =
+    Acl { perms: Acl::OPEN.perms, id: Id { scheme: Text::new("ip"), id: Text::new("10.0.0.1") } };
+
+/// A server in memory.
+#[derive(Debug)]
+pub struct World {
+    /// The server.
+    pub server: Server,
+}
+
+impl World {
+    /// A server that remembers all it does.
+    #[expect(clippy::new_without_default, reason = "it starts a server")]
+    pub fn new() -> Self {
+        Self::with(Config::new())
+    }
+
+    /// One with other settings.
+    pub fn with(config: Config) -> Self {
+        let config = config.keep_history(true).max_connections_per_host(0);
+        Self { server: Server::in_memory(config) }
+    }
+
+    /// How clients are made.
+    pub fn builder(&self) -> ClientBuilder {
+        Client::builder().session_timeout(TIMEOUT).connector(self.server.connector())
+    }
+
+    /// A client.
+    pub async fn client(&self) -> Client {
+        self.builder().connect("zk").await.expect("the server is there")
+    }
+
+    /// A lock of a client of its own, which has never been used.
+    pub async fn lock(&self) -> Lock {
+        Lock::new(&self.client().await, LOCK).expect("a path")
+    }
+
+    /// A lock of a client of its own that sets watches where it waits.
+    pub async fn plain(&self) -> Lock {
+        let options = Options::new().mirror(false);
+        Lock::with_options(&self.client().await, LOCK, options).expect("a path")
+    }
+
+    /// A lock of a client of its own that follows its queue. It must be free.
+    pub async fn mirrored(&self) -> Lock {
+        let lock = self.lock().await;
+        mirror(&lock).await;
+        lock
+    }
+
+    /// The names in the folder by their numbers.
+    pub fn queue(&self) -> Vec<String> {
+        let mut names = self.server.children(LOCK);
+        names.sort_by_key(|name| name[name.len() - 10..].to_owned());
+        names
+    }
+
+    /// Makes the folder, as a plain node.
+    pub async fn make_folder(&self) {
+        let client = self.client().await;
+        for path in ["/locks", LOCK] {
+            client.create(path, b"", &CreateOptions::persistent()).await.expect("new");
+        }
+        client.close().await;
+    }
+
+    /// The holder must be the one whom the server has first.
+    pub fn is_owner(&self, hold: &Hold) {
+        let queue = self.queue();
+        let first = queue.first().unwrap_or_else(|| panic!("{hold:?} holds, and nobody is there"));
+        assert!(hold.node().ends_with(first.as_str()), "{hold:?} holds and the queue is {queue:?}");
+    }
+
+    /// Nobody and no watch may be left.
+    pub async fn is_empty(&self) {
+        settle().await;
+        assert_eq!(self.queue(), [""; 0]);
+        assert_eq!(self.server.watch_count(), 0, "watches are left");
+    }
+
+    /// Takes from everybody the permission to read or change a node.
+    pub async fn hide(&self, path: &str) {
+        let acl = List::new(&[NOBODY]);
+        let mut client = RawClient::open(&self.server).await;
+        client.reply(&SetAclRequest { path, acl, version: -1 }).await;
+    }
+
+    /// How many requests the server gets while something is done, pings included.
+    pub async fn requests<T>(&self, act: impl Future<Output = T>) -> (u64, T) {
+        settle().await;
+        let before = self.received().await;
+        let result = act.await;
+        settle().await;
+        // The question counts itself.
+        (self.received().await - before - 1, result)
+    }
+
+    async fn received(&self) -> u64 {
+        let mut connection = self.server.connect();
+        connection.write_all(b"srvr").await.expect("in memory");
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.expect("in memory");
+        let received = answer.lines().find_map(|line| line.strip_prefix("Received: "));
+        received.and_then(|n| n.parse().ok()).expect("a number")
+    }
+}
+
+/// Uses a lock that is free until it follows its queue.
+pub async fn mirror(lock: &Lock) {
+    for _ in 0..3 {
+        lock.acquire().await.expect("free").release().await.expect("ours");
+    }
+}
