@@ -7,43 +7,25 @@
 //!
 //! Pure: replies and losses go in, [`Effect`]s come out, and the session carries them out.
 
+mod question;
+
+mod multi;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use bytes::BytesMut;
 use tracing::warn;
 use zk_proto::{
-    CreateResponse, Decode, Encode, ErrorCode, ExistsResponse, GetChildrenResponse, Reader,
-    SessionId, Stat, Writer, Zxid,
+    Create2Response, CreateResponse, Decode, Encode, ErrorCode, ExistsResponse,
+    GetChildrenResponse, Reader, SessionId, Stat, Writer, Zxid,
 };
 
 use crate::error::{Failure, Hangup, ProtocolError};
+pub use crate::session::claims::question::ClaimId;
+use crate::session::claims::question::Query;
+pub(crate) use crate::session::claims::question::Question;
 use crate::session::event::Answer;
-
-/// One claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClaimId(u64);
-
-/// Something to ask the server on a claim's behalf.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
-    pub(crate) claim: ClaimId,
-    pub(crate) query: Query,
-    pub(crate) path: String,
-}
-
-/// The requests of a claim.
-///
-/// A lost create is looked for with sync, since the server of the new connection may be behind the
-/// one that got the create, and right behind it list, since the digits are not known. Then comes
-/// stat, since only the owner tells whose the node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Query {
-    Sync,
-    List,
-    Stat,
-    Delete,
-}
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,7 +40,9 @@ pub(crate) enum Effect<T> {
 struct Claim<T> {
     /// The path up to the digits that the server appends; unique for ever.
     stem: String,
-    state: State<T>,
+    state: State,
+    /// Who waits to hear of the create or, later, of the delete.
+    waiting: Option<T>,
     /// Whether the holder has gone, so that the node must go too.
     due: bool,
     /// Questions that are queued or in flight.
@@ -72,18 +56,18 @@ struct Claim<T> {
 }
 
 #[derive(Debug)]
-enum State<T> {
+enum State {
     /// The create is queued or in flight.
     Creating,
-    /// The create was in flight when the connection broke. Its caller waits here.
-    Lost { creator: Option<T>, why: Hangup },
+    /// The create was in flight when the connection broke, or its answer makes no sense.
+    Lost { why: Hangup },
     /// Looked for and not found. A server that had been cut off may have lied, so it is looked
     /// for once more on the next connection.
     Suspect,
     /// The node is there.
     Held { path: String },
     /// The node must go.
-    Deleting { path: String, releaser: Option<T> },
+    Deleting { path: String },
 }
 
 /// All claims of a session, oldest first.
@@ -109,45 +93,125 @@ impl<T> Claims<T> {
     }
 
     /// A create under `stem` is about to be queued.
-    pub(crate) fn open(&mut self, stem: &str) -> ClaimId {
-        self.insert(stem, State::Creating)
+    pub(crate) fn open(&mut self, stem: &str, creator: T) -> ClaimId {
+        self.insert(stem, State::Creating, Some(creator))
     }
 
     /// A node that is there is somebody's from now on.
     pub(crate) fn adopt(&mut self, path: &str) -> ClaimId {
-        self.insert(path, State::Held { path: path.to_owned() })
+        self.insert(path, State::Held { path: path.to_owned() }, None)
     }
 
-    fn insert(&mut self, stem: &str, state: State<T>) -> ClaimId {
+    fn insert(&mut self, stem: &str, state: State, waiting: Option<T>) -> ClaimId {
         let id = ClaimId(self.next);
         self.next += 1;
-        let stem = stem.to_owned();
-        let (unsynced, candidates, unreadable) = (None, Vec::new(), false);
-        let claim = Claim { stem, state, due: false, asking: 0, unsynced, candidates, unreadable };
+        let claim = Claim {
+            stem: stem.to_owned(),
+            state,
+            waiting,
+            due: false,
+            asking: 0,
+            unsynced: None,
+            candidates: Vec::new(),
+            unreadable: false,
+        };
         self.claims.insert(id, claim);
         id
     }
 
-    /// The create was not queued, or refused: nothing was made.
-    pub(crate) fn refused(&mut self, id: ClaimId) {
-        self.claims.remove(&id);
+    /// The create was answered.
+    pub(crate) fn create_answered(
+        &mut self,
+        id: ClaimId,
+        result: Result<Answer, Failure>,
+    ) -> Result<(), ProtocolError> {
+        match result {
+            Ok(answer) => match Create2Response::decode(&mut Reader::new(&answer.body)) {
+                Ok(Create2Response { path, stat }) => {
+                    self.created(id, path, stat.czxid, answer.requested_at);
+                }
+                Err(error) => return Err(self.garbled([id], error.into())),
+            },
+            Err(failure) => self.refused([id], failure),
+        }
+        Ok(())
     }
 
-    /// The create was answered with this path. The node goes at once if its holder has.
-    pub(crate) fn created(&mut self, id: ClaimId, path: &str) {
+    /// A multi was answered, in which these creates have their places.
+    pub(crate) fn multi_answered(
+        &mut self,
+        owned: &[(usize, ClaimId)],
+        result: Result<Answer, Failure>,
+    ) -> Result<(), ProtocolError> {
+        let ids = owned.iter().map(|(_, id)| *id);
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(failure) => {
+                self.refused(ids, failure);
+                return Ok(());
+            }
+        };
+        match multi::created_paths(&answer, owned.iter().map(|(place, _)| *place)) {
+            Ok(Ok(paths)) => ids
+                .zip(paths)
+                .for_each(|(id, path)| self.created(id, &path, answer.zxid, answer.requested_at)),
+            Ok(Err(failure)) => self.refused(ids, failure),
+            Err(error) => return Err(self.garbled(ids, error.into())),
+        }
+        Ok(())
+    }
+
+    /// The create made this. It goes at once if its holder has.
+    fn created(&mut self, id: ClaimId, path: &str, czxid: Zxid, requested_at: Instant) {
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.state = State::Held { path: path.to_owned() };
+            if let Some(creator) = claim.waiting.take() {
+                let answer = created(path, czxid, requested_at);
+                self.effects.push_back(Effect::Complete(creator, Ok(answer)));
+            }
             if claim.due {
                 claim.delete(id, None, &mut self.effects);
             }
         }
     }
 
-    /// The create was in flight when the connection broke, or its answer makes no sense.
-    pub(crate) fn lost(&mut self, id: ClaimId, creator: T, why: Hangup) {
-        if let Some(claim) = self.claims.get_mut(&id) {
-            claim.state = State::Lost { creator: Some(creator), why };
+    /// The creates were refused: nothing was made.
+    fn refused(&mut self, ids: impl IntoIterator<Item = ClaimId>, failure: Failure) {
+        for id in ids {
+            let creator = self.withdraw(id);
+            self.effects.extend(creator.map(|token| Effect::Complete(token, Err(failure))));
         }
+    }
+
+    /// The answer makes no sense. Something was created; the next connection will tell what.
+    fn garbled(
+        &mut self,
+        ids: impl IntoIterator<Item = ClaimId>,
+        error: ProtocolError,
+    ) -> ProtocolError {
+        ids.into_iter().for_each(|id| self.lost(id, error.into()));
+        error
+    }
+
+    /// The create made nothing. Gives back who waits to hear it.
+    pub(crate) fn withdraw(&mut self, id: ClaimId) -> Option<T> {
+        self.claims.remove(&id)?.waiting
+    }
+
+    /// The create may have made something.
+    fn lost(&mut self, id: ClaimId, why: Hangup) {
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.state = State::Lost { why };
+        }
+    }
+
+    /// The create will get no answer. Gives back its creator, unless the node will be looked for.
+    pub(crate) fn create_unanswered(&mut self, id: ClaimId, failure: Failure) -> Option<T> {
+        if let Failure::ConnectionLoss { sent: true, why } = failure {
+            self.lost(id, why);
+            return None;
+        }
+        self.withdraw(id)
     }
 
     /// Whether the node is there and is to stay.
@@ -167,8 +231,8 @@ impl<T> Claims<T> {
                     return claim.delete(id, releaser, &mut self.effects);
                 }
                 // Being deleted already, and nobody waits to hear how that went.
-                if let State::Deleting { releaser: nobody @ None, .. } = &mut claim.state {
-                    *nobody = releaser;
+                if matches!(claim.state, State::Deleting { .. }) && claim.waiting.is_none() {
+                    claim.waiting = releaser;
                     return;
                 }
                 claim.tell_creator(true, &mut self.effects);
@@ -191,7 +255,7 @@ impl<T> Claims<T> {
     /// Whether there is something left to learn or to delete, if need be on the next connection.
     pub(crate) fn is_busy(&self) -> bool {
         self.claims.values().any(|claim| match &claim.state {
-            State::Lost { creator, .. } => claim.due || creator.is_some(),
+            State::Lost { .. } => claim.due || claim.waiting.is_some(),
             State::Deleting { .. } => true,
             State::Creating | State::Suspect | State::Held { .. } => false,
         })
@@ -266,12 +330,9 @@ impl<T> Claims<T> {
                 {
                     warn!(%code, path, "a node outlives its owner until the session ends");
                 }
-                if let Some(Claim { state: State::Deleting { releaser, .. }, .. }) =
-                    self.claims.remove(&id)
-                {
-                    let result = result.clone();
-                    effects.extend(releaser.map(|token| Effect::Complete(token, result)));
-                }
+                let releaser = self.claims.remove(&id).and_then(|claim| claim.waiting);
+                let told = releaser.map(|token| Effect::Complete(token, result.clone()));
+                effects.extend(told);
             }
         }
         Ok(())
@@ -284,9 +345,9 @@ impl<T> Claims<T> {
             claim.asking = claim.asking.saturating_sub(1);
             claim.unsynced = None;
             claim.candidates.clear();
-            if let State::Deleting { releaser, .. } = &mut claim.state {
-                let told = releaser.take().map(|token| Effect::Complete(token, Err(failure)));
-                self.effects.extend(told);
+            if matches!(claim.state, State::Deleting { .. }) {
+                let releaser = claim.waiting.take();
+                self.effects.extend(releaser.map(|token| Effect::Complete(token, Err(failure))));
             }
         }
     }
@@ -297,7 +358,7 @@ impl<T> Claims<T> {
             match &claim.state {
                 State::Creating | State::Held { .. } => {}
                 State::Lost { .. } | State::Suspect => claim.look(*id, &mut self.effects),
-                State::Deleting { path, .. } => {
+                State::Deleting { path } => {
                     let path = path.clone();
                     claim.ask(*id, Query::Delete, path, &mut self.effects);
                 }
@@ -307,14 +368,8 @@ impl<T> Claims<T> {
 
     /// The session is over, and every node with it: all who wait hear `failure`.
     pub(crate) fn end(&mut self, failure: Failure) {
-        for claim in std::mem::take(&mut self.claims).into_values() {
-            let waiting = match claim.state {
-                State::Lost { creator, .. } => creator,
-                State::Deleting { releaser, .. } => releaser,
-                State::Creating | State::Suspect | State::Held { .. } => None,
-            };
-            self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
-        }
+        let waiting = std::mem::take(&mut self.claims).into_values().filter_map(|it| it.waiting);
+        self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
     }
 
     /// Looks whose the next node of this name is.
@@ -367,7 +422,8 @@ impl<T> Claim<T> {
     fn delete(&mut self, id: ClaimId, releaser: Option<T>, effects: &mut VecDeque<Effect<T>>) {
         if let State::Held { path } = &mut self.state {
             let path = std::mem::take(path);
-            self.state = State::Deleting { path: path.clone(), releaser };
+            self.state = State::Deleting { path: path.clone() };
+            self.waiting = releaser;
             self.ask(id, Query::Delete, path, effects);
         }
     }
@@ -381,11 +437,10 @@ impl<T> Claim<T> {
         requested_at: Instant,
         effects: &mut VecDeque<Effect<T>>,
     ) {
-        let creator = match &mut self.state {
-            State::Lost { creator, .. } => creator.take(),
-            State::Suspect => None,
-            State::Creating | State::Held { .. } | State::Deleting { .. } => return,
-        };
+        if !matches!(self.state, State::Lost { .. } | State::Suspect) {
+            return;
+        }
+        let creator = self.waiting.take();
         let answer = created(&path, stat.czxid, requested_at);
         self.state = State::Held { path };
         let wanted = creator.is_some() && !self.due;
@@ -397,15 +452,15 @@ impl<T> Claim<T> {
 
     /// Whoever waits for a lost create hears that it stays lost.
     fn tell_creator(&mut self, sent: bool, effects: &mut VecDeque<Effect<T>>) {
-        if let State::Lost { creator, why } = &mut self.state {
-            let failure = Failure::ConnectionLoss { sent, why: *why };
-            effects.extend(creator.take().map(|token| Effect::Complete(token, Err(failure))));
+        if let State::Lost { why } = self.state {
+            let failure = Failure::ConnectionLoss { sent, why };
+            effects.extend(self.waiting.take().map(|token| Effect::Complete(token, Err(failure))));
         }
     }
 }
 
 /// What the creator of an owned node is told, however it was found out.
-pub(crate) fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer {
+fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer {
     let mut body = BytesMut::new();
     CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
     Answer { zxid: czxid, body: body.freeze(), requested_at }

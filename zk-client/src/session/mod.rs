@@ -24,8 +24,6 @@ mod event;
 
 mod claims;
 
-mod multi;
-
 mod lease;
 
 mod keeper;
@@ -37,24 +35,21 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tracing::{debug, trace, warn};
 use zk_proto::{
-    AddWatchRequest, CheckVersionRequest, CloseSessionRequest, Create2Response, CreateRequest,
-    Decode, DeleteRequest, Encode, EncodeError, ErrorCode, EventType, ExistsRequest,
-    GetChildrenRequest, KeeperState, MultiOp, MultiRequest, Operation, PingRequest, Reader,
-    RemoveWatchesRequest, ReplyHeader, RequestHeader, SetWatches, SetWatches2, SyncRequest,
-    WatcherEvent, WatcherType, Writer, Xid, Zxid, frame,
+    AddWatchRequest, CheckVersionRequest, CloseSessionRequest, CreateRequest, Decode, Encode,
+    ErrorCode, EventType, KeeperState, MultiOp, MultiRequest, Operation, PingRequest, Reader,
+    ReplyHeader, RequestHeader, WatcherEvent, Writer, Xid, Zxid, frame,
 };
 
 use crate::config::{SessionConfig, SessionCredentials};
-use crate::error::{Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
+use crate::error::{Ended, Failure, Hangup, ProtocolError, Rejected};
 use crate::event::{SessionState, StreamEvent, WatchMode, WatchedEvent};
 
 pub use self::claims::ClaimId;
-use self::claims::{Claims, Effect, Query, Question};
+use self::claims::{Claims, Effect, Question};
 pub use self::event::{Answer, Event, Watch};
 use self::handshake::Verdict;
 use self::keeper::{Connection, Keeper, Tended};
 pub use self::lease::{Lapse, LeaseId, LeaseState};
-use self::multi::OwnedOp;
 use self::pings::Pings;
 use self::pipeline::{Pipeline, Slot, Turn};
 use self::timers::{Timer, Timers};
@@ -124,11 +119,9 @@ enum Purpose<T> {
         token: T,
         watch: Option<WatchId>,
     },
-    Create {
-        token: T,
-        claim: ClaimId,
-    },
-    Multi(Vec<OwnedOp<T>>),
+    Create(ClaimId),
+    /// Creates with their places in the multi.
+    Multi(Vec<(usize, ClaimId)>),
     Question(Question),
     Rearm,
     Chore(Chore),
@@ -145,7 +138,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             timeout: config.timeout,
             credentials: config.resume,
             last_zxid: Zxid::default(),
-            pipeline: Pipeline::new(),
+            pipeline: Pipeline::new(config.limits),
             watches: Watches::new(),
             claims: Claims::new(),
             timers: Timers::default(),
@@ -250,9 +243,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         token: T,
     ) -> Result<ClaimId, Rejected> {
         self.accept()?;
-        let claim = self.claims.open(request.path);
-        let queued = self.queue(request, Purpose::Create { token, claim });
-        queued.inspect_err(|_| self.claims.refused(claim))?;
+        let claim = self.claims.open(request.path, token);
+        let queued = self.queue(request, Purpose::Create(claim));
+        queued.inspect_err(|_| drop(self.claims.withdraw(claim)))?;
         Ok(claim)
     }
 
@@ -267,14 +260,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         owned: impl IntoIterator<Item = (usize, &'p str, T)>,
     ) -> Result<Vec<ClaimId>, Rejected> {
         self.accept()?;
-        let open = |(index, stem, token)| {
-            let claim = self.claims.open(stem);
-            OwnedOp { index, token, claim }
-        };
+        let open = |(place, stem, token)| (place, self.claims.open(stem, token));
         let owned = owned.into_iter().map(open).collect::<Vec<_>>();
-        let claims = owned.iter().map(|op| op.claim).collect::<Vec<_>>();
+        let claims = owned.iter().map(|(_, claim)| *claim).collect::<Vec<_>>();
         let queued = self.queue(request, Purpose::Multi(owned));
-        queued.inspect_err(|_| claims.iter().for_each(|claim| self.claims.refused(*claim)))?;
+        queued.inspect_err(|_| claims.iter().for_each(|id| drop(self.claims.withdraw(*id))))?;
         Ok(claims)
     }
 
@@ -297,7 +287,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn release(&mut self, claim: ClaimId, releaser: Option<T>) -> Result<(), Rejected> {
         self.own()?;
         self.claims.release(claim, releaser);
-        self.settle(Turn::Last);
+        self.upkeep(Turn::Last);
         Ok(())
     }
 
@@ -308,7 +298,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn unwatch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.remove(id, path);
         self.give_back(returned);
-        self.upkeep();
+        self.upkeep(Turn::Last);
     }
 
     /// Forgets a one-shot watch and lets the server find out by itself, for a node that is about
@@ -317,7 +307,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn forget_watch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.forget(id, path);
         self.give_back(returned);
-        self.upkeep();
+        self.upkeep(Turn::Last);
     }
 
     /// Ends the session behind everything that is queued; later requests are refused.
@@ -419,7 +409,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     fn expire_leases(&mut self, now: Instant) {
         for claim in self.keeper.expire(now, self.connection()) {
             self.claims.release(claim, None);
-            self.settle(Turn::Last);
+            self.upkeep(Turn::Last);
         }
     }
 
@@ -430,9 +420,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if probe {
             // Where "/" may not be read it is refused, which proves as much.
             let check = MultiOp::Check(CheckVersionRequest { path: "/", version: -1 });
-            let (multi, limit) = ([check], self.config.limits.max_request);
+            let multi = [check];
             let request = MultiRequest::new(&multi);
-            if let Err(error) = self.pipeline.push(Turn::Urgent, limit, &request, Purpose::Probe) {
+            let probe = self.pipeline.push(Turn::Urgent, request.op(), &request, Purpose::Probe);
+            if let Err(error) = probe {
                 warn!(%error, "leases get no proof");
             }
         }
@@ -456,89 +447,45 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     fn accept(&self) -> Result<(), Rejected> {
-        let limits = &self.config.limits;
-        if let Phase::Over(ended) = self.phase {
-            Err(ended.into())
-        } else if self.closing {
-            Err(Ended::Closed.into())
-        } else if self.pipeline.len() >= limits.max_requests {
-            Err(Limit::Requests(limits.max_requests).into())
-        } else if self.pipeline.queued_bytes() >= limits.max_queued_bytes {
-            Err(Limit::Bytes(limits.max_queued_bytes).into())
-        } else {
-            Ok(())
+        match self.phase {
+            Phase::Over(ended) => Err(ended.into()),
+            _ if self.closing => Err(Ended::Closed.into()),
+            _ => Ok(self.pipeline.room()?),
         }
     }
 
     fn queue(&mut self, request: &impl Operation, purpose: Purpose<T>) -> Result<(), Rejected> {
         trace!(op = %request.op(), "queued");
-        Ok(self.pipeline.push(Turn::Last, self.config.limits.max_request, request, purpose)?)
+        Ok(self.pipeline.push(Turn::Last, request.op(), request, purpose)?)
     }
 
-    /// Does what the claims want done; what they ask takes this turn.
-    fn settle(&mut self, turn: Turn) {
+    /// Does what claims and watches want done; what claims ask takes this turn.
+    fn upkeep(&mut self, turn: Turn) {
         while let Some(effect) = self.claims.poll_effect() {
             match effect {
                 Effect::Complete(token, result) => self.complete(token, result),
-                Effect::Ask(question) => {
-                    if let Err(error) = self.ask(turn, &question) {
-                        warn!(%error, "a node may outlive its owner until the session ends");
-                        let why = self.last_hangup;
-                        let failure = Failure::ConnectionLoss { sent: false, why };
-                        self.claims.unanswered(&question, failure);
-                    }
-                }
+                Effect::Ask(question) => self.ask(turn, question),
             }
         }
-    }
-
-    /// Queues a claim's question. It is small, so nothing but a path near the frame limit stops it.
-    fn ask(&mut self, turn: Turn, question: &Question) -> Result<(), EncodeError> {
-        let limit = self.config.limits.max_request;
-        let path = question.path.as_str();
-        let purpose = Purpose::Question(question.clone());
-        let pipeline = &mut self.pipeline;
-        match question.query {
-            Query::Sync => pipeline.push(turn, limit, &SyncRequest { path: path.into() }, purpose),
-            Query::List => {
-                let list = GetChildrenRequest { path, watch: false };
-                pipeline.push(turn, limit, &list, purpose)
-            }
-            Query::Stat => {
-                let exists = ExistsRequest { path, watch: false };
-                pipeline.push(turn, limit, &exists, purpose)
-            }
-            Query::Delete => {
-                let delete = DeleteRequest { path, version: -1 };
-                pipeline.push(turn, limit, &delete, purpose)
-            }
-        }
-    }
-
-    /// Has the server watch what it should, and nothing else. Without a server that is void: the
-    /// next connection begins with what is wanted.
-    fn upkeep(&mut self) {
         while let Some(chore) = self.watches.poll_chore() {
-            if self.phase != Phase::Established || self.closing {
-                continue;
-            }
-            let limit = self.config.limits.max_request;
-            let purpose = Purpose::Chore(chore.clone());
-            let pipeline = &mut self.pipeline;
-            let pushed = match &chore {
-                Chore::Remove(path) => {
-                    let remove = RemoveWatchesRequest { path, kind: WatcherType::ANY };
-                    pipeline.push(Turn::Last, limit, &remove, purpose)
+            // Without a server this is void: the next connection begins with what is wanted.
+            if self.phase == Phase::Established && !self.closing {
+                let purpose = Purpose::Chore(chore.clone());
+                if let Err(error) = self.pipeline.push(Turn::Last, chore.op(), &chore, purpose) {
+                    // A path near the frame limit, which another request has carried.
+                    warn!(%error, ?chore, "not asked");
                 }
-                Chore::Restore(mode, path) => {
-                    let add = AddWatchRequest { path, mode: (*mode).into() };
-                    pipeline.push(Turn::Last, limit, &add, purpose)
-                }
-            };
-            if let Err(error) = pushed {
-                // A path near the frame limit, which another request has carried.
-                warn!(%error, ?chore, "not asked");
             }
+        }
+    }
+
+    fn ask(&mut self, turn: Turn, question: Question) {
+        let purpose = Purpose::Question(question.clone());
+        if let Err(error) = self.pipeline.push(turn, question.op(), &question, purpose) {
+            // It is small, so this is a path near the frame limit.
+            warn!(%error, "a node may outlive its owner until the session ends");
+            let failure = Failure::ConnectionLoss { sent: false, why: self.last_hangup };
+            self.claims.unanswered(&question, failure);
         }
     }
 
@@ -613,8 +560,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             close_lost |= matches!(slot.purpose, Purpose::Close);
             self.give_up(slot, Failure::ConnectionLoss { sent, why });
         }
-        self.settle(Turn::Last);
-        self.upkeep();
+        self.upkeep(Turn::Last);
         if self.closing && self.credentials.is_none() {
             return self.end(Ended::Closed);
         }
@@ -748,24 +694,15 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Queues what must precede every request of the callers': watches, lost creates, due deletes.
     fn reattach(&mut self) {
         let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;
-        let limit = config.limits.max_request;
-        watches.rearm(*last_zxid, limit, |batch| {
-            let SetWatches2 { relative_zxid, data, exist, child, .. } = *batch;
-            // Servers before 3.6 must not see the newer one.
-            let old = batch.persistent.is_empty() && batch.persistent_recursive.is_empty();
-            let pushed = if old {
-                let batch = SetWatches { relative_zxid, data, exist, child };
-                pipeline.push(Turn::Urgent, limit, &batch, Purpose::Rearm)
-            } else {
-                pipeline.push(Turn::Urgent, limit, batch, Purpose::Rearm)
-            };
+        watches.rearm(*last_zxid, config.limits.max_request, |rearm| {
+            let pushed = pipeline.push(Turn::Urgent, rearm.op(), rearm, Purpose::Rearm);
             match pushed {
                 Ok(()) => *rearming += 1,
                 Err(error) => warn!(%error, "a watch with a path of this length is lost"),
             }
         });
         self.claims.attached();
-        self.settle(Turn::Urgent);
+        self.upkeep(Turn::Urgent);
     }
 
     fn handle_reply(&mut self, now: Instant, frame: Bytes) -> Result<(), ProtocolError> {
@@ -809,22 +746,20 @@ impl<T, W, S: Clone> Session<T, W, S> {
         slot: Slot<Purpose<T>>,
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
+        let mut sense = Ok(());
         match slot.purpose {
             Purpose::Call { token, watch } => {
                 if let Some(id) = watch {
                     let returned = self.watches.answered(id, code(&result));
                     self.give_back(returned);
-                    self.upkeep();
                 }
                 self.complete(token, result);
             }
-            Purpose::Create { token, claim } => self.conclude_create(token, claim, result)?,
-            Purpose::Multi(owned) => self.conclude_multi(owned, result)?,
+            Purpose::Create(claim) => sense = self.claims.create_answered(claim, result),
+            Purpose::Multi(owned) => sense = self.claims.multi_answered(&owned, result),
             Purpose::Question(question) => {
                 let own = self.credentials.map(|own| own.id);
-                let answered = self.claims.answered(question, result, own);
-                self.settle(Turn::Last);
-                answered?;
+                sense = self.claims.answered(question, result, own);
             }
             Purpose::Rearm => {
                 self.rearming = self.rearming.saturating_sub(1);
@@ -840,7 +775,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Probe => {}
             Purpose::Close => self.end(Ended::Closed),
         }
-        Ok(())
+        self.upkeep(Turn::Last);
+        sense
     }
 
     fn conclude_chore(&mut self, chore: Chore, result: &Result<Answer, Failure>) {
@@ -859,7 +795,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             // There may be nothing left to remove: an event was faster.
             (Chore::Remove(_), _) | (Chore::Restore(..), None) => {}
         }
-        self.upkeep();
     }
 
     fn notice(&mut self, streams: Vec<S>, event: &StreamEvent) {
@@ -878,69 +813,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     fn give_back(&mut self, returned: Option<Returned<W, S>>) {
         self.events.extend(returned.map(Event::from));
-    }
-
-    fn conclude_create(
-        &mut self,
-        token: T,
-        claim: ClaimId,
-        result: Result<Answer, Failure>,
-    ) -> Result<(), ProtocolError> {
-        let result = match result {
-            Ok(answer) => match Create2Response::decode(&mut Reader::new(&answer.body)) {
-                Ok(Create2Response { path, stat }) => {
-                    self.claims.created(claim, path);
-                    Ok(claims::created(path, stat.czxid, answer.requested_at))
-                }
-                Err(error) => {
-                    // Something was created; the next connection will tell what.
-                    let error = ProtocolError::from(error);
-                    self.claims.lost(claim, token, error.into());
-                    return Err(error);
-                }
-            },
-            Err(failure) => {
-                self.claims.refused(claim);
-                Err(failure)
-            }
-        };
-        self.complete(token, result);
-        self.settle(Turn::Last);
-        Ok(())
-    }
-
-    fn conclude_multi(
-        &mut self,
-        owned: Vec<OwnedOp<T>>,
-        result: Result<Answer, Failure>,
-    ) -> Result<(), ProtocolError> {
-        let created = result.map(|answer| {
-            (answer.zxid, answer.requested_at, multi::created_paths(&answer, &owned))
-        });
-        match created {
-            Ok((zxid, at, Ok(Ok(paths)))) => {
-                for (OwnedOp { token, claim, .. }, path) in owned.into_iter().zip(paths) {
-                    self.claims.created(claim, &path);
-                    self.complete(token, Ok(claims::created(&path, zxid, at)));
-                }
-            }
-            Ok((_, _, Ok(Err(failure)))) | Err(failure) => {
-                for OwnedOp { token, claim, .. } in owned {
-                    self.claims.refused(claim);
-                    self.complete(token, Err(failure));
-                }
-            }
-            Ok((_, _, Err(error))) => {
-                // As with a single create.
-                let error = ProtocolError::from(error);
-                for OwnedOp { token, claim, .. } in owned {
-                    self.claims.lost(claim, token, error.into());
-                }
-                return Err(error);
-            }
-        }
-        self.settle(Turn::Last);
-        Ok(())
     }
 
     fn handle_notification(
@@ -976,32 +848,30 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if let Some(parent) = parent {
             self.watched(parent);
         }
-        self.upkeep();
+        self.upkeep(Turn::Last);
         Ok(())
     }
 
     /// A request will get no answer.
     fn give_up(&mut self, slot: Slot<Purpose<T>>, failure: Failure) {
-        match (slot.purpose, failure) {
-            (Purpose::Create { token, claim }, Failure::ConnectionLoss { sent: true, why }) => {
-                self.claims.lost(claim, token, why);
+        match slot.purpose {
+            Purpose::Create(claim) => self.give_up_create(claim, failure),
+            Purpose::Multi(owned) => {
+                owned.into_iter().for_each(|(_, claim)| self.give_up_create(claim, failure));
             }
-            (Purpose::Multi(owned), Failure::ConnectionLoss { sent: true, why }) => {
-                for OwnedOp { token, claim, .. } in owned {
-                    self.claims.lost(claim, token, why);
-                }
-            }
-            (Purpose::Multi(owned), _) => {
-                owned.into_iter().for_each(|op| self.complete(op.token, Err(failure)));
-            }
-            (Purpose::Call { token, watch }, _) => {
+            Purpose::Call { token, watch } => {
                 self.complete(token, Err(failure));
                 let returned = watch.and_then(|id| self.watches.answered(id, None));
                 self.give_back(returned);
             }
-            (Purpose::Create { token, .. }, _) => self.complete(token, Err(failure)),
-            (Purpose::Question(question), _) => self.claims.unanswered(&question, failure),
-            (Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close, _) => {}
+            Purpose::Question(question) => self.claims.unanswered(&question, failure),
+            Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close => {}
+        }
+    }
+
+    fn give_up_create(&mut self, claim: ClaimId, failure: Failure) {
+        if let Some(creator) = self.claims.create_unanswered(claim, failure) {
+            self.complete(creator, Err(failure));
         }
     }
 
@@ -1015,10 +885,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         self.claims.end(Failure::Ended { sent: true, ended });
         self.end_leases(ended);
-        self.settle(Turn::Last);
+        self.upkeep(Turn::Last);
         let watchers = self.watches.take_all();
         self.events.extend(watchers.map(Event::from));
-        self.upkeep();
         self.timers.stop_all();
         self.control.clear();
         self.tell(ended.into());

@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use zk_proto::{Encode, EncodeError, ErrorCode, OpCode, Operation, RequestHeader, Xid, frame};
+use zk_proto::{Encode, EncodeError, ErrorCode, OpCode, RequestHeader, Xid, frame};
 
-use crate::error::ProtocolError;
+use crate::config::Limits;
+use crate::error::{Limit, ProtocolError};
 
 /// A request that is owed a reply.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(crate) enum Turn {
 /// Slots in wire order. The first `sent` are with the server; the next `urgent` are encoded in
 /// one buffer, the rest in another.
 pub(crate) struct Pipeline<P> {
+    limits: Limits,
     next: Xid,
     slots: VecDeque<Slot<P>>,
     sent: usize,
@@ -47,8 +49,9 @@ pub(crate) struct Pipeline<P> {
 }
 
 impl<P> Pipeline<P> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
+            limits,
             next: Xid::FIRST,
             slots: VecDeque::new(),
             sent: 0,
@@ -63,27 +66,33 @@ impl<P> Pipeline<P> {
         self.slots.len()
     }
 
-    /// Bytes that wait to be sent.
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.urgent_bytes.len() + self.bytes.len()
+    /// Whether one more request may be taken from a caller.
+    pub(crate) fn room(&self) -> Result<(), Limit> {
+        let Limits { max_requests, max_queued_bytes, .. } = self.limits;
+        if self.slots.len() >= max_requests {
+            Err(Limit::Requests(max_requests))
+        } else if self.urgent_bytes.len() + self.bytes.len() >= max_queued_bytes {
+            Err(Limit::Bytes(max_queued_bytes))
+        } else {
+            Ok(())
+        }
     }
 
     /// Queues a request and gives it the next xid; a setWatches has one of its own.
     pub(crate) fn push(
         &mut self,
         turn: Turn,
-        limit: usize,
-        request: &impl Operation,
+        op: OpCode,
+        request: &impl Encode,
         purpose: P,
     ) -> Result<(), EncodeError> {
-        let op = request.op();
         let rearms = [OpCode::SET_WATCHES, OpCode::SET_WATCHES2].contains(&op);
         let xid = if rearms { Xid::SET_WATCHES } else { self.next };
         let bytes = match turn {
             Turn::Last => &mut self.bytes,
             Turn::Urgent => &mut self.urgent_bytes,
         };
-        frame::encode(bytes, limit, |writer| {
+        frame::encode(bytes, self.limits.max_request, |writer| {
             RequestHeader { xid, op }.encode(writer);
             request.encode(writer);
         })?;
@@ -190,10 +199,11 @@ mod tests {
 
     #[test]
     fn numbers_start_again_at_one() {
-        let mut pipeline = Pipeline::new();
+        let mut pipeline = Pipeline::new(Limits::default());
         pipeline.next = Xid(i32::MAX - 1);
         for purpose in 0..3 {
-            pipeline.push(Turn::Last, 100, &SyncRequest { path: "/".into() }, purpose).unwrap();
+            let sync = SyncRequest { path: "/".into() };
+            pipeline.push(Turn::Last, OpCode::SYNC, &sync, purpose).unwrap();
         }
         let xids = pipeline.slots.iter().map(|slot| slot.xid.0).collect::<Vec<_>>();
         assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1]);

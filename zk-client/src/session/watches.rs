@@ -16,7 +16,10 @@ pub(crate) mod streams;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
+use zk_proto::{
+    AddWatchRequest, Encode, ErrorCode, EventType, List, OpCode, RemoveWatchesRequest, SetWatches,
+    SetWatches2, WatcherType, Writer, Zxid,
+};
 
 use crate::event::WatchMode;
 use crate::session::watches::oneshots::{OneShots, WatchId, WatchKind};
@@ -49,6 +52,51 @@ pub(crate) enum Chore {
     Remove(String),
     /// This watch may have been replaced by another at its path.
     Restore(WatchMode, String),
+}
+
+impl Chore {
+    pub(crate) fn op(&self) -> OpCode {
+        match self {
+            Self::Remove(_) => OpCode::REMOVE_WATCHES,
+            Self::Restore(..) => OpCode::ADD_WATCH,
+        }
+    }
+}
+
+impl Encode for Chore {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Remove(path) => {
+                RemoveWatchesRequest { path, kind: WatcherType::ANY }.encode(writer);
+            }
+            Self::Restore(mode, path) => {
+                AddWatchRequest { path, mode: (*mode).into() }.encode(writer);
+            }
+        }
+    }
+}
+
+/// A request that arms watches again.
+pub(crate) struct Rearm<'a>(SetWatches2<'a>);
+
+impl Rearm<'_> {
+    /// Servers before 3.6 must not see the newer one.
+    pub(crate) fn op(&self) -> OpCode {
+        match self.0.persistent.is_empty() && self.0.persistent_recursive.is_empty() {
+            true => OpCode::SET_WATCHES,
+            false => OpCode::SET_WATCHES2,
+        }
+    }
+}
+
+impl Encode for Rearm<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        if self.op() == OpCode::SET_WATCHES2 {
+            return self.0.encode(writer);
+        }
+        let SetWatches2 { relative_zxid, data, exist, child, .. } = self.0;
+        SetWatches { relative_zxid, data, exist, child }.encode(writer);
+    }
 }
 
 /// All watches of a session.
@@ -278,7 +326,7 @@ impl<W, S: Clone> Watches<W, S> {
         &mut self,
         last_zxid: Zxid,
         limit: usize,
-        mut send: impl FnMut(&SetWatches2<'_>),
+        mut send: impl FnMut(&Rearm<'_>),
     ) {
         self.strays.clear();
         let batch_bytes = BATCH_BYTES.min(limit / 2);
@@ -290,14 +338,14 @@ impl<W, S: Clone> Watches<W, S> {
         let mut bytes = 0;
         let mut flush = |batch: &mut [Vec<&str>; 5]| {
             let [data, exist, child, persistent, persistent_recursive] = batch;
-            send(&SetWatches2 {
+            send(&Rearm(SetWatches2 {
                 relative_zxid: last_zxid,
                 data: List::new(data),
                 exist: List::new(exist),
                 child: List::new(child),
                 persistent: List::new(persistent),
                 persistent_recursive: List::new(persistent_recursive),
-            });
+            }));
             batch.iter_mut().for_each(Vec::clear);
         };
         for (table, path) in oneshots.chain(streams) {

@@ -1,0 +1,55 @@
+//! What a claim asks the server: small requests of the session's own, sent like anybody's.
+//!
+//! Knows what goes on the wire, and nothing of what the answers mean.
+
+use zk_proto::{
+    DeleteRequest, Encode, ExistsRequest, GetChildrenRequest, OpCode, SyncRequest, Writer,
+};
+
+/// One claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimId(pub(crate) u64);
+
+/// Something to ask the server on a claim's behalf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) claim: ClaimId,
+    pub(crate) query: Query,
+    pub(crate) path: String,
+}
+
+/// The requests of a claim.
+///
+/// A lost create is looked for with sync, since the server of the new connection may be behind the
+/// one that got the create, and right behind it list, since the digits are not known. Then comes
+/// stat, since only the owner tells whose the node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Query {
+    Sync,
+    List,
+    Stat,
+    Delete,
+}
+
+impl Question {
+    pub(crate) fn op(&self) -> OpCode {
+        match self.query {
+            Query::Sync => OpCode::SYNC,
+            Query::List => OpCode::GET_CHILDREN,
+            Query::Stat => OpCode::EXISTS,
+            Query::Delete => OpCode::DELETE,
+        }
+    }
+}
+
+impl Encode for Question {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        let path = self.path.as_str();
+        match self.query {
+            Query::Sync => SyncRequest { path: path.into() }.encode(writer),
+            Query::List => GetChildrenRequest { path, watch: false }.encode(writer),
+            Query::Stat => ExistsRequest { path, watch: false }.encode(writer),
+            Query::Delete => DeleteRequest { path, version: -1 }.encode(writer),
+        }
+    }
+}
