@@ -193,8 +193,9 @@ impl OwnedNode {
         self.czxid
     }
 
-    /// When its create was handed to the transport, by the client's [`Clock`]. If the create's
-    /// answer was lost, when the question was that found the node; so the node may be older.
+    /// When its create was handed to the transport, by the client's [`Clock`](crate::Clock). If the
+    /// create's answer was lost, when the question was that found the node; so the node may be
+    /// older.
     pub fn requested_at(&self) -> Instant {
         self.requested_at
     }

@@ -1,0 +1,205 @@
+//! A session and its connections, one at a time: from the attempt over the handshake to the loss.
+//!
+//! Time, frames and the state of the transport come in here, and bytes go out.
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use tracing::{debug, trace, warn};
+use zk_proto::{
+    CloseSessionRequest, Encode, Operation, PingRequest, RequestHeader, Writer, Xid, frame,
+};
+
+use crate::config::SessionConfig;
+use crate::error::{Ended, Failure, Hangup, ProtocolError};
+use crate::event::SessionState;
+use crate::session::event::Event;
+use crate::session::handshake::{self, Verdict};
+use crate::session::machine::{Phase, Purpose, Session};
+use crate::session::pipeline::Turn;
+use crate::session::timers::{self, Timer};
+
+/// What happens to the connection, and what it is to send.
+impl<T, W, S: Clone> Session<T, W, S> {
+    /// An attempt at a server begins.
+    pub fn handle_connecting(&mut self, now: Instant) {
+        if self.phase == Phase::Idle {
+            self.timers.set(Timer::Attempt, now + self.attempt_timeout());
+        }
+    }
+
+    /// The transport is up.
+    pub fn handle_connected(&mut self, now: Instant) {
+        if self.phase != Phase::Idle {
+            return;
+        }
+        self.phase = Phase::Handshake;
+        self.keeper.shaking_hands(now);
+        let wanted = self.config.timeout;
+        let request = handshake::request(self.credentials, wanted, self.last_zxid);
+        self.control.clear();
+        self.put_control(|writer| request.encode(writer));
+    }
+
+    /// One whole frame came.
+    pub fn handle_frame(&mut self, now: Instant, frame: Bytes) {
+        self.expire_leases(now);
+        let handled = match self.phase {
+            Phase::Handshake => self.handle_handshake(now, &frame),
+            Phase::Established => {
+                self.timers.heard(now, self.timeout);
+                self.handle_reply(now, frame)
+            }
+            Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
+        };
+        if let Err(error) = handled {
+            self.hang_up(error.into());
+        }
+        self.tend_leases(now);
+    }
+
+    /// The transport is gone, or could not be made.
+    pub fn handle_disconnected(&mut self, now: Instant) {
+        if self.ended().is_some() {
+            return;
+        }
+        self.expire_leases(now);
+        self.hang_up(Hangup::Eof);
+        self.events.retain(|event| !matches!(event, Event::Hangup(_)));
+        self.phase = Phase::Idle;
+        let why = self.last_hangup;
+        debug!(%why, "disconnected");
+        self.control.clear();
+        self.pings.clear();
+        self.keeper.disconnected();
+        self.rearming = 0;
+        let mut close_lost = false;
+        let sent = self.pipeline.take_sent();
+        let urgent = self.pipeline.take_urgent();
+        for (sent, slot) in sent.map(|slot| (true, slot)).chain(urgent.map(|slot| (false, slot))) {
+            close_lost |= matches!(slot.purpose, Purpose::Close);
+            self.give_up(slot, Failure::ConnectionLoss { sent, why });
+        }
+        self.upkeep(Turn::Last);
+        if self.closing && self.credentials.is_none() {
+            return self.end(Ended::Closed);
+        }
+        if close_lost && self.queue(&CloseSessionRequest {}, Purpose::Close).is_err() {
+            return self.end(Ended::Closed);
+        }
+        if self.state.is_connected() {
+            self.tell(SessionState::Disconnected);
+        }
+        self.detach_if_done();
+        self.tend_leases(now);
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.expire_leases(now);
+        if self.closing && self.ended().is_none() && !self.timers.is_set(Timer::Close) {
+            self.timers.set(Timer::Close, now + self.timeout);
+        }
+        while let Some(timer) = self.timers.take_due(now) {
+            trace!(?timer, "due");
+            match timer {
+                Timer::Attempt => {
+                    self.hang_up(Hangup::AttemptTimedOut(self.attempt_timeout()));
+                }
+                Timer::Ping => {
+                    self.put_control(|writer| {
+                        let ping = PingRequest {};
+                        RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
+                    });
+                    self.pings.queued();
+                    self.timers.sent(now, self.timeout);
+                }
+                Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
+                Timer::Expiry => self.end(Ended::Expired),
+                Timer::Close => self.end(Ended::Closed),
+                // Tended below.
+                Timer::Probe | Timer::Suspend | Timer::Lapse => {}
+            }
+        }
+        self.tend_leases(now);
+    }
+
+    /// Appends what is to be sent to `out` and says whether there was anything.
+    ///
+    /// From then on it counts as sent: a request in it that gets no answer has an unknown outcome.
+    /// So call this when the transport is ready to take bytes, and not before.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        let before = out.len();
+        out.extend_from_slice(&self.control);
+        self.control.clear();
+        if self.phase == Phase::Handshake && out.len() > before {
+            self.keeper.shaking_hands(now);
+        }
+        if self.phase == Phase::Established {
+            self.pings.sent(now);
+            self.keeper.sent(now, self.pipeline.waiting());
+            self.pipeline.transmit(now, out);
+            self.tend_leases(now);
+            if out.len() > before {
+                self.timers.sent(now, self.timeout);
+            }
+        }
+        out.len() > before
+    }
+}
+
+impl<T, W, S: Clone> Session<T, W, S> {
+    fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
+        match handshake::judge(self.credentials, frame)? {
+            // A close whose answer was lost is answered like this.
+            Verdict::Expired if self.closing && !self.detaching => self.end(Ended::Closed),
+            Verdict::Expired => self.end(Ended::Expired),
+            Verdict::Established { session, timeout, read_only } => {
+                debug!(id = %session.id, ?timeout, read_only, "established");
+                self.credentials = Some(session);
+                self.timeout = timeout;
+                self.phase = Phase::Established;
+                self.timers.stop(Timer::Attempt);
+                self.timers.sent(now, self.timeout);
+                self.timers.heard(now, self.timeout);
+                self.keeper.established(now, timeout);
+                self.reattach();
+                self.tell(match read_only {
+                    true => SessionState::ConnectedReadOnly,
+                    false => SessionState::Connected,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues what must precede every request of the callers': watches, lost creates, due deletes.
+    fn reattach(&mut self) {
+        let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;
+        watches.rearm(*last_zxid, config.limits.max_request, |rearm| {
+            match pipeline.push(Turn::Urgent, rearm.op(), rearm, Purpose::Rearm) {
+                Ok(()) => *rearming += 1,
+                Err(error) => warn!(%error, "a watch with a path of this length is lost"),
+            }
+        });
+        self.claims.attached();
+        self.upkeep(Turn::Urgent);
+    }
+
+    /// Scaled like the session timeout was by the server, so that all servers can be tried before
+    /// the session is over.
+    fn attempt_timeout(&self) -> Duration {
+        let SessionConfig { timeout: wanted, attempt_timeout, .. } = self.config;
+        let millis = |duration: Duration| duration.as_millis().max(1);
+        let scaled = millis(attempt_timeout) * millis(self.timeout) / millis(wanted);
+        let scaled = Duration::from_millis(u64::try_from(scaled).unwrap_or(u64::MAX));
+        scaled.max(SessionConfig::MIN_ATTEMPT_TIMEOUT)
+    }
+
+    /// Handshake and pings have no slot and no limit to run into.
+    fn put_control(&mut self, body: impl FnOnce(&mut Writer<'_>)) {
+        if let Err(error) = frame::encode(&mut self.control, frame::SERVER_FRAME_LIMIT, body) {
+            warn!(%error, "a control frame does not encode");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! How requests and sessions end without an answer.
+//!
+//! Everybody who waits hears it, exactly once: on a loss those whose request was sent, at the end
+//! of the session all.
+
+use tracing::debug;
+use zk_proto::CloseSessionRequest;
+
+use crate::config::SessionCredentials;
+use crate::error::{Ended, Failure, Hangup};
+use crate::session::claims::ClaimId;
+use crate::session::event::Event;
+use crate::session::machine::{Phase, Purpose, Session};
+use crate::session::pipeline::{Slot, Turn};
+
+/// The ways to end it.
+impl<T, W, S: Clone> Session<T, W, S> {
+    /// Ends the session behind everything that is queued; later requests are refused.
+    ///
+    /// Gives up if nothing is answered for one session timeout, counted from the next
+    /// [`handle_timeout`](Self::handle_timeout).
+    pub fn close(&mut self) {
+        if self.closing || self.ended().is_some() {
+            return;
+        }
+        self.closing = true;
+        self.end_leases(Ended::Closed);
+        if self.phase == Phase::Idle && self.credentials.is_none() {
+            return self.end(Ended::Closed);
+        }
+        let queued = self.queue(&CloseSessionRequest {}, Purpose::Close);
+        if queued.is_err() {
+            self.end(Ended::Closed);
+        }
+    }
+
+    /// Ends the session on this side alone and at once: nobody will drive it any more.
+    pub fn abandon(&mut self) {
+        if self.ended().is_none() {
+            self.end(Ended::Closed);
+        }
+    }
+
+    /// Ends this side of the session once everything that is queued was answered; later requests
+    /// and releases are refused. The server is not told, and nodes that are held stay.
+    ///
+    /// Gives up like [`close`](Self::close).
+    pub fn detach(&mut self) {
+        if self.closing || self.ended().is_some() {
+            return;
+        }
+        self.closing = true;
+        self.detaching = true;
+        self.detach_if_done();
+    }
+
+    /// The session that was left alone by [`detach`](Self::detach), once that is done.
+    pub fn detached(&self) -> Option<SessionCredentials> {
+        let is_detached = self.detaching && self.ended() == Some(Ended::Closed);
+        self.credentials.filter(|_| is_detached)
+    }
+}
+
+impl<T, W, S: Clone> Session<T, W, S> {
+    pub(super) fn detach_if_done(&mut self) {
+        let is_done = self.pipeline.len() == 0 && !self.claims.is_busy();
+        if self.detaching && is_done && self.ended().is_none() {
+            self.end(Ended::Closed);
+        }
+    }
+
+    /// A request will get no answer.
+    pub(super) fn give_up(&mut self, slot: Slot<Purpose<T>>, failure: Failure) {
+        match slot.purpose {
+            Purpose::Create(claim) => self.give_up_create(claim, failure),
+            Purpose::Multi(owned) => {
+                owned.into_iter().for_each(|(_, claim)| self.give_up_create(claim, failure));
+            }
+            Purpose::Call { token, watch } => {
+                self.complete(token, Err(failure));
+                let returned = watch.and_then(|id| self.watches.answered(id, None));
+                self.give_back(returned);
+            }
+            Purpose::Question(question) => self.claims.unanswered(&question, failure),
+            Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close => {}
+        }
+    }
+
+    fn give_up_create(&mut self, claim: ClaimId, failure: Failure) {
+        if let Some(creator) = self.claims.create_unanswered(claim, failure) {
+            self.complete(creator, Err(failure));
+        }
+    }
+
+    /// The session is over: everybody who waits hears it, and nothing is left.
+    pub(super) fn end(&mut self, ended: Ended) {
+        debug!(%ended, "session over");
+        let connected = matches!(self.phase, Phase::Handshake | Phase::Established);
+        self.phase = Phase::Over(ended);
+        for (sent, slot) in self.pipeline.take_all() {
+            self.give_up(slot, Failure::Ended { sent, ended });
+        }
+        self.claims.end(Failure::Ended { sent: true, ended });
+        self.end_leases(ended);
+        self.upkeep(Turn::Last);
+        let watchers = self.watches.take_all();
+        self.events.extend(watchers.map(Event::from));
+        self.timers.stop_all();
+        self.control.clear();
+        self.tell(ended.into());
+        if connected {
+            self.events.push_back(Event::Hangup(Hangup::Ended(ended)));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What a session is: its state, and what can be asked of it.
+//!
+//! One machine, since requests, replies, the connection and the end of it all share these fields;
+//! what can be decided apart is decided in the parts that it is made of, none of which knows this
+//! one. How it moves is told by the files behind this one, each of which is a part of its methods.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tracing::trace;
+use zk_proto::{Operation, Zxid};
+
+use crate::config::{SessionConfig, SessionCredentials};
+use crate::error::{Ended, Failure, Hangup, Rejected};
+use crate::event::{SessionState, StreamEvent};
+use crate::session::claims::{ClaimId, Claims, Question};
+use crate::session::event::{Answer, Event};
+use crate::session::keeper::Keeper;
+use crate::session::pings::Pings;
+use crate::session::pipeline::{Pipeline, Turn};
+use crate::session::timers::Timers;
+use crate::session::watches::oneshots::WatchId;
+use crate::session::watches::{Chore, Returned, Watches};
+
+/// A session with one ensemble, over one connection at a time.
+///
+/// `T` is what the caller wants back with a reply, `W` with a watch event and `S`, again and again,
+/// with the events of a stream: a channel in the driver, a number in tests.
+///
+/// # Calling order
+///
+/// For every connection: [`handle_connecting`](Self::handle_connecting), then
+/// [`handle_connected`](Self::handle_connected) once the transport is up, any number of
+/// [`handle_frame`](Self::handle_frame), and [`handle_disconnected`](Self::handle_disconnected)
+/// when it is gone or could not be made; [`hang_up`](Self::hang_up) before that says why.
+/// [`handle_timeout`](Self::handle_timeout) at any time: early or spurious calls do nothing.
+/// Requests at any time, in the order they shall have on the wire. After each of them:
+/// [`poll_event`](Self::poll_event) until it is empty, [`poll_transmit`](Self::poll_transmit) if
+/// the transport has room, and [`poll_timeout`](Self::poll_timeout) for the next deadline.
+pub struct Session<T, W, S = W> {
+    pub(super) config: SessionConfig,
+    pub(super) phase: Phase,
+    /// As the server settled it, or as it was asked for.
+    pub(super) timeout: Duration,
+    pub(super) credentials: Option<SessionCredentials>,
+    pub(super) last_zxid: Zxid,
+    pub(super) pipeline: Pipeline<Purpose<T>>,
+    pub(super) watches: Watches<W, S>,
+    pub(super) claims: Claims<T>,
+    pub(super) timers: Timers,
+    /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
+    pub(super) control: BytesMut,
+    pub(super) pings: Pings,
+    pub(super) keeper: Keeper,
+    /// setWatches requests without a reply: until the last is answered, events tell of the past.
+    pub(super) rearming: u32,
+    pub(super) closing: bool,
+    /// Closing on this side alone: the session shall live on without us.
+    pub(super) detaching: bool,
+    /// The last state that was told.
+    pub(super) state: SessionState,
+    pub(super) last_hangup: Hangup,
+    pub(super) events: VecDeque<Event<T, W, S>>,
+}
+
+/// Where the connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// There is none.
+    Idle,
+    /// The connect request is on its way.
+    Handshake,
+    /// Serving.
+    Established,
+    /// It broke the protocol or died; nothing it says counts any more.
+    Broken,
+    /// The session is over.
+    Over(Ended),
+}
+
+/// Why a request was made.
+#[derive(Debug)]
+pub(super) enum Purpose<T> {
+    Call {
+        token: T,
+        watch: Option<WatchId>,
+    },
+    Create(ClaimId),
+    /// Creates with their places in the multi.
+    Multi(Vec<(usize, ClaimId)>),
+    Question(Question),
+    Rearm,
+    Chore(Chore),
+    /// The session's own, to learn whether a quorum is there.
+    Probe,
+    Close,
+}
+
+impl<T, W, S: Clone> Session<T, W, S> {
+    /// A session that has yet to meet its first server.
+    pub fn new(config: SessionConfig) -> Self {
+        Self {
+            phase: Phase::Idle,
+            timeout: config.timeout,
+            credentials: config.resume,
+            last_zxid: Zxid::default(),
+            pipeline: Pipeline::new(config.limits),
+            watches: Watches::new(),
+            claims: Claims::new(),
+            timers: Timers::default(),
+            control: BytesMut::new(),
+            pings: Pings::default(),
+            keeper: Keeper::new(config.deadline_rule, config.timeout),
+            rearming: 0,
+            closing: false,
+            detaching: false,
+            state: SessionState::Connecting,
+            last_hangup: Hangup::Eof,
+            events: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// The session's id and password, once a server has given them.
+    pub fn credentials(&self) -> Option<SessionCredentials> {
+        self.credentials
+    }
+
+    /// The session timeout: the server's after the first handshake, the wanted one before.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The highest transaction that a reply has told of.
+    pub fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
+    /// Where the session stands, as it was last told.
+    pub fn state(&self) -> SessionState {
+        self.state
+    }
+
+    /// How the session ended, if it did.
+    pub fn ended(&self) -> Option<Ended> {
+        match self.phase {
+            Phase::Over(ended) => Some(ended),
+            _ => None,
+        }
+    }
+
+    /// Requests without an answer, watches and streams that are set, and nodes that are owned.
+    pub fn load(&self) -> (usize, usize, usize) {
+        (self.pipeline.len(), self.watches.len(), self.claims.len())
+    }
+
+    /// The next thing that the session has to say.
+    pub fn poll_event(&mut self) -> Option<Event<T, W, S>> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// The transport broke, or its bytes are no frames. The first reason is the one that counts.
+    pub fn hang_up(&mut self, why: Hangup) {
+        if !matches!(self.phase, Phase::Over(_) | Phase::Broken) {
+            self.phase = Phase::Broken;
+            self.last_hangup = why;
+            self.timers.hung_up();
+            self.events.push_back(Event::Hangup(why));
+        }
+    }
+}
+
+/// The words that all of its parts speak with.
+impl<T, W, S: Clone> Session<T, W, S> {
+    pub(super) fn queue(
+        &mut self,
+        request: &impl Operation,
+        purpose: Purpose<T>,
+    ) -> Result<(), Rejected> {
+        trace!(op = %request.op(), "queued");
+        Ok(self.pipeline.push(Turn::Last, request.op(), request, purpose)?)
+    }
+
+    pub(super) fn complete(&mut self, token: T, result: Result<Answer, Failure>) {
+        self.events.push_back(Event::Completed { token, result });
+    }
+
+    pub(super) fn tell(&mut self, state: SessionState) {
+        self.state = state;
+        self.events.push_back(Event::State(state));
+    }
+
+    pub(super) fn notice(&mut self, streams: Vec<S>, event: &StreamEvent) {
+        let noticed = |stream| Event::Noticed { stream, event: event.clone() };
+        self.events.extend(streams.into_iter().map(noticed));
+    }
+
+    pub(super) fn give_back(&mut self, returned: Option<Returned<W, S>>) {
+        self.events.extend(returned.map(Event::from));
+    }
+}
+
+impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {
+    /// Shows where it stands; what waits to be sent may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("state", &self.state)
+            .field("id", &self.credentials.map(|own| own.id))
+            .field("timeout", &self.timeout)
+            .field("last_zxid", &self.last_zxid)
+            .field("load", &self.load())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! What the frames of a server that serves bring: replies, and events that nobody asked for.
+//!
+//! A frame that makes no sense is an error, and the end of its connection.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use tracing::trace;
+use zk_proto::{
+    Decode, ErrorCode, EventType, KeeperState, Reader, ReplyHeader, WatcherEvent, Xid, Zxid,
+};
+
+use crate::error::{Ended, Failure, Hangup, ProtocolError};
+use crate::event::{StreamEvent, WatchedEvent};
+use crate::session::event::{Answer, Event};
+use crate::session::machine::{Purpose, Session};
+use crate::session::pipeline::{Slot, Turn};
+use crate::session::timers::Timer;
+use crate::session::watches::Chore;
+
+impl<T, W, S: Clone> Session<T, W, S> {
+    pub(super) fn handle_reply(&mut self, now: Instant, frame: Bytes) -> Result<(), ProtocolError> {
+        let mut reader = Reader::new(&frame);
+        let header = ReplyHeader::decode(&mut reader)?;
+        match header.xid {
+            Xid::NOTIFICATION => return self.handle_notification(header.zxid, reader),
+            Xid::PING => {
+                let sent = self.pings.answered().ok_or(ProtocolError::Unasked(Xid::PING))?;
+                if let Some(sent) = sent {
+                    self.keeper.ponged(sent);
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        let slot = self.pipeline.take_reply(header.xid, header.error)?;
+        if self.timers.is_set(Timer::Close) {
+            // A server that works through what was asked before will come to the close.
+            self.timers.set(Timer::Close, now + self.timeout);
+        }
+        trace!(xid = %header.xid, op = %slot.op, error = %header.error, "answered");
+        self.last_zxid = self.last_zxid.max(header.zxid);
+        let requested_at = slot.sent_at.unwrap_or(now);
+        self.keeper.answered(requested_at, slot.op, header.error);
+        let result = match header.error {
+            ErrorCode::OK => {
+                let body = frame.slice(frame.len() - reader.remaining()..);
+                Ok(Answer { zxid: header.zxid, body, requested_at })
+            }
+            error => Err(Failure::Refused(error)),
+        };
+        self.conclude(slot, result)?;
+        self.detach_if_done();
+        Ok(())
+    }
+
+    /// Does what a request's answer asks for.
+    fn conclude(
+        &mut self,
+        slot: Slot<Purpose<T>>,
+        result: Result<Answer, Failure>,
+    ) -> Result<(), ProtocolError> {
+        let mut understood = Ok(());
+        match slot.purpose {
+            Purpose::Call { token, watch } => {
+                if let Some(id) = watch {
+                    let returned = self.watches.answered(id, code(&result));
+                    self.give_back(returned);
+                }
+                self.complete(token, result);
+            }
+            Purpose::Create(claim) => understood = self.claims.create_answered(claim, result),
+            Purpose::Multi(owned) => understood = self.claims.multi_answered(&owned, result),
+            Purpose::Question(question) => {
+                let own = self.credentials.map(|own| own.id);
+                understood = self.claims.answered(question, result, own);
+            }
+            Purpose::Rearm => {
+                self.rearming = self.rearming.saturating_sub(1);
+                // Watches that are not armed would wait for ever: the next connection may do it.
+                if let Err(Failure::Refused(code)) = result {
+                    self.hang_up(Hangup::Rearm(code));
+                } else if self.rearming == 0 {
+                    let streams = self.watches.streams();
+                    self.notice(streams, &StreamEvent::Rearmed);
+                }
+            }
+            Purpose::Chore(chore) => self.conclude_chore(chore, &result),
+            Purpose::Probe => {}
+            Purpose::Close => self.end(Ended::Closed),
+        }
+        self.upkeep(Turn::Last);
+        understood
+    }
+
+    fn conclude_chore(&mut self, chore: Chore, result: &Result<Answer, Failure>) {
+        match (chore, code(result)) {
+            (Chore::Restore(mode, path), Some(ErrorCode::OK)) => {
+                let (watchers, streams) = self.watches.restored(mode, &path);
+                let kind = EventType::NODE_CHILDREN_CHANGED;
+                let event = WatchedEvent { kind, path, zxid: None, missed: true };
+                self.fire(watchers, &event);
+                self.notice(streams, &StreamEvent::Rearmed);
+            }
+            (Chore::Restore(..), Some(code)) => self.hang_up(Hangup::Rearm(code)),
+            (Chore::Remove(_), Some(ErrorCode::UNIMPLEMENTED)) => self.watches.cannot_remove(),
+            // There may be nothing left to remove: an event was faster.
+            (Chore::Remove(_), _) | (Chore::Restore(..), None) => {}
+        }
+    }
+
+    fn handle_notification(
+        &mut self,
+        zxid: Zxid,
+        mut reader: Reader<'_>,
+    ) -> Result<(), ProtocolError> {
+        let WatcherEvent { kind, state, path } = Decode::decode(&mut reader)?;
+        if !(EventType::NODE_CREATED..=EventType::NODE_CHILDREN_CHANGED).contains(&kind) {
+            return Err(ProtocolError::UnknownEvent(kind));
+        }
+        if state != KeeperState::SYNC_CONNECTED {
+            return Err(ProtocolError::UnknownState(state));
+        }
+        trace!(%kind, path, "watch event");
+        let event = WatchedEvent {
+            kind,
+            path: path.to_owned(),
+            zxid: (zxid.0 > 0).then_some(zxid),
+            missed: self.rearming > 0,
+        };
+        // Servers tell the zxid since 3.9, and since then no watch silences another.
+        let silenced = match event.zxid {
+            None => self.watches.silenced(kind, path),
+            Some(_) => None,
+        };
+        let parent = silenced.map(|parent| WatchedEvent {
+            kind: EventType::NODE_CHILDREN_CHANGED,
+            path: parent.to_owned(),
+            ..event
+        });
+        self.watched(event);
+        if let Some(parent) = parent {
+            self.watched(parent);
+        }
+        self.upkeep(Turn::Last);
+        Ok(())
+    }
+
+    /// Tells everybody who watches.
+    fn watched(&mut self, event: WatchedEvent) {
+        let (watchers, streams) = self.watches.see(event.kind, &event.path);
+        self.fire(watchers, &event);
+        self.notice(streams, &StreamEvent::Changed(event));
+    }
+
+    fn fire(&mut self, watchers: Vec<W>, event: &WatchedEvent) {
+        let watched = |watcher| Event::Watched { watcher, event: event.clone() };
+        self.events.extend(watchers.into_iter().map(watched));
+    }
+}
+
+/// What a server said, if it answered.
+fn code(result: &Result<Answer, Failure>) -> Option<ErrorCode> {
+    match result {
+        Ok(_) => Some(ErrorCode::OK),
+        Err(Failure::Refused(code)) => Some(*code),
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,193 @@
+//! What callers ask of a session, and what they keep there.
+//!
+//! A request is accepted or refused at once, and queued in the order of calls; nothing here depends
+//! on where the connection stands.
+
+use std::time::Instant;
+
+use zk_proto::{AddWatchRequest, CreateRequest, MultiRequest, Operation};
+
+use crate::error::{Ended, Rejected};
+use crate::event::WatchMode;
+use crate::session::claims::ClaimId;
+use crate::session::event::Watch;
+use crate::session::lease::{LeaseId, LeaseState};
+use crate::session::machine::{Phase, Purpose, Session};
+use crate::session::pipeline::Turn;
+use crate::session::watches::Wanted;
+use crate::session::watches::oneshots::WatchId;
+
+/// Requests. They are queued whatever the connection does, and sent as soon as it can.
+impl<T, W, S: Clone> Session<T, W, S> {
+    /// Queues a request. Its answer comes as [`Event::Completed`](crate::session::Event::Completed).
+    pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
+        self.accept()?;
+        self.queue(request, Purpose::Call { token, watch: None })
+    }
+
+    /// Queues a request that sets a watch.
+    pub fn submit_watching(
+        &mut self,
+        request: &impl Operation,
+        token: T,
+        watch: Watch<W>,
+    ) -> Result<WatchId, Rejected> {
+        self.accept()?;
+        let id = self.watches.next_id();
+        self.queue(request, Purpose::Call { token, watch: Some(id) })?;
+        let Watch { kind, path, watcher } = watch;
+        self.watches.asked(id, path, Wanted::Once(kind, Some(watcher)));
+        Ok(id)
+    }
+
+    /// Queues an addWatch. `stream` comes with every event of the path and, if the mode is
+    /// recursive, of everything below it, from the reply on and until it is
+    /// [forgotten](Self::unwatch).
+    ///
+    /// Servers before 3.6 refuse with `Unimplemented`, and hang up.
+    pub fn submit_stream(
+        &mut self,
+        path: &str,
+        mode: WatchMode,
+        token: T,
+        stream: S,
+    ) -> Result<WatchId, Rejected> {
+        self.accept()?;
+        let id = self.watches.next_id();
+        let request = AddWatchRequest { path, mode: mode.into() };
+        self.queue(&request, Purpose::Call { token, watch: Some(id) })?;
+        self.watches.asked(id, path.to_owned(), Wanted::Stream(mode, Some(stream)));
+        Ok(id)
+    }
+
+    /// Queues the create of an ephemeral node that must not be forgotten.
+    ///
+    /// The request's path must be unique for ever up to the digits that the server appends. If the
+    /// connection breaks before the reply, the session looks for the node after it is attached
+    /// again and answers then: with the node, or with `ConnectionLoss` if there is none. The answer
+    /// is a [`CreateResponse`](zk_proto::CreateResponse), and its zxid the node's czxid.
+    pub fn submit_owned(
+        &mut self,
+        request: &CreateRequest<'_>,
+        token: T,
+    ) -> Result<ClaimId, Rejected> {
+        self.accept()?;
+        let claim = self.claims.open(request.path, token);
+        let queued = self.queue(request, Purpose::Create(claim));
+        queued.inspect_err(|_| drop(self.claims.withdraw(claim)))?;
+        Ok(claim)
+    }
+
+    /// Queues a multi, some of whose operations create nodes that must not be forgotten.
+    ///
+    /// `owned` names each of them by its place in the multi and by its path up to the digits, with
+    /// a token that is answered as by [`submit_owned`](Self::submit_owned); nothing else tells how
+    /// the multi went. The claims come in the same order.
+    pub fn submit_multi_owned<'p>(
+        &mut self,
+        request: &MultiRequest<'_>,
+        owned: impl IntoIterator<Item = (usize, &'p str, T)>,
+    ) -> Result<Vec<ClaimId>, Rejected> {
+        self.accept()?;
+        let open = |(place, stem, token)| (place, self.claims.open(stem, token));
+        let owned = owned.into_iter().map(open).collect::<Vec<_>>();
+        let claims = owned.iter().map(|(_, claim)| *claim).collect::<Vec<_>>();
+        let queued = self.queue(request, Purpose::Multi(owned));
+        queued.inspect_err(|_| claims.iter().for_each(|id| drop(self.claims.withdraw(*id))))?;
+        Ok(claims)
+    }
+
+    fn accept(&self) -> Result<(), Rejected> {
+        match self.phase {
+            Phase::Over(ended) => Err(ended.into()),
+            _ if self.closing => Err(Ended::Closed.into()),
+            _ => Ok(self.pipeline.room()?),
+        }
+    }
+}
+
+/// What callers keep: nodes that they own, leases and watches.
+impl<T, W, S: Clone> Session<T, W, S> {
+    /// Takes over a node that belongs to this session already. It is held from now on.
+    pub fn adopt(&mut self, path: &str) -> Result<ClaimId, Rejected> {
+        self.own()?;
+        Ok(self.claims.adopt(path))
+    }
+
+    /// Ends the claim of a node that is held, and leaves the node alone.
+    pub fn forget(&mut self, claim: ClaimId) {
+        self.claims.forget(claim);
+    }
+
+    /// Lets go of a node: it is deleted now, or as soon as it is known to exist, and again on
+    /// every connection until the server has answered.
+    ///
+    /// `releaser` hears the answer to the first delete, or `NoNode` at once if the node is not
+    /// known to exist.
+    pub fn release(&mut self, claim: ClaimId, releaser: Option<T>) -> Result<(), Rejected> {
+        self.own()?;
+        self.claims.release(claim, releaser);
+        self.upkeep(Turn::Last);
+        Ok(())
+    }
+
+    /// Whether nodes may still be taken and let go.
+    fn own(&self) -> Result<(), Ended> {
+        match self.phase {
+            Phase::Over(ended) => Err(ended),
+            _ if self.detaching => Err(Ended::Closed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to watch over a node that is owned: until the lease lapses or is closed, the session
+    /// asks for a proof that it is kept, as often as the deadline rule needs one. When the lease
+    /// lapses, the node is deleted as if it had been released. `term` is when it lapses at the
+    /// latest. A change is told as [`Event::Leases`](crate::session::Event::Leases).
+    ///
+    /// A lease of a node that was released, or of which a lease has lapsed, has lapsed.
+    pub fn open_lease(&mut self, now: Instant, claim: ClaimId, term: Option<Instant>) -> LeaseId {
+        self.expire_leases(now);
+        let connection = self.connection();
+        let id = self.keeper.open(now, claim, term, connection);
+        if !self.claims.holds(claim) {
+            self.keeper.void(id);
+        }
+        if let Some(ended) = self.ended().or(self.closing.then_some(Ended::Closed)) {
+            // Nobody waits for this one yet.
+            self.keeper.end(ended);
+        }
+        self.expire_leases(now);
+        self.tend_leases(now);
+        id
+    }
+
+    /// Where a lease stands: the truth even if the session was not told of the time for long.
+    pub fn lease_state(&self, now: Instant, id: LeaseId) -> LeaseState {
+        self.keeper.state(now, id, self.connection())
+    }
+
+    /// Forgets a lease. Its node stays, unless the lease has lapsed.
+    pub fn close_lease(&mut self, id: LeaseId) {
+        self.keeper.close(id);
+    }
+
+    /// Forgets a watch or a stream. `path` is the one it was set with.
+    ///
+    /// The server is told once nobody waits at that path and nothing on its way sets a watch there.
+    /// Servers before 3.5 answer that with `Unimplemented` and hang up; then it is not asked again.
+    pub fn unwatch(&mut self, id: WatchId, path: &str) {
+        let returned = self.watches.remove(id, path);
+        self.give_back(returned);
+        self.upkeep(Turn::Last);
+    }
+
+    /// Forgets a one-shot watch and lets the server find out by itself, for a node that is about
+    /// to go: one event more will come, and be ignored. One whose request has no reply yet is
+    /// [unwatched](Self::unwatch).
+    pub fn forget_watch(&mut self, id: WatchId, path: &str) {
+        let returned = self.watches.forget(id, path);
+        self.give_back(returned);
+        self.upkeep(Turn::Last);
+    }
+}

@@ -1,0 +1,89 @@
+//! What a session does of itself: for its claims, its watches and its leases.
+//!
+//! They say what they want done, whatever made them want it; this does it, after each thing that
+//! may have.
+
+use std::time::Instant;
+
+use tracing::warn;
+use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, Operation};
+
+use crate::error::{Ended, Failure};
+use crate::event::SessionState;
+use crate::session::claims::{Effect, Question};
+use crate::session::event::Event;
+use crate::session::keeper::{Connection, Tended};
+use crate::session::machine::{Phase, Purpose, Session};
+use crate::session::pipeline::Turn;
+
+impl<T, W, S: Clone> Session<T, W, S> {
+    /// Does what claims and watches want done; what claims ask takes this turn.
+    pub(super) fn upkeep(&mut self, turn: Turn) {
+        while let Some(effect) = self.claims.poll_effect() {
+            match effect {
+                Effect::Complete(token, result) => self.complete(token, result),
+                Effect::Ask(question) => self.ask(turn, question),
+            }
+        }
+        while let Some(chore) = self.watches.poll_chore() {
+            // Without a server this is void: the next connection begins with what is wanted.
+            if self.phase == Phase::Established && !self.closing {
+                let purpose = Purpose::Chore(chore.clone());
+                if let Err(error) = self.pipeline.push(Turn::Last, chore.op(), &chore, purpose) {
+                    // A path near the frame limit, which another request has carried.
+                    warn!(%error, ?chore, "not asked");
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, turn: Turn, question: Question) {
+        let purpose = Purpose::Question(question.clone());
+        if let Err(error) = self.pipeline.push(turn, question.op(), &question, purpose) {
+            // It is small, so this is a path near the frame limit.
+            warn!(%error, "a node may outlive its owner until the session ends");
+            let failure = Failure::ConnectionLoss { sent: false, why: self.last_hangup };
+            self.claims.unanswered(&question, failure);
+        }
+    }
+
+    /// What has lapsed by now stays so, and its nodes go.
+    pub(super) fn expire_leases(&mut self, now: Instant) {
+        for claim in self.keeper.expire(now, self.connection()) {
+            self.claims.release(claim, None);
+            self.upkeep(Turn::Last);
+        }
+    }
+
+    /// Does what leases want done.
+    pub(super) fn tend_leases(&mut self, now: Instant) {
+        let connection = self.connection();
+        let Tended { probe, changed } = self.keeper.tend(now, connection, &mut self.timers);
+        if probe {
+            // Where "/" may not be read it is refused, which proves as much.
+            let check = [MultiOp::Check(CheckVersionRequest { path: "/", version: -1 })];
+            let multi = MultiRequest::new(&check);
+            let pushed = self.pipeline.push(Turn::Urgent, multi.op(), &multi, Purpose::Probe);
+            if let Err(error) = pushed {
+                warn!(%error, "leases get no proof");
+            }
+        }
+        if changed {
+            self.events.push_back(Event::Leases);
+        }
+    }
+
+    pub(super) fn end_leases(&mut self, ended: Ended) {
+        if self.keeper.end(ended) {
+            self.events.push_back(Event::Leases);
+        }
+    }
+
+    pub(super) fn connection(&self) -> Connection {
+        Connection {
+            up: self.phase == Phase::Established && self.state == SessionState::Connected,
+            oldest: self.pipeline.oldest().into_iter().chain(self.pings.oldest()).min(),
+            timeout: self.timeout,
+        }
+    }
+}
