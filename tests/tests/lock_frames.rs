@@ -2,14 +2,12 @@
 
 use zk_client::{Client, ErrorCode, EventType, SessionId};
 use zk_proto::{
-    CreateMode, CreateRequest, GetChildren2Response, GetDataResponse, List, OpCode, SyncResponse,
-    Text,
+    CreateMode, CreateRequest, GetChildren2Response, List, OpCode, SetWatches, SyncResponse, Text,
 };
 use zk_recipes::{Error, ErrorKind, Guard, Lock};
-use zk_tests::peer::{Network, Peer, SESSION, TIMEOUT, created, stat_of};
+use zk_tests::peer::{Network, Peer, TIMEOUT, created, stat_of};
 
 const FOLDER: &str = "/locks/one";
-const STRANGER: SessionId = SessionId(0x200_0000_0000_0001);
 
 type Acquiring = tokio::task::JoinHandle<Result<Guard, Error>>;
 
@@ -56,15 +54,20 @@ async fn answer_list(peer: &mut Peer, own: &str, others: &[u32]) {
     peer.answer(&GetChildren2Response { children, stat: stat_of(SessionId(0)) }).await;
 }
 
-/// Reads the watching reads of our node and of these, and says that they belong to `owner`.
-async fn arm(peer: &mut Peer, own: Option<&str>, others: &[u32], owner: SessionId) {
-    let own = own.map(|name| (format!("{FOLDER}/{name}"), SESSION));
-    let others = others.iter().map(|number| (path(*number), owner));
-    for (expected, owner) in own.into_iter().chain(others) {
-        let read = peer.next().await.unwrap();
-        assert_eq!((read.op(), read.path()), (OpCode::GET_DATA, expected.as_str()));
-        peer.answer(&GetDataResponse { data: None, stat: stat_of(owner) }).await;
-    }
+/// Reads the request that watches these and our node.
+async fn arming(peer: &mut Peer, own: Option<&str>, others: &[u32]) {
+    let arm = peer.next().await.unwrap();
+    assert_eq!(arm.op(), OpCode::SET_WATCHES);
+    let SetWatches { data, .. } = arm.body();
+    let own = own.map(|name| format!("{FOLDER}/{name}"));
+    let expected = others.iter().map(|number| path(*number)).chain(own).collect::<Vec<_>>();
+    assert_eq!(data.iter().collect::<Vec<_>>(), expected);
+}
+
+/// The same, and answers it.
+async fn arm(peer: &mut Peer, own: Option<&str>, others: &[u32]) {
+    arming(peer, own, others).await;
+    peer.answer(&()).await;
 }
 
 /// The next thing that the client does is what the test asks of it now: nothing came before.
@@ -125,7 +128,7 @@ async fn the_holders_delete_is_the_hand_over_and_costs_no_frame() {
     let (_network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[3], STRANGER).await;
+    arm(&mut peer, Some(&own), &[3]).await;
     nothing_more(&client, &mut peer).await;
     assert!(!acquiring.is_finished());
     peer.fire(EventType::NODE_DELETED, &path(3)).await;
@@ -137,9 +140,9 @@ async fn a_holder_that_is_gone_before_it_is_watched_is_as_good_as_the_event() {
     let (_network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[], STRANGER).await;
-    assert_eq!(peer.next().await.unwrap().path(), path(3));
-    peer.refuse(ErrorCode::NO_NODE).await;
+    arming(&mut peer, Some(&own), &[3]).await;
+    peer.fire(EventType::NODE_DELETED, &path(3)).await;
+    peer.answer(&()).await;
     owned(&client, &mut peer, acquiring).await;
 }
 
@@ -148,7 +151,7 @@ async fn a_waiter_ahead_that_leaves_is_no_hand_over() {
     let (_network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[3, 5]).await;
-    arm(&mut peer, Some(&own), &[5, 3], STRANGER).await;
+    arm(&mut peer, Some(&own), &[5, 3]).await;
     peer.fire(EventType::NODE_DELETED, &path(5)).await;
     answer_list(&mut peer, &own, &[3]).await;
     nothing_more(&client, &mut peer).await;
@@ -162,12 +165,9 @@ async fn a_long_queue_costs_one_list_ahead_of_the_hand_over() {
     let (_network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[1, 2, 3, 4, 5]).await;
-    arm(&mut peer, Some(&own), &[5, 4], STRANGER).await;
+    arm(&mut peer, Some(&own), &[5, 4]).await;
     // 1 to 3 went unseen, in order; the one before the last is watched.
     peer.fire(EventType::NODE_DELETED, &path(4)).await;
-    let list = peer.next().await.unwrap();
-    assert_eq!(list.op(), OpCode::GET_DATA, "the next one ahead is watched in the same flight");
-    peer.refuse(ErrorCode::NO_NODE).await;
     answer_list(&mut peer, &own, &[5]).await;
     nothing_more(&client, &mut peer).await;
     peer.fire(EventType::NODE_DELETED, &path(5)).await;
@@ -178,9 +178,18 @@ async fn a_long_queue_costs_one_list_ahead_of_the_hand_over() {
 async fn a_hand_over_of_the_own_session_is_confirmed_by_a_list() {
     let (_network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
-    let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[3], SESSION).await;
-    peer.fire(EventType::NODE_DELETED, &path(3)).await;
+    let create = peer.next().await.unwrap();
+    let stem = create.path().rsplit('/').next().unwrap();
+    let (own, sibling) = (format!("{stem}0000000009"), format!("{stem}0000000003"));
+    peer.answer(&created(&format!("{FOLDER}/{own}"))).await;
+    let stat = stat_of(SessionId(0));
+    peer.next().await.unwrap();
+    let children = [sibling.as_str(), &own];
+    peer.answer(&GetChildren2Response { children: List::new(&children), stat }).await;
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
+    peer.answer(&()).await;
+    nothing_more(&client, &mut peer).await;
+    peer.fire(EventType::NODE_DELETED, &format!("{FOLDER}/{sibling}")).await;
     answer_list(&mut peer, &own, &[]).await;
     owned(&client, &mut peer, acquiring).await;
 }
@@ -190,7 +199,7 @@ async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
     let (mut network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[3], STRANGER).await;
+    arm(&mut peer, Some(&own), &[3]).await;
     nothing_more(&client, &mut peer).await;
     drop(peer);
     let mut peer = network.attach().await;
@@ -210,7 +219,7 @@ async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
     let (mut network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[3], STRANGER).await;
+    arm(&mut peer, Some(&own), &[3]).await;
     nothing_more(&client, &mut peer).await;
     drop(peer);
     let mut peer = network.attach().await;
@@ -235,9 +244,16 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     let (_network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[3]).await;
-    arm(&mut peer, Some(&own), &[], STRANGER).await;
-    assert_eq!(peer.next().await.unwrap().path(), path(3));
+    arm(&mut peer, Some(&own), &[3]).await;
+    // Nothing is told of its end, so after one session timeout it is asked for.
+    let mut read = peer.next().await.unwrap();
+    while read.op() == OpCode::PING {
+        peer.answer(&()).await;
+        read = peer.next().await.unwrap();
+    }
+    assert_eq!((read.op(), read.path()), (OpCode::GET_DATA, path(3).as_str()));
     peer.refuse(ErrorCode::NO_AUTH).await;
+    answer_list(&mut peer, &own, &[3]).await;
     answer_list(&mut peer, &own, &[3]).await;
     nothing_more(&client, &mut peer).await;
     peer.fire(EventType::NODE_CHILDREN_CHANGED, FOLDER).await;
@@ -336,13 +352,10 @@ async fn an_end_that_a_newer_list_tells_as_well_costs_no_further_list() {
     let (_network, client, mut peer) = connected().await;
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[1, 2, 3, 4, 5]).await;
-    arm(&mut peer, Some(&own), &[5, 4], STRANGER).await;
+    arm(&mut peer, Some(&own), &[5, 4]).await;
     peer.fire(EventType::NODE_DELETED, &path(5)).await;
-    // 3 is read and everybody listed in one flight; 3 is gone in both.
-    assert_eq!(peer.next().await.unwrap().path(), path(3));
-    peer.refuse(ErrorCode::NO_NODE).await;
     answer_list(&mut peer, &own, &[1, 2, 4]).await;
-    arm(&mut peer, None, &[2], STRANGER).await;
+    arm(&mut peer, None, &[2]).await;
     nothing_more(&client, &mut peer).await;
     acquiring.abort();
     assert!(acquiring.await.unwrap_err().is_cancelled());
@@ -363,7 +376,7 @@ async fn a_list_that_an_overloaded_server_sheds_is_asked_for_again() {
     peer.answer(&created(&format!("{FOLDER}/{name}"))).await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
     peer.refuse(ErrorCode::THROTTLED_OP).await;
-    arm(&mut peer, Some(&name), &[], STRANGER).await;
+    arm(&mut peer, Some(&name), &[]).await;
     answer_list(&mut peer, &name, &[]).await;
     owned(&client, &mut peer, acquiring).await;
 }

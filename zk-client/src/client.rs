@@ -160,6 +160,51 @@ impl Client {
         })
     }
 
+    /// Watches many nodes for change or deletion, by one request and without reading them: for
+    /// whoever has just listed them.
+    ///
+    /// The watchers come in the order of `paths`. That of a node which is gone, or was written to
+    /// since the last answer of the server, has fired by then, with an event marked as
+    /// [`missed`](crate::WatchedEvent::missed); all others are set, at one moment. Nobody asks
+    /// whether the nodes may be read: servers of 3.8.4, 3.9.2 and later tell nothing of those that
+    /// may not.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// for mut watcher in client.watch_nodes(&["/a", "/b"]).await? {
+    ///     println!("{:?}", watcher.changed().await?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch_nodes(&self, paths: &[&str]) -> Reply<Vec<Watcher>> {
+        let mut nodes = Vec::new();
+        let mut events = Vec::new();
+        for path in paths {
+            if let Err(error) = path::check(path) {
+                return Reply::failed(error);
+            }
+            let (watching, event) = oneshot::channel();
+            let full = self.chroot.apply(path).into_owned();
+            events.push((full.clone(), event));
+            nodes.push((full, watching));
+        }
+        let path = paths.first().copied().unwrap_or("/");
+        let (answering, answer) = oneshot::channel();
+        match self.link().with(|core| core.submit_watching_all(nodes, answering)) {
+            Ok(ids) => {
+                let watchers = ids.into_iter().zip(events).map(|(id, (path, event))| {
+                    Watcher::new(Arc::clone(self.link()), id, path, self.chroot.clone(), event)
+                });
+                let watchers = watchers.collect::<Vec<_>>();
+                Reply::waiting(self.call(OpCode::SET_WATCHES, path), answer, |call, completion| {
+                    call.answer(completion).map(|_| watchers)
+                })
+            }
+            Err(rejected) => self.rejected(OpCode::SET_WATCHES, path, rejected),
+        }
+    }
+
     /// Replaces a node's data, if it is at `version` or that is `None`. Returns its new state.
     ///
     /// ```

@@ -70,10 +70,11 @@ pub(crate) struct Listing {
 }
 
 impl Mirror {
-    /// A mirror that knows nothing yet. `unique` is the half of names that is this client's.
-    pub(crate) fn new(names: Names, folder: &str, unique: u64) -> Self {
+    /// A mirror that knows nothing yet. `own` is what the names of this client's contenders
+    /// begin with.
+    pub(crate) fn new(names: Names, folder: &str, own: String) -> Self {
         Self {
-            own: names.siblings(unique),
+            own,
             names,
             folder: folder.to_owned(),
             present: BTreeMap::new(),

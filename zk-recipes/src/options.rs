@@ -168,6 +168,11 @@ impl Options {
         if self.persistent { CreateOptions::persistent() } else { CreateOptions::container() }
     }
 
+    /// Whether others than everybody may do things.
+    pub(crate) fn has_acl(&self) -> bool {
+        !self.acl.is_empty()
+    }
+
     /// Lends the access list.
     pub(crate) fn with_acl<R>(&self, f: impl FnOnce(&[Acl<'_>]) -> R) -> R {
         if self.acl.is_empty() {

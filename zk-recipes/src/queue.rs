@@ -39,6 +39,8 @@ pub(crate) struct Queue {
     client: Client,
     folder: String,
     names: Names,
+    /// What the names of this client's contenders begin with.
+    siblings: String,
     options: Options,
     view: Mutex<View>,
     wakers: Arc<Wakers>,
@@ -93,9 +95,9 @@ impl Queue {
         options: Options,
     ) -> Result<Arc<Self>, Error> {
         zk_client::check_path(folder)?;
-        let upper = (client.unique() >> 64) as u64;
+        let siblings = names.siblings((client.unique() >> 64) as u64);
         let view = View {
-            mirror: Mirror::new(names.clone(), folder, upper),
+            mirror: Mirror::new(names.clone(), folder, siblings.clone()),
             stream: None,
             arming: false,
             useless: 0,
@@ -107,6 +109,7 @@ impl Queue {
             client: client.clone(),
             folder: folder.to_owned(),
             names,
+            siblings,
             options,
             view: Mutex::new(view),
             wakers: Arc::default(),
@@ -127,6 +130,11 @@ impl Queue {
 
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Whether a contender is this client's: the end of the session takes it together with ours.
+    pub(crate) fn is_sibling(&self, name: &str) -> bool {
+        name.starts_with(&self.siblings)
     }
 
     /// The path of a child.

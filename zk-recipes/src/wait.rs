@@ -37,6 +37,8 @@ struct Wait {
     /// Set where a contender may not be read, so that its end would go untold.
     folder: Option<Watcher>,
     unreadable: bool,
+    /// Whether the nearest contender may have become unreadable.
+    doubts_nearest: bool,
     /// Flights in a row that were not answered in full, and why the last was not.
     losses: u32,
     loss: Option<ClientError>,
@@ -50,8 +52,6 @@ struct Wait {
 #[derive(Debug)]
 struct Watched {
     contender: Contender,
-    /// Whether its node belongs to our own session.
-    sibling: bool,
     watcher: Watcher,
 }
 
@@ -181,8 +181,9 @@ impl Tenure {
                 }
                 // Somebody wrote to our node: watch it again.
                 Woken::Own(_) => {}
-                Woken::Folder | Woken::Again => wait.stale = true,
-                Woken::Ahead(watched, event) => wait.woken_by(&watched, &event),
+                Woken::Folder => wait.stale = true,
+                Woken::Again => (wait.stale, wait.doubts_nearest) = (true, true),
+                Woken::Ahead(watched, event) => wait.woken_by(self, &watched.contender, &event),
             }
         }
     }
@@ -208,23 +209,26 @@ impl Tenure {
     /// Asks for everything that is missing, in one flight. Says whether there was anything.
     async fn ask(&self, wait: &mut Wait) -> Result<bool, Error> {
         let unwatched = wait.unwatched();
-        let watch_folder = wait.unreadable && wait.folder.is_none();
         let watch_own = wait.own.0.is_none() && !wait.own_unreadable;
+        let watch_folder = wait.unreadable && wait.folder.is_none();
         if !wait.stale && !watch_folder && unwatched.is_empty() && !watch_own {
             return Ok(false);
         }
         let (queue, client) = (&self.queue, self.queue.client());
-        let (own, others, watched_list, list) = client.batch(|| {
-            let own = watch_own.then(|| client.get_data_and_watch(self.node.path()));
-            let others = unwatched.into_iter().map(|contender| {
-                let path = queue.child(&contender.name);
-                (contender, client.get_data_and_watch(&path))
-            });
-            let others = others.collect::<Vec<_>>();
-            let watched = watch_folder
-                .then(|| (queue.asked(), client.get_children_and_watch(queue.folder())));
-            let list = wait.stale && !watch_folder;
-            (own, others, watched, list.then(|| queue.ask()))
+        // An own node with an access list may not be readable: only a read tells.
+        let reads_own = watch_own && queue.options().has_acl();
+        let mut nodes: Vec<String> =
+            unwatched.iter().map(|contender| queue.child(&contender.name)).collect();
+        nodes.extend((watch_own && !reads_own).then(|| self.node.path().to_owned()));
+        let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let nearest = wait.ahead.last().filter(|_| std::mem::take(&mut wait.doubts_nearest));
+        let (own, watched, read, folder, list) = client.batch(|| {
+            let own = reads_own.then(|| client.get_data_and_watch(self.node.path()));
+            let watched = (!nodes.is_empty()).then(|| client.watch_nodes(&nodes));
+            let read = nearest.map(|nearest| client.get_data(&queue.child(&nearest.name)));
+            let watch = || (queue.asked(), client.get_children_and_watch(queue.folder()));
+            let folder = watch_folder.then(watch);
+            (own, watched, read, folder, (wait.stale && !watch_folder).then(|| queue.ask()))
         });
         if let Some(reply) = own {
             match reply.await {
@@ -234,32 +238,37 @@ impl Tenure {
                 }
                 reply => wait.own.0 = self.survive(wait, reply)?.map(|(_, watcher)| watcher),
             }
-            // Without a watch of our own, only a list can tell that we are still there.
-            wait.stale |= wait.own.0.is_none();
         }
         let mut gone = Vec::new();
-        for (contender, reply) in others {
-            match reply.await {
-                Ok((node, watcher)) => {
-                    let own = client.session().map(|session| session.id);
-                    let sibling = own == Some(node.stat.ephemeral_owner);
-                    wait.watched.push(Watched { contender, sibling, watcher });
+        if let Some(reply) = watched
+            && let Some(mut watchers) = self.survive(wait, reply.await)?
+        {
+            if watchers.len() > unwatched.len() {
+                wait.own.0 = watchers.pop();
+            }
+            for (contender, mut watcher) in unwatched.into_iter().zip(watchers) {
+                match watcher.poll_changed(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => wait.watched.push(Watched { contender, watcher }),
+                    // At the same moment our own node was there: it is like one not listed.
+                    Poll::Ready(Ok(event)) if event.missed => {
+                        gone.extend((event.kind == EventType::NODE_DELETED).then_some(contender));
+                    }
+                    Poll::Ready(event) => wait.woken_by(self, &contender, &event?),
                 }
-                Err(error) if error.is_no_node() => gone.push(contender),
-                Err(error) if passes(&error) => wait.loss = Some(error),
-                // Servers do not tell of the end of a node that we may not read.
-                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
-                    wait.unreadable = true;
-                    wait.stale = true;
-                }
-                Err(error) => return Err(error.into()),
             }
         }
-        if let Some((asked, reply)) = watched_list
+        // Without a watch of our own, only a list can tell that we are still there.
+        wait.stale |= watch_own && wait.own.0.is_none();
+        if let Some(reply) = read {
+            // Servers do not tell of the end of a node that we may not read.
+            wait.unreadable |=
+                reply.await.is_err_and(|error| error.code() == Some(ErrorCode::NO_AUTH));
+        }
+        if let Some((asked, reply)) = folder
             && let Some((list, watcher)) = self.survive(wait, reply.await)?
         {
-            asked.answered(&list);
             wait.folder = Some(watcher);
+            asked.answered(&list);
             self.learn(wait, &list)?;
         }
         if let Some((asked, reply)) = list
@@ -322,6 +331,7 @@ impl Wait {
             watched: Vec::new(),
             folder: None,
             unreadable: false,
+            doubts_nearest: false,
             losses: 0,
             loss: None,
             readers: tenure.own.role == Role::Exclusive && tenure.queue.names().has_readers(),
@@ -331,7 +341,8 @@ impl Wait {
 
     /// The nearest contenders ahead that should be watched and are not.
     fn unwatched(&self) -> Vec<Contender> {
-        if self.unreadable {
+        // Of many who were listed a while ago some have gone: the list that is due comes first.
+        if self.unreadable || (self.stale && self.ahead.len() > WATCHED_AHEAD) {
             return Vec::new();
         }
         let nearest = self.ahead.iter().rev().take(WATCHED_AHEAD);
@@ -341,12 +352,13 @@ impl Wait {
     }
 
     /// A contender ahead was changed or is gone.
-    fn woken_by(&mut self, watched: &Watched, event: &WatchedEvent) {
+    fn woken_by(&mut self, tenure: &Tenure, ahead: &Contender, event: &WatchedEvent) {
         if event.kind == EventType::NODE_DELETED {
             // Our own end may not have been told yet: what was missed is told in no order, and
             // neither are the nodes that a session takes with it when it ends.
-            self.stale |= event.missed || watched.sibling || self.own.0.is_none();
-            self.gone(&watched.contender);
+            let sibling = tenure.queue.is_sibling(&ahead.name);
+            self.stale |= event.missed || sibling || self.own.0.is_none();
+            self.gone(ahead);
         }
     }
 

@@ -133,7 +133,7 @@ pub async fn the_hand_over_costs_the_waiter_no_frame(address: &str) -> Result<()
     let lock = Lock::new(&waiter, LOCK)?;
     let waiting = tokio::spawn(async move { lock.acquire().await });
     queued(&holder, 2).await?;
-    let armed = [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::GET_DATA, OpCode::GET_DATA];
+    let armed = [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::SET_WATCHES];
     let mut sent = Vec::new();
     while sent.len() < armed.len() {
         // The waiter's reads are answered when a sync behind them is.
@@ -333,15 +333,14 @@ async fn until_armed<F: Future + Unpin>(
     waiting: &mut F,
     faults: &Faults,
     client: &Client,
-    n: usize,
 ) -> Result<()> {
-    let mut reads = 0;
-    while reads < n {
+    let mut is_armed = false;
+    while !is_armed {
         assert!(poll_times(&mut *waiting, 1).await.is_none(), "it does not wait");
         // Its answers are there when ours is.
         client.sync("/").await?;
         let (_, frames) = faults.take_sent();
-        reads += frames.iter().filter(|op| **op == OpCode::GET_DATA).count();
+        is_armed |= frames.contains(&OpCode::SET_WATCHES);
     }
     client.sync("/").await?;
     assert!(poll_times(waiting, 1).await.is_none(), "it does not wait");
@@ -357,7 +356,7 @@ pub async fn a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_
     let guard = Lock::new(&holder, LOCK)?.acquire().await?;
     let lock = Lock::new(&waiter, LOCK)?;
     let mut waiting = Box::pin(lock.acquire());
-    until_armed(&mut waiting, &faults, &waiter, 2).await?;
+    until_armed(&mut waiting, &faults, &waiter).await?;
 
     // All of this while the waiter is not polled: the write uses its own watch up, so that its end
     // is not told, and then the holder goes.
@@ -384,7 +383,7 @@ pub async fn a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is
         let lock = Lock::new(&client, LOCK)?;
         let guard = lock.acquire().await?;
         let mut waiting = Box::pin(lock.acquire());
-        until_armed(&mut waiting, &faults, &client, 2).await?;
+        until_armed(&mut waiting, &faults, &client).await?;
         let (acquired, ()) = tokio::join!(waiting, client.close());
         assert!(acquired.is_err(), "an owner without a session in round {round}");
         drop(guard);

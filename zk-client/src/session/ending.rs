@@ -82,6 +82,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.give_back(returned);
             }
             Purpose::Question(question) => self.claims.unanswered(&question, failure),
+            Purpose::Arm(token) => {
+                self.arming = self.arming.saturating_sub(1);
+                self.complete(token, Err(failure));
+            }
             Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close => {}
         }
     }

@@ -56,6 +56,8 @@ pub struct Session<T, W, S = W> {
     pub(super) keeper: Keeper,
     /// setWatches requests without a reply: until the last is answered, events tell of the past.
     pub(super) rearming: u32,
+    /// Requests for many watches without a reply, likewise.
+    pub(super) arming: u32,
     pub(super) closing: bool,
     /// Closing on this side alone: the session shall live on without us.
     pub(super) detaching: bool,
@@ -91,6 +93,8 @@ pub(super) enum Purpose<T> {
     /// Creates with their places in the multi.
     Multi(Vec<(usize, ClaimId)>),
     Question(Question),
+    /// Watches that many nodes get at once.
+    Arm(T),
     Rearm,
     Chore(Chore),
     /// The session's own, to learn whether a quorum is there.
@@ -114,6 +118,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             pings: Pings::default(),
             keeper: Keeper::new(config.deadline_rule, config.timeout),
             rearming: 0,
+            arming: 0,
             closing: false,
             detaching: false,
             state: SessionState::Connecting,

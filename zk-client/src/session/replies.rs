@@ -75,6 +75,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 let own = self.credentials.map(|own| own.id);
                 understood = self.claims.answered(question, result, own);
             }
+            Purpose::Arm(token) => {
+                self.arming = self.arming.saturating_sub(1);
+                self.complete(token, result);
+            }
             Purpose::Rearm => {
                 self.rearming = self.rearming.saturating_sub(1);
                 // Watches that are not armed would wait for ever: the next connection may do it.
@@ -126,7 +130,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             kind,
             path: path.to_owned(),
             zxid: (zxid.0 > 0).then_some(zxid),
-            missed: self.rearming > 0,
+            missed: self.rearming + self.arming > 0,
         };
         // Servers tell the zxid since 3.9, and since then no watch silences another.
         let silenced = match event.zxid {

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use zk_proto::{AddWatchRequest, CreateRequest, MultiRequest, Operation};
+use zk_proto::{AddWatchRequest, CreateRequest, List, MultiRequest, Operation, SetWatches};
 
 use crate::error::{Ended, Rejected};
 use crate::event::WatchMode;
@@ -38,6 +38,35 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Watch { kind, path, watcher } = watch;
         self.watches.asked(id, path, Wanted::Once(kind, Some(watcher)));
         Ok(id)
+    }
+
+    /// Queues one request that watches the data of many nodes, for whoever has just seen them. A node
+    /// that is gone, or was written to since the last answer of the server, fires at once, marked
+    /// as missed; when the answer comes, all of that was told. No permission is asked for.
+    ///
+    /// The watches are there from now on, whatever becomes of the request: on a later connection
+    /// they are armed like all others.
+    pub fn submit_watching_all(
+        &mut self,
+        nodes: Vec<(String, W)>,
+        token: T,
+    ) -> Result<Vec<WatchId>, Rejected> {
+        self.accept()?;
+        let paths = nodes.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>();
+        let data = List::new(&paths);
+        let none = List::new(&[]);
+        let relative_zxid = self.last_zxid;
+        let request = SetWatches { relative_zxid, data, exist: none, child: none };
+        self.queue(&request, Purpose::Arm(token))?;
+        self.arming += 1;
+        let mut ids = Vec::new();
+        for (path, watcher) in nodes {
+            let id = self.watches.next_id();
+            self.watches.set_data(id, &path, watcher);
+            ids.push(id);
+        }
+        self.upkeep(Turn::Last);
+        Ok(ids)
     }
 
     /// Queues an addWatch. `stream` comes with every event of the path and, if the mode is

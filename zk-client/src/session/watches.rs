@@ -181,6 +181,11 @@ impl<W, S: Clone> Watches<W, S> {
         returned
     }
 
+    /// A request that watches data was queued, and the watch counts from now on.
+    pub(crate) fn set_data(&mut self, id: WatchId, path: &str, watcher: W) {
+        self.set_once(WatchKind::Data, path, id, Some(watcher));
+    }
+
     fn set_once(&mut self, kind: WatchKind, path: &str, id: WatchId, watcher: Option<W>) {
         match watcher {
             Some(watcher) => self.oneshots.insert(kind, path.to_owned(), id, watcher),
