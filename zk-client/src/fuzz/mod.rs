@@ -1,0 +1,18 @@
+//! What must hold whatever callers, servers and clocks do: the body of the fuzz target.
+//!
+//! It lives in the library so that a stable test runs the same claims over the committed corpus. A
+//! claim that does not hold is a failed assertion.
+
+mod input;
+
+mod shadow;
+
+mod world;
+
+mod server;
+
+mod callers;
+
+mod steps;
+
+pub use steps::{STEPS, session};

@@ -1,0 +1,295 @@
+//! What the server of a program does, well or with one of the ways to go wrong.
+//!
+//! It reads what the session sends and answers as it likes; it knows no nodes.
+
+use bytes::{Bytes, BytesMut};
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Create2Response, CreateResponse, Decode, Encode, ErrorCode,
+    EventType, ExistsResponse, GetChildrenResponse, KeeperState, List, MultiOp, MultiRequest,
+    MultiResponse, MultiResult, OpCode, Password, Reader, ReplyHeader, RequestHeader, SessionId,
+    Stat, WatcherEvent, Writer, Xid, Zxid, frame,
+};
+
+use crate::fuzz::input::Input;
+use crate::fuzz::world::{Asked, Link, OVERHEAD, OWN, TIMEOUT, World};
+
+impl World {
+    pub(super) fn connect(&mut self) {
+        self.session.handle_connecting(self.now);
+        self.session.handle_connected(self.now);
+        if self.link == Link::Down {
+            self.link = Link::Up;
+            self.met = false;
+            self.allowance += OVERHEAD;
+        }
+    }
+
+    pub(super) fn disconnect(&mut self) {
+        self.session.handle_disconnected(self.now);
+        self.asked.clear();
+        self.link = Link::Down;
+    }
+
+    pub(super) fn reconnect(&mut self) {
+        self.disconnect();
+        self.listen();
+        self.connect();
+        self.transmit();
+        self.welcome(&mut Input(&[]));
+        self.listen();
+        self.transmit();
+    }
+
+    /// Answers the handshake: well, or with one of the ways to go wrong.
+    pub(super) fn welcome(&mut self, input: &mut Input<'_>) {
+        let variant = input.byte();
+        let answer = ConnectResponse {
+            protocol_version: 0,
+            timeout: if variant == 1 { 0 } else { TIMEOUT.as_millis() as i32 + i32::from(variant) },
+            session_id: if variant == 2 { SessionId(8) } else { OWN },
+            password: Password::ZERO,
+            read_only: [Some(false), Some(true), None]
+                .get(usize::from(variant % 3))
+                .copied()
+                .flatten(),
+        };
+        self.frame(encoded(|writer| answer.encode(writer)));
+    }
+
+    pub(super) fn event(&mut self, input: &mut Input<'_>) {
+        let watchers: Vec<u32> = self.watching.keys().copied().collect();
+        let path = format!("/{}", input.pick(&watchers).unwrap_or_default());
+        let kind = EventType(i32::from(input.byte() % 6));
+        let state = KeeperState::SYNC_CONNECTED;
+        self.reply(Xid::NOTIFICATION, ErrorCode::OK, &WatcherEvent { kind, state, path: &path });
+    }
+
+    /// Answers the oldest request: with what it asks for, with an error, or with something else.
+    pub(super) fn answer(&mut self, input: &mut Input<'_>) {
+        let Some(Asked { xid, op, path, parts }) = self.asked.pop_front() else {
+            return;
+        };
+        let variant = input.byte();
+        let serving = self.link == Link::Serving;
+        let own = if variant & 64 == 0 { OWN } else { SessionId(9) };
+        let stat = stat(own);
+        let mut error = ErrorCode::OK;
+        match variant % 8 {
+            0 => {
+                error = ErrorCode(-i32::from(input.byte()));
+                self.reply(xid, error, &());
+            }
+            1 => self.reply(xid, ErrorCode::NO_NODE, &()),
+            2 => self.reply(xid, ErrorCode::OK, &()),
+            3 if op == OpCode::CREATE2 => {
+                // A server that names nodes as it likes.
+                let path = "/".repeat(usize::from(input.byte()));
+                self.reply(xid, ErrorCode::OK, &Create2Response { path: &path, stat });
+            }
+            3 if op == OpCode::MULTI => {
+                let results = [MultiResult::Error(ErrorCode::NODE_EXISTS)];
+                self.reply(xid, ErrorCode::OK, &MultiResponse::new(&results));
+            }
+            _ => match op {
+                OpCode::CREATE2 => {
+                    let path = format!("{path}{:010}", xid.0);
+                    self.reply(xid, ErrorCode::OK, &Create2Response { path: &path, stat });
+                }
+                OpCode::MULTI => {
+                    let named = |(_, path): &(OpCode, String)| format!("{path}{:010}", xid.0);
+                    let paths: Vec<String> = parts.iter().map(named).collect();
+                    let results: Vec<MultiResult<'_>> = parts
+                        .iter()
+                        .zip(&paths)
+                        .map(|((op, _), path)| match *op {
+                            OpCode::CREATE => MultiResult::Create(CreateResponse { path }),
+                            OpCode::CREATE2 => MultiResult::Create2(Create2Response { path, stat }),
+                            _ => MultiResult::Check(()),
+                        })
+                        .collect();
+                    self.reply(xid, ErrorCode::OK, &MultiResponse::new(&results));
+                }
+                OpCode::GET_CHILDREN => {
+                    let names: Vec<String> = (0..=self.numbered)
+                        .filter(|n| variant & 32 == 0 || n % 2 == 0)
+                        .map(|n| format!("c{n}-0000000001"))
+                        .collect();
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    let children = List::new(&names);
+                    self.reply(xid, ErrorCode::OK, &GetChildrenResponse { children });
+                }
+                OpCode::EXISTS => self.reply(xid, ErrorCode::OK, &ExistsResponse { stat }),
+                _ => self.reply(xid, ErrorCode::OK, &()),
+            },
+        }
+        self.completed.clear();
+        self.listen();
+        if serving && let Some(token) = token_of(&path) {
+            assert_eq!(self.completed, [token], "the reply to {path} is the caller's");
+        }
+        if serving && op == OpCode::DELETE && error != ErrorCode::THROTTLED_OP {
+            self.shadow.deleted(path);
+        }
+    }
+
+    /// Answers one of the oldest requests out of order, unless it is the oldest by chance.
+    pub(super) fn answer_early(&mut self, input: &mut Input<'_>) {
+        let asked = self.asked.remove(usize::from(input.byte() % 4));
+        let errors = [ErrorCode::UNIMPLEMENTED, ErrorCode::OK];
+        let error = input.pick(&errors).unwrap_or(ErrorCode::OK);
+        self.reply(asked.as_ref().map_or(Xid::PING, |asked| asked.xid), error, &());
+        self.forged(asked);
+    }
+
+    /// Sends any frame at all.
+    pub(super) fn forge(&mut self, frame: &[u8]) {
+        let header = ReplyHeader::decode(&mut Reader::new(frame));
+        let xid = header.map_or(Xid::PING, |header| header.xid);
+        self.frame(Bytes::copy_from_slice(frame));
+        // It may be an answer all the same.
+        let asked = self.asked.iter().position(|asked| asked.xid == xid);
+        let asked = asked.and_then(|at| self.asked.remove(at));
+        self.forged(asked);
+    }
+
+    /// This may have been answered, if the session took it.
+    fn forged(&mut self, asked: Option<Asked>) {
+        if let Some(Asked { op: OpCode::DELETE, path, .. }) = asked {
+            self.shadow.deleted(path);
+        }
+    }
+
+    /// Answers everything well, until there is nothing left to ask.
+    pub(super) fn serve(&mut self) {
+        for _ in 0..100 {
+            self.transmit();
+            if self.asked.is_empty() {
+                return;
+            }
+            while !self.asked.is_empty() {
+                self.answer(&mut Input(&[7]));
+            }
+        }
+        assert!(self.asked.is_empty(), "there is always more to ask");
+    }
+
+    fn reply(&mut self, xid: Xid, error: ErrorCode, body: &impl Encode) {
+        self.zxid += 1;
+        let zxid = Zxid(self.zxid);
+        self.frame(encoded(|writer| {
+            ReplyHeader { xid, zxid, error }.encode(writer);
+            body.encode(writer);
+        }));
+    }
+
+    /// Hands a frame to the session. It may make a claim ask for something, once; if it lets the
+    /// session in, watches and claims ask for more.
+    fn frame(&mut self, frame: Bytes) {
+        self.allowance += frame.len() + OVERHEAD;
+        let (_, watches, claims) = self.session.load();
+        self.session.handle_frame(self.now, frame);
+        if self.link == Link::Up && self.session.state().is_connected() {
+            self.link = Link::Serving;
+            self.allowance += (watches + 4 * claims + 1) * OVERHEAD;
+        }
+    }
+
+    /// Moves what the session sends to the server, and checks it.
+    pub(super) fn transmit(&mut self) {
+        let mut out = BytesMut::new();
+        let any = self.session.poll_transmit(self.now, &mut out);
+        assert_eq!(any, !out.is_empty());
+        assert!(!(any && self.over), "a session that is over sends nothing");
+
+        let (mut bytes, mut probes) = (out.len(), 0);
+        while let Ok(Some(payload)) = frame::split(&mut out, frame::SERVER_FRAME_LIMIT) {
+            let reader = &mut Reader::new(&payload);
+            if !self.met {
+                assert!(ConnectRequest::decode_exact(&payload).is_ok(), "the handshake is first");
+                self.met = true;
+                continue;
+            }
+            let header = RequestHeader::decode(reader);
+            assert!(header.is_ok(), "a request has a header");
+            let Ok(RequestHeader { xid, op }) = header else {
+                return;
+            };
+            assert!(matches!(self.link, Link::Serving | Link::Broken), "{op} before the handshake");
+            if xid == Xid::PING {
+                continue;
+            }
+            assert!(xid == Xid::SET_WATCHES || self.numbers.insert(xid), "{op} #{xid} again");
+            let asked = asked(xid, op, reader);
+            if let Some(sent) = token_of(&asked.path).and_then(|token| self.sent.get_mut(&token)) {
+                *sent = true;
+            }
+            match op {
+                OpCode::DELETE => self.shadow.deleting(&asked.path),
+                OpCode::CLOSE_SESSION => assert!(!self.detaching, "a detached session is closed"),
+                OpCode::MULTI if asked.parts == [(OpCode::CHECK, "/".to_owned())] => {
+                    probes += 1;
+                    bytes -= frame::PREFIX + payload.len();
+                }
+                _ => {}
+            }
+            self.asked.push_back(asked);
+        }
+        assert!(out.is_empty(), "half a frame");
+        assert!(bytes <= self.allowance, "{bytes} bytes, {} at most", self.allowance);
+        self.allowance -= bytes;
+        self.shadow.probed(probes);
+    }
+}
+
+/// A request, as far as a server of programs cares.
+fn asked(xid: Xid, op: OpCode, reader: &mut Reader<'_>) -> Asked {
+    let mut asked = Asked { xid, op, path: String::new(), parts: Vec::new() };
+    match op {
+        OpCode::SET_WATCHES
+        | OpCode::SET_WATCHES2
+        | OpCode::REMOVE_WATCHES
+        | OpCode::CLOSE_SESSION => {}
+        OpCode::MULTI => {
+            let multi = MultiRequest::decode(reader);
+            assert!(multi.is_ok(), "a multi is one");
+            let part = |part: MultiOp<'_>| {
+                let path = match part {
+                    MultiOp::Create(create) | MultiOp::Create2(create) => create.path,
+                    MultiOp::Check(check) => check.path,
+                    _ => "",
+                };
+                (part.op(), path.to_owned())
+            };
+            asked.parts.extend(multi.iter().flat_map(|multi| multi.iter()).map(part));
+        }
+        _ => asked.path = <&str>::decode(reader).unwrap_or_default().to_owned(),
+    }
+    asked
+}
+
+/// The token of a call, from its path.
+fn token_of(path: &str) -> Option<u32> {
+    path.strip_prefix('/')?.parse().ok()
+}
+
+fn stat(owner: SessionId) -> Stat {
+    Stat {
+        czxid: Zxid(1),
+        mzxid: Zxid(1),
+        ctime: 0,
+        mtime: 0,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner: owner,
+        data_length: 0,
+        num_children: 0,
+        pzxid: Zxid(1),
+    }
+}
+
+fn encoded(body: impl FnOnce(&mut Writer<'_>)) -> Bytes {
+    let mut out = BytesMut::new();
+    body(&mut Writer::new(&mut out, usize::MAX));
+    out.freeze()
+}

@@ -1,0 +1,185 @@
+//! What callers own, as far as they and the server can tell: which nodes may go, which must, and
+//! who relies on them.
+//!
+//! Says nothing of nodes whose creator was told of no path: the session alone may know them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::session::{ClaimId, Lapse, LeaseId, LeaseState};
+
+/// A claim and its node.
+#[derive(Default)]
+struct Holding {
+    /// As its creator was told.
+    path: Option<String>,
+    released: bool,
+    /// A lease of it has lapsed.
+    lapsed: bool,
+    /// Left alone from then on, unless it was let go before.
+    forgotten: bool,
+}
+
+impl Holding {
+    fn may_go(&self) -> bool {
+        self.released || self.lapsed
+    }
+
+    fn is_held(&self) -> bool {
+        self.path.is_some() && !self.may_go() && !self.forgotten
+    }
+}
+
+struct Lease {
+    id: LeaseId,
+    /// Unless it has lapsed since it was opened.
+    claim: Option<ClaimId>,
+}
+
+#[derive(Default)]
+pub(super) struct Shadow {
+    holdings: BTreeMap<ClaimId, Holding>,
+    /// Claims by the token of the create.
+    creators: BTreeMap<u32, ClaimId>,
+    leases: Vec<Lease>,
+    /// Paths whose delete was answered.
+    gone: BTreeSet<String>,
+    /// Whether a lease was running since the last probe.
+    relied: bool,
+}
+
+impl Shadow {
+    pub(super) fn claims(&self) -> Vec<ClaimId> {
+        self.holdings.keys().copied().collect()
+    }
+
+    pub(super) fn leases(&self) -> Vec<LeaseId> {
+        self.leases.iter().map(|lease| lease.id).collect()
+    }
+
+    pub(super) fn creating(&mut self, token: u32, claim: ClaimId) {
+        self.creators.insert(token, claim);
+        self.holdings.insert(claim, Holding::default());
+    }
+
+    /// A create was completed with this path.
+    pub(super) fn created(&mut self, token: u32, path: &str) {
+        if let Some(holding) =
+            self.creators.get(&token).and_then(|claim| self.holdings.get_mut(claim))
+        {
+            holding.path = Some(path.to_owned());
+        }
+    }
+
+    /// Whether this token is a create's.
+    pub(super) fn is_creator(&self, token: u32) -> bool {
+        self.creators.contains_key(&token)
+    }
+
+    pub(super) fn adopted(&mut self, claim: ClaimId, path: String) {
+        self.holdings.insert(claim, Holding { path: Some(path), ..Holding::default() });
+    }
+
+    pub(super) fn released(&mut self, claim: ClaimId) {
+        if let Some(holding) = self.holdings.get_mut(&claim).filter(|holding| !holding.forgotten) {
+            holding.released = true;
+        }
+    }
+
+    pub(super) fn forgotten(&mut self, claim: ClaimId) {
+        if let Some(holding) = self.holdings.get_mut(&claim)
+            && holding.path.is_some()
+            && !holding.released
+        {
+            holding.forgotten = true;
+        }
+    }
+
+    /// A lease was opened, and stands like this.
+    pub(super) fn leased(&mut self, id: LeaseId, claim: ClaimId, state: LeaseState) {
+        let held = self.holdings.get_mut(&claim).filter(|holding| holding.is_held());
+        match (held, state) {
+            // Nothing was known of the session, so the node goes.
+            (Some(holding), LeaseState::Lapsed(Lapse::Deadline | Lapse::Term)) => {
+                holding.lapsed = true;
+                self.leases.push(Lease { id, claim: None });
+            }
+            (_, LeaseState::Lapsed(_)) => self.leases.push(Lease { id, claim: None }),
+            (held, _) => {
+                assert!(held.is_some(), "a lease of a node that is not held: {state:?}");
+                self.leases.push(Lease { id, claim: Some(claim) });
+            }
+        }
+    }
+
+    /// A lease is closed.
+    pub(super) fn closed(&mut self, id: LeaseId) {
+        self.leases.retain(|lease| lease.id != id);
+    }
+
+    /// Looks where leases stand: what has lapsed stays so, and what is valid is so for less than
+    /// the session timeout.
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        timeout: Duration,
+        connected: bool,
+        state: impl Fn(LeaseId) -> LeaseState,
+    ) {
+        for lease in &mut self.leases {
+            match (lease.claim, state(lease.id)) {
+                (None, state) => {
+                    assert!(matches!(state, LeaseState::Lapsed(_)), "{state:?} behind a lapse");
+                }
+                (Some(_), LeaseState::Lapsed(Lapse::Ended(_))) => lease.claim = None,
+                (Some(claim), LeaseState::Lapsed(_)) => {
+                    lease.claim = None;
+                    if let Some(holding) = self.holdings.get_mut(&claim) {
+                        holding.lapsed = true;
+                    }
+                }
+                (Some(_), LeaseState::Suspended { until }) => {
+                    assert!(now < until, "suspended until the past");
+                    self.relied = true;
+                }
+                (Some(_), LeaseState::Valid { until }) => {
+                    assert!(connected, "valid without a connection");
+                    assert!(now < until && until <= now + timeout, "valid for longer than T");
+                    self.relied = true;
+                }
+            }
+        }
+    }
+
+    /// Probes were sent at once: one, and only if somebody relies on a node.
+    pub(super) fn probed(&mut self, probes: usize) {
+        assert!(probes <= usize::from(self.relied), "{probes} probes");
+        self.relied = self.leases.iter().any(|lease| lease.claim.is_some());
+    }
+
+    /// A node is about to be deleted: its holder has let it go.
+    pub(super) fn deleting(&self, path: &str) {
+        let mut known = self.holdings.values().filter(|it| it.path.as_deref() == Some(path));
+        let kept = known.clone().count() > 0 && !known.any(Holding::may_go);
+        assert!(!kept, "{path} is deleted and was not let go");
+    }
+
+    /// A delete was answered.
+    pub(super) fn deleted(&mut self, path: String) {
+        self.gone.insert(path);
+    }
+
+    /// Every node that was let go is gone.
+    pub(super) fn check_gone(&self) {
+        for holding in self.holdings.values().filter(|it| it.may_go() && !it.forgotten) {
+            if let Some(path) = &holding.path {
+                assert!(self.gone.contains(path), "{path} was let go and is still there");
+            }
+        }
+    }
+
+    /// Nodes that are held, once everything is known.
+    pub(super) fn held(&self) -> usize {
+        self.holdings.values().filter(|holding| holding.is_held()).count()
+    }
+}

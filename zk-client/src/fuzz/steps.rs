@@ -1,0 +1,120 @@
+//! The body of the fuzz target: what the bytes of a program do, and what is claimed of all of them.
+
+use std::time::Duration;
+
+use zk_proto::{GetDataRequest, SetDataRequest};
+
+use crate::error::Hangup;
+use crate::fuzz::input::Input;
+use crate::fuzz::world::{OVERHEAD, World};
+
+/// What a byte of the input does, modulo this; the bytes that follow are its arguments. New steps
+/// go to the end, so that the corpus keeps its meaning.
+pub const STEPS: u8 = 27;
+
+/// Runs `data` as a program of callers, a server and a clock around one session.
+///
+/// The first byte chooses the settings, the others are steps. Behind the last one a server answers
+/// everything well. Claimed of every program:
+///
+/// * Every request that was accepted is completed exactly once, and no other.
+/// * It is told as sent exactly if it was; the reply to its number is the one that it gets.
+/// * Every watch fires at most once, and not when it was forgotten; a stream hears of its own path
+///   alone, from its reply until it was forgotten.
+/// * A node is deleted only if it was let go, and then it is in the end.
+/// * A lapsed lease stays so; one is valid only with a connection, and for less than the timeout.
+/// * Nothing is asked for the sake of leases when there are none.
+/// * A session that is detached is not closed.
+/// * Nothing is said behind the last state but hangups, and nothing is sent.
+/// * A number goes on the wire once; only a handshake goes before the answer to it.
+/// * What is sent is bounded by what was asked for.
+/// * Once the time was handled, the next deadline is in the future.
+/// * A session that is over holds nothing.
+pub fn session(data: &[u8]) {
+    let Some((settings, steps)) = data.split_first() else {
+        return;
+    };
+    let mut world = World::new(*settings);
+    let mut input = Input(steps);
+    while let Some(step) = input.next() {
+        world.step(step, &mut input);
+        world.listen();
+    }
+    world.finish();
+}
+
+impl World {
+    fn step(&mut self, step: u8, input: &mut Input<'_>) {
+        match step % STEPS {
+            0 => self.call(|session, path, token| {
+                session.submit(&GetDataRequest { path, watch: false }, token)
+            }),
+            1 => self.call(|session, path, token| {
+                let data: &[u8] = &[7; 20];
+                session.submit(&SetDataRequest { path, data: Some(data), version: -1 }, token)
+            }),
+            2 => self.watch(input),
+            3 => self.create(),
+            4 => self.release(input),
+            5 => self.unwatch(input),
+            6 => self.close(),
+            7 => self.connect(),
+            8 => self.welcome(input),
+            9 => self.disconnect(),
+            10 | 11 => {
+                self.now += Duration::from_millis(u64::from(input.byte()) * 50);
+                self.session.handle_timeout(self.now);
+                self.allowance += OVERHEAD;
+                self.check_deadline();
+            }
+            12 => self.transmit(),
+            13 | 14 => self.answer(input),
+            15 => {
+                let length = usize::from(input.byte());
+                self.forge(input.take(length));
+            }
+            16 => self.event(input),
+            17 => {
+                let reasons = [Hangup::Eof, Hangup::Io(std::io::ErrorKind::BrokenPipe)];
+                let error = input.pick(&reasons).unwrap_or(Hangup::Eof);
+                self.session.hang_up(error);
+            }
+            18 => self.answer_early(input),
+            // A whole reconnect in one byte, so that short programs get far.
+            19 => self.reconnect(),
+            20 => self.create_together(input),
+            21 => self.adopt(),
+            22 => self.forget(input),
+            23 => self.detach(),
+            24 => self.open_lease(input),
+            25 => self.close_lease(input),
+            _ => self.serve(),
+        }
+    }
+
+    /// Ends well: on two good connections everything comes to rest, and then the session is over.
+    fn finish(mut self) {
+        let was_over = self.over;
+        for _ in 0..2 {
+            self.reconnect();
+            self.serve();
+        }
+        if !self.over {
+            let (requests, _, claims) = self.session.load();
+            assert_eq!(requests, 0, "everything was answered");
+            assert!(self.waiting.is_empty(), "nobody answered {:?}", self.waiting);
+            assert!(self.cramped || claims == self.shadow.held(), "{claims} claims");
+        }
+        let detached = self.session.detached().is_some();
+        assert!(!detached || self.detaching, "nobody detached it");
+        // A detached session lives on, so what was let go must be gone before.
+        if !self.cramped && !was_over && (!self.over || detached) {
+            self.shadow.check_gone();
+        }
+
+        self.session.abandon();
+        self.listen();
+        self.check_over();
+        self.transmit();
+    }
+}
