@@ -17,33 +17,117 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
     }
     let mut rest = story.as_str();
     for line in [
-        "1. ANA TAKES THE FREE LOCK",
+        "1. THE QUEUE",
         "Ana -> create2",
         "Ana holds the lock",
-        "2. BEN AND CHO QUEUE UP",
+        "BEN AND CHO QUEUE UP",
         "Ben waits.",
         "Cho waits.",
-        "3. ANA RELEASES",
+        "ANA RELEASES",
         "Ana -> delete",
-        "the one right ahead is gone",
         "Ben holds the lock",
-        "4. DAN",
-        "Dan waits.",
-        "Dan -> removeWatches",
-        "Dan -> delete",
-        "5. BEN'S SESSION ENDS",
-        "Cho <- NodeDeleted",
-        "Cho holds the lock",
-        "AlreadyLost",
-        "7. CHO DROPS HER GUARD",
+        "CHO CHANGES HER MIND",
+        "Cho -> removeWatches",
         "Cho -> delete",
-        "The queue is empty.",
+        "Ben -> delete",
+        "2. COMING AGAIN",
+        "Ana -> addWatch",
+        "Ana -> create2",
+        "Ana -> getChildren2",
+        "Ana <- NodeCreated",
+        "Ana holds the lock",
+        "Ana -> delete",
+        "THE THIRD TIME",
+        "Ana -> create2",
+        "Ana holds the lock",
+        "Ben waits.",
+        "Ben holds the lock",
+        "ANA QUEUES UP BEHIND BEN",
+        "Ana waits.",
+        "for the mirror: somebody left",
+        "Ana holds the lock",
+        "Ana -> removeWatches",
+        "3. A REPLY IS LOST",
+        "Ana -> create2",
+        "Ana xx the reply",
+        "Ana -> hello",
+        "Ana -> sync",
+        "Ana -> exists",
+        "my session's",
+        "Ana holds the lock",
+        "BEN LOOKS",
+        "4. A SESSION ENDS",
+        "Dan holds the lock",
+        "Ben waits.",
+        "Eve -> closeSession",
+        "Ben holds the lock",
+        "is the greatest so far: written",
+        "Ben -> multi:",
+        "all of it was done",
+        "Dan's guard: Held",
+        "The store: Dan's",
+        "refused",
+        "that session is over",
+        "Dan's guard: Lost(SessionOver(Expired))",
+        "Cho -> multi:",
+        "so nothing was done",
+        "5. SHARING",
+        "Ana holds the lock",
+        "Ben holds the lock",
+        "Cho waits.",
+        "Ana -> delete",
+        "Ben -> delete",
+        "Cho holds the lock",
+        "CHO BECOMES A READER",
+        "Ana waits.",
+        "Cho -> multi:",
+        "Ana holds the lock",
+        "Cho reads, too.",
+        "6. TWO LEVELS",
+        "Ana's task 1 holds the lock",
+        "Ana's task 1 holds it 2 times",
+        "Ben waits.",
+        "TASK 1 IS DONE",
+        "Ana's task 2 holds the lock",
+        "TASK 2 IS DONE",
+        "Ben holds the lock",
+        "Ana's task 3 holds the lock",
+        "The queues are empty.",
     ] {
         let Some((_, behind)) = rest.split_once(line) else {
             bail!("{line:?} is not told in its place:\n{story}");
         };
         rest = behind;
     }
+    for (from, to, frames) in [
+        // The third acquisition: a create and its reply.
+        ("THE THIRD TIME", "BEN QUEUES UP", &["Ana -> create2", "Ana <- Node", "Ana <- _c_"][..]),
+        // A wait by the mirror alone.
+        ("ANA QUEUES UP BEHIND", "Ana waits.", &["Ana -> create2", "Ana <- Node", "Ana <- _c_"]),
+        // One node, although a create was lost.
+        ("BEN LOOKS", "Ana -> delete", &["Ben -> getChildren2", "Ben <- in the folder: lock-"]),
+        // Passed on in the process.
+        ("TASK 1 IS DONE", "TASK 2 IS DONE", &[]),
+    ] {
+        let told = frames_between(&story, from, to);
+        let as_expected = told.len() == frames.len()
+            && told.iter().zip(frames).all(|(told, frame)| told.starts_with(frame));
+        assert!(as_expected, "from {from:?} to {to:?}: {told:?}");
+    }
+    let (_, looked) = story.split_once("BEN LOOKS").unwrap_or_default();
+    let list = frames_between(looked, "", "Ana -> delete")[1];
+    assert_eq!(list.matches("lock-").count(), 1, "{list}");
     assert!(!story.contains("??"), "{story}");
+    // It is to be read in a terminal, and to its end.
+    assert!(story.lines().all(|line| line.len() <= 92), "{story}");
+    assert!(story.lines().count() <= 250, "{}", story.lines().count());
     Ok(())
+}
+
+/// What passed on the connections from one place of the story to another.
+fn frames_between<'s>(story: &'s str, from: &str, to: &str) -> Vec<&'s str> {
+    let told = story.split_once(from).and_then(|(_, told)| told.split_once(to));
+    let told = told.map(|(told, _)| told).unwrap_or_default();
+    let lines = told.lines().map(str::trim_start);
+    lines.filter(|line| line.get(4..6).is_some_and(|arrow| ["->", "<-"].contains(&arrow))).collect()
 }

@@ -1,0 +1,86 @@
+//! A holder that is stopped for too long, and what fencing is for.
+
+use zk_client::Op;
+use zk_recipes::{FencingToken, Guard};
+
+use crate::contender::Contender;
+use crate::text::{note, say};
+use crate::{BALANCE, Cast, Error};
+
+pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(), Error> {
+    say("4. A SESSION ENDS. Dan holds the lock, and Ben waits. Then Dan is stopped, as processes \
+         are by a paused machine or a debugger. The ensemble hears nothing of him for a session \
+         timeout, and ends his session. The tour does not wait for that: Eve takes up Dan's session \
+         and closes it. His node goes with it, and Ben is woken as if Dan had released.");
+    let dan = Contender::connect("Dan", server).await?;
+    ben.narrator.quiet();
+    dan.narrator.quiet();
+    let guard_of_dan = dan.acquire(&dan.lock()?).await?;
+    let ben_waits = ben.queue_up(&ben.lock()?).await?;
+    dan.narrator.loud();
+    ben.narrator.loud();
+    dan.narrator.stop();
+    let session = dan.client.session().ok_or("a session that nobody knows")?;
+    let eve = Contender::resume("Eve", server, session).await?;
+    eve.client.close().await;
+    let guard_of_ben = ben_waits.await??;
+
+    say(
+        "BEN WRITES, with proof of his right. A store outside of ZooKeeper gets his token with what \
+         he writes, and remembers the greatest. A node is written in one transaction with a check \
+         that Ben's own node is there.",
+    );
+    let mut store = Store { greatest: guard_of_dan.token() };
+    store.write("Ben", &guard_of_ben);
+    guard_of_ben.fenced(&[Op::set_data(BALANCE, b"Ben's", None)]).await?;
+
+    say(
+        "DAN GOES ON, and cannot know what he missed: his guard still says that he holds the lock. \
+         Nothing that he could look at closes this gap. But the store refuses his token.",
+    );
+    dan.narrator.go_on();
+    note(&format!("Dan's guard: {:?}", guard_of_dan.state()));
+    store.write("Dan", &guard_of_dan);
+
+    say(
+        "SO DOES THE ENSEMBLE: Dan's transaction finds his connection closed, and the next one is \
+         refused. Now his guard knows.",
+    );
+    let late = [Op::set_data(BALANCE, b"Dan's", None)];
+    let Err(refused) = guard_of_dan.fenced(&late).await else {
+        return Err("a holder that lost the lock was let through".into());
+    };
+    note(&format!("Dan's transaction: {:?}, and nothing was done", refused.kind()));
+    note(&format!("Dan's guard: {:?}", guard_of_dan.state()));
+
+    say(
+        "CHO WORKS FOR DAN, in a session of her own, and is late with a transaction of his. It is \
+         refused all the same: the check asks for the node that held the lock, not for who sends.",
+    );
+    let check = Op::check(guard_of_dan.node(), None);
+    let late = cho.client.multi(&[check, Op::set_data(BALANCE, b"Cho's", None)]);
+    if late.await.is_ok() {
+        return Err("work for a holder that lost the lock was let through".into());
+    }
+    ben.narrator.quiet();
+    guard_of_ben.release().await?;
+    ben.narrator.loud();
+    Ok(())
+}
+
+/// Something outside of ZooKeeper that the lock protects.
+struct Store {
+    greatest: FencingToken,
+}
+
+impl Store {
+    fn write(&mut self, name: &str, guard: &Guard) {
+        let token = guard.token();
+        if token < self.greatest {
+            note(&format!("The store: {name}'s {token} is less than {}: refused", self.greatest));
+        } else {
+            self.greatest = token;
+            note(&format!("The store: {name}'s {token} is the greatest so far: written"));
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! What the frames of one contender mean.
+//!
+//! zk-proto decodes what passes, and what matters is told in a line. A reply does not say what it
+//! answers, so requests are kept until theirs comes. Knows no connection.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bytes::{Buf, BytesMut};
+use zk_proto::{
+    AddWatchRequest, CheckVersionRequest, ConnectRequest, ConnectResponse, Create2Response,
+    CreateMode, CreateRequest, Decode, DecodeError, DeleteRequest, ErrorCode, EventType,
+    ExistsRequest, GetChildren2Response, GetChildrenResponse, GetDataRequest, List, MultiOp,
+    MultiRequest, MultiResponse, OpCode, Reader, RemoveWatchesRequest, ReplyHeader, RequestHeader,
+    SessionId, SetDataRequest, SyncRequest, WatcherEvent, Xid, frame,
+};
+
+use crate::text::{digits, person, short, tail};
+
+/// A sync of this is not told: it makes the story wait until a contender has heard all.
+pub(crate) const HEARS: &str = "/";
+
+/// One contender's side of the story.
+pub(crate) struct Story {
+    name: &'static str,
+    connected: bool,
+    /// Whether the session was there before the connection.
+    resumes: bool,
+    /// Requests without a reply, and what they are about.
+    asked: VecDeque<(OpCode, String)>,
+    /// What the path of the contender's own node begins with.
+    own: Option<String>,
+    /// Whether that node is known to be in the queue.
+    placed: bool,
+    /// Whether a list was asked for with it.
+    listed: bool,
+    /// The node of the contender right ahead, while it is waited for.
+    nearest: Option<String>,
+    /// Nodes with a watch on them.
+    watched: BTreeSet<String>,
+    /// The folder that is watched with all that is in it.
+    mirror: Option<String>,
+    /// Whether it is told at all.
+    told: bool,
+    loses_reply: bool,
+    cut: bool,
+}
+
+impl Story {
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            connected: false,
+            resumes: false,
+            asked: VecDeque::new(),
+            own: None,
+            placed: false,
+            listed: false,
+            nearest: None,
+            watched: BTreeSet::new(),
+            mirror: None,
+            told: true,
+            loses_reply: false,
+            cut: false,
+        }
+    }
+
+    /// A connection begins; what was asked on the last one is not answered any more.
+    pub(crate) fn connecting(&mut self) {
+        (self.connected, self.cut) = (false, false);
+        self.asked.clear();
+    }
+
+    /// From now on frames are told, or not.
+    pub(crate) fn tell(&mut self, told: bool) {
+        self.told = told;
+    }
+
+    pub(crate) fn lose_reply_of_create(&mut self) {
+        self.loses_reply = true;
+    }
+
+    /// Whether the connection is to break.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Whether the contender is in the queue and hears of the one right ahead, by a watch or by its
+    /// mirror.
+    pub(crate) fn waits(&self) -> bool {
+        let watches = self.nearest.as_ref().is_some_and(|nearest| self.watched.contains(nearest));
+        let hears = watches || (self.mirror.is_some() && !self.listed);
+        self.asked.is_empty() && self.placed && hears
+    }
+
+    /// Tells every whole frame in `bytes`.
+    pub(crate) fn hear(
+        &mut self,
+        bytes: &mut BytesMut,
+        tell: fn(&mut Self, &[u8]) -> Result<(), DecodeError>,
+    ) {
+        while !self.cut {
+            let told = match frame::split(bytes, frame::CLIENT_FRAME_LIMIT) {
+                Ok(Some(frame)) => tell(self, &frame),
+                Ok(None) => break,
+                Err(error) => {
+                    bytes.advance(bytes.len());
+                    Err(error)
+                }
+            };
+            if let Err(error) = told {
+                println!("  ??    a frame of {}'s that does not decode: {error}", self.name);
+            }
+        }
+    }
+
+    pub(crate) fn sent(&mut self, frame: &[u8]) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(frame);
+        if !self.connected {
+            self.resumes = ConnectRequest::decode(&mut reader)?.session_id != SessionId(0);
+            if self.resumes {
+                self.line("->", "hello", "takes up a session, by its id and password");
+            }
+            return Ok(());
+        }
+        let RequestHeader { xid, op } = Decode::decode(&mut reader)?;
+        if xid == Xid::PING {
+            return Ok(());
+        }
+        let path = self.request(op, &mut reader)?;
+        if xid != Xid::SET_WATCHES {
+            self.asked.push_back((op, path));
+        }
+        Ok(())
+    }
+
+    /// Tells a request. Returns what it is about.
+    fn request(&mut self, op: OpCode, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+        let (path, meaning) = match op {
+            OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
+                let CreateRequest { path, mode, .. } = Decode::decode(reader)?;
+                (path, self.creates(path, mode))
+            }
+            OpCode::DELETE => {
+                let DeleteRequest { path, .. } = Decode::decode(reader)?;
+                (path, self.deletes(path))
+            }
+            OpCode::GET_DATA => {
+                let GetDataRequest { path, .. } = Decode::decode(reader)?;
+                let meaning = if self.is_own(path) {
+                    "watch my own node"
+                } else if self.nearest.is_none() {
+                    self.nearest = Some(path.to_owned());
+                    "watch the one right ahead"
+                } else {
+                    "watch the one before"
+                };
+                (path, meaning)
+            }
+            OpCode::REMOVE_WATCHES => {
+                let RemoveWatchesRequest { path, .. } = Decode::decode(reader)?;
+                (path, "tell me no more of it")
+            }
+            OpCode::ADD_WATCH => {
+                let AddWatchRequest { path, .. } = Decode::decode(reader)?;
+                (path, "tell me of all who come and go")
+            }
+            OpCode::EXISTS => {
+                let ExistsRequest { path, .. } = Decode::decode(reader)?;
+                (path, "whose is it?")
+            }
+            OpCode::MULTI => {
+                let ops = MultiRequest::decode(reader)?;
+                if let (Some(MultiOp::Check(CheckVersionRequest { path: "/", .. })), None) =
+                    (ops.iter().next(), ops.iter().nth(1))
+                {
+                    self.line("->", "multi: check /", "a write, to prove that my session lives");
+                    return Ok("/".to_owned());
+                }
+                self.line("->", "multi:", "all of it or nothing");
+                ops.iter().for_each(|op| self.part(&op));
+                return Ok(String::new());
+            }
+            OpCode::GET_CHILDREN2 => {
+                self.listed = true;
+                self.line("->", "getChildren2", "who is in the folder?");
+                return Ok(String::new());
+            }
+            OpCode::GET_CHILDREN => {
+                self.line("->", "getChildren", "is my node in the folder?");
+                return Ok(String::new());
+            }
+            OpCode::SYNC => {
+                let path = SyncRequest::decode(reader)?.path.to_string_lossy();
+                if path != HEARS {
+                    self.line("->", &format!("{op} {path}"), "let my server catch up");
+                }
+                return Ok(path);
+            }
+            _ => {
+                let meaning = match op {
+                    OpCode::SET_WATCHES | OpCode::SET_WATCHES2 => "set my watches again",
+                    OpCode::CLOSE_SESSION => "end the session",
+                    _ => "",
+                };
+                self.line("->", &op.to_string(), meaning);
+                return Ok(String::new());
+            }
+        };
+        self.line("->", &format!("{op} {}", short(path)), meaning);
+        Ok(path.to_owned())
+    }
+
+    /// Tells an operation of a transaction.
+    fn part(&mut self, op: &MultiOp<'_>) {
+        let (path, meaning) = match op {
+            MultiOp::Check(CheckVersionRequest { path, .. }) => (*path, "if this node is there"),
+            MultiOp::Create(CreateRequest { path, mode, .. })
+            | MultiOp::Create2(CreateRequest { path, mode, .. }) => {
+                (*path, self.creates(path, *mode))
+            }
+            MultiOp::Delete(DeleteRequest { path, .. }) => (*path, "this one goes"),
+            MultiOp::SetData(SetDataRequest { path, .. }) => (*path, "write this"),
+            _ => ("", ""),
+        };
+        self.line("  ", &format!("  {} {}", op.op(), short(path)), meaning);
+    }
+
+    fn creates(&mut self, path: &str, mode: CreateMode) -> &'static str {
+        if mode == CreateMode::CONTAINER {
+            return "make the folder";
+        }
+        self.own = Some(person(path).to_owned());
+        (self.placed, self.listed, self.nearest) = (false, false, None);
+        match mode {
+            CreateMode::EPHEMERAL => "a reader's node in its place",
+            _ if path.ends_with("READ__") => "a reader's node, with the next number",
+            _ if path.ends_with("WRIT__") => "a writer's node, with the next number",
+            _ => "a node for me, with the next number",
+        }
+    }
+
+    fn deletes(&mut self, path: &str) -> &'static str {
+        if !self.is_own(path) {
+            return "";
+        }
+        self.placed = false;
+        "I leave the queue"
+    }
+
+    fn is_own(&self, path: &str) -> bool {
+        self.own.as_deref() == Some(person(path))
+    }
+
+    pub(crate) fn received(&mut self, frame: &[u8]) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(frame);
+        if !self.connected {
+            let hello = ConnectResponse::decode(&mut reader)?;
+            self.connected = true;
+            if hello.is_expired() {
+                self.line("<-", "no", "that session is over");
+            } else {
+                let meaning = match self.resumes {
+                    true => "it is there".to_owned(),
+                    false => format!("a session; {} ms of silence end it", hello.timeout),
+                };
+                self.line("<-", "welcome", &meaning);
+            }
+            return Ok(());
+        }
+        let ReplyHeader { xid, error, .. } = Decode::decode(&mut reader)?;
+        match xid {
+            Xid::NOTIFICATION => return self.event(&mut reader),
+            Xid::PING | Xid::SET_WATCHES => {}
+            _ => match self.asked.pop_front() {
+                Some((op, path)) if error == ErrorCode::OK => self.done(op, path, &mut reader)?,
+                Some((op, _)) => self.refused(op, error),
+                None => self.line("??", &error.to_string(), "a reply to nothing"),
+            },
+        }
+        Ok(())
+    }
+
+    /// Tells the reply to a request that was carried out, unless it only says so.
+    fn done(
+        &mut self,
+        op: OpCode,
+        path: String,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), DecodeError> {
+        match op {
+            OpCode::CREATE2 if std::mem::take(&mut self.loses_reply) => {
+                self.cut = true;
+                self.line("xx", "the reply", "lost, and the connection with it");
+            }
+            OpCode::CREATE2 => {
+                let created = Create2Response::decode(reader)?;
+                self.placed = true;
+                let meaning = format!("mine, by transaction {}", created.stat.czxid);
+                self.line("<-", &short(created.path), &meaning);
+            }
+            OpCode::GET_CHILDREN => self.list(&GetChildrenResponse::decode(reader)?.children),
+            OpCode::GET_CHILDREN2 => self.list(&GetChildren2Response::decode(reader)?.children),
+            OpCode::EXISTS => self.line("<-", "ok", "my session's"),
+            OpCode::MULTI => match MultiResponse::decode(reader)?.failure() {
+                Some((index, error)) => {
+                    let what = format!("{error}, says operation {}", index + 1);
+                    self.line("<-", &what, "so nothing was done");
+                }
+                None if path == "/" => self.line("<-", "ok", "it does"),
+                None => {
+                    self.placed |= self.own.is_some();
+                    self.line("<-", "ok", "all of it was done");
+                }
+            },
+            OpCode::GET_DATA => {
+                self.watched.insert(path);
+            }
+            OpCode::ADD_WATCH => self.mirror = Some(path),
+            OpCode::REMOVE_WATCHES => {
+                self.watched.remove(&path);
+                self.mirror = self.mirror.take().filter(|folder| *folder != path);
+            }
+            OpCode::CLOSE_SESSION => {
+                self.line("<-", "ok", "it is over, and every node of it is gone");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn list(&self, children: &List<'_, &str>) {
+        let mut names = children.iter().map(tail).collect::<Vec<_>>();
+        names.sort_by_key(|name| digits(name));
+        self.line("<-", &format!("in the folder: {}", names.join(", ")), "");
+    }
+
+    /// Tells the reply to a request that was not.
+    fn refused(&mut self, op: OpCode, error: ErrorCode) {
+        let meaning = match (op, error) {
+            (OpCode::CREATE2, ErrorCode::NO_NODE) => "there is no folder yet",
+            (OpCode::GET_CHILDREN2, ErrorCode::NO_NODE) => "and so nothing to list",
+            (OpCode::CREATE_CONTAINER, ErrorCode::NODE_EXISTS) => "somebody made it meanwhile",
+            (OpCode::GET_DATA, ErrorCode::NO_NODE) => "gone meanwhile, as good as the event",
+            _ => "",
+        };
+        self.line("<-", &error.to_string(), meaning);
+    }
+
+    fn event(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let event = WatcherEvent::decode(reader)?;
+        let (own, path) = (self.is_own(event.path), event.path);
+        self.watched.remove(path);
+        let nearest = self.nearest.as_deref() == Some(path);
+        let meaning = match event.kind {
+            EventType::NODE_CREATED if own => "for the mirror: I came",
+            EventType::NODE_CREATED => "for the mirror: somebody came",
+            EventType::NODE_DELETED if own && self.placed => "my own node is gone",
+            // Of our own doing.
+            EventType::NODE_DELETED if own => return Ok(()),
+            EventType::NODE_DELETED if nearest => "the one right ahead is gone",
+            EventType::NODE_DELETED if self.mirror.is_some() => "for the mirror: somebody left",
+            EventType::NODE_DELETED => "one further ahead is gone: noted",
+            _ => "the watch fires",
+        };
+        self.line("<-", &format!("{} {}", event.kind, short(path)), meaning);
+        Ok(())
+    }
+
+    fn line(&self, arrow: &str, what: &str, meaning: &str) {
+        if !self.told {
+            return;
+        }
+        println!("{}", format!("  {} {arrow} {what:<40} {meaning}", self.name).trim_end());
+    }
+}
