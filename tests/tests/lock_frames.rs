@@ -251,7 +251,8 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
         peer.answer(&()).await;
         read = peer.next().await.unwrap();
     }
-    assert_eq!((read.op(), read.path()), (OpCode::GET_DATA, path(3).as_str()));
+    assert_eq!(read.op(), OpCode::GET_DATA);
+    assert_eq!(read.path(), path(3));
     peer.refuse(ErrorCode::NO_AUTH).await;
     answer_list(&mut peer, &own, &[3]).await;
     answer_list(&mut peer, &own, &[3]).await;
