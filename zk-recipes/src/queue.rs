@@ -174,6 +174,11 @@ impl Queue {
             match stream.poll_next(&mut cx) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(StreamEvent::Changed(event))) => {
+                    // One of the changes that a connection missed, for the sake of another watch:
+                    // nobody says which came before it.
+                    if event.missed {
+                        view.mirror.doubt();
+                    }
                     view.mirror.told(event.kind, &event.path);
                 }
                 // Others come and go far more often than anybody looks here: a list is cheaper.
