@@ -97,11 +97,10 @@ impl Mirror {
         self.present.values().filter(|entry| entry.contender.is_some()).count()
     }
 
-    /// Whether somebody other than this client's own contenders may be in the queue.
-    pub(crate) fn has_strangers(&self) -> bool {
-        let strangers = |(name, entry): (&String, &Entry)| {
-            entry.contender.is_some() && !name.starts_with(&self.own)
-        };
+    /// Whether somebody other than `own` may be in the queue: a stranger is also who came by another
+    /// lock of this client, and waits like anybody.
+    pub(crate) fn has_strangers(&self, own: &str) -> bool {
+        let strangers = |(name, entry): (&String, &Entry)| entry.contender.is_some() && name != own;
         !self.complete || self.present.iter().any(strangers)
     }
 

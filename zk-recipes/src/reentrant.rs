@@ -23,7 +23,6 @@ use crate::cohort::{Bounds, Cohort, Entry, Outcome, OwnerId, Situation, Step, Ti
 use crate::error::{Error, Fault};
 use crate::hold::{Hold, Release};
 use crate::layout::{Names, Role};
-use crate::mirror::Mirror;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::tenure::Joining;
@@ -453,10 +452,11 @@ impl fmt::Debug for Level {
 
 impl Local {
     fn situation(&self, queue: &Queue) -> Situation {
+        let own = self.hold.as_ref().map_or("", |hold| &hold.own().name);
         Situation {
             now: queue.client().clock().now(),
             is_sound: self.hold.as_ref().is_some_and(Hold::is_sound),
-            has_strangers: queue.look(Mirror::has_strangers).unwrap_or(true),
+            has_strangers: queue.look(|mirror| mirror.has_strangers(own)).unwrap_or(true),
         }
     }
 
