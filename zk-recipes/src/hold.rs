@@ -85,6 +85,8 @@ struct Inner {
 struct Knowledge {
     lost: Option<Loss>,
     revoked: bool,
+    /// Something has happened to the node, and what is not known yet.
+    unclear: bool,
     source: Source,
 }
 
@@ -155,7 +157,7 @@ impl Hold {
             (Some(_), _) => Source::Mirror { writes: 0 },
             (None, _) => Source::Unwatched,
         };
-        let knowledge = Knowledge { lost: None, revoked: false, source };
+        let knowledge = Knowledge { lost: None, revoked: false, unclear: false, source };
         let inner = Inner {
             path: node.path().to_owned(),
             czxid: node.czxid(),
@@ -373,12 +375,20 @@ impl Hold {
         })
     }
 
+    /// Sees to it that the node's end will be told.
+    pub(crate) fn attend(&self) {
+        self.inner.poll_source(&mut Context::from_waker(&self.inner.waker()));
+    }
+
     /// Whether the lock is surely still ours and nobody is known to want it back. Asks nothing.
     pub(crate) fn is_sound(&self) -> bool {
         let inner = &self.inner;
         inner.poll_news();
-        let Knowledge { lost, revoked, .. } = &*inner.knowledge();
-        lost.is_none() && !revoked && matches!(inner.lease.state(), LeaseState::Valid { .. })
+        let Knowledge { lost, revoked, unclear, .. } = &*inner.knowledge();
+        lost.is_none()
+            && !revoked
+            && !unclear
+            && matches!(inner.lease.state(), LeaseState::Valid { .. })
     }
 
     /// Lets the node go: its delete is on its way.
@@ -538,7 +548,11 @@ impl Inner {
             Source::Mirror { writes } => {
                 let told = self.queue.look(|mirror| mirror.writes(&self.own.name)).flatten();
                 // Written to, gone, or no longer told of: the node itself tells which.
-                if told == Some(*writes) { None } else { Some(Source::Unwatched) }
+                if told == Some(*writes) {
+                    return None;
+                }
+                knowledge.unclear = true;
+                Some(Source::Unwatched)
             }
             Source::Unwatched => {
                 Some(Source::Asked(self.queue.client().get_data_and_watch(&self.path)))
@@ -550,6 +564,7 @@ impl Inner {
                         return gone(knowledge);
                     }
                     knowledge.revoked |= REVOKE.contains(&&*node.data);
+                    knowledge.unclear = false;
                     Some(Source::Watched(OwnWatch(Some(watcher))))
                 }
                 Poll::Ready(Err(error)) if error.is_no_node() => gone(knowledge),
@@ -562,7 +577,10 @@ impl Inner {
             Source::Watched(OwnWatch(watcher)) => match watcher.as_mut()?.poll_changed(cx) {
                 Poll::Pending => None,
                 Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => gone(knowledge),
-                Poll::Ready(Ok(_)) => Some(Source::Unwatched),
+                Poll::Ready(Ok(_)) => {
+                    knowledge.unclear = true;
+                    Some(Source::Unwatched)
+                }
                 Poll::Ready(Err(_)) => Some(Source::Nothing),
             },
         }

@@ -427,7 +427,12 @@ impl Level {
         // The delete and the next create leave together, in this order.
         let released = queue.client().batch(|| {
             let step = change(&mut local, situation);
-            local.carry_out(queue, step)
+            let released = local.carry_out(queue, step);
+            if let Some(hold) = local.hold.as_ref().filter(|_| local.cohort.head().is_some()) {
+                // It is to be handed on, unless somebody deletes the node.
+                hold.attend();
+            }
+            released
         });
         let woken = local.woken();
         drop(local);
