@@ -1,61 +1,69 @@
-//! The invariants, held against what the server has committed.
+//! The invariants that the whole history decides: whose turn it was, and what was written by whom.
 
 use std::collections::BTreeMap;
 
 use zk_embedded::{Change, Commit, SessionId};
 
-use super::journal::{FOLDER, Grant};
+use super::journal::{COUNTER, Grant, Role, contender};
 
 /// What became of one contender's node.
 #[derive(Debug)]
 struct Tenure {
     path: String,
     session: Option<SessionId>,
-    /// The transaction from which on nobody was ahead.
+    /// The transaction from which on nobody was ahead whom it had to wait for.
     first: Option<i64>,
-}
-
-/// The number behind the last dash of a contender's path.
-fn sequence(path: &str) -> Option<i64> {
-    path.strip_prefix(FOLDER)?.rsplit_once("-lock-")?.1.parse().ok()
 }
 
 /// Follows the queue through the history. Nodes go by the transactions that created them: names
 /// come again when a process makes those of its last life in a folder that was made anew.
-fn tenures(history: &[Commit]) -> BTreeMap<i64, Tenure> {
+fn tenures(history: &[Commit]) -> Result<BTreeMap<i64, Tenure>, String> {
     let mut tenures = BTreeMap::<i64, Tenure>::new();
-    let mut queue = BTreeMap::new();
+    let mut queue = BTreeMap::<(i64, Role, &str), i64>::new();
     for transaction in history.chunk_by(|one, next| one.zxid == next.zxid) {
+        let writes = |commit: &&Commit| commit.path == COUNTER && commit.change == Change::DataSet;
+        if let Some(write) = transaction.iter().find(writes) {
+            let mut first = queue.values().filter_map(|created| tenures.get(created));
+            if !first.any(|one| one.first.is_some() && one.session == write.session) {
+                let (zxid, session) = (write.zxid, write.session);
+                return Err(format!("{session:?} writes at {zxid} under a lock of somebody else"));
+            }
+        }
         for Commit { zxid, session, change, path, .. } in transaction {
-            let Some(sequence) = sequence(path) else {
+            let Some((number, role)) = contender(path) else {
                 continue;
             };
             match change {
                 Change::Created => {
-                    queue.insert((sequence, path.as_str()), zxid.0);
+                    queue.insert((number, role, path), zxid.0);
                     let tenure = Tenure { path: path.clone(), session: *session, first: None };
                     tenures.insert(zxid.0, tenure);
                 }
                 Change::Deleted => {
-                    queue.remove(&(sequence, path.as_str()));
+                    queue.remove(&(number, role, path.as_str()));
                 }
                 _ => {}
             }
         }
-        if let Some((_, created)) = queue.first_key_value()
-            && let Some(tenure) = tenures.get_mut(created)
-        {
-            tenure.first.get_or_insert(transaction[0].zxid.0);
+        let mut ahead = None::<Role>;
+        for ((_, role, _), created) in &queue {
+            if ahead.is_some_and(|ahead| ahead.excludes(*role)) {
+                break;
+            }
+            ahead = Some(*role);
+            if let Some(tenure) = tenures.get_mut(created) {
+                tenure.first.get_or_insert(transaction[0].zxid.0);
+            }
         }
     }
-    tenures
+    Ok(tenures)
 }
 
-/// Each grant was to the owner of a node that was first; tokens order the holders.
+/// Each grant was to the owner of a node whose turn it was; tokens order the holders.
 pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String> {
-    let tenures = tenures(history);
+    let tenures = tenures(history)?;
     let mut turns = Vec::new();
-    let mut newest = 0;
+    let mut newest = (0, 0);
     for grant in grants {
         let Grant { who, node, .. } = grant;
         let tenure = tenures.get(&grant.czxid).filter(|tenure| tenure.path == *node);
@@ -66,21 +74,31 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
             let (own, owner) = (grant.session, tenure.session.unwrap_or_default());
             return Err(format!("{who} of session {own} holds {node} of session {owner}"));
         }
+        if contender(node).is_some_and(|(_, role)| role > grant.role) {
+            return Err(format!("{who} writes by {node}, a reader's node"));
+        }
         match tenure.first {
             Some(first) if first <= grant.zxid.0 => turns.push((first, grant)),
+            // Gone, which it was not told, before those ahead of it went.
+            None if grant.is_untold && !grant.is_there => {}
             first => return Err(format!("{who} holds {node}, first at {first:?}, too early")),
         }
-        // Who is told too late may be told in any order.
-        if grant.is_there && grant.czxid <= std::mem::replace(&mut newest, grant.czxid) {
+        // Who is told too late may be told in any order, and readers hold in any.
+        let token = (grant.czxid, grant.pass);
+        if grant.role == Role::Exclusive
+            && grant.is_there
+            && token <= std::mem::replace(&mut newest, token)
+        {
             return Err(format!("{who} holds {node} with an old token"));
         }
     }
+    turns.retain(|(_, grant)| grant.role == Role::Exclusive);
     turns.sort_by_key(|(first, _)| *first);
     for pair in turns.windows(2) {
         let [(_, before), (_, after)] = pair else {
             continue;
         };
-        if before.czxid >= after.czxid {
+        if (before.czxid, before.pass) >= (after.czxid, after.pass) {
             return Err(format!("{} and {} hold in the wrong order", before.node, after.node));
         }
     }

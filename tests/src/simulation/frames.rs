@@ -1,10 +1,12 @@
 //! What frames say: in words, for whoever reads the trace of a seed that failed, and how far a
 //! client has heard of transactions.
 
+use std::ops::Range;
+
 use bytes::BytesMut;
 use zk_proto::{
-    ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, RequestHeader, WatcherEvent,
-    Xid, Zxid, frame,
+    ConnectResponse, Decode, ErrorCode, EventType, OpCode, Reader, ReplyHeader, RequestHeader,
+    WatcherEvent, Xid, Zxid, frame,
 };
 
 use super::network::Way;
@@ -15,6 +17,8 @@ pub(super) struct Heard {
     rest: BytesMut,
     /// The first frame is no reply.
     is_greeted: bool,
+    /// The nodes whose end was told.
+    pub(super) deleted: Vec<String>,
 }
 
 impl Heard {
@@ -23,11 +27,18 @@ impl Heard {
         self.rest.extend_from_slice(bytes);
         let mut newest = Zxid::default();
         while let Ok(Some(frame)) = frame::split(&mut self.rest, frame::CLIENT_FRAME_LIMIT) {
-            if std::mem::replace(&mut self.is_greeted, true)
-                && let Ok(header) = ReplyHeader::decode(&mut Reader::new(&frame))
-                && header.xid != Xid::NOTIFICATION
-            {
-                newest = newest.max(header.zxid);
+            let mut reader = Reader::new(&frame);
+            if !std::mem::replace(&mut self.is_greeted, true) {
+                continue;
+            }
+            match ReplyHeader::decode(&mut reader) {
+                Ok(ReplyHeader { xid: Xid::NOTIFICATION, .. }) => {
+                    let event = WatcherEvent::decode(&mut reader).ok();
+                    let deleted = event.filter(|event| event.kind == EventType::NODE_DELETED);
+                    self.deleted.extend(deleted.map(|event| event.path.to_string()));
+                }
+                Ok(header) => newest = newest.max(header.zxid),
+                Err(_) => {}
             }
         }
         newest
@@ -41,6 +52,24 @@ pub(super) fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
         let length = bytes.get(at..)?.first_chunk::<4>()?;
         at += 4 + u32::from_be_bytes(*length) as usize;
         (at <= bytes.len()).then_some(at)
+    })
+}
+
+/// The first event in a run of bytes that `is_meant`, with its bounds there and its node.
+pub(super) fn event(
+    bytes: &[u8],
+    is_meant: impl Fn(&WatcherEvent<'_>) -> bool,
+) -> Option<(Range<usize>, String)> {
+    let mut start = 0;
+    ends(bytes).find_map(|end| {
+        let bounds = std::mem::replace(&mut start, end)..end;
+        let mut reader = Reader::new(&bytes[bounds.start + 4..end]);
+        let header = ReplyHeader::decode(&mut reader).ok()?;
+        if header.xid != Xid::NOTIFICATION {
+            return None;
+        }
+        let event = WatcherEvent::decode(&mut reader).ok().filter(&is_meant)?;
+        Some((bounds, event.path.to_string()))
     })
 }
 

@@ -1,7 +1,7 @@
 //! What is written down of a run: grants for the invariants, counts for the suite, and, if asked
 //! for, every happening for the reader.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,36 @@ use super::network::now;
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
 
+/// A node that is written under the lock alone.
+pub(super) const COUNTER: &str = "/counter";
+
+/// What a contender is in the queue for. Writers come first among nodes of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    Exclusive,
+    Shared,
+}
+
+impl Role {
+    /// Whether who has this role must wait for who has the other, or the other way round.
+    pub(super) fn excludes(self, other: Self) -> bool {
+        (self, other) != (Self::Shared, Self::Shared)
+    }
+}
+
+/// A contender's number and role, by the path of its node.
+pub(super) fn contender(path: &str) -> Option<(i64, Role)> {
+    let name = path.strip_prefix(FOLDER)?;
+    let markers =
+        [("-lock-", Role::Exclusive), ("-__WRIT__", Role::Exclusive), ("-__READ__", Role::Shared)];
+    markers
+        .into_iter()
+        .find_map(|(marker, role)| Some((name.rsplit_once(marker)?.1.parse().ok()?, role)))
+}
+
+/// The local level of a two-level lock: the process and which of its lives.
+pub(super) type Level = (usize, u32);
+
 /// A lock that somebody got.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
@@ -19,13 +49,26 @@ pub(super) struct Grant {
     pub(super) process: usize,
     pub(super) session: SessionId,
     pub(super) node: String,
+    pub(super) role: Role,
     pub(super) czxid: i64,
+    pub(super) pass: u32,
+    pub(super) at: Instant,
+    /// Whoever got it on the same level may be the reason that it has the node.
+    pub(super) level: Option<Level>,
+    /// What the process had been told of when it was got.
+    pub(super) heard: Zxid,
     /// The server's last transaction when it was got.
     pub(super) zxid: Zxid,
     /// Whether the node was there then. If not, the holder is told of its loss too late.
     pub(super) is_there: bool,
+    /// Whether the process was not told of the node's end.
+    pub(super) is_untold: bool,
+    /// Whether the process had been told of the node's end when it was let go.
+    pub(super) was_told: bool,
     /// Until it is released or known to be lost.
     pub(super) is_believed: bool,
+    /// Whether its guard has said that it is lost.
+    pub(super) is_lost: bool,
 }
 
 #[derive(Debug)]
@@ -36,8 +79,16 @@ pub(super) struct Journal {
     seen: usize,
     /// The nodes that are there, with the transactions that created them.
     alive: BTreeMap<String, i64>,
-    /// When the others went, by the transactions that created them.
-    gone: BTreeMap<i64, Zxid>,
+    /// When the others went and by whom, by the transactions that created them.
+    gone: BTreeMap<i64, (Zxid, Option<SessionId>)>,
+    /// Readers that were put where a writer had been.
+    recast: BTreeSet<String>,
+    /// Sessions that were ended before their time.
+    pub(super) ended_early: Vec<SessionId>,
+    /// The nodes whose end a process was told of, since it began.
+    pub(super) told: BTreeMap<usize, Vec<String>>,
+    /// Of what a process was not told, since it began.
+    pub(super) untold: BTreeMap<usize, BTreeSet<String>>,
     pub(super) grants: Vec<Grant>,
     /// How often each fault struck, and other things worth a count.
     pub(super) counts: BTreeMap<&'static str, u64>,
@@ -52,6 +103,10 @@ impl Journal {
             seen: 0,
             alive: BTreeMap::new(),
             gone: BTreeMap::new(),
+            recast: BTreeSet::new(),
+            ended_early: Vec::new(),
+            told: BTreeMap::new(),
+            untold: BTreeMap::new(),
             grants: Vec::new(),
             counts: BTreeMap::new(),
             violation: None,
@@ -72,12 +127,21 @@ impl Journal {
 
     /// Follows the changes of the tree.
     pub(super) fn commits(&mut self, history: &[Commit]) {
-        for commit in history.iter().skip(std::mem::replace(&mut self.seen, history.len())) {
+        let seen = std::mem::replace(&mut self.seen, history.len());
+        for commit in history.iter().skip(seen) {
             let Commit { zxid, session, change, path, .. } = commit;
             match change {
-                Change::Created => drop(self.alive.insert(path.clone(), zxid.0)),
+                Change::Created => {
+                    let number = contender(path).map(|(number, _)| number);
+                    let same = |other: &String| contender(other).map(|it| it.0) == number;
+                    if number.is_some() && self.alive.keys().any(same) {
+                        self.recast.insert(path.clone());
+                    }
+                    self.told.values_mut().for_each(|told| told.retain(|one| one != path));
+                    self.alive.insert(path.clone(), zxid.0);
+                }
                 Change::Deleted => {
-                    let gone = self.alive.remove(path).map(|created| (created, *zxid));
+                    let gone = self.alive.remove(path).map(|created| (created, (*zxid, *session)));
                     self.gone.extend(gone);
                 }
                 _ => {}
@@ -94,9 +158,39 @@ impl Journal {
         self.alive.get(path) == Some(&czxid)
     }
 
-    /// The transaction that deleted a node.
-    pub(super) fn end(&self, czxid: i64) -> Option<Zxid> {
+    /// The transaction that deleted a node, and whose it was.
+    pub(super) fn end(&self, czxid: i64) -> Option<(Zxid, Option<SessionId>)> {
         self.gone.get(&czxid).copied()
+    }
+
+    /// A process is told that these nodes are gone. Of names that have come again it is not known
+    /// which node was meant.
+    pub(super) fn tell(&mut self, process: usize, gone: Vec<String>) {
+        let gone = gone.into_iter().filter(|path| !self.alive.contains_key(path));
+        self.told.entry(process).or_default().extend(gone);
+    }
+
+    /// Whether a process was told that this node is gone.
+    pub(super) fn is_told(&self, process: usize, path: &str) -> bool {
+        self.told.get(&process).is_some_and(|told| told.iter().any(|one| one == path))
+    }
+
+    /// Whether something of this node did not reach a process.
+    pub(super) fn is_untold(&self, process: usize, path: &str) -> bool {
+        self.untold.get(&process).is_some_and(|untold| untold.contains(path))
+    }
+
+    /// Whether a node was put at an old place in the queue.
+    pub(super) fn is_recast(&self, path: &str) -> bool {
+        self.recast.contains(path)
+    }
+
+    /// The contenders that are there, with the transactions that created them.
+    pub(super) fn queue(&self) -> impl Iterator<Item = (i64, Role, i64)> {
+        let place = |(path, czxid): (&String, &i64)| {
+            contender(path).map(|(number, role)| (number, role, *czxid))
+        };
+        self.alive.iter().filter_map(place)
     }
 
     pub(super) fn count(&mut self, what: &'static str) {

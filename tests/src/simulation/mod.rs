@@ -1,4 +1,4 @@
-//! The lock in a world of faults: real clients and locks, one server, a network between them, all
+//! The locks in a world of faults: real clients and locks, one server, a network between them, all
 //! in one thread, on virtual time, and decided by one seed.
 //!
 //! A run is a storm, in which everything goes wrong at once, and a calm, in which everybody must get
@@ -16,7 +16,13 @@ mod network;
 
 mod wire;
 
+mod locks;
+
 mod process;
+
+mod judge;
+
+mod work;
 
 mod nemesis;
 
@@ -26,15 +32,46 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_client::Client;
+use zk_client::{Client, CreateOptions};
 use zk_embedded::Config;
 
-use self::journal::{FOLDER, Journal};
+use self::journal::{COUNTER, FOLDER, Journal};
 use self::nemesis::Nemesis;
 use self::network::{Party, World, now};
-use self::process::{Name, Phase, Stage, TIMEOUTS};
+use self::process::{Name, Phase, Plan, Stage, TIMEOUTS};
 use self::random::Random;
 use self::wire::Dialer;
+
+/// Which locks fight for the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Exclusive ones.
+    Lock,
+    /// Read/write ones.
+    RwLock,
+    /// Two-level exclusive ones, in some seeds beside those of one level.
+    ReentrantLock,
+    /// Two-level read/write ones, in some seeds beside those of one level.
+    ReentrantRwLock,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Lock, Self::RwLock, Self::ReentrantLock, Self::ReentrantRwLock];
+
+    /// The same locks, of one level.
+    fn flat(self) -> Self {
+        match self {
+            Self::Lock | Self::ReentrantLock => Self::Lock,
+            Self::RwLock | Self::ReentrantRwLock => Self::RwLock,
+        }
+    }
+
+    fn has_levels(self) -> bool {
+        self != self.flat()
+    }
+}
 
 /// What came of one seed.
 #[derive(Debug)]
@@ -57,7 +94,7 @@ const TURNS: u32 = 2;
 const TURNS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Runs one seed.
-pub fn run(seed: u64, traced: bool) -> Outcome {
+pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -65,7 +102,7 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
         .unwrap();
     let world = runtime.block_on(async {
         let mut random = Random::new(seed);
-        let simulation = Simulation::new(&mut random, traced);
+        let simulation = Simulation::new(family, &mut random, traced);
         let world = Arc::clone(&simulation.stage.world);
         if let Err(violation) = simulation.run(random).await {
             world.lock().unwrap().journal.violate(violation);
@@ -90,7 +127,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(random: &mut Random, traced: bool) -> Self {
+    fn new(family: Family, random: &mut Random, traced: bool) -> Self {
         let config = Config::new()
             .tick_time(Duration::from_millis(TICK))
             .max_session_timeout(Duration::from_secs(3600))
@@ -110,10 +147,17 @@ impl Simulation {
         let stage = Stage::new(world);
         let processes = random.within(2..6) as usize;
         let mut names = Vec::new();
+        let mixed = if random.percent(50) { 40 } else { 0 };
         for process in 0..processes {
-            let tasks = if random.percent(30) { 2 } else { 1 };
+            let family = if random.percent(mixed) { family.flat() } else { family };
+            let tasks = match family.has_levels() {
+                true => random.within(2..7) as usize,
+                false if random.percent(30) => 2,
+                false => 1,
+            };
             names.extend((0..tasks).map(|task| (process, task)));
-            tokio::spawn(process::live(Arc::clone(&stage), process, tasks, random.fork()));
+            let plan = Plan { process, family, tasks };
+            tokio::spawn(process::live(Arc::clone(&stage), plan, random.fork()));
         }
         Self { stage, operator, names, processes }
     }
@@ -128,6 +172,8 @@ impl Simulation {
             self.processes,
             random.fork(),
         );
+        let counter = self.operator.create(COUNTER, b"", &CreateOptions::persistent()).await;
+        counter.map_err(|error| error.to_string())?;
         while now() < storm {
             tokio::time::sleep(random.millis(1..2 * pace)).await;
             nemesis.strike();

@@ -28,6 +28,7 @@ enum Kind {
     Expire,
     Partition,
     Request,
+    Event,
     Pause,
     Crash,
     Delete,
@@ -37,7 +38,7 @@ enum Kind {
 }
 
 /// With their weights.
-const KINDS: [(Kind, u64); 17] = [
+const KINDS: [(Kind, u64); 18] = [
     (Kind::Cut, 8),
     (Kind::CutInTheMiddle, 6),
     (Kind::Disconnect, 4),
@@ -49,6 +50,7 @@ const KINDS: [(Kind, u64); 17] = [
     (Kind::Expire, 2),
     (Kind::Partition, 2),
     (Kind::Request, 16),
+    (Kind::Event, 3),
     (Kind::Pause, 3),
     (Kind::Crash, 3),
     (Kind::Delete, 3),
@@ -112,9 +114,15 @@ impl Nemesis {
             Kind::Restart => self.restart(),
             Kind::Unreachable => self.unreachable(),
             Kind::Slow => self.slow(),
-            Kind::Expire => self.session("expired", |core, now, session| core.expire(now, session)),
+            Kind::Expire => self.expire(),
             Kind::Partition => self.partition(),
             Kind::Request => self.request(),
+            Kind::Event => {
+                let world = &mut *self.stage.world.lock().unwrap();
+                if let Some(id) = self.random.pick(&world.links()) {
+                    world.lose_event(id);
+                }
+            }
             Kind::Pause => self.pause(),
             Kind::Crash => self.crash(),
             Kind::Delete => self.operate("deleted by the operator", 1),
@@ -201,6 +209,16 @@ impl Nemesis {
                 world.journal.strike(name);
             }
         }
+    }
+
+    /// A session ends before its time.
+    fn expire(&mut self) {
+        let mut ended = None;
+        self.session("expired", |core, now, session| {
+            ended = Some(session);
+            core.expire(now, session)
+        });
+        self.stage.world.lock().unwrap().journal.ended_early.extend(ended);
     }
 
     fn disconnect(&mut self) {
@@ -359,7 +377,9 @@ impl Nemesis {
     fn write(&mut self) {
         let children = self.stage.world.lock().unwrap().core.children(FOLDER);
         if let Some(child) = self.random.pick(&children) {
-            let written = self.operator.set_data(&format!("{FOLDER}/{child}"), b"seen", None);
+            let words: [&[u8]; 3] = [b"seen", b"__REVOKE__", b"unlock"];
+            let word = self.random.pick(&words).unwrap_or_default();
+            let written = self.operator.set_data(&format!("{FOLDER}/{child}"), word, None);
             let stage = Arc::clone(&self.stage);
             tokio::spawn(async move {
                 if written.await.is_ok() {

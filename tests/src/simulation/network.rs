@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tokio::io::ReadBuf;
 use zk_embedded::{Config, ConnectionId, Core, Zxid};
+use zk_proto::WatcherEvent;
 
 use super::frames::{self, Heard};
 use super::journal::Journal;
@@ -104,6 +105,8 @@ struct Pipe {
     is_cut: bool,
     /// Nothing arrives any more.
     is_silent: bool,
+    /// The next event does not arrive, as if its watch were not there.
+    is_deaf: bool,
 }
 
 enum Due {
@@ -138,11 +141,11 @@ impl World {
     /// Calls the server, and carries what it says.
     pub(super) fn serve<R>(&mut self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
         let result = act(&mut self.core, now());
+        let Self { journal, core, .. } = self;
+        journal.commits(core.history());
         while let Some(id) = self.core.poll_ready() {
             self.transmit(id);
         }
-        let Self { journal, core, .. } = self;
-        journal.commits(core.history());
         self.wake();
         result
     }
@@ -184,6 +187,13 @@ impl World {
         }
     }
 
+    /// Lets the next event vanish that goes to this client.
+    pub(super) fn lose_event(&mut self, id: ConnectionId) {
+        if let Some(pipe) = self.pipe(id, Way::Down) {
+            pipe.is_deaf = true;
+        }
+    }
+
     pub(super) fn heard(&self, process: usize) -> Zxid {
         self.heard.get(&process).copied().unwrap_or_default()
     }
@@ -191,6 +201,8 @@ impl World {
     /// A process begins anew.
     pub(super) fn forget(&mut self, process: usize) {
         self.heard.remove(&process);
+        self.journal.untold.remove(&process);
+        self.journal.told.remove(&process);
     }
 
     /// Ends what may go wrong from now on. Connections that are silent stay so.
@@ -198,6 +210,7 @@ impl World {
         self.weather = WEATHER;
         for link in self.links.values_mut() {
             (link.up.budget, link.down.budget) = (None, None);
+            link.down.is_deaf = false;
         }
     }
 
@@ -240,6 +253,12 @@ impl World {
         if pipe.is_shut || pipe.is_cut || pipe.is_silent {
             return;
         }
+        if pipe.is_deaf {
+            bytes = self.lose(id, bytes);
+        }
+        let Some(pipe) = self.pipe(id, way) else {
+            return;
+        };
         if let Some(left) = &mut pipe.budget {
             bytes.truncate(*left);
             *left -= bytes.len();
@@ -263,6 +282,26 @@ impl World {
                 self.end(id, way);
             }
         }
+    }
+
+    /// Takes an event out of what the server sends. Not that of a reader who is put where a writer
+    /// was: nothing else would tell of it, since it counts for no number.
+    fn lose(&mut self, id: ConnectionId, bytes: Bytes) -> Bytes {
+        let journal = &self.journal;
+        let is_meant = |event: &WatcherEvent<'_>| !journal.is_recast(&event.path.to_string());
+        let Some((bounds, path)) = frames::event(&bytes, is_meant) else {
+            return bytes;
+        };
+        self.journal.strike("event lost");
+        self.journal
+            .note(|| format!("net {id}: {}", frames::describe(Way::Down, &bytes[bounds.clone()])));
+        if let Some(Link { party: Party::Process(process), down, .. }) = self.links.get_mut(&id) {
+            down.is_deaf = false;
+            self.journal.untold.entry(*process).or_default().insert(path);
+        }
+        let mut rest = BytesMut::from(&bytes[..bounds.start]);
+        rest.extend_from_slice(&bytes[bounds.end..]);
+        rest.freeze()
     }
 
     fn carry_whole(&mut self, id: ConnectionId, way: Way, bytes: Bytes) {
@@ -321,8 +360,14 @@ impl World {
     pub(super) fn connect(&mut self, party: Party) -> ConnectionId {
         let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
         let id = self.serve(|core, now| core.handle_connection(now, peer));
-        let pipe =
-            || Pipe { clear: now(), budget: None, is_shut: false, is_cut: false, is_silent: false };
+        let pipe = || Pipe {
+            clear: now(),
+            budget: None,
+            is_shut: false,
+            is_cut: false,
+            is_silent: false,
+            is_deaf: false,
+        };
         let link = Link {
             party,
             up: pipe(),
@@ -444,6 +489,7 @@ impl World {
         if let Party::Process(process) = link.party {
             let heard = self.heard.entry(process).or_default();
             *heard = link.heard.read(&read).max(*heard);
+            self.journal.tell(process, std::mem::take(&mut link.heard.deleted));
         }
         Poll::Ready(())
     }

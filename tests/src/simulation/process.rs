@@ -1,25 +1,26 @@
-//! A process of the simulation: a real client and a few tasks that take turns on one lock, again
-//! and again, in all the ways in which users do. When its session is over it begins anew.
+//! A process of the simulation: a real client and a few tasks that want the lock. When its session
+//! is over it begins anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
-use zk_client::{Client, ErrorCode, SessionState};
-use zk_embedded::Zxid;
-use zk_recipes::{Error, ErrorKind, Guard, Lock, Options, Release};
+use zk_client::{Client, SessionState};
+use zk_recipes::{Options, Owner};
 
+use super::Family;
 use super::gate::Gate;
-use super::journal::{FOLDER, Grant};
-use super::network::{Party, Shared, now};
+use super::locks::AnyLock;
+use super::network::{Party, Shared};
 use super::random::Random;
 use super::wire::Dialer;
+use super::work::Job;
 
 /// The shortest and the longest session timeout that processes ask for, in milliseconds.
 pub(super) const TIMEOUTS: (u64, u64) = (600, 3000);
@@ -45,7 +46,7 @@ pub(super) struct Stage {
     pub(super) world: Shared,
     phase: Mutex<Phase>,
     /// The phase has changed. It wakes in order, which tokio's watch does not.
-    changed: Notify,
+    pub(super) changed: Notify,
     pub(super) cast: Mutex<Cast>,
 }
 
@@ -67,7 +68,7 @@ impl Stage {
         Arc::new(Self { world, phase, changed: Notify::new(), cast })
     }
 
-    fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         *self.phase.lock().unwrap()
     }
 
@@ -77,17 +78,26 @@ impl Stage {
         self.changed.notify_waiters();
     }
 
-    fn note(&self, line: impl FnOnce() -> String) {
+    pub(super) fn note(&self, line: impl FnOnce() -> String) {
         self.world.lock().unwrap().journal.note(line);
     }
 
-    fn count(&self, what: &'static str) {
+    pub(super) fn count(&self, what: &'static str) {
         self.world.lock().unwrap().journal.count(what);
     }
 }
 
+/// A process, through all its lives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) process: usize,
+    pub(super) family: Family,
+    pub(super) tasks: usize,
+}
+
 /// A process with all its lives.
-pub(super) async fn live(stage: Arc<Stage>, process: usize, tasks: usize, mut random: Random) {
+pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
+    let Plan { process, family, tasks } = plan;
     let mut seed = random.next();
     let mut life = 0;
     while stage.phase() != Phase::Over {
@@ -114,13 +124,34 @@ pub(super) async fn live(stage: Arc<Stage>, process: usize, tasks: usize, mut ra
         let driver = tokio::spawn(gate.guard(driver));
         let end = Arc::new(End::default());
         tokio::spawn(gate.guard(Arc::clone(&end).watch(client.states())));
+        let passes = random.within(0..6) as u32;
+        let mut options = Options::new().mirror(random.percent(70)).passes(passes);
+        if random.percent(50) {
+            options = options.pass_time(random.millis(0..400));
+        }
+        let shared = AnyLock::new(family, &client, options.clone());
+        let apart = !shared.is_reentrant() && random.percent(50);
         let works = (0..tasks).map(|task| {
-            let who = Who { name: (process, task), life };
-            let end = Arc::clone(&end);
-            let work = work(Arc::clone(&stage), who, client.clone(), end, random.fork());
-            tokio::spawn(gate.guard(work))
+            let lock = match apart {
+                true => AnyLock::new(family, &client, options.clone()),
+                false => shared.clone(),
+            };
+            let work = Job {
+                stage: Arc::clone(&stage),
+                who: Who { name: (process, task), life },
+                family,
+                client: client.clone(),
+                end: Arc::clone(&end),
+                lock,
+                owner: Owner::new(),
+                passes,
+                random: random.fork(),
+            };
+            tokio::spawn(gate.guard(work.run()))
         });
-        for work in works.collect::<Vec<JoinHandle<_>>>() {
+        let works = works.collect::<Vec<JoinHandle<_>>>();
+        drop(shared);
+        for work in works {
             work.await.unwrap();
         }
         if random.percent(50) {
@@ -134,7 +165,7 @@ pub(super) async fn live(stage: Arc<Stage>, process: usize, tasks: usize, mut ra
 
 /// The end of a session, told to all tasks of its process in order.
 #[derive(Default)]
-struct End(Notify);
+pub(super) struct End(Notify);
 
 impl End {
     async fn watch(self: Arc<Self>, mut states: Receiver<SessionState>) {
@@ -143,7 +174,7 @@ impl End {
     }
 
     /// Waits for `future`, or for the end of the session.
-    async fn or(&self, future: impl Future<Output = ()>) {
+    pub(super) async fn or(&self, future: impl Future<Output = ()>) {
         let (mut ended, mut future) = (pin!(self.0.notified()), pin!(future));
         poll_fn(|cx| match ended.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
@@ -153,10 +184,11 @@ impl End {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Who {
-    name: Name,
-    life: u32,
+/// A task of one life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who {
+    pub(super) name: Name,
+    pub(super) life: u32,
 }
 
 impl std::fmt::Display for Who {
@@ -164,205 +196,4 @@ impl std::fmt::Display for Who {
         let Self { name: (process, task), life } = self;
         write!(f, "{process}.{task} in life {life}")
     }
-}
-
-/// How an acquire is called.
-#[derive(Clone, Copy, Debug)]
-enum Call {
-    Await,
-    Timeout(Duration),
-    /// Dropped when it has been polled so often.
-    Polls(u64),
-}
-
-/// Takes the lock again and again until the session or the run is over.
-async fn work(stage: Arc<Stage>, who: Who, client: Client, end: Arc<End>, mut random: Random) {
-    let options = Options::new().mirror(random.percent(70));
-    let lock = Lock::with_options(&client, FOLDER, options).unwrap();
-    while client.state().ended().is_none() {
-        match stage.phase() {
-            Phase::Storm | Phase::Calm => {}
-            Phase::Idle => {
-                stage.cast.lock().unwrap().idle.insert(who.name);
-                let over = stage.changed.notified();
-                end.or(over).await;
-                stage.cast.lock().unwrap().idle.remove(&who.name);
-                continue;
-            }
-            Phase::Over => break,
-        }
-        tokio::time::sleep(random.millis(0..60)).await;
-        let call = match random.within(0..10) {
-            _ if stage.phase() != Phase::Storm => Call::Await,
-            0..2 => Call::Timeout(random.millis(0..300)),
-            2 => Call::Polls(random.within(1..12)),
-            _ => Call::Await,
-        };
-        let asked = now();
-        stage.note(|| format!("{who} asks: {call:?}"));
-        let acquire = attend(&stage, who, lock.acquire());
-        let acquired = match call {
-            Call::Await => Some(acquire.await),
-            Call::Timeout(after) => tokio::time::timeout(after, acquire).await.ok(),
-            Call::Polls(polls) => for_polls(polls, acquire).await,
-        };
-        match acquired {
-            None => {
-                stage.count("acquires cancelled");
-                stage.note(|| format!("{who} has cancelled"));
-            }
-            Some((Err(error), _)) => failed(&stage, who, asked, &error),
-            Some((Ok(guard), heard)) => {
-                let grant = granted(&stage, who, &client, &guard, heard);
-                hold(&stage, who, &client, &end, guard, grant, &mut random).await;
-            }
-        }
-    }
-    stage.note(|| format!("{who} is done"));
-}
-
-/// Holds the lock for a while and lets go of it.
-async fn hold(
-    stage: &Stage,
-    who: Who,
-    client: &Client,
-    end: &End,
-    guard: Guard,
-    grant: usize,
-    random: &mut Random,
-) {
-    let (node, czxid) = (guard.node().to_owned(), guard.token().czxid());
-    let held = match random.percent(90) {
-        true => random.millis(0..60),
-        false => random.millis(0..1500),
-    };
-    end.or(tokio::time::sleep(held)).await;
-    {
-        let mut world = stage.world.lock().unwrap();
-        world.journal.grants[grant].is_believed = false;
-        let state = client.state();
-        world.journal.note(|| format!("{who} lets go of {node}, {state:?}"));
-    }
-    match random.within(0..4) {
-        0 => drop(guard),
-        1 => drop(guard.release()),
-        2 => drop(for_polls(1, guard.release()).await),
-        _ => match guard.release().await {
-            Ok(Release::Released) => {
-                let mut world = stage.world.lock().unwrap();
-                if world.journal.is_alive(&node, czxid) {
-                    world.journal.violate(format!("{node} is there after its release"));
-                }
-            }
-            Ok(_) => stage.count("releases of what was lost"),
-            Err(error) if error.kind() == ErrorKind::Unconfirmed => {
-                stage.count("releases unconfirmed");
-            }
-            Err(error) if passes(&error) => {}
-            Err(error) => {
-                let what = format!("{who} cannot release {node}: {error}");
-                stage.world.lock().unwrap().journal.violate(what);
-            }
-        },
-    }
-}
-
-/// Writes the grant down, and looks whether somebody else has the lock at this very moment.
-///
-/// The process had heard of everything up to `heard` when it last looked around before.
-fn granted(stage: &Stage, who: Who, client: &Client, guard: &Guard, heard: Zxid) -> usize {
-    if stage.phase() != Phase::Storm {
-        *stage.cast.lock().unwrap().served.entry(who.name).or_default() += 1;
-    }
-    let mut world = stage.world.lock().unwrap();
-    let node = guard.node().to_owned();
-    let grant = Grant {
-        who: who.to_string(),
-        process: who.name.0,
-        session: client.session().unwrap().id,
-        czxid: guard.token().czxid(),
-        zxid: world.core.last_zxid(),
-        is_there: world.journal.is_alive(&node, guard.token().czxid()),
-        is_believed: true,
-        node,
-    };
-    let Grant { node, czxid, is_there, .. } = &grant;
-    world.journal.note(|| format!("{who} HOLDS {node}, token {czxid:#x}, there: {is_there}"));
-    world.journal.count("grants");
-    if *is_there {
-        let other =
-            world.journal.grants.iter().rev().find(|other| {
-                other.is_believed && world.journal.is_alive(&other.node, other.czxid)
-            });
-        let two = other
-            .map(|other| format!("{who} holds {node} while {} holds {}", other.who, other.node));
-        if let Some(two) = two {
-            world.journal.violate(two);
-        }
-    } else {
-        world.journal.count("grants told too late");
-        if let Some(end) = world.journal.end(*czxid).filter(|end| *end <= heard) {
-            let what = format!("{who} holds {node}, gone at {end}, having heard of {heard}");
-            world.journal.violate(what);
-        }
-    }
-    world.journal.grants.push(grant);
-    world.journal.grants.len() - 1
-}
-
-/// Judges why there is no lock.
-fn failed(stage: &Stage, who: Who, asked: Instant, error: &Error) {
-    let reliable = stage.cast.lock().unwrap().reliable.is_some_and(|from| asked >= from);
-    let mut world = stage.world.lock().unwrap();
-    world.journal.note(|| format!("{who} fails: {error}"));
-    let what = match error.kind() {
-        ErrorKind::NodeVanished => "acquires whose node vanished",
-        ErrorKind::Lost => "acquires lost when they were due",
-        ErrorKind::Client if error.client().is_some_and(zk_client::Error::is_session_over) => {
-            "acquires ended with the session"
-        }
-        _ if passes(error) => "acquires that connections broke",
-        _ => {
-            return world.journal.violate(format!("{who} fails for no good reason: {error}"));
-        }
-    };
-    world.journal.count(what);
-    if reliable {
-        world.journal.violate(format!("{who} fails though nothing goes wrong: {error}"));
-    }
-}
-
-/// Whether an error is a fault of the storm's.
-fn passes(error: &Error) -> bool {
-    error.client().is_some_and(|error| {
-        error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
-    })
-}
-
-/// Tells with the result what the process had heard of at the end of the poll before the last: what
-/// came between the two may come too late to count.
-async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F::Output, Zxid) {
-    let mut future = pin!(future);
-    let mut heard = Zxid::default();
-    poll_fn(|cx| {
-        let polled = future.as_mut().poll(cx).map(|output| (output, heard));
-        heard = stage.world.lock().unwrap().heard(who.name.0);
-        polled
-    })
-    .await
-}
-
-/// Polls at most so often.
-async fn for_polls<F: Future>(polls: u64, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = polls;
-    poll_fn(|cx| {
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

@@ -1,0 +1,222 @@
+//! The invariants that hold at every moment: who holds the lock beside whom, what guards say of
+//! it, how long others are kept waiting, and what may fail.
+
+use std::time::Instant;
+
+use zk_client::{Client, ErrorCode};
+use zk_embedded::Zxid;
+use zk_recipes::{Error, ErrorKind, Hold, LockState, Loss};
+
+use super::journal::{Grant, Journal, Level, Role};
+use super::network::now;
+use super::process::{Phase, Stage, Who};
+
+/// Who asks for the lock, and what for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) who: Who,
+    pub(super) role: Role,
+    pub(super) level: Option<Level>,
+    /// How often the level may hand the lock on while others wait.
+    pub(super) passes: u32,
+    pub(super) has_term: bool,
+    pub(super) at: Instant,
+}
+
+/// Writes the grant down, and looks whether somebody else has the lock at this very moment.
+///
+/// The process had heard of everything up to `heard` when it last looked around before.
+pub(super) fn granted(
+    stage: &Stage,
+    ask: &Ask,
+    client: &Client,
+    guard: &Hold,
+    heard: Option<Zxid>,
+) -> usize {
+    let Ask { who, role, level, .. } = *ask;
+    if stage.phase() != Phase::Storm {
+        *stage.cast.lock().unwrap().served.entry(who.name).or_default() += 1;
+    }
+    let mut world = stage.world.lock().unwrap();
+    let (node, token) = (guard.node().to_owned(), guard.token());
+    let grant = Grant {
+        who: who.to_string(),
+        process: who.name.0,
+        session: client.session().unwrap().id,
+        role,
+        czxid: token.czxid(),
+        pass: token.pass(),
+        level,
+        heard: world.heard(who.name.0),
+        zxid: world.core.last_zxid(),
+        is_there: world.journal.is_alive(&node, token.czxid()),
+        at: now(),
+        is_untold: world.journal.is_untold(who.name.0, &node),
+        was_told: false,
+        is_believed: true,
+        is_lost: false,
+        node,
+    };
+    let journal = &mut world.journal;
+    journal.note(|| {
+        let Grant { node, is_there, .. } = &grant;
+        format!("{who} HOLDS {node}, {role:?}, token {token}, there: {is_there}")
+    });
+    journal.count(if role == Role::Shared { "grants to readers" } else { "grants" });
+    if grant.pass > 0 {
+        journal.count("grants within a process");
+    }
+    if let Some(two) = beside(journal, &grant) {
+        journal.violate(two);
+    }
+    if let Some(starved) = starves(journal, &grant, ask.passes) {
+        journal.violate(starved);
+    }
+    if !grant.is_there {
+        journal.count("grants told too late");
+        let Grant { node, czxid, .. } = &grant;
+        // Of a node that is handed on, only what it is watched by tells; nothing may yet.
+        let heard = heard.filter(|_| grant.pass == 0);
+        let end = journal.end(*czxid).filter(|(end, _)| heard.is_some_and(|heard| *end <= heard));
+        if let Some((end, _)) = end.filter(|_| !grant.is_untold) {
+            let what = format!("{who} holds {node}, gone at {end}, having heard of {heard:?}");
+            journal.violate(what);
+        }
+    }
+    let before = journal
+        .grants
+        .iter()
+        .filter(|one| (one.process, one.czxid) == (grant.process, grant.czxid));
+    if before.filter(|one| one.level == grant.level).any(|one| one.was_told) {
+        let Grant { node, .. } = &grant;
+        journal.violate(format!("{who} is let in by {node}, whose end its process was told of"));
+    }
+    journal.grants.push(grant);
+    journal.grants.len() - 1
+}
+
+/// Whom this grant must not be beside.
+fn beside(journal: &Journal, grant: &Grant) -> Option<String> {
+    let Grant { who, node, role, level, .. } = grant;
+    let believers = journal.grants.iter().rev().filter(|other| other.is_believed);
+    let mut rivals = believers.filter(|other| role.excludes(other.role));
+    let is_local = |other: &Grant| level.is_some() && other.level == *level;
+    let other = rivals.find(|other| {
+        is_local(other) || (grant.is_there && journal.is_alive(&other.node, other.czxid))
+    })?;
+    let (rival, theirs) = (&other.who, &other.node);
+    Some(match is_local(other) {
+        true => format!("{who} is inside by {node} while {rival} of its process is, by {theirs}"),
+        false => format!("{who} holds {node}, {role:?}, while {rival} holds {theirs}"),
+    })
+}
+
+/// Who waits for this process while its tasks hand the lock on too often.
+fn starves(journal: &Journal, grant: &Grant, passes: u32) -> Option<String> {
+    let Grant { who, node, czxid, .. } = grant;
+    if journal.untold.contains_key(&grant.process) {
+        return None;
+    }
+    grant.level?;
+    let (_, own) = super::journal::contender(node)?;
+    let waits = |(_, role, created): &(i64, Role, i64)| created > czxid && role.excludes(own);
+    let waiting = journal.queue().filter(waits).map(|(_, _, created)| created).min()?;
+    let ours = |other: &&Grant| other.level == grant.level && other.czxid == *czxid;
+    let ours = || journal.grants.iter().filter(ours);
+    // From when on it was known that somebody waits. Many may come in at once, by one decision.
+    let known = ours().find(|one| one.heard.0 >= waiting)?.at;
+    let handed_on = ours().filter(|one| one.at > known).count() + usize::from(grant.at > known);
+    (handed_on > passes as usize).then(|| {
+        format!("{who} is inside by {node}, number {handed_on} since {waiting:#x} waits for it")
+    })
+}
+
+/// Holds what a guard says now against what the server knows. Says whether it is still held.
+pub(super) fn look(stage: &Stage, grant: usize, guard: &Hold) -> bool {
+    let said = guard.state();
+    let world = &mut *stage.world.lock().unwrap();
+    let journal = &mut world.journal;
+    let Grant { who, node, czxid, session, is_lost, .. } = journal.grants[grant].clone();
+    let is_alive = world.core.sessions().contains(&session);
+    let is_kept = is_alive || journal.ended_early.contains(&session);
+    if let LockState::Lost(loss) = said {
+        journal.count(match loss {
+            Loss::TermOver => "term over",
+            Loss::Deadline => "deadlines passed",
+            Loss::NodeDeleted => "guards that saw their node go",
+            _ => "guards that saw their session go",
+        });
+        journal.note(|| format!("{who} has lost {node}: {loss}"));
+        lost(journal, grant);
+        return false;
+    }
+    if is_lost {
+        journal.violate(format!("{who}: {node} was lost, and is {said:?} again"));
+    }
+    if !is_kept {
+        journal.violate(format!("{who}: {node} is {said:?}, of {session}, which is over"));
+    }
+    if matches!(said, LockState::Suspended { until } if until <= now()) {
+        journal.violate(format!("{who}: {node} is {said:?}, which has passed"));
+    }
+    if is_alive && let Some((end, _)) = journal.end(czxid).filter(|(_, by)| *by == Some(session)) {
+        journal.violate(format!("{who}: {node} is {said:?}, which deleted itself at {end}"));
+    }
+    if let LockState::Suspended { .. } = said {
+        journal.count("guards suspended");
+    }
+    true
+}
+
+/// Nobody believes in a lock any more.
+pub(super) fn lost(journal: &mut Journal, grant: usize) {
+    let grant = &mut journal.grants[grant];
+    grant.is_lost = true;
+    grant.is_believed = false;
+}
+
+/// Somebody is about to let go of the lock, by its own will.
+pub(super) fn leaves(stage: &Stage, grant: usize) {
+    let journal = &mut stage.world.lock().unwrap().journal;
+    let Grant { process, node, who, .. } = journal.grants[grant].clone();
+    journal.note(|| format!("{who} lets go of {node}"));
+    let was_told = journal.is_told(process, &node);
+    let grant = &mut journal.grants[grant];
+    grant.was_told = was_told;
+    grant.is_believed = false;
+}
+
+/// Judges why there is no lock.
+pub(super) fn failed(stage: &Stage, ask: &Ask, error: &Error) {
+    let who = ask.who;
+    let reliable = stage.cast.lock().unwrap().reliable.is_some_and(|from| ask.at >= from);
+    let mut world = stage.world.lock().unwrap();
+    world.journal.note(|| format!("{who} fails: {error}"));
+    let what = match error.kind() {
+        ErrorKind::NodeVanished => "acquires whose node vanished",
+        ErrorKind::Lost if error.loss() == Some(Loss::TermOver) && ask.has_term => {
+            "acquires whose term was over"
+        }
+        ErrorKind::Lost if error.loss() != Some(Loss::TermOver) => {
+            "acquires lost when they were due"
+        }
+        ErrorKind::Client if error.client().is_some_and(zk_client::Error::is_session_over) => {
+            "acquires ended with the session"
+        }
+        _ if passes(error) => "acquires that connections broke",
+        _ => {
+            return world.journal.violate(format!("{who} fails for no good reason: {error}"));
+        }
+    };
+    world.journal.count(what);
+    if reliable {
+        world.journal.violate(format!("{who} fails though nothing goes wrong: {error}"));
+    }
+}
+
+/// Whether an error is a fault of the storm's.
+pub(super) fn passes(error: &Error) -> bool {
+    error.client().is_some_and(|error| {
+        error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
+    })
+}

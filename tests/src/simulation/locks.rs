@@ -1,0 +1,161 @@
+//! The locks of all families behind one face, so that a task need not know which one it takes.
+
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::time::Duration;
+
+use zk_client::Client;
+use zk_recipes::{
+    Error, Guard, Hold, Lock, Options, Owner, ReadGuard, ReentrantGuard, ReentrantLock,
+    ReentrantRwLock, Release, RwLock, WriteGuard,
+};
+
+use super::Family;
+use super::journal::{FOLDER, Role};
+use super::random::Random;
+
+#[derive(Clone, Debug)]
+pub(super) enum AnyLock {
+    Plain(Lock),
+    Rw(RwLock),
+    Reentrant(ReentrantLock),
+    ReentrantRw(ReentrantRwLock),
+}
+
+#[derive(Debug)]
+pub(super) enum AnyGuard {
+    Plain(Guard),
+    Reads(ReadGuard),
+    Writes(WriteGuard),
+    Reentrant(ReentrantGuard),
+}
+
+/// How long somebody waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Manner {
+    Waits,
+    Within(Duration),
+    Tries,
+}
+
+impl AnyLock {
+    pub(super) fn new(family: Family, client: &Client, options: Options) -> Self {
+        match family {
+            Family::Lock => Self::Plain(Lock::with_options(client, FOLDER, options).unwrap()),
+            Family::RwLock => Self::Rw(RwLock::with_options(client, FOLDER, options).unwrap()),
+            Family::ReentrantLock => {
+                Self::Reentrant(ReentrantLock::with_options(client, FOLDER, options).unwrap())
+            }
+            Family::ReentrantRwLock => {
+                Self::ReentrantRw(ReentrantRwLock::with_options(client, FOLDER, options).unwrap())
+            }
+        }
+    }
+
+    /// One of the roles that this lock has.
+    pub(super) fn role(&self, random: &mut Random) -> Role {
+        match self {
+            Self::Rw(_) | Self::ReentrantRw(_) if random.percent(60) => Role::Shared,
+            _ => Role::Exclusive,
+        }
+    }
+
+    pub(super) fn is_reentrant(&self) -> bool {
+        matches!(self, Self::Reentrant(_) | Self::ReentrantRw(_))
+    }
+
+    pub(super) async fn ask(
+        &self,
+        owner: &Owner,
+        role: Role,
+        manner: Manner,
+    ) -> Result<Option<AnyGuard>, Error> {
+        Ok(match (self, role) {
+            (Self::Plain(lock), _) => match manner {
+                Manner::Waits => Some(lock.acquire().await?),
+                Manner::Within(time) => lock.acquire_within(time).await?,
+                Manner::Tries => lock.try_acquire().await?,
+            }
+            .map(AnyGuard::Plain),
+            (Self::Rw(lock), Role::Shared) => match manner {
+                Manner::Waits => Some(lock.read().await?),
+                Manner::Within(time) => lock.read_within(time).await?,
+                Manner::Tries => lock.try_read().await?,
+            }
+            .map(AnyGuard::Reads),
+            (Self::Rw(lock), Role::Exclusive) => match manner {
+                Manner::Waits => Some(lock.write().await?),
+                Manner::Within(time) => lock.write_within(time).await?,
+                Manner::Tries => lock.try_write().await?,
+            }
+            .map(AnyGuard::Writes),
+            (Self::Reentrant(lock), _) => match manner {
+                Manner::Waits => Some(lock.acquire(owner).await?),
+                Manner::Within(time) => lock.acquire_within(owner, time).await?,
+                Manner::Tries => lock.try_acquire(owner).await?,
+            }
+            .map(AnyGuard::Reentrant),
+            (Self::ReentrantRw(lock), Role::Shared) => match manner {
+                Manner::Waits => Some(lock.read(owner).await?),
+                Manner::Within(time) => within(time, lock.read(owner)).await?,
+                Manner::Tries => lock.try_read(owner).await?,
+            }
+            .map(AnyGuard::Reentrant),
+            (Self::ReentrantRw(lock), Role::Exclusive) => match manner {
+                Manner::Waits => Some(lock.write(owner).await?),
+                Manner::Within(time) => within(time, lock.write(owner)).await?,
+                Manner::Tries => lock.try_write(owner).await?,
+            }
+            .map(AnyGuard::Reentrant),
+        })
+    }
+
+    /// Asks whoever holds it to give it back, where the lock can do that.
+    pub(super) async fn revoke(&self) -> Result<(), Error> {
+        match self {
+            Self::Plain(lock) => lock.revoke().await.map(drop),
+            Self::Rw(lock) => lock.revoke().await.map(drop),
+            Self::Reentrant(_) | Self::ReentrantRw(_) => Ok(()),
+        }
+    }
+
+    /// What is left at the local level, if there is one and something is.
+    pub(super) fn remains(&self) -> Option<String> {
+        let shown = format!("{self:?}");
+        let empty = ["state: Idle", "waiting: []", "done: {}"];
+        let is_left = self.is_reentrant() && !empty.iter().all(|part| shown.contains(part));
+        is_left.then_some(shown)
+    }
+}
+
+async fn within<T>(
+    time: Duration,
+    future: impl Future<Output = Result<T, Error>>,
+) -> Result<Option<T>, Error> {
+    tokio::time::timeout(time, future).await.ok().transpose()
+}
+
+impl AnyGuard {
+    pub(super) fn release(self) -> Pin<Box<dyn Future<Output = Result<Release, Error>> + Send>> {
+        match self {
+            Self::Plain(guard) => Box::pin(guard.release()),
+            Self::Reads(guard) => Box::pin(guard.release()),
+            Self::Writes(guard) => Box::pin(guard.release()),
+            Self::Reentrant(guard) => Box::pin(guard.release()),
+        }
+    }
+}
+
+impl Deref for AnyGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        match self {
+            Self::Plain(guard) => guard,
+            Self::Reads(guard) => guard,
+            Self::Writes(guard) => guard,
+            Self::Reentrant(guard) => guard,
+        }
+    }
+}

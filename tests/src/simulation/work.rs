@@ -1,0 +1,354 @@
+//! What a task does: takes the lock, holds it and lets it go, again and again, in all the ways in
+//! which users do.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use zk_client::{Client, Op};
+use zk_embedded::Zxid;
+use zk_recipes::{Error, ErrorKind, NotReleased, Options, Owner, Release};
+
+use super::Family;
+use super::journal::{COUNTER, Role};
+use super::judge::{self, Ask};
+use super::locks::{AnyGuard, AnyLock, Manner};
+use super::network::now;
+use super::process::{End, Phase, Stage, Who};
+use super::random::Random;
+
+/// A task.
+pub(super) struct Job {
+    pub(super) stage: Arc<Stage>,
+    pub(super) who: Who,
+    pub(super) family: Family,
+    pub(super) client: Client,
+    pub(super) end: Arc<End>,
+    pub(super) lock: AnyLock,
+    pub(super) owner: Owner,
+    pub(super) passes: u32,
+    pub(super) random: Random,
+}
+
+/// A guard that somebody got, and what the process had heard of before.
+type Got = (AnyGuard, Ask, Option<Zxid>);
+
+impl Job {
+    /// Takes the lock again and again until the session or the run is over.
+    pub(super) async fn run(mut self) {
+        while self.client.state().ended().is_none() {
+            match self.stage.phase() {
+                Phase::Storm | Phase::Calm => self.turn().await,
+                Phase::Idle => {
+                    self.stage.cast.lock().unwrap().idle.insert(self.who.name);
+                    let over = self.stage.changed.notified();
+                    self.end.or(over).await;
+                    self.stage.cast.lock().unwrap().idle.remove(&self.who.name);
+                }
+                Phase::Over => {
+                    if let Some(remains) = self.lock.remains() {
+                        self.violate(format!("nobody wants the lock, and is left: {remains}"));
+                    }
+                    break;
+                }
+            }
+        }
+        let who = self.who;
+        self.stage.note(|| format!("{who} is done"));
+    }
+
+    fn violate(&self, what: String) {
+        let who = self.who;
+        self.stage.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
+    }
+
+    fn is_storm(&self) -> bool {
+        self.stage.phase() == Phase::Storm
+    }
+
+    /// Asks once.
+    async fn turn(&mut self) {
+        tokio::time::sleep(self.random.millis(0..60)).await;
+        let is_storm = self.is_storm();
+        if is_storm && self.random.percent(3) {
+            // Whatever comes of it.
+            drop(self.lock.revoke().await);
+        }
+        // Another lock on the folder, which is held only so long.
+        let short = (is_storm && self.random.percent(8)).then(|| {
+            let term = self.random.millis(1..1000);
+            let options = Options::new().mirror(self.random.percent(50)).term(term);
+            AnyLock::new(self.family, &self.client, options)
+        });
+        let lock = short.as_ref().unwrap_or(&self.lock).clone();
+        let Who { name: (process, _), life } = self.who;
+        let ask = Ask {
+            who: self.who,
+            role: lock.role(&mut self.random),
+            level: Some((process, life)).filter(|_| lock.is_reentrant() && short.is_none()),
+            passes: self.passes,
+            has_term: short.is_some(),
+            at: now(),
+        };
+        let (manner, polls) = match self.random.within(0..10) {
+            _ if !is_storm => (Manner::Waits, None),
+            0..2 => (Manner::Within(self.random.millis(0..300)), None),
+            2 => (Manner::Waits, Some(self.random.within(1..12))),
+            3 => (Manner::Tries, None),
+            _ => (Manner::Waits, None),
+        };
+        let who = self.who;
+        self.stage.note(|| format!("{who} asks: {:?}, {manner:?}, polls {polls:?}", ask.role));
+        let stage = Arc::clone(&self.stage);
+        let acquire = attend(&stage, who, lock.ask(&self.owner, ask.role, manner));
+        let acquired = match polls {
+            Some(polls) => for_polls(polls, acquire).await,
+            None => Some(acquire.await),
+        };
+        match acquired {
+            Some((Ok(Some(guard)), heard)) => self.held(&lock, (guard, ask, Some(heard))).await,
+            Some((Err(error), _)) => judge::failed(&stage, &ask, &error),
+            Some((Ok(None), _)) if matches!(manner, Manner::Tries) => {
+                stage.count("tries in vain");
+                stage.note(|| format!("{who} has tried in vain"));
+            }
+            None | Some((Ok(None), _)) => {
+                stage.count("acquires cancelled");
+                stage.note(|| format!("{who} has cancelled"));
+            }
+        }
+    }
+
+    /// Holds the lock, and whatever it turns into, until it is let go.
+    async fn held(&mut self, lock: &AnyLock, got: Got) {
+        let mut next = Some(got);
+        while let Some((guard, ask, heard)) = next.take() {
+            let grant = judge::granted(&self.stage, &ask, &self.client, &guard, heard);
+            let mut guards = vec![guard];
+            if lock.is_reentrant() {
+                self.nest(lock, &ask, &mut guards).await;
+            }
+            self.stay(&guards, grant).await;
+            while guards.len() > 1 {
+                let any = self.random.within(0..guards.len() as u64) as usize;
+                let guard = guards.swap_remove(any);
+                match self.random.percent(50) {
+                    true => drop(guard),
+                    false => drop(guard.release().await),
+                }
+                if self.random.percent(30) {
+                    self.stay(&guards, grant).await;
+                }
+            }
+            if let Some(guard) = guards.pop() {
+                next = self.leave(guard, ask, grant).await;
+            }
+        }
+    }
+
+    /// Takes the lock again under the same owner.
+    async fn nest(&mut self, lock: &AnyLock, ask: &Ask, guards: &mut Vec<AnyGuard>) {
+        for _ in 0..self.random.within(0..3) {
+            if self.random.percent(30) {
+                tokio::time::sleep(self.random.millis(0..20)).await;
+            }
+            let role = lock.role(&mut self.random);
+            let manner = self.random.pick(&[Manner::Waits, Manner::Tries]);
+            let nested = lock.ask(&self.owner, role, manner.unwrap_or(Manner::Waits));
+            let nested = for_polls(1, nested).await;
+            let upgrades = (ask.role, role) == (Role::Shared, Role::Exclusive);
+            match nested {
+                Some(Ok(Some(guard))) if !upgrades => {
+                    let same = |outer: &AnyGuard| {
+                        outer.token() == guard.token() && outer.node() == guard.node()
+                    };
+                    if !guards.iter().all(same) {
+                        self.violate(format!("{guard:?} within {guards:?}"));
+                    }
+                    self.stage.count("nested");
+                    guards.push(guard);
+                }
+                Some(Err(error)) if upgrades && error.kind() == ErrorKind::WouldDeadlock => {
+                    self.stage.count("would deadlock");
+                }
+                other => self.violate(format!("{role:?} within {:?}: {other:?}", ask.role)),
+            }
+        }
+    }
+
+    /// Holds the lock for a while.
+    async fn stay(&mut self, guards: &[AnyGuard], grant: usize) {
+        let guard = &guards[self.random.within(0..guards.len() as u64) as usize];
+        let time = match self.random.percent(90) || !self.is_storm() {
+            true => self.random.millis(0..60),
+            false => self.random.millis(0..1500),
+        };
+        let end = Arc::clone(&self.end);
+        match self.random.within(0..8) {
+            0 => {
+                // Looks again and again.
+                let until = now() + time;
+                while judge::look(&self.stage, grant, guard) && now() < until {
+                    let pause = tokio::time::sleep(self.random.millis(0..200));
+                    end.or(pause).await;
+                }
+            }
+            1 => {
+                if guard.run(tokio::time::sleep(time)).await.is_err() {
+                    judge::lost(&mut self.stage.world.lock().unwrap().journal, grant);
+                }
+            }
+            2 => drop(tokio::time::timeout(time, guard.lost()).await),
+            3 => {
+                let revoked = tokio::time::timeout(time, guard.revoke_requested()).await;
+                if matches!(revoked, Ok(Ok(()))) {
+                    self.stage.count("gave it back when asked");
+                }
+            }
+            4 if self.random.percent(50) => self.write(guard, grant).await,
+            _ => end.or(tokio::time::sleep(time)).await,
+        }
+        if self.random.percent(30) {
+            judge::look(&self.stage, grant, guard);
+        }
+    }
+
+    /// Writes what nobody else may write meanwhile.
+    async fn write(&mut self, guard: &AnyGuard, grant: usize) {
+        match guard.fenced(&[Op::set_data(COUNTER, b"", None)]).await {
+            Ok(_) => self.stage.count("written under the lock"),
+            Err(error) if error.kind() == ErrorKind::Lost => {
+                self.stage.count("not written any more");
+                if judge::look(&self.stage, grant, guard) {
+                    self.violate(format!("{guard:?} does not know what it said: {error}"));
+                }
+            }
+            Err(error) => self.fails_to("write under the lock", &error),
+        }
+    }
+
+    /// Lets go of the lock, or makes something else of it.
+    async fn leave(&mut self, guard: AnyGuard, ask: Ask, grant: usize) -> Option<Got> {
+        let (node, czxid) = (guard.node().to_owned(), guard.token().czxid());
+        let who = self.who;
+        judge::leaves(&self.stage, grant);
+        let stage = Arc::clone(&self.stage);
+        let otherwise = self.random.within(0..100);
+        let ops = [Op::set_data(COUNTER, b"", None)];
+        let refused = match guard {
+            AnyGuard::Plain(guard) if otherwise < 15 => {
+                let again = attend(&stage, who, guard.requeue());
+                let again = match self.is_storm() && self.random.percent(20) {
+                    true => for_polls(self.random.within(1..6), again).await,
+                    false => Some(again.await),
+                };
+                return match again {
+                    Some((Ok(guard), heard)) => {
+                        stage.count("queued up again");
+                        Some((AnyGuard::Plain(guard), Ask { at: now(), ..ask }, Some(heard)))
+                    }
+                    Some((Err(error), _)) => {
+                        judge::failed(&stage, &ask, &error);
+                        None
+                    }
+                    None => None,
+                };
+            }
+            AnyGuard::Plain(guard) if otherwise < 30 => guard
+                .release_with(&ops)
+                .await
+                .map_err(|NotReleased { guard, error, .. }| (guard.map(AnyGuard::Plain), error)),
+            AnyGuard::Writes(guard) if otherwise < 15 => guard
+                .release_with(&ops)
+                .await
+                .map_err(|NotReleased { guard, error, .. }| (guard.map(AnyGuard::Writes), error)),
+            AnyGuard::Writes(guard) if otherwise < 50 => match guard.downgrade().await {
+                Ok(guard) => {
+                    stage.count("downgrades");
+                    let ask = Ask { role: Role::Shared, ..ask };
+                    return Some((AnyGuard::Reads(guard), ask, None));
+                }
+                Err(NotReleased { guard, error, .. }) => Err((guard.map(AnyGuard::Writes), error)),
+            },
+            guard => {
+                self.release(guard, &node, czxid).await;
+                return None;
+            }
+        };
+        match refused {
+            Ok(_) => {
+                stage.count("released with a write");
+                self.is_gone(&node, czxid);
+            }
+            Err((guard, error)) => {
+                stage.count(if guard.is_some() { "guards given back" } else { "guards kept" });
+                self.fails_to("release with more", &error);
+                if let Some(guard) = guard {
+                    self.release(guard, &node, czxid).await;
+                }
+            }
+        }
+        None
+    }
+
+    async fn release(&mut self, guard: AnyGuard, node: &str, czxid: i64) {
+        let hands_on = matches!(guard, AnyGuard::Reentrant(_));
+        match self.random.within(0..4) {
+            0 => drop(guard),
+            1 => drop(guard.release()),
+            2 => drop(for_polls(1, guard.release()).await),
+            _ => match guard.release().await {
+                Ok(Release::Released) if hands_on => {}
+                Ok(Release::Released) => self.is_gone(node, czxid),
+                Ok(_) => self.stage.count("releases of what was lost"),
+                Err(error) => self.fails_to("release", &error),
+            },
+        }
+    }
+
+    fn is_gone(&self, node: &str, czxid: i64) {
+        if self.stage.world.lock().unwrap().journal.is_alive(node, czxid) {
+            self.violate(format!("{node} is there after its release"));
+        }
+    }
+
+    /// Something that was asked under the lock did not work.
+    fn fails_to(&self, what: &str, error: &Error) {
+        match error.kind() {
+            ErrorKind::Unconfirmed => self.stage.count("releases unconfirmed"),
+            ErrorKind::Lost => {}
+            _ if judge::passes(error) => {}
+            _ if error.client().is_some_and(zk_client::Error::is_session_over) => {}
+            _ => self.violate(format!("cannot {what}: {error}")),
+        }
+    }
+}
+
+/// Tells with the result what the process had heard of at the end of the poll before the last: what
+/// came between the two may come too late to count.
+async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F::Output, Zxid) {
+    let mut future = pin!(future);
+    let mut heard = Zxid::default();
+    poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx).map(|output| (output, heard));
+        heard = stage.world.lock().unwrap().heard(who.name.0);
+        polled
+    })
+    .await
+}
+
+/// Polls at most so often.
+async fn for_polls<F: Future>(polls: u64, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|cx| {
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
