@@ -237,26 +237,33 @@ impl Cohort {
 
     /// Lets in whoever may come in now: the head, and if it reads, those behind it who read too.
     fn admit(&mut self, situation: Situation) {
-        let State::Held(tenure) = &mut self.state else {
-            return;
-        };
-        while let Some(head) = self.waiting.front() {
-            let suits = (tenure.role, head.role) != (Role::Shared, Role::Exclusive);
-            let joins =
-                tenure.inside.is_empty() || (tenure.is_shared() && head.role == Role::Shared);
-            if !(suits && joins && tenure.may_pass(self.bounds, situation)) {
-                break;
-            }
-            let Some(Waiter { ticket, owner, role }) = self.waiting.pop_front() else {
-                break;
-            };
-            let pass = tenure.pass;
-            tenure.inside.insert(owner, Inside { role, pass, depth: 1 });
-            tenure.pass = pass.saturating_add(1);
-            tenure.streak += 1;
-            self.done.insert(ticket, (owner, Outcome::Entered(Entry { pass, depth: 1 })));
+        while self.admit_head(situation) {
+            // Before the next one: it may be the same owner again.
+            self.nest();
         }
-        self.nest();
+    }
+
+    fn admit_head(&mut self, situation: Situation) -> bool {
+        let State::Held(tenure) = &mut self.state else {
+            return false;
+        };
+        let Some(head) = self.waiting.front() else {
+            return false;
+        };
+        let suits = (tenure.role, head.role) != (Role::Shared, Role::Exclusive);
+        let joins = tenure.inside.is_empty() || (tenure.is_shared() && head.role == Role::Shared);
+        if !(suits && joins && tenure.may_pass(self.bounds, situation)) {
+            return false;
+        }
+        let Some(Waiter { ticket, owner, role }) = self.waiting.pop_front() else {
+            return false;
+        };
+        let pass = tenure.pass;
+        tenure.inside.insert(owner, Inside { role, pass, depth: 1 });
+        tenure.pass = pass.saturating_add(1);
+        tenure.streak += 1;
+        self.done.insert(ticket, (owner, Outcome::Entered(Entry { pass, depth: 1 })));
+        true
     }
 
     /// Lets in again who is inside already: it would wait for itself.
@@ -309,3 +316,6 @@ impl Tenure {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;
