@@ -194,7 +194,9 @@ impl Mirror {
                     present.insert(name.to_owned(), entry);
                 }
             }
-            self.complete = true;
+            // Whoever came untold between the list and the first number that was told of is not
+            // noticed by the count, so the list must be the newer of the two.
+            self.complete = self.next.is_some();
         }
         self.not_listed();
     }
@@ -244,3 +246,6 @@ impl Mirror {
         (!name.is_empty() && !name.contains('/')).then_some(name)
     }
 }
+
+#[cfg(test)]
+mod tests;
