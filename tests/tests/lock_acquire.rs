@@ -1,0 +1,288 @@
+//! Getting into the queue: missing folders, refusals, lost answers, and sessions that are not what
+//! they were.
+
+use std::time::Duration;
+
+use zk_client::{Acl, Client, CreateOptions, Ended, ErrorCode as Code, SessionId};
+use zk_embedded::{Change, Config, ErrorCode, Fault, OpCode};
+use zk_proto::{
+    CreateRequest, GetChildren2Response, GetChildrenResponse, List, SyncResponse, Text,
+};
+use zk_recipes::{ErrorKind, Lock, LockState, Loss, Options, Release};
+use zk_tests::explore::{Script, actor, explore, sweep};
+use zk_tests::locks::{LOCK, TIMEOUT, World, mirror, settle};
+use zk_tests::peer::{Network, Peer, SESSION, stat_of};
+use zk_tests::raw::{RawClient, delete};
+
+/// Takes the lock, looks whether that is so, and lets it go again.
+async fn turn(world: &World, lock: &Lock) {
+    let guard = lock.acquire().await.unwrap();
+    world.is_owner(&guard);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+#[test]
+fn a_folder_that_is_removed_at_any_moment_is_made_again() {
+    for follows in [false, true] {
+        let runs = explore(|script: Script| async move {
+            let world = std::rc::Rc::new(World::new());
+            let lock = if follows { world.mirrored().await } else { world.plain().await };
+            let mut remover = RawClient::open(&world.server).await;
+            let here = std::rc::Rc::clone(&world);
+            let acquires = actor(async move {
+                for _ in 0..2 {
+                    match lock.acquire().await {
+                        Ok(guard) => {
+                            here.is_owner(&guard);
+                            guard.release().await.unwrap();
+                        }
+                        // It stood in a folder that was removed.
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
+                    }
+                }
+            });
+            let removes = actor(async move {
+                for _ in 0..2 {
+                    // It fails while somebody is in there, and then takes them with it.
+                    remover.ask(&delete(LOCK)).await;
+                    settle().await;
+                }
+            });
+            script.interleave(6, vec![acquires, removes]).await;
+            world.is_empty().await;
+        });
+        assert!(runs > 500, "{runs} runs");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_was_reaped_begins_anew_with_a_greater_token() {
+    for follows in [false, true] {
+        let world = World::new();
+        let lock = world.lock().await;
+        if follows {
+            mirror(&lock).await;
+        }
+        let guard = lock.acquire().await.unwrap();
+        let token = guard.token();
+        guard.release().await.unwrap();
+        world.server.reap();
+        assert!(!world.server.has_node(LOCK), "it is a container");
+        let guard = lock.acquire().await.unwrap();
+        assert!(guard.node().ends_with("-lock-0000000000"), "{}", guard.node());
+        assert!(guard.token() > token);
+        world.is_owner(&guard);
+        guard.release().await.unwrap();
+        turn(&world, &lock).await;
+        drop(lock);
+        world.is_empty().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_is_refused_is_told_whatever_the_list_says() {
+    let world = World::new();
+    let lock = world.lock().await;
+    turn(&world, &lock).await;
+    for code in [ErrorCode::THROTTLED_OP, ErrorCode::QUOTA_EXCEEDED, ErrorCode::NO_AUTH] {
+        world.server.inject(Fault::refuse(code).op(OpCode::CREATE2));
+        let error = lock.acquire().await.unwrap_err();
+        assert_eq!(error.client().and_then(zk_client::Error::code), Some(code));
+        assert_eq!(world.queue(), [""; 0]);
+    }
+    turn(&world, &lock).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_may_not_be_listed_is_left_again() {
+    let world = World::new();
+    let client = world.client().await;
+    let everything_but_read = Acl { perms: Acl::OPEN.perms & !1, ..Acl::OPEN };
+    let acl = [everything_but_read];
+    client.create("/locks", b"", &CreateOptions::persistent()).await.unwrap();
+    client.create(LOCK, b"", &CreateOptions::persistent().with_acl(&acl)).await.unwrap();
+    let error = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap_err();
+    assert_eq!(error.client().and_then(zk_client::Error::code), Some(Code::NO_AUTH));
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_refused_is_told_and_lasts_until_the_session_ends() {
+    let world = World::new();
+    let client = world.client().await;
+    let everything_but_delete = Acl { perms: Acl::OPEN.perms & !8, ..Acl::OPEN };
+    let acl = [everything_but_delete];
+    client.create("/locks", b"", &CreateOptions::persistent()).await.unwrap();
+    client.create(LOCK, b"", &CreateOptions::persistent().with_acl(&acl)).await.unwrap();
+    let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.client().and_then(zk_client::Error::code), Some(Code::NO_AUTH));
+    assert_eq!(world.queue().len(), 1, "nobody can get in");
+    client.close().await;
+    assert_eq!(world.queue(), [""; 0], "and that ends it");
+}
+
+/// Loses the k-th request, or the reply to it, of two turns of a lock, for all k.
+fn losing(follows: bool, fault: fn() -> Fault) -> u32 {
+    sweep(|at| async move {
+        let world = World::new();
+        let lock = if follows { world.mirrored().await } else { world.plain().await };
+        world.server.inject(fault().after(at));
+        for _ in 0..2 {
+            let guard = lock.acquire().await.unwrap();
+            world.is_owner(&guard);
+            assert_eq!(world.queue().len(), 1, "a ghost");
+            let created = world.server.history();
+            let created = created.iter().rfind(|commit| commit.change == Change::Created).unwrap();
+            assert_eq!(guard.token().czxid(), created.zxid.0);
+            match guard.release().await {
+                Ok(released) => assert_eq!(released, Release::Released),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unconfirmed),
+            }
+        }
+        let struck = world.server.pending_faults() == 0;
+        world.server.clear_faults();
+        turn(&world, &lock).await;
+        drop(lock);
+        world.is_empty().await;
+        struck
+    })
+}
+
+#[test]
+fn a_reply_may_be_lost_at_any_place() {
+    for follows in [false, true] {
+        let places = losing(follows, Fault::lose_reply);
+        assert!(places >= 4, "{places} places");
+    }
+}
+
+#[test]
+fn a_request_may_be_lost_at_any_place() {
+    for follows in [false, true] {
+        let places = losing(follows, Fault::lose_request);
+        assert!(places >= 4, "{places} places");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_creates_that_show_up_late_one_is_kept() {
+    let mut network = Network::new();
+    let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1);
+    let (client, peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
+    let (client, mut peer): (Client, Peer) = (client.unwrap(), peer);
+    let lock = Lock::new(&client, LOCK).unwrap();
+    let acquiring = tokio::spawn(async move { lock.acquire().await });
+    let mut nodes = Vec::new();
+    // The first create is lost, and its look finds nothing yet.
+    for number in [3, 4] {
+        let create = peer.next().await.unwrap();
+        assert_eq!(create.op(), OpCode::CREATE2);
+        let CreateRequest { path, .. } = create.body();
+        nodes.push(format!("{path}{number:010}"));
+        assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN2);
+        drop(peer);
+        peer = network.attach().await;
+        let looks = nodes.len();
+        for _ in 0..looks {
+            assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
+            peer.answer(&SyncResponse { path: Text::new(LOCK) }).await;
+            assert_eq!(peer.next().await.unwrap().op(), OpCode::GET_CHILDREN);
+            let names = nodes.iter().map(|node| node.rsplit('/').next().unwrap());
+            let names = if looks == 1 { Vec::new() } else { names.collect::<Vec<_>>() };
+            peer.answer(&GetChildrenResponse { children: List::new(&names) }).await;
+        }
+    }
+    // Both are there now: the one that is waited for is read, and the other goes.
+    let mut deleted = Vec::new();
+    loop {
+        let request = peer.next().await.unwrap();
+        match request.op() {
+            OpCode::EXISTS => {
+                peer.answer(&zk_proto::ExistsResponse { stat: stat_of(SESSION) }).await;
+            }
+            OpCode::GET_DATA => {
+                let stat = stat_of(SESSION);
+                peer.answer(&zk_proto::GetDataResponse { data: None, stat }).await;
+            }
+            OpCode::DELETE => {
+                deleted.push(request.path().to_owned());
+                peer.answer(&()).await;
+            }
+            OpCode::GET_CHILDREN2 => {
+                let left = nodes.iter().filter(|node| !deleted.contains(node));
+                let names = left.map(|node| node.rsplit('/').next().unwrap()).collect::<Vec<_>>();
+                let children = List::new(&names);
+                peer.answer(&GetChildren2Response { children, stat: stat_of(SessionId(0)) }).await;
+                if deleted.len() == 1 {
+                    break;
+                }
+            }
+            OpCode::MULTI => peer.refuse(Code::NO_AUTH).await,
+            op => panic!("{op}"),
+        }
+    }
+    let serving = peer.serve();
+    let guard = acquiring.await.unwrap().unwrap();
+    assert!(
+        nodes.contains(&guard.node().to_owned()) && !deleted.contains(&guard.node().to_owned())
+    );
+    drop(guard);
+    client.close().await;
+    serving.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_an_earlier_session_is_a_strangers() {
+    let world = World::new();
+    // A process dies without a word, and the next one makes the same names.
+    let seeded = || world.builder().seed(7);
+    let (client, driver) = seeded().split("zk").unwrap();
+    let driving = tokio::spawn(driver);
+    let old = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
+    driving.abort();
+    settle().await;
+    let client = seeded().connect("zk").await.unwrap();
+    let lock = Lock::new(&client, LOCK).unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none(), "{old:?} is there");
+    // Also if the create's answer is lost, and looked for among both.
+    world.server.inject(Fault::lose_reply().op(OpCode::CREATE2));
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(world.server.sessions().len(), 1, "the old session had to end first");
+    world.is_owner(&guard);
+    assert!(matches!(old.state(), LockState::Lost(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_session_in_place_of_the_own_one_is_its_end() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = Lock::new(&client, LOCK).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    world.server.inject(Fault::swap_session());
+    world.server.disconnect(client.session().unwrap().id);
+    assert_eq!(guard.lost().await, Loss::SessionOver(Ended::Expired));
+    assert!(lock.acquire().await.is_err());
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_gets_in_by_what_a_read_only_server_shows() {
+    let world = World::new();
+    let lock = world.lock().await;
+    turn(&world, &lock).await;
+    world.server.set_read_only(true);
+    let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!waiting.is_finished() || waiting.await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn persistent_folders_are_not_reaped() {
+    let world = World::with(Config::new());
+    let options = Options::new().persistent_folder(true);
+    let lock = Lock::with_options(&world.client().await, LOCK, options).unwrap();
+    turn(&world, &lock).await;
+    world.server.reap();
+    assert!(world.server.has_node(LOCK));
+}
