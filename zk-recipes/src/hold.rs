@@ -65,13 +65,13 @@ pub enum Release {
 /// transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
     inner: Arc<Inner>,
+    /// Gone once it was released. Apart from the rest, which futures may keep for longer.
+    node: Arc<Mutex<Option<OwnedNode>>>,
     pass: u32,
 }
 
 struct Inner {
     queue: Arc<Queue>,
-    /// Gone once it was released.
-    node: Mutex<Option<OwnedNode>>,
     path: String,
     czxid: Zxid,
     own: Contender,
@@ -162,18 +162,17 @@ impl Hold {
             path: node.path().to_owned(),
             czxid: node.czxid(),
             lease: node.lease(queue.options().term),
-            node: Mutex::new(Some(node)),
             own,
             knowledge: Mutex::new(knowledge),
             wakers: Arc::default(),
             queue,
         };
-        Self { inner: Arc::new(inner), pass: 0 }
+        Self { inner: Arc::new(inner), node: Arc::new(Mutex::new(Some(node))), pass: 0 }
     }
 
     /// The same for who holds it after others, under one node.
     pub(crate) fn with_pass(&self, pass: u32) -> Self {
-        Self { inner: Arc::clone(&self.inner), pass }
+        Self { inner: Arc::clone(&self.inner), node: Arc::clone(&self.node), pass }
     }
 
     pub(crate) fn queue(&self) -> &Arc<Queue> {
@@ -186,12 +185,12 @@ impl Hold {
 
     /// Takes the node out, to let it go in another way. `None` if that was done before.
     pub(crate) fn take_node(&self) -> Option<OwnedNode> {
-        self.inner.node.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.node.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Whether the node is still there to be let go, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
-        let node = self.inner.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         node && self.inner.knowledge().lost.is_none()
     }
 
@@ -546,13 +545,17 @@ impl Inner {
         match &mut knowledge.source {
             Source::Nothing => None,
             Source::Mirror { writes } => {
-                let told = self.queue.look(|mirror| mirror.writes(&self.own.name)).flatten();
-                // Written to, gone, or no longer told of: the node itself tells which.
-                if told == Some(*writes) {
-                    return None;
+                let name = &self.own.name;
+                let told = self.queue.look(|mirror| (mirror.lacks(name), mirror.writes(name)));
+                match told {
+                    Some((true, _)) => gone(knowledge),
+                    Some((_, told)) if told == Some(*writes) => None,
+                    // Written to, or no longer told of: the node itself tells which.
+                    _ => {
+                        knowledge.unclear = true;
+                        Some(Source::Unwatched)
+                    }
                 }
-                knowledge.unclear = true;
-                Some(Source::Unwatched)
             }
             Source::Unwatched => {
                 Some(Source::Asked(self.queue.client().get_data_and_watch(&self.path)))

@@ -232,6 +232,11 @@ impl Mirror {
         turn
     }
 
+    /// Whether a child that was told of has surely gone.
+    pub(crate) fn lacks(&self, name: &str) -> bool {
+        self.complete && !self.present.contains_key(name)
+    }
+
     /// How often a child was written to since it was created; `None` if it is not there, or may be
     /// written to untold.
     pub(crate) fn writes(&self, name: &str) -> Option<u64> {
