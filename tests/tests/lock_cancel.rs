@@ -1,0 +1,307 @@
+//! Leaving: an acquire that is dropped after any poll, times out or is tried, and a guard that goes
+//! in any way. Nothing may be left, and nobody else may suffer.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use zk_client::Op;
+use zk_embedded::Fault;
+use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release};
+use zk_tests::explore::{Script, actor, explore, in_virtual_time, poll_once, settle};
+use zk_tests::locks::{LOCK, World};
+
+/// A lock that follows its queue, or one that does not.
+async fn lock(world: &World, follows: bool) -> Lock {
+    if follows { world.mirrored().await } else { world.plain().await }
+}
+
+/// Whether a lock is mirrored and whether somebody else holds it.
+const CASES: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+
+#[test]
+fn an_acquire_may_be_dropped_at_any_moment() {
+    for (follows, contended) in CASES {
+        let runs = explore(|script: Script| async move {
+            let world = Rc::new(World::new());
+            let (one, two) = (lock(&world, follows).await, lock(&world, follows).await);
+            let held = if contended { Some(two.acquire().await.unwrap()) } else { None };
+            {
+                let mut acquire = Box::pin(one.acquire());
+                for _ in 0..6 {
+                    match script.choose(4) {
+                        0 => settle().await,
+                        1 => tokio::task::yield_now().await,
+                        2 => break,
+                        _ => {
+                            if poll_once(acquire.as_mut()).is_ready() {
+                                assert!(held.is_none());
+                                break;
+                            }
+                        }
+                    }
+                }
+            }
+            settle().await;
+            assert_eq!(world.queue().len(), usize::from(contended));
+            drop(held);
+            let guard = two.acquire().await.unwrap();
+            world.is_owner(&guard);
+            drop((guard, one, two));
+            world.is_empty().await;
+        });
+        assert!(runs > 100, "{runs} runs");
+    }
+}
+
+#[test]
+fn an_acquire_may_be_dropped_around_a_cut() {
+    for (follows, contended) in CASES {
+        let runs = explore(|script: Script| async move {
+            let world = Rc::new(World::new());
+            let client = world.client().await;
+            let options = zk_recipes::Options::new().mirror(follows);
+            let one = Lock::with_options(&client, LOCK, options).unwrap();
+            if follows {
+                zk_tests::locks::mirror(&one).await;
+            }
+            let two = lock(&world, follows).await;
+            let held = if contended { Some(two.acquire().await.unwrap()) } else { None };
+            match script.choose(3) {
+                0 => {}
+                1 => world.server.inject(Fault::lose_reply().session(client.session().unwrap().id)),
+                _ => {
+                    world
+                        .server
+                        .inject(Fault::lose_request().session(client.session().unwrap().id));
+                }
+            }
+            let mut acquire = Some(Box::pin(one.acquire()));
+            for _ in 0..5 {
+                match (script.choose(4), &mut acquire) {
+                    (0, _) => settle().await,
+                    (1, _) => drop(acquire.take()),
+                    (2, _) => {
+                        world.server.disconnect(client.session().unwrap().id);
+                    }
+                    (_, Some(polled)) => {
+                        if poll_once(polled.as_mut()).is_ready() {
+                            break;
+                        }
+                    }
+                    (_, None) => {}
+                }
+            }
+            drop(acquire);
+            world.server.clear_faults();
+            // Behind this the client is connected again and has done what was due.
+            while client.sync("/").await.is_err() {}
+            client.sync("/").await.unwrap();
+            settle().await;
+            assert_eq!(world.queue().len(), usize::from(contended));
+            drop((held, one, two, client));
+            world.is_empty().await;
+        });
+        assert!(runs > 1000, "{runs} runs");
+    }
+}
+
+#[test]
+fn a_time_that_is_over_at_the_instant_of_the_grant_has_one_outcome() {
+    for follows in [false, true] {
+        let (mut got, mut late) = (0, 0);
+        for step in 95..=105 {
+            let in_time = in_virtual_time(async {
+                let world = World::new();
+                let (one, two) = (lock(&world, follows).await, lock(&world, follows).await);
+                let held = two.acquire().await.unwrap();
+                let releasing = tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(step)).await;
+                    held.release().await.unwrap();
+                });
+                let got = one.acquire_within(Duration::from_millis(100)).await.unwrap();
+                if let Some(guard) = &got {
+                    world.is_owner(guard);
+                }
+                releasing.await.unwrap();
+                settle().await;
+                assert_eq!(world.queue().len(), usize::from(got.is_some()));
+                let in_time = got.is_some();
+                drop((got, one, two));
+                world.is_empty().await;
+                in_time
+            });
+            if in_time { got += 1 } else { late += 1 }
+        }
+        assert!(got >= 4 && late >= 4, "{got} in time and {late} late");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_that_is_over_leaves_the_queue() {
+    for follows in [false, true] {
+        let world = World::new();
+        let (one, two) = (lock(&world, follows).await, lock(&world, follows).await);
+        let held = one.acquire().await.unwrap();
+        let time = Duration::from_millis(700);
+        assert!(two.acquire_within(time).await.unwrap().is_none());
+        settle().await;
+        assert_eq!(world.queue().len(), 1);
+        held.release().await.unwrap();
+        assert!(two.acquire_within(Duration::from_secs(1)).await.unwrap().is_some());
+        drop((one, two));
+        world.is_empty().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_at_a_held_lock_leaves_the_others_alone() {
+    for follows in [false, true] {
+        let world = World::new();
+        let locks =
+            [lock(&world, follows).await, lock(&world, follows).await, lock(&world, follows).await];
+        let held = locks[0].acquire().await.unwrap();
+        // Somebody queues up behind the try before it has left.
+        let (tried, waiting) = {
+            let mut trying = Box::pin(locks[1].try_acquire());
+            assert!(poll_once(trying.as_mut()).is_pending());
+            let mut waiting = Box::pin(locks[2].acquire());
+            assert!(poll_once(waiting.as_mut()).is_pending());
+            settle().await;
+            (trying.await.unwrap(), waiting)
+        };
+        assert!(tried.is_none());
+        settle().await;
+        assert_eq!(world.queue().len(), 2);
+        held.release().await.unwrap();
+        world.is_owner(&waiting.await.unwrap());
+        let tried = locks[1].try_acquire().await.unwrap();
+        world.is_owner(tried.as_ref().unwrap());
+        drop((tried, locks));
+        world.is_empty().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_costs_one_round_trip_and_is_not_waited_for() {
+    let world = World::new();
+    let (one, two) = (world.plain().await, world.plain().await);
+    let held = one.acquire().await.unwrap();
+    let (requests, tried) = world.requests(two.try_acquire()).await;
+    assert!(tried.unwrap().is_none());
+    assert_eq!(requests, 3, "create, list, delete");
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_nobody_waits_for_is_carried_out() {
+    let world = World::new();
+    let lock = world.lock().await;
+    for polls in 0..3 {
+        let guard = lock.acquire().await.unwrap();
+        let mut releasing = Box::pin(guard.release());
+        for _ in 0..polls {
+            drop(poll_once(releasing.as_mut()));
+        }
+        drop(releasing);
+        settle().await;
+        assert_eq!(world.queue(), [""; 0], "after {polls} polls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_goes_while_cut_off_is_released_first_of_all() {
+    let world = World::new();
+    let client = world.client().await;
+    let (lock, other) = (Lock::new(&client, LOCK).unwrap(), world.lock().await);
+    let guard = lock.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { other.acquire().await });
+    settle().await;
+    world.server.set_serving(false);
+    client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+    drop(guard);
+    let read = client.get_data(&format!("{LOCK}/{}", world.queue()[0]));
+    world.server.set_serving(true);
+    assert!(read.await.unwrap_err().is_no_node(), "what was asked later finds it gone");
+    world.is_owner(&waiting.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_dropped_is_released_whoever_has_asked_under_it() {
+    let world = World::new();
+    let (lock, other) = (world.lock().await, world.lock().await);
+    let guard = lock.acquire().await.unwrap();
+    let fenced = guard.fenced(&[Op::set_data("/locks", b"x", None)]);
+    drop(guard);
+    settle().await;
+    let next = other.try_acquire().await.unwrap().expect("nobody holds it");
+    world.is_owner(&next);
+    assert_eq!(fenced.await.unwrap().len(), 1, "it was asked while the lock was held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_taken_again_after_its_session_has_ended_only_by_another_client() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = Lock::new(&client, LOCK).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    settle().await;
+    // A release is due when the session ends, and nothing of it is sent by the next one.
+    world.server.expire(client.session().unwrap().id);
+    assert!(matches!(guard.lost().await, Loss::SessionOver(_)));
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.client().is_some_and(zk_client::Error::is_session_over), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Client);
+    assert!(matches!(guard.state(), LockState::Lost(Loss::SessionOver(_))));
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    let (requests, other) = world.requests(world.client()).await;
+    assert_eq!(requests, 1, "the handshake, and nothing else");
+    let lock = Lock::new(&other, LOCK).unwrap();
+    world.is_owner(&lock.acquire().await.unwrap());
+}
+
+#[test]
+fn a_cancel_races_with_the_grant_to_the_next_one() {
+    for follows in [false, true] {
+        let runs = explore(|script: Script| async move {
+            let world = Rc::new(World::new());
+            let locks = [
+                lock(&world, follows).await,
+                lock(&world, follows).await,
+                lock(&world, follows).await,
+            ];
+            let held = locks[0].acquire().await.unwrap();
+            let mut middle = Box::pin(locks[1].acquire());
+            for _ in 0..3 {
+                assert!(poll_once(middle.as_mut()).is_pending());
+                settle().await;
+            }
+            let (here, third) = (Rc::clone(&world), locks[2].clone());
+            let last = actor(async move {
+                let guard = third.acquire().await.unwrap();
+                here.is_owner(&guard);
+            });
+            let releases = actor(async move { drop(held) });
+            let middle = {
+                let lock = locks[1].clone();
+                drop(middle);
+                actor(async move {
+                    let mut waiting = Box::pin(lock.acquire());
+                    for _ in 0..2 {
+                        if poll_once(waiting.as_mut()).is_ready() {
+                            return;
+                        }
+                        tokio::task::yield_now().await;
+                    }
+                })
+            };
+            script.interleave(5, vec![middle, last, releases]).await;
+            drop(locks);
+            world.is_empty().await;
+        });
+        assert!(runs > 500, "{runs} runs");
+    }
+}

@@ -1,0 +1,368 @@
+//! The two-level locks: tasks of one process that have one node among them, and processes that must
+//! get their turn all the same.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use zk_embedded::{ErrorCode, Fault, OpCode};
+use zk_recipes::{
+    ErrorKind, LockState, Loss, Options, Owner, ReentrantLock, ReentrantRwLock, Release,
+};
+use zk_tests::explore::{Actor, Script, actor, explore, settle};
+use zk_tests::locks::{LOCK, World};
+
+async fn stock(world: &World, options: Options) -> ReentrantLock {
+    ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
+}
+
+fn options(follows: bool) -> Options {
+    Options::new().mirror(follows)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_owner_has_one_node_until_its_last_guard() {
+    let world = World::new();
+    let (lock, me) = (stock(&world, Options::new()).await, Owner::new());
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0], [0, 2, 1], [2, 0, 1]] {
+        let first = lock.acquire(&me).await.unwrap();
+        let (requests, rest) =
+            world.requests(async { (lock.acquire(&me).await, lock.acquire(&me).await) }).await;
+        assert_eq!(requests, 0);
+        let mut guards = [Some(first), Some(rest.0.unwrap()), Some(rest.1.unwrap())];
+        let depths = guards.each_ref().map(|guard| guard.as_ref().unwrap().depth());
+        assert_eq!(depths, [1, 2, 3]);
+        let tokens = guards.each_ref().map(|guard| guard.as_ref().unwrap().token());
+        assert!(tokens.iter().all(|token| *token == tokens[0]));
+        for (left, at) in [2, 1, 0].into_iter().zip(order) {
+            assert_eq!(world.queue().len(), 1);
+            drop(guards[at].take());
+            settle().await;
+            assert_eq!(world.queue().len(), usize::from(left > 0), "{left} are left");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_branches_of_one_task_are_two_owners() {
+    let world = World::new();
+    let lock = stock(&world, Options::new()).await;
+    let inside = RefCell::new(0);
+    let branch = || async {
+        let me = Owner::new();
+        let guard = lock.acquire(&me).await.unwrap();
+        assert_eq!(*inside.borrow(), 0);
+        *inside.borrow_mut() += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        *inside.borrow_mut() -= 1;
+        guard.token()
+    };
+    let (one, two, three) = tokio::join!(branch(), branch(), branch());
+    assert!(one < two && two < three, "passes order those who share a node");
+    let mine = Owner::new();
+    tokio::select! {
+        biased;
+        guard = lock.acquire(&mine) => drop(guard.unwrap()),
+        _ = branch() => panic!("the first branch asked first"),
+    }
+    world.is_free(&lock).await;
+}
+
+trait Free {
+    async fn is_free(&self, lock: &ReentrantLock);
+}
+
+impl Free for World {
+    /// Whether the next one gets in at once.
+    async fn is_free(&self, lock: &ReentrantLock) {
+        let me = Owner::new();
+        let guard = lock.try_acquire(&me).await.unwrap().expect("it is free");
+        self.is_owner(&guard);
+        drop(guard);
+        settle().await;
+        assert_eq!(self.queue(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_release_of_two_does_not_let_anybody_in() {
+    let world = World::new();
+    let (lock, other) = (stock(&world, Options::new()).await, world.plain().await);
+    let me = Owner::new();
+    let (outer, inner) = (lock.acquire(&me).await.unwrap(), lock.acquire(&me).await.unwrap());
+    let foreign = tokio::spawn(async move { other.acquire().await.unwrap() });
+    settle().await;
+    assert_eq!(inner.release().await.unwrap(), Release::Released);
+    settle().await;
+    assert!(!foreign.is_finished());
+    world.is_owner(&outer);
+    assert_eq!(outer.release().await.unwrap(), Release::Released);
+    world.is_owner(&foreign.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_gets_its_turn_after_the_passes() {
+    for follows in [false, true] {
+        let world = World::new();
+        let lock = stock(&world, options(follows).passes(8).pass_time(Duration::MAX)).await;
+        world.is_free(&lock).await;
+        world.is_free(&lock).await;
+        let first = Owner::new();
+        let held = lock.acquire(&first).await.unwrap();
+        let turns = Rc::new(RefCell::new(0));
+        let mut local = Vec::<Actor>::new();
+        for _ in 0..100 {
+            let (lock, turns) = (lock.clone(), Rc::clone(&turns));
+            local.push(actor(async move {
+                let me = Owner::new();
+                let guard = lock.acquire(&me).await.unwrap();
+                *turns.borrow_mut() += 1;
+                tokio::task::yield_now().await;
+                drop(guard);
+            }));
+        }
+        let remote = world.plain().await;
+        let seen = Rc::clone(&turns);
+        let remote = actor(async move {
+            let guard = remote.acquire().await.unwrap();
+            let turns = *seen.borrow();
+            assert!((1..=8).contains(&turns), "after {turns} local turns");
+            drop(guard);
+        });
+        let set = tokio::task::LocalSet::new();
+        let remote = set.spawn_local(remote);
+        let local = local.into_iter().map(|actor| set.spawn_local(actor)).collect::<Vec<_>>();
+        set.run_until(async {
+            settle().await;
+            drop(held);
+            remote.await.unwrap();
+            for task in local {
+                task.await.unwrap();
+            }
+        })
+        .await;
+        assert_eq!(*turns.borrow(), 100);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_gets_its_turn_after_the_time() {
+    let world = World::new();
+    let bounds = Options::new().passes(1000).pass_time(Duration::from_secs(1));
+    let (lock, remote) = (stock(&world, bounds).await, world.plain().await);
+    let owners = [Owner::new(), Owner::new(), Owner::new()];
+    let held = lock.acquire(&owners[0]).await.unwrap();
+    let remote = tokio::spawn(async move { remote.acquire().await.unwrap() });
+    let pass = async |owner: &Owner, time: u64| {
+        let guard = lock.acquire(owner).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(time)).await;
+        guard.token()
+    };
+    let first = held.token();
+    let (second, third, ()) = tokio::join!(pass(&owners[1], 900), pass(&owners[2], 1), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        drop(held);
+        let guard = remote.await.unwrap();
+        world.is_owner(&guard);
+    });
+    assert_eq!(first.czxid(), second.czxid(), "passed on in time");
+    assert!(third.czxid() > second.czxid(), "queued up again behind the other process");
+}
+
+#[test]
+fn between_the_delete_and_the_next_grant_nobody_is_inside() {
+    for follows in [false, true] {
+        let runs = explore(|script: Script| async move {
+            let world = Rc::new(World::new());
+            // With no passes each turn has a node of its own.
+            let lock = stock(&world, options(follows).passes(0)).await;
+            if follows {
+                world.is_free(&lock).await;
+                world.is_free(&lock).await;
+            }
+            let other = world.plain().await;
+            let mut actors = Vec::new();
+            for _ in 0..2 {
+                let (lock, world) = (lock.clone(), Rc::clone(&world));
+                actors.push(actor(async move {
+                    let me = Owner::new();
+                    let guard = lock.acquire(&me).await.unwrap();
+                    world.is_owner(&guard);
+                    tokio::task::yield_now().await;
+                    world.is_owner(&guard);
+                    drop(guard);
+                }));
+            }
+            let here = Rc::clone(&world);
+            actors.push(actor(async move {
+                let guard = other.acquire().await.unwrap();
+                here.is_owner(&guard);
+            }));
+            script.interleave(5, actors).await;
+            drop(lock);
+            world.is_empty().await;
+        });
+        assert!(runs > 1000, "{runs} runs");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_one_inherits_the_place_in_the_queue() {
+    let world = World::new();
+    let (lock, other) = (stock(&world, Options::new()).await, world.plain().await);
+    let held = other.acquire().await.unwrap();
+    let head = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire(&Owner::new()).await }
+    });
+    settle().await;
+    let next = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire(&Owner::new()).await }
+    });
+    settle().await;
+    let queue = world.queue();
+    head.abort();
+    let (requests, ()) = world.requests(settle()).await;
+    assert_eq!((requests, world.queue()), (0, queue));
+    held.release().await.unwrap();
+    world.is_owner(&next.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_is_told_to_the_holder_and_to_all_who_wait() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = ReentrantLock::new(&client, LOCK).unwrap();
+    let me = Owner::new();
+    let held = lock.acquire(&me).await.unwrap();
+    let waiting = [(); 3].map(|()| {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.acquire(&Owner::new()).await.map(drop) })
+    });
+    settle().await;
+    world.server.expire(client.session().unwrap().id);
+    assert!(matches!(held.lost().await, Loss::SessionOver(_)));
+    assert_eq!(held.release().await.unwrap(), Release::AlreadyLost);
+    for waiting in waiting {
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(error.client().is_some_and(zk_client::Error::is_session_over), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_is_not_passed_on() {
+    let world = World::new();
+    let lock = stock(&world, Options::new()).await;
+    world.is_free(&lock).await;
+    world.is_free(&lock).await;
+    let me = Owner::new();
+    let held = lock.acquire(&me).await.unwrap();
+    let next = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire(&Owner::new()).await.unwrap() }
+    });
+    settle().await;
+    world.client().await.delete(held.node(), None).await.unwrap();
+    settle().await;
+    // Nobody has looked at its state.
+    drop(held);
+    let guard = next.await.unwrap();
+    world.is_owner(&guard);
+    assert_eq!(guard.state(), LockState::Held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_acquire_frees_the_local_level() {
+    let world = World::new();
+    let lock = stock(&world, Options::new()).await;
+    world.is_free(&lock).await;
+    world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::CREATE2));
+    let (me, other) = (Owner::new(), Owner::new());
+    let (refused, guard) = tokio::join!(lock.acquire(&me), lock.acquire(&other));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Client);
+    world.is_owner(&guard.unwrap());
+    world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::CREATE2));
+    assert!(lock.try_acquire(&me).await.is_err());
+    world.is_free(&lock).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_leaves_nothing_behind_locally_either() {
+    let world = World::new();
+    let (lock, other) = (stock(&world, Options::new()).await, world.plain().await);
+    let (me, mine) = (Owner::new(), Owner::new());
+    let held = other.acquire().await.unwrap();
+    assert!(lock.try_acquire(&me).await.unwrap().is_none());
+    held.release().await.unwrap();
+    world.is_free(&lock).await;
+    let held = lock.acquire(&me).await.unwrap();
+    let (requests, tried) = world.requests(lock.try_acquire(&mine)).await;
+    assert!(tried.unwrap().is_none());
+    assert_eq!(requests, 0);
+    let time = Duration::from_millis(10);
+    assert!(lock.acquire_within(&mine, time).await.unwrap().is_none());
+    drop(held);
+    world.is_free(&lock).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_costs_what_a_plain_lock_costs() {
+    let world = World::new();
+    let (lock, me) = (stock(&world, options(false)).await, Owner::new());
+    lock.acquire(&me).await.unwrap().release().await.unwrap();
+    let (requests, ()) = world
+        .requests(async {
+            lock.acquire(&me).await.unwrap().release().await.unwrap();
+        })
+        .await;
+    assert_eq!(requests, 3, "create, list, delete");
+}
+
+#[test]
+fn who_leaves_at_any_moment_stops_nobody() {
+    let runs = explore(|script: Script| async move {
+        let world = Rc::new(World::new());
+        let client = world.client().await;
+        let lock = ReentrantRwLock::with_options(&client, LOCK, options(false)).unwrap();
+        let outside = zk_recipes::RwLock::new(&world.client().await, LOCK).unwrap();
+        let outer = outside.write().await.unwrap();
+        let mut actors = vec![actor(async move { drop(outer) })];
+        for (writes, stays) in [(true, false), (false, true), (true, true)] {
+            let lock = lock.clone();
+            actors.push(actor(async move {
+                let me = Owner::new();
+                let enter = async {
+                    match writes {
+                        true => lock.write(&me).await,
+                        false => lock.read(&me).await,
+                    }
+                };
+                if stays {
+                    drop(enter.await.unwrap());
+                } else {
+                    let time = Duration::from_millis(1);
+                    drop(tokio::time::timeout(time, enter).await);
+                }
+            }));
+        }
+        script.interleave(4, actors).await;
+        drop((lock, outside, client));
+        world.is_empty().await;
+    });
+    assert!(runs > 500, "{runs} runs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_reads_twice_at_once_is_inside_twice() {
+    let world = World::new();
+    let lock = ReentrantRwLock::new(&world.client().await, LOCK).unwrap();
+    let me = Owner::new();
+    let (one, two) = tokio::join!(lock.read(&me), lock.read(&me));
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!((one.depth(), two.depth()), (1, 2));
+    drop(one);
+    settle().await;
+    world.is_owner(&two);
+    assert_eq!(lock.write(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+}
