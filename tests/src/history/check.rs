@@ -48,7 +48,8 @@ pub enum Problem {
         /// Who wrote.
         written: Belief,
     },
-    /// A write, a leave or a loss of somebody who had not entered.
+    /// A write of somebody who had not entered alone, or a leave or a loss of somebody who had not
+    /// entered.
     Uninvited(Belief),
 }
 
@@ -71,34 +72,70 @@ impl Findings {
     }
 }
 
-/// Judges the history of one lock.
+/// A belief that has not ended.
+struct Held {
+    belief: Belief,
+    shared: bool,
+    /// Since its writer was stopped: who has come in.
+    paused: Option<Vec<Belief>>,
+}
+
+impl Findings {
+    fn double_owner(&mut self, holder: &Belief, intruder: &Belief) {
+        let (holder, intruder) = (holder.clone(), intruder.clone());
+        self.problems.push(Problem::DoubleOwner { holder, intruder });
+    }
+
+    /// Whoever was stopped goes on as if nothing had happened.
+    fn believed_on(&mut self, held: &Held) {
+        for intruder in held.paused.iter().flatten() {
+            self.double_owner(&held.belief, intruder);
+        }
+    }
+}
+
+/// Judges the history of one lock. Those who share it may hold it together and come in any order
+/// among themselves.
 pub fn check(history: &[Entry]) -> Findings {
     let mut findings = Findings::default();
-    let mut beliefs: Vec<Belief> = Vec::new();
-    let (mut newest_entered, mut newest_written) = (None, None);
+    let mut beliefs: Vec<Held> = Vec::new();
+    // The newest token, of anybody and of those who were alone.
+    let (mut newest_entered, mut newest_alone, mut newest_written) = (None, None, None);
     for Entry { at: _, writer, event } in history {
         let belief = |token: &FencingToken| Belief { writer: writer.clone(), token: *token };
         match event {
-            Event::Enter(token) => {
+            Event::Enter(token) | Event::EnterShared(token) => {
                 findings.enters += 1;
+                let shared = matches!(event, Event::EnterShared(_));
                 let intruder = belief(token);
-                for holder in &beliefs {
-                    let (holder, intruder) = (holder.clone(), intruder.clone());
-                    findings.problems.push(Problem::DoubleOwner { holder, intruder });
+                for held in beliefs.iter_mut().filter(|held| !(held.shared && shared)) {
+                    match &mut held.paused {
+                        Some(intruders) => intruders.push(intruder.clone()),
+                        None => findings.double_owner(&held.belief, &intruder),
+                    }
                 }
-                match newest_entered {
+                match if shared { newest_alone } else { newest_entered } {
                     Some(newest) if newest >= *token => {
                         let entered = intruder.clone();
                         findings.problems.push(Problem::OutOfOrder { newest, entered });
                     }
-                    _ => newest_entered = Some(*token),
+                    _ => {}
                 }
-                beliefs.push(intruder);
+                newest_entered = newest_entered.max(Some(*token));
+                if !shared {
+                    newest_alone = newest_alone.max(Some(*token));
+                }
+                beliefs.push(Held { belief: intruder, shared, paused: None });
             }
             Event::Leave(token) | Event::Lost(token) => {
                 let belief = belief(token);
-                match beliefs.iter().position(|it| *it == belief) {
-                    Some(index) => drop(beliefs.remove(index)),
+                match beliefs.iter().position(|held| held.belief == belief) {
+                    Some(index) => {
+                        let held = beliefs.remove(index);
+                        if matches!(event, Event::Leave(_)) {
+                            findings.believed_on(&held);
+                        }
+                    }
                     None => findings.problems.push(Problem::Uninvited(belief)),
                 }
             }
@@ -106,8 +143,12 @@ pub fn check(history: &[Entry]) -> Findings {
             Event::Write { token, .. } => {
                 findings.accepted += 1;
                 let written = belief(token);
-                if !beliefs.contains(&written) {
-                    findings.problems.push(Problem::Uninvited(written.clone()));
+                match beliefs.iter_mut().find(|held| held.belief == written && !held.shared) {
+                    Some(held) => {
+                        findings.believed_on(held);
+                        held.paused = None;
+                    }
+                    None => findings.problems.push(Problem::Uninvited(written.clone())),
                 }
                 match newest_written {
                     Some(newest) if newest > *token => {
@@ -116,7 +157,12 @@ pub fn check(history: &[Entry]) -> Findings {
                     _ => newest_written = Some(*token),
                 }
             }
-            Event::Gone => beliefs.retain(|it| it.writer != *writer),
+            Event::Paused => {
+                for held in beliefs.iter_mut().filter(|held| held.belief.writer == *writer) {
+                    held.paused = Some(Vec::new());
+                }
+            }
+            Event::Gone => beliefs.retain(|held| held.belief.writer != *writer),
         }
     }
     findings
@@ -187,6 +233,43 @@ mod tests {
         ]);
         assert_eq!(problems.problems, [double_owner()]);
         assert!(problems.ensure_flawless().is_err());
+    }
+
+    #[test]
+    fn who_was_stopped_must_notice_before_anything_else() {
+        let first = [("a", Event::Enter(OLD)), ("a", Event::Paused), ("b", Event::Enter(NEW))];
+        let judge_then = |event| judge(&[&first[..], &[("a", event)]].concat()).problems;
+        assert_eq!(judge_then(Event::Lost(OLD)), []);
+        for event in [Event::Leave(OLD), write(OLD, true)] {
+            assert_eq!(judge_then(event), [double_owner()], "{event:?}");
+        }
+    }
+
+    #[test]
+    fn readers_overlap_readers_and_no_writer() {
+        let (enter, share, leave) = (Event::Enter, Event::EnterShared, Event::Leave);
+        let together = [("a", share(NEW)), ("b", share(OLD)), ("a", leave(NEW)), ("b", leave(OLD))];
+        assert_eq!(judge(&together).problems, []);
+        for both in [[share, enter], [enter, share], [enter, enter]] {
+            let problems = judge(&[("a", both[0](OLD)), ("b", both[1](NEW))]).problems;
+            assert_eq!(problems, [double_owner()]);
+        }
+    }
+
+    #[test]
+    fn readers_come_behind_the_writers_ahead_of_them() {
+        let (enter, share, leave) = (Event::Enter, Event::EnterShared, Event::Leave);
+        for both in [[share, enter], [enter, share]] {
+            let turns = [("a", both[0](NEW)), ("a", leave(NEW)), ("b", both[1](OLD))];
+            let entered = belief("b", OLD);
+            assert_eq!(judge(&turns).problems, [Problem::OutOfOrder { newest: NEW, entered }]);
+        }
+    }
+
+    #[test]
+    fn readers_do_not_write() {
+        let problems = judge(&[("a", Event::EnterShared(OLD)), ("a", write(OLD, true))]).problems;
+        assert_eq!(problems, [Problem::Uninvited(belief("a", OLD))]);
     }
 
     #[test]

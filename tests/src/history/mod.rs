@@ -34,6 +34,8 @@ pub struct Entry {
 pub enum Event {
     /// From now on it believes that it holds the lock.
     Enter(FencingToken),
+    /// From now on it believes that it holds the lock, with others that say the same.
+    EnterShared(FencingToken),
     /// From now on it does not, for it is about to release the lock.
     Leave(FencingToken),
     /// From now on it does not, for it has been told or has found out that it lost the lock.
@@ -47,6 +49,9 @@ pub enum Event {
         /// Whether the store took it.
         accepted: bool,
     },
+    /// It has been stopped from outside. Until it says something it believes nothing, and what it
+    /// says first should be that it lost the lock, if somebody else came in meanwhile.
+    Paused,
     /// Its connection has ended, and with it whatever it believed.
     Gone,
 }
@@ -56,12 +61,14 @@ impl fmt::Display for Entry {
         let Self { at: _, writer, event } = self;
         match event {
             Event::Enter(token) => write!(f, "{writer} enters with {token}"),
+            Event::EnterShared(token) => write!(f, "{writer} enters shared with {token}"),
             Event::Leave(token) => write!(f, "{writer} leaves with {token}"),
             Event::Lost(token) => write!(f, "{writer} has lost {token}"),
             Event::Write { token, value, accepted } => {
                 let answer = if *accepted { "accepted" } else { "refused" };
                 write!(f, "{writer} writes {value} with {token}: {answer}")
             }
+            Event::Paused => write!(f, "{writer} is stopped"),
             Event::Gone => write!(f, "{writer} is gone"),
         }
     }

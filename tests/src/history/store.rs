@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! enter WRITER CZXID PASS            -> ok
+//! share WRITER CZXID PASS            -> ok
 //! write WRITER CZXID PASS VALUE      -> ok | refused
 //! leave WRITER CZXID PASS            -> ok
 //! lost WRITER CZXID PASS             -> ok
@@ -36,7 +37,7 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct Store {
     address: String,
-    history: watch::Receiver<History>,
+    history: watch::Sender<History>,
     _server: JoinSet<()>,
 }
 
@@ -45,7 +46,8 @@ impl Store {
     pub async fn start(mode: Mode) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?.to_string();
-        let (sender, history) = watch::channel(History::new());
+        let history = watch::Sender::new(History::new());
+        let sender = history.clone();
         let mut server = JoinSet::new();
         server.spawn(async move {
             let mut connections = JoinSet::new();
@@ -61,6 +63,13 @@ impl Store {
         &self.address
     }
 
+    /// Notes that this writer has been stopped, which it cannot say itself.
+    pub fn paused(&self, writer: &str) {
+        self.history.send_modify(|history| {
+            history.push(Entry { at: now(), writer: writer.to_owned(), event: Event::Paused });
+        });
+    }
+
     /// All that happened so far.
     pub fn history(&self) -> History {
         self.history.borrow().clone()
@@ -68,7 +77,7 @@ impl Store {
 
     /// Waits until the history is like this.
     pub async fn wait_for(&self, condition: impl FnMut(&History) -> bool) -> Result<()> {
-        self.history.clone().wait_for(condition).await?;
+        self.history.subscribe().wait_for(condition).await?;
         Ok(())
     }
 }
@@ -94,6 +103,11 @@ impl Ledger {
     /// Says that the writer holds the lock from now on.
     pub async fn enter(&mut self, token: FencingToken) -> Result<()> {
         self.ask("enter", token, "").await.map(drop)
+    }
+
+    /// Says that the writer holds the lock from now on, perhaps with others that say the same.
+    pub async fn enter_shared(&mut self, token: FencingToken) -> Result<()> {
+        self.ask("share", token, "").await.map(drop)
     }
 
     /// Says that the writer is about to release the lock.
@@ -151,6 +165,7 @@ fn parse(line: &str) -> Result<(String, Event)> {
     let token = FencingToken::new(word()?.parse()?, word()?.parse()?);
     let event = match kind {
         "enter" => Event::Enter(token),
+        "share" => Event::EnterShared(token),
         "leave" => Event::Leave(token),
         "lost" => Event::Lost(token),
         "write" => Event::Write { token, value: word()?.parse()?, accepted: true },

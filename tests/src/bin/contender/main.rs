@@ -1,0 +1,308 @@
+//! A process that fights for a lock: takes it again and again, and does in each turn what only a
+//! holder may do.
+//!
+//! ```text
+//! contender servers=HOST:PORT,.. path=/LOCK [name=value]..
+//!
+//! kind=lock           what to fight for (the default)
+//! kind=rw             a lock with readers; each turn reads or writes, by chance
+//! kind=reentrant      the two-level lock; each turn takes it twice
+//! kind=reentrant-rw   both
+//! layout=curator      whose names to use (the default), or kazoo's: layout=kazoo
+//! tasks=N             how many tasks of this process fight, by one client and one lock; 1
+//! timeout=MS          the session timeout to ask for; 10000
+//! deadline=quorum     when to give the lock up (the default), or deadline=contact
+//! name=WRITER         who it is to the store; its process id. Tasks beside the first add theirs
+//! store=HOST:PORT     a store (zk_tests::history) to tell of each turn and to write to
+//! writes=N            how often to write to it in each turn; 1. Readers do not
+//! lost=leave          what to do when the lock is lost in a turn: end it (the default)
+//! lost=write          or write all the same
+//! counter=FILE        a file with a number, to add one to in each turn. Readers only look
+//! start=told          once connected, wait until told `go`
+//! hold=MS | told      how long to hold the lock before the writes; 0. `told`: until told `go`
+//! turns=N             how many turns for each task; until told `stop`, if it is not given
+//! end=release         in the last turn, release the lock like in any other (the default)
+//! end=close           in the last turn, close the client instead, which releases the lock, too
+//! end=exit            in the last turn, exit at once and leave the lock to the session's end
+//! every=N             say `at TURN` after every N turns; 50
+//! ```
+//!
+//! Says `ready` when it is connected, `held` in each turn that waits to be told to go on, `lost`
+//! when it knows that it lost the lock in a turn, `refused` for each write that the store has
+//! refused, and `done` at the end. What it is told, all of its tasks are told. When its input ends
+//! it behaves as if told to `stop`, so it does not outlive its test.
+
+mod arguments;
+mod prize;
+
+use std::fs;
+use std::io::stdin;
+use std::process::exit;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use zk_client::Client;
+use zk_recipes::{LockState, Owner};
+use zk_tests::history::Ledger;
+
+use arguments::{Arguments, End, Hold};
+use prize::{Prize, Won};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse()?;
+    let orders = Orders::listen();
+    let ring = Ring::enter(&arguments).await?;
+    let mut fighters = Vec::new();
+    for index in 0..arguments.tasks {
+        fighters.push(Fighter::prepare(&arguments, index, &ring, &orders).await?);
+    }
+    println!("ready");
+    let mut fights = JoinSet::new();
+    for fighter in fighters {
+        fights.spawn(fighter.fight());
+    }
+    while let Some(fought) = fights.join_next().await {
+        fought??;
+    }
+    ring.client().await.close().await;
+    println!("done");
+    Ok(())
+}
+
+/// The client and the lock that all tasks use.
+#[derive(Clone)]
+struct Ring(Arc<Mutex<(Client, Prize)>>);
+
+impl Ring {
+    async fn enter(arguments: &Arguments) -> Result<Self> {
+        Ok(Self(Arc::new(Mutex::new(Self::connect(arguments).await?))))
+    }
+
+    async fn connect(arguments: &Arguments) -> Result<(Client, Prize)> {
+        let Arguments { timeout, deadline_rule, .. } = *arguments;
+        let builder = Client::builder().session_timeout(timeout).connect_timeout(4 * timeout);
+        let builder = builder.deadline_rule(deadline_rule);
+        let client = builder.connect(&arguments.servers).await?;
+        let prize = Prize::new(&client, arguments)?;
+        Ok((client, prize))
+    }
+
+    async fn client(&self) -> Client {
+        self.0.lock().await.0.clone()
+    }
+
+    async fn prize(&self) -> Prize {
+        self.0.lock().await.1.clone()
+    }
+
+    /// Opens a new session if the last one is over.
+    async fn renew(&self, arguments: &Arguments) -> Result<()> {
+        let mut ring = self.0.lock().await;
+        if ring.0.state().ended().is_some() {
+            *ring = Self::connect(arguments).await?;
+        }
+        Ok(())
+    }
+}
+
+/// One task.
+struct Fighter {
+    arguments: Arguments,
+    ring: Ring,
+    orders: Orders,
+    me: Owner,
+    ledger: Option<Ledger>,
+    written: u64,
+}
+
+impl Fighter {
+    async fn prepare(
+        arguments: &Arguments,
+        index: usize,
+        ring: &Ring,
+        orders: &Orders,
+    ) -> Result<Self> {
+        let Arguments { name, .. } = arguments;
+        let name = if index == 0 { name.clone() } else { format!("{name}.{index}") };
+        let ledger = match &arguments.store {
+            Some(store) => Some(Ledger::connect(store, &name).await?),
+            None => None,
+        };
+        Ok(Self {
+            arguments: arguments.clone(),
+            ring: ring.clone(),
+            orders: orders.clone(),
+            me: Owner::new(),
+            ledger,
+            written: 0,
+        })
+    }
+
+    async fn fight(mut self) -> Result<()> {
+        if self.arguments.start_told {
+            self.orders.go().await;
+        }
+        for turn in 1.. {
+            let shared = self.ring.prize().await.has_readers() && fastrand::bool();
+            let won = self.win(turn, shared).await?;
+            if let Some(ledger) = &mut self.ledger {
+                match shared {
+                    false => ledger.enter(won.token()).await?,
+                    true => ledger.enter_shared(won.token()).await?,
+                }
+            }
+            let lost = self.hold(&won).await? || self.work(&won, shared).await?;
+            if lost && self.arguments.stubborn {
+                self.write(&won).await?;
+            }
+            let turns = self.arguments.turns;
+            let last = turns.map_or_else(|| self.orders.stopped(), |turns| turn == turns);
+            if last && self.arguments.end == End::Exit {
+                println!("done");
+                exit(0);
+            }
+            if !lost && let Some(ledger) = &mut self.ledger {
+                ledger.leave(won.token()).await?;
+            }
+            if last && self.arguments.end == End::Close {
+                self.ring.client().await.close().await;
+                println!("done");
+                exit(0);
+            }
+            won.release().await?;
+            if turn % self.arguments.every == 0 {
+                println!("at {turn}");
+            }
+            if last {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn win(&self, turn: u64, shared: bool) -> Result<Won> {
+        loop {
+            match self.ring.prize().await.win(&self.me, shared).await {
+                Ok(won) => return Ok(won),
+                Err(error) => eprintln!("turn {turn}: {error}"),
+            }
+            self.ring.renew(&self.arguments).await?;
+        }
+    }
+
+    /// Holds the lock for as long as is wanted, or until it is lost. Says whether it is.
+    async fn hold(&mut self, won: &Won) -> Result<bool> {
+        let held = async {
+            match self.arguments.hold {
+                Hold::For(Duration::ZERO) => {}
+                Hold::For(time) => sleep(time).await,
+                Hold::Told => {
+                    println!("held");
+                    self.orders.go().await;
+                }
+            }
+        };
+        // A process that was stopped may have been told to go on, too, and must look first.
+        match won.run(held).await {
+            Ok(()) => self.is_lost(won).await,
+            Err(_) => self.lose(won).await,
+        }
+    }
+
+    /// Does what only a holder may do, unless the lock is lost. Says whether it is.
+    async fn work(&mut self, won: &Won, shared: bool) -> Result<bool> {
+        if !shared && self.ledger.is_some() {
+            for _ in 0..self.arguments.writes {
+                if self.is_lost(won).await? {
+                    return Ok(true);
+                }
+                self.write(won).await?;
+            }
+        }
+        if let Some(file) = &self.arguments.counter {
+            let number: u64 = fs::read_to_string(file)?.trim().parse().context("the number")?;
+            if !shared {
+                fs::write(file, format!("{}", number + 1))?;
+            }
+        }
+        Ok(false)
+    }
+
+    async fn write(&mut self, won: &Won) -> Result<()> {
+        if let Some(ledger) = &mut self.ledger {
+            self.written += 1;
+            if !ledger.write(won.token(), self.written).await? {
+                println!("refused");
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_lost(&mut self, won: &Won) -> Result<bool> {
+        match won.state() {
+            LockState::Lost(_) => self.lose(won).await,
+            _ => Ok(false),
+        }
+    }
+
+    async fn lose(&mut self, won: &Won) -> Result<bool> {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.lost(won.token()).await?;
+        }
+        println!("lost");
+        Ok(true)
+    }
+}
+
+/// What the test tells on the standard input, as one task hears it.
+#[derive(Clone)]
+struct Orders {
+    told: watch::Receiver<Told>,
+    /// How often this task went on.
+    gone: u64,
+}
+
+/// What was told so far.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    go: u64,
+    stop: bool,
+}
+
+impl Orders {
+    fn listen() -> Self {
+        let (sender, told) = watch::channel(Told::default());
+        // A thread of its own: unlike a blocking task, it does not keep the process alive.
+        thread::spawn(move || {
+            for line in stdin().lines().map_while(Result::ok) {
+                sender.send_modify(|told| match line.as_str() {
+                    "go" => told.go += 1,
+                    _ => told.stop |= line == "stop",
+                });
+            }
+            sender.send_modify(|told| told.stop = true);
+        });
+        Self { told, gone: 0 }
+    }
+
+    /// Waits until told to go on, or to stop.
+    async fn go(&mut self) {
+        let gone = self.gone;
+        if let Ok(told) = self.told.wait_for(|told| told.go > gone || told.stop).await
+            && told.go > gone
+        {
+            self.gone += 1;
+        }
+    }
+
+    /// Whether it has been told to stop.
+    fn stopped(&self) -> bool {
+        self.told.borrow().stop
+    }
+}
