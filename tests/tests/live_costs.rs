@@ -1,0 +1,250 @@
+//! What locks cost on a real server: requests per acquisition, as the server counts them.
+//!
+//! Counts also hold what is none of the lock's doing: the word that asks for the count is a packet,
+//! and each idle session pings. Bounds leave room for these alone. Who waits too long is seen here,
+//! too, by tokens, which tell in whose favour the server and each process have decided.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use zk_client::{Client, CreateOptions};
+use zk_recipes::{FencingToken, Lock, Options, Owner, ReentrantLock};
+use zk_tests::contender::Contender;
+use zk_tests::server::{ServerConfig, Standalone};
+
+const LOCK: &str = "/locks/costs";
+/// The session timeout of all clients. Sessions ping when they have been idle for a third of it.
+const SESSION: Duration = Duration::from_secs(30);
+/// How long a test may take that is stuck.
+const DEADLINE: Duration = Duration::from_secs(25);
+
+async fn server() -> Result<Standalone> {
+    let config = ServerConfig { max_session_timeout: Some(SESSION), ..ServerConfig::default() };
+    Standalone::with(&config).await
+}
+
+async fn client(server: &Standalone) -> Result<Client> {
+    Ok(Client::builder().session_timeout(SESSION).connect(&server.address()).await?)
+}
+
+async fn clients(server: &Standalone, count: usize) -> Result<Vec<Client>> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        clients.push(client(server).await?);
+    }
+    Ok(clients)
+}
+
+/// How many packets the server has received during `work`, without the one that asks.
+async fn packets<T>(
+    server: &Standalone,
+    work: impl Future<Output = Result<T>>,
+) -> Result<(u64, T)> {
+    let before = server.packets_received().await?;
+    let done = timeout(DEADLINE, work).await.context("it takes too long")??;
+    Ok((server.packets_received().await? - before - 1, done))
+}
+
+/// Waits for all tasks, and fails with the first one that fails.
+async fn all<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<()> {
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small counts")]
+fn per(packets: u64, acquisitions: u64) -> f64 {
+    packets as f64 / acquisitions as f64
+}
+
+#[tokio::test]
+async fn a_free_lock_costs_a_create_and_a_delete() -> Result<()> {
+    const TURNS: u64 = 500;
+    let server = server().await?;
+    let lock = Lock::new(&client(&server).await?, LOCK)?;
+    for _ in 0..3 {
+        lock.acquire().await?.release().await?;
+    }
+    let (acquire, guard) = packets(&server, async { Ok(lock.acquire().await?) }).await?;
+    // One request, and so one round trip.
+    assert_eq!(acquire, 1, "requests of an acquire");
+    guard.release().await?;
+    let turns = async {
+        for _ in 0..TURNS {
+            lock.acquire().await?.release().await?;
+        }
+        Ok(())
+    };
+    let (packets, ()) = packets(&server, turns).await?;
+    println!("uncontended: {:.3} requests per acquisition", per(packets, TURNS));
+    ensure!((2 * TURNS..=2 * TURNS + 1).contains(&packets), "{packets} packets, {TURNS} turns");
+    Ok(())
+}
+
+#[tokio::test]
+async fn four_that_fight_cost_a_create_and_a_delete_each() -> Result<()> {
+    const TURNS: u64 = 300;
+    const RIVALS: u64 = 4;
+    let server = server().await?;
+    let mut locks = Vec::new();
+    for client in clients(&server, RIVALS.try_into()?).await? {
+        let lock = Lock::new(&client, LOCK)?;
+        // All of them know the queue then.
+        for _ in 0..3 {
+            lock.acquire().await?.release().await?;
+        }
+        locks.push(lock);
+    }
+    let fight = async {
+        let mut rivals = JoinSet::new();
+        for lock in locks {
+            rivals.spawn(async move {
+                for _ in 0..TURNS {
+                    lock.acquire().await?.release().await?;
+                }
+                Ok(())
+            });
+        }
+        all(rivals).await
+    };
+    let (packets, ()) = packets(&server, fight).await?;
+    let turns = RIVALS * TURNS;
+    println!("four rivals: {:.3} requests per acquisition", per(packets, turns));
+    // A ping of each.
+    ensure!(
+        (2 * turns..=2 * turns + RIVALS).contains(&packets),
+        "{packets} packets, {turns} turns"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_queue_of_200_clients_costs_each_of_them_six_requests() -> Result<()> {
+    const CLIENTS: u64 = 200;
+    const TURNS: u64 = 5;
+    /// Who has no more than this ahead asks once more, to be spared the list at the hand-over.
+    const SHORT: u64 = 16;
+    let server = server().await?;
+    let clients = clients(&server, CLIENTS.try_into()?).await?;
+    Lock::new(&clients[0], LOCK)?.acquire().await?.release().await?;
+    let fight = async {
+        let mut waiters = JoinSet::new();
+        for client in clients.clone() {
+            waiters.spawn(async move {
+                let lock = Lock::new(&client, LOCK)?;
+                for _ in 0..TURNS {
+                    lock.acquire().await?.release().await?;
+                }
+                Ok(())
+            });
+        }
+        all(waiters).await
+    };
+    let (packets, ()) = packets(&server, fight).await?;
+    let turns = CLIENTS * TURNS;
+    println!("200 clients: {:.3} requests per acquisition", per(packets, turns));
+    // The queue is short at the beginning and at the end.
+    ensure!(packets <= 6 * turns + 2 * SHORT, "{packets} packets, {turns} turns");
+    Ok(())
+}
+
+#[tokio::test]
+async fn tasks_of_two_processes_share_their_requests() -> Result<()> {
+    const PROCESSES: u64 = 2;
+    const TASKS: u64 = 32;
+    const TURNS: u64 = 40;
+    let server = server().await?;
+    let arguments = [
+        format!("servers={}", server.address()),
+        format!("path={LOCK}"),
+        "kind=reentrant".to_owned(),
+        format!("tasks={TASKS}"),
+        format!("turns={TURNS}"),
+        "start=told".to_owned(),
+        // For so long that each process hears of the other in its turn.
+        "hold=1".to_owned(),
+    ];
+    let mut processes = Vec::new();
+    for _ in 0..PROCESSES {
+        let mut process = Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?;
+        process.says("ready").await?;
+        processes.push(process);
+    }
+    let fight = async {
+        for process in &mut processes {
+            process.tell("go").await?;
+        }
+        for process in processes {
+            process.done().await?;
+        }
+        Ok(())
+    };
+    let (packets, ()) = packets(&server, fight).await?;
+    let turns = PROCESSES * TASKS * TURNS;
+    println!("2 x 32 tasks: {:.3} requests per acquisition", per(packets, turns));
+    ensure!(20 * packets <= 3 * turns, "{packets} packets, {turns} turns");
+    // They did take turns, of 33 tenures each.
+    ensure!(packets >= turns / 33, "{packets} packets");
+    Ok(())
+}
+
+/// The tasks record the transaction of a write that each of them makes while it holds the lock, and
+/// so which of them did so behind the creation of the stranger's node.
+#[tokio::test]
+async fn a_stranger_waits_for_a_bounded_number_of_a_busy_processs_tenures() -> Result<()> {
+    const TASKS: usize = 100;
+    const PASSES: u32 = 8;
+    const ROUNDS: usize = 20;
+    let server = server().await?;
+    // Nothing but the number of passes ends the process's turn.
+    let options = Options::new().passes(PASSES).pass_time(DEADLINE);
+    let busy = client(&server).await?;
+    busy.create("/tenures", b"", &CreateOptions::persistent()).await?;
+    let lock = ReentrantLock::with_options(&busy, LOCK, options)?;
+    let tenures = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for _ in 0..TASKS {
+        let (busy, lock, tenures) = (busy.clone(), lock.clone(), Arc::clone(&tenures));
+        tasks.spawn(async move {
+            let me = Owner::new();
+            loop {
+                let guard = lock.acquire(&me).await?;
+                let written = busy.set_data("/tenures", b"", None).await?.mzxid;
+                tenures.lock().expect("no panic").push((guard.token(), written.0));
+                guard.release().await?;
+            }
+        });
+    }
+    let stranger = Lock::new(&client(&server).await?, LOCK)?;
+    let strangers = async {
+        let mut granted = Vec::new();
+        for _ in 0..ROUNDS {
+            let guard = stranger.acquire().await?;
+            granted.push(guard.token());
+            guard.release().await?;
+        }
+        anyhow::Ok(granted)
+    };
+    let granted = tokio::select! {
+        granted = timeout(DEADLINE, strangers) => granted.context("the stranger starves")??,
+        failed = tasks.join_next() => return failed.context("no task")??,
+    };
+    let tenures = tenures.lock().expect("no panic");
+    let waited = |stranger: &FencingToken| {
+        let ahead = |(token, written): &&(FencingToken, i64)| {
+            token < stranger && *written > stranger.czxid()
+        };
+        tenures.iter().filter(ahead).count()
+    };
+    let waited = granted.iter().map(waited).collect::<Vec<_>>();
+    println!("tenures of {TASKS} tasks that a stranger waited for: {waited:?}");
+    let bound = usize::try_from(PASSES)? + 1;
+    ensure!(waited.iter().all(|tenures| *tenures <= bound), "{waited:?}");
+    // It did wait for some.
+    ensure!(waited.iter().any(|tenures| *tenures > 0), "{waited:?}");
+    Ok(())
+}
