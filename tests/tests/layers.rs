@@ -105,7 +105,7 @@ const CRATES: &[Layers] = &[
             "contender",
             "mirror",
             "cohort",
-            "wakers",
+            "news",
             "queue",
             "tenure",
             "wait",

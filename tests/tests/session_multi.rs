@@ -261,7 +261,8 @@ fn a_create_under_way_cannot_be_forgotten() {
 #[test]
 fn a_node_that_is_adopted_is_deleted_when_it_is_released() {
     let mut bench = Bench::attached();
-    let claim = bench.session.adopt(AT).unwrap();
+    let claim = bench.session.adopt(AT).unwrap().unwrap();
+    assert_eq!(bench.session.adopt(AT), Ok(None), "it has an owner");
     assert_eq!(bench.session.load(), (0, 0, 1));
     bench.session.release(claim, None).unwrap();
     assert_eq!(bench.sent(), [format!("delete#1 {AT}")]);

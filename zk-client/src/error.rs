@@ -38,6 +38,8 @@ pub enum ErrorKind {
     InvalidOp,
     /// Caller: the node that is to be adopted belongs to no session, or to another one.
     NotOwned,
+    /// Caller: the node that is to be adopted is owned by this client already.
+    AlreadyOwned,
     /// Caller: the request is above the frame limit of servers and was not sent.
     TooLarge,
     /// Caller: more requests or bytes are waiting than the client's limits allow.
@@ -111,6 +113,8 @@ pub(crate) enum Fault {
     InvalidOp { index: usize, op: OpCode, path: String, rule: &'static str },
     #[error("adopt {path}: the node is not of this session{}", Owner(*.owner))]
     NotOwned { path: String, owner: SessionId },
+    #[error("adopt {path}: this client owns the node already")]
+    AlreadyOwned { path: String },
     #[error("{op} {path}: connection lost {}: {why}", if *.sent { "before the answer came" } else { "before it was carried out" })]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error("{op} {path}: the server's answer does not decode: {source}")]
@@ -267,6 +271,7 @@ impl Error {
             Fault::Path { .. } => ErrorKind::InvalidPath,
             Fault::InvalidOp { .. } => ErrorKind::InvalidOp,
             Fault::NotOwned { .. } => ErrorKind::NotOwned,
+            Fault::AlreadyOwned { .. } => ErrorKind::AlreadyOwned,
             Fault::TooLarge { .. } => ErrorKind::TooLarge,
             Fault::Limit { .. } => ErrorKind::LimitExceeded,
             Fault::NoRuntime => ErrorKind::NoRuntime,

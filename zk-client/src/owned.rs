@@ -126,14 +126,15 @@ impl Client {
     /// [resumes a session](crate::ClientBuilder::session) that was
     /// [left to it](Self::detach).
     ///
-    /// Nothing changes on the server. A node must be adopted once, or it has two owners. A server
+    /// Nothing changes on the server. A server
     /// that lags behind the one that the session was at before may not know the node yet, so
     /// [`sync`](Self::sync) first.
     ///
     /// # Errors
     ///
     /// [`NotOwned`](crate::ErrorKind::NotOwned) if the node belongs to another session or to none,
-    /// `NoNode` if there is none.
+    /// `NoNode` if there is none, [`AlreadyOwned`](crate::ErrorKind::AlreadyOwned) if this client owns
+    /// it already.
     ///
     /// # Cancel safety
     ///
@@ -152,6 +153,9 @@ impl Client {
                 }
                 let adopted = client.link().with(|core| core.adopt(&full));
                 let id = adopted.map_err(|rejected| Error::rejected(call.op, &path, rejected))?;
+                let Some(id) = id else {
+                    return Err(Fault::AlreadyOwned { path }.into());
+                };
                 let claim = Claim { client, id, released: false };
                 Ok(OwnedNode { claim, path, czxid: stat.czxid, requested_at })
             })

@@ -261,7 +261,7 @@ impl Cohort {
         let pass = tenure.pass;
         tenure.inside.insert(owner, Inside { role, pass, depth: 1 });
         tenure.pass = pass.saturating_add(1);
-        tenure.streak += 1;
+        tenure.streak = tenure.streak.saturating_add(1);
         self.done.insert(ticket, (owner, Outcome::Entered(Entry { pass, depth: 1 })));
         true
     }
@@ -300,7 +300,8 @@ impl Tenure {
         if self.streak == 0 {
             return true;
         }
-        if !situation.is_sound {
+        // Tokens must grow from pass to pass.
+        if !situation.is_sound || self.pass == u32::MAX {
             return false;
         }
         let time = situation.now.saturating_duration_since(self.since);

@@ -28,7 +28,8 @@ pub enum ErrorKind {
     /// A node in the folder looks like a contender of another layout, and
     /// [`Options::strict_foreign`](crate::Options::strict_foreign) is set.
     ForeignContender,
-    /// The lock is lost: [`Error::loss`] says how. Nothing was carried out under it.
+    /// The lock is lost: [`Error::loss`] says how. What was to be done in one transaction with it was
+    /// not done.
     Lost,
     /// The connection broke before the server confirmed the release. The lock is no longer this
     /// caller's, and the client goes on deleting the node until the server answers.
@@ -77,7 +78,7 @@ pub(crate) enum Fault {
     ForeignContender(String),
     #[error("{path}: the lock is lost: {loss}")]
     Lost { path: String, loss: Loss },
-    #[error("released, but the server has not confirmed it yet: {0}")]
+    #[error("the lock is let go, but the server has not confirmed that yet: {0}")]
     Unconfirmed(#[source] zk_client::Error),
 }
 

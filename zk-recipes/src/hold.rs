@@ -21,10 +21,10 @@ use zk_client::{
 use crate::contender::Contender;
 use crate::error::{Error, Fault, Loss};
 use crate::layout::Role;
+use crate::news::News;
 use crate::queue::{Queue, passes};
 use crate::tenure::{Joining, OwnWatch, Tenure};
 use crate::token::FencingToken;
-use crate::wakers::Wakers;
 
 /// What is written to a holder's node to ask for the lock back: Curator's word, and the one of
 /// ZooKeeper's documentation.
@@ -77,7 +77,7 @@ struct Inner {
     own: Contender,
     lease: Lease,
     knowledge: Mutex<Knowledge>,
-    wakers: Arc<Wakers>,
+    news: Arc<News>,
 }
 
 /// What is known of the node.
@@ -131,7 +131,7 @@ impl Hold {
 
     /// Waits for the turn of who has queued up.
     pub(crate) async fn first(joining: Joining) -> Result<Self, Error> {
-        let (tenure, list) = joining.seat().await?;
+        let (tenure, list) = joining.seat(true).await?;
         Self::new(tenure.first(list).await?).await
     }
 
@@ -142,7 +142,7 @@ impl Hold {
 
     /// The same for who has queued up.
     pub(crate) async fn try_first(joining: Joining) -> Result<Option<Self>, Error> {
-        let (tenure, list) = joining.seat().await?;
+        let (tenure, list) = joining.seat(false).await?;
         match tenure.is_first(list).await? {
             true => Self::new(tenure).await.map(Some),
             false => Ok(None),
@@ -150,7 +150,10 @@ impl Hold {
     }
 
     fn begin(tenure: Tenure) -> Self {
-        let Tenure { queue, node, own, watch } = tenure;
+        let Tenure { queue, node, own, watch, waited } = tenure;
+        // Who waited holds it from now on.
+        let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
+        let term = queue.options().term.map(|term| if waited { term + age } else { term });
         let followed = queue.look(|mirror| mirror.writes(&own.name)).flatten();
         let source = match (followed, &watch) {
             (_, OwnWatch(Some(_))) => Source::Watched(watch),
@@ -161,10 +164,10 @@ impl Hold {
         let inner = Inner {
             path: node.path().to_owned(),
             czxid: node.czxid(),
-            lease: node.lease(queue.options().term),
+            lease: node.lease(term),
             own,
             knowledge: Mutex::new(knowledge),
-            wakers: Arc::default(),
+            news: Arc::default(),
             queue,
         };
         Self { inner: Arc::new(inner), node: Arc::new(Mutex::new(Some(node))), pass: 0 }
@@ -232,16 +235,20 @@ impl Hold {
     pub async fn lost(&self) -> Loss {
         let inner = &self.inner;
         let mut lapsed = pin!(inner.lease.lapsed());
-        poll_fn(|cx| {
-            if let Poll::Ready(lapse) = lapsed.as_mut().poll(cx) {
-                return Poll::Ready(inner.lose(loss_of(lapse)));
+        loop {
+            let (mut news, mut queue) = (pin!(inner.news.next()), pin!(inner.queue.news()));
+            news.as_mut().enable();
+            queue.as_mut().enable();
+            if let LockState::Lost(loss) = self.state() {
+                return loss;
             }
-            inner.wakers.register(cx.waker());
-            inner.queue.poll_look(cx, |_| ());
-            let lost = inner.poll_source(&mut Context::from_waker(&inner.waker()));
-            lost.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+            poll_fn(|cx| {
+                let lapsed = lapsed.as_mut().poll(cx).map(drop);
+                let news = [news.as_mut().poll(cx), queue.as_mut().poll(cx), lapsed];
+                if news.contains(&Poll::Ready(())) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
     }
 
     /// Runs `work` until it is done or the lock is lost, whichever comes first; then `work` is
@@ -392,13 +399,12 @@ impl Hold {
 
     /// Lets the node go: its delete is on its way.
     pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+        let lost = self.known_loss().is_some();
         let deletion = self.take_node().map(OwnedNode::delete);
-        let inner = Arc::clone(&self.inner);
         async move {
             let Some(deletion) = deletion else {
                 return Ok(Release::AlreadyLost);
             };
-            let lost = inner.knowledge().lost.is_some();
             match deletion.await {
                 Ok(Deletion::Deleted) if !lost => Ok(Release::Released),
                 Ok(_) => Ok(Release::AlreadyLost),
@@ -481,7 +487,7 @@ impl Inner {
 
     /// Wakes everybody who wants to know.
     fn waker(&self) -> Waker {
-        Waker::from(Arc::clone(&self.wakers))
+        Waker::from(Arc::clone(&self.news))
     }
 
     /// The lock is lost; the first way counts.
@@ -490,7 +496,7 @@ impl Inner {
             debug!(node = self.path, %loss, "lock lost");
             loss
         });
-        self.wakers.wake_all();
+        self.news.tell();
         first
     }
 
@@ -523,7 +529,7 @@ impl Inner {
         let lost = knowledge.lost;
         drop(knowledge);
         if news {
-            self.wakers.wake_all();
+            self.news.tell();
         }
         lost
     }
@@ -574,7 +580,13 @@ impl Inner {
                 Poll::Ready(Err(error)) if passes(&error) => Some(Source::Unwatched),
                 Poll::Ready(Err(error)) => {
                     debug!(node = self.path, %error, "nothing tells of the node");
-                    Some(Source::Nothing)
+                    let is_final = error.is_session_over() || error.code().is_some();
+                    if is_final {
+                        return Some(Source::Nothing);
+                    }
+                    // A limit of this client's: asked again at the next look.
+                    knowledge.source = Source::Unwatched;
+                    None
                 }
             },
             Source::Watched(OwnWatch(watcher)) => match watcher.as_mut()?.poll_changed(cx) {

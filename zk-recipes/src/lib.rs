@@ -58,7 +58,7 @@ mod mirror;
 
 mod cohort;
 
-mod wakers;
+mod news;
 
 mod queue;
 

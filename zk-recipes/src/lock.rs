@@ -34,7 +34,7 @@ use crate::tenure::Joining;
 /// ```
 ///
 /// Clones share what is known of the queue. Keep one for as long as the lock is used again and
-/// again: from its second acquire on a free lock costs two requests, create and delete.
+/// again: from its third acquire on a free lock costs two requests, create and delete.
 ///
 /// # Who shares it
 ///

@@ -114,6 +114,9 @@ impl Mirror {
         self.complete = false;
         self.next = None;
         self.doubts += 1;
+        // Lists that are under way are too old from here on.
+        self.came.clear();
+        self.gone.clear();
     }
 
     /// A change was told of.

@@ -99,10 +99,15 @@ impl MultiLock {
     /// Dropping the future leaves all queues.
     pub async fn acquire(&self) -> Result<MultiGuard, Error> {
         let places = self.join().await?;
-        let places = places
-            .into_iter()
-            .map(|(tenure, list)| async move { Hold::new(tenure.first(list).await?).await });
-        all(places).await.map(MultiGuard)
+        let places = places.into_iter().map(|(tenure, list)| tenure.first(list));
+        let tenures = all(places).await?;
+        let waited = tenures.iter().any(|tenure| tenure.waited);
+        let guard = MultiGuard(all(tenures.into_iter().map(Hold::new)).await?);
+        if waited {
+            // One may have been lost while another was waited for.
+            guard.fenced(&[]).await?;
+        }
+        Ok(guard)
     }
 
     /// Takes all locks if they are free, in one round trip. `None` if one is not; then nothing is
@@ -262,7 +267,8 @@ impl MultiGuard {
         let (mut lost, mut work) = (pin!(self.lost()), pin!(work));
         poll_fn(|cx| match lost.as_mut().poll(cx) {
             Poll::Ready(loss) => {
-                let path = self.0.first().map(|hold| hold.node().to_owned()).unwrap_or_default();
+                let lost = self.0.iter().find(|hold| hold.known_loss().is_some());
+                let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
                 Poll::Ready(Err(Fault::Lost { path, loss }.into()))
             }
             Poll::Pending => work.as_mut().poll(cx).map(Ok),

@@ -100,9 +100,9 @@ impl Options {
         self
     }
 
-    /// Sets how long the lock is held at most, counted from when the node that became first was
-    /// asked for. Then it is lost, and the node deleted, whatever the holder is doing: let the
-    /// resource refuse old tokens.
+    /// Sets how long the lock is held at most: from when its node was asked for, or for whoever had to
+    /// wait, from when it learnt that it was first. Then it is lost, and the node deleted, whatever
+    /// the holder is doing: let the resource refuse old tokens.
     #[must_use]
     pub fn term(mut self, term: Duration) -> Self {
         self.term = Some(term);

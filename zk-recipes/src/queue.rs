@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use tokio::sync::futures::Notified;
 use tracing::{debug, warn};
 use zk_client::{
     Children, Client, CreateOptions, Created, Error as ClientError, ErrorCode, OwnedNode, Reply,
@@ -18,8 +19,8 @@ use crate::contender::Contender;
 use crate::error::{Error, Fault};
 use crate::layout::{Names, Role};
 use crate::mirror::{Listing, Mirror, Turn};
+use crate::news::News;
 use crate::options::Options;
-use crate::wakers::Wakers;
 
 /// More contenders than this are watched one by one.
 const MIRROR_AT_MOST: usize = 16;
@@ -43,7 +44,7 @@ pub(crate) struct Queue {
     siblings: String,
     options: Options,
     view: Mutex<View>,
-    wakers: Arc<Wakers>,
+    news: Arc<News>,
 }
 
 /// What is known of the queue.
@@ -112,7 +113,7 @@ impl Queue {
             siblings,
             options,
             view: Mutex::new(view),
-            wakers: Arc::default(),
+            news: Arc::default(),
         }))
     }
 
@@ -154,20 +155,19 @@ impl Queue {
         let result = view.stream.is_some().then(|| f(&view.mirror));
         drop(view);
         if news {
-            self.wakers.wake_all();
+            self.news.tell();
         }
         result
     }
 
-    /// The same, and wakes the task when there is more to see.
-    pub(crate) fn poll_look<R>(&self, cx: &Context<'_>, f: impl FnOnce(&Mirror) -> R) -> Option<R> {
-        self.wakers.register(cx.waker());
-        self.look(f)
+    /// Waits until there is more to see than when the future was first polled or enabled.
+    pub(crate) fn news(&self) -> Notified<'_> {
+        self.news.next()
     }
 
     /// Enters what was told of. Says whether there was anything.
     fn pump(&self, view: &mut View) -> bool {
-        let waker = Waker::from(Arc::clone(&self.wakers));
+        let waker = Waker::from(Arc::clone(&self.news));
         let mut cx = Context::from_waker(&waker);
         let mut news = false;
         while let Some(stream) = &mut view.stream {
@@ -207,17 +207,15 @@ impl Queue {
         let is_known = self.look(Mirror::is_complete).unwrap_or(false);
         let mut view = self.view();
         let arms = self.options.mirror && view.may_arm();
-        if arms {
-            view.arming = true;
-            // Lists that were asked for before tell nothing of who came before the watch was set.
-            view.mirror.doubt();
-        }
+        view.arming |= arms;
         drop(view);
         let client = &self.client;
         client.batch(|| Flight {
-            arming: arms.then(|| Arming {
-                queue: Arc::clone(self),
-                reply: Some(client.watch(&self.folder, WatchMode::PersistentRecursive)),
+            arming: arms.then(|| {
+                let reply = Some(client.watch(&self.folder, WatchMode::PersistentRecursive));
+                // Lists that were asked for before tell nothing of who came before the watch.
+                self.view().mirror.doubt();
+                Arming { queue: Arc::clone(self), reply }
             }),
             folders: self.make_folders(folders),
             created: self
@@ -256,7 +254,7 @@ impl Queue {
                 view.useless += 1;
                 view.drop_stream();
                 drop(view);
-                self.wakers.wake_all();
+                self.news.tell();
             }
             Turn::First | Turn::Waiting { .. } => self.view().useless = 0,
             Turn::Unknown => {}
@@ -376,7 +374,7 @@ impl Asked {
         view.listed = contenders.count();
         drop(view);
         if news {
-            queue.wakers.wake_all();
+            queue.news.tell();
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::hold::{Hold, Release};
 use crate::layout::{Names, Role};
 use crate::options::Options;
 use crate::queue::Queue;
+use crate::roster::QueueEntry;
 use crate::tenure::Joining;
 
 /// The longest that a process hands the lock on within itself, by default.
@@ -103,7 +104,11 @@ impl ReentrantLock {
     /// # Errors
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire). An error is told to whoever was at the head of
-    /// the local queue; the next one tries again.
+    /// the local queue; the next one tries again. [`Lost`](crate::ErrorKind::Lost) if the owner has
+    /// the lock and it is lost.
+    ///
+    /// Whoever waits here behind an owner that has lost the lock waits until that owner lets go of
+    /// its guards: [`run`](Hold::run) does so in time.
     ///
     /// # Cancel safety
     ///
@@ -142,6 +147,25 @@ impl ReentrantLock {
         time: Duration,
     ) -> Result<Option<ReentrantGuard>, Error> {
         timeout(time, self.acquire(owner)).await.ok().transpose()
+    }
+
+    /// Every process that holds the lock or waits for it, first come first.
+    ///
+    /// # Errors
+    ///
+    /// As any read, for instance without permission.
+    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
+        self.0.0.queue.roster().await
+    }
+
+    /// Asks whoever holds the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke). A
+    /// process that is asked hands it on among its tasks no more.
+    ///
+    /// # Errors
+    ///
+    /// As any read and write, for instance without permission.
+    pub async fn revoke(&self) -> Result<usize, Error> {
+        self.0.0.queue.revoke().await
     }
 }
 
@@ -220,6 +244,40 @@ impl ReentrantRwLock {
         self.0.enter(owner, Role::Exclusive).await
     }
 
+    /// [`read`](Self::read) for no longer than `time`, here and in the folder together.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ReentrantLock::acquire`].
+    pub async fn read_within(
+        &self,
+        owner: &Owner,
+        time: Duration,
+    ) -> Result<Option<ReentrantGuard>, Error> {
+        timeout(time, self.read(owner)).await.ok().transpose()
+    }
+
+    /// [`write`](Self::write) for no longer than `time`, here and in the folder together.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ReentrantLock::acquire`].
+    pub async fn write_within(
+        &self,
+        owner: &Owner,
+        time: Duration,
+    ) -> Result<Option<ReentrantGuard>, Error> {
+        timeout(time, self.write(owner)).await.ok().transpose()
+    }
+
     /// Reads if that is possible at once, in at most one round trip.
     ///
     /// # Errors
@@ -244,6 +302,25 @@ impl ReentrantRwLock {
     /// As [`ReentrantLock::acquire`].
     pub async fn try_write(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
         self.0.try_enter(owner, Role::Exclusive).await
+    }
+
+    /// Every process that holds the lock or waits for it, first come first.
+    ///
+    /// # Errors
+    ///
+    /// As any read, for instance without permission.
+    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
+        self.0.0.queue.roster().await
+    }
+
+    /// Asks whoever holds the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke). A
+    /// process that is asked hands it on among its tasks no more.
+    ///
+    /// # Errors
+    ///
+    /// As any read and write, for instance without permission.
+    pub async fn revoke(&self) -> Result<usize, Error> {
+        self.0.0.queue.revoke().await
     }
 }
 
@@ -350,7 +427,10 @@ struct Waiting<'l> {
     level: &'l Level,
     /// Taken when its outcome is known.
     ticket: Option<Ticket>,
+    owner: OwnerId,
     patience: Patience,
+    /// Whether what it drives was begun for it.
+    drives: bool,
 }
 
 /// Whether an owner waits for its turn.
@@ -404,10 +484,11 @@ impl Level {
 
     /// Queues up locally, and in the folder if nobody of this process has.
     fn ask(&self, owner: OwnerId, role: Role, patience: Patience) -> Waiting<'_> {
-        let mut ticket = None;
+        let (mut ticket, mut drives) = (None, false);
         self.change(|local, situation| {
             let (asked, mut step) = local.cohort.ask(owner, role, situation);
             ticket = Some(asked);
+            drives = step.acquire.is_some();
             if patience == Patience::Tries
                 && let Some(role) = step.acquire.take()
             {
@@ -416,7 +497,7 @@ impl Level {
             }
             step
         });
-        Waiting { level: self, ticket, patience }
+        Waiting { level: self, ticket, owner, patience, drives }
     }
 
     /// Changes the local level, does what follows from it, and wakes those whom it concerns.
@@ -511,8 +592,15 @@ impl Waiting<'_> {
             let mut local = level.local();
             match local.cohort.take(ticket) {
                 Some(Outcome::Entered(entry)) => {
-                    self.ticket = None;
                     let hold = local.hold.as_ref().map(|hold| hold.with_pass(entry.pass));
+                    drop(local);
+                    let lost = hold.as_ref().filter(|_| entry.depth > 1).and_then(Hold::known_loss);
+                    if let (Some(hold), Some(loss)) = (&hold, lost) {
+                        self.ticket = None;
+                        level.change(|local, situation| local.cohort.leave(self.owner, situation));
+                        return Poll::Ready(Err(hold.lost_by(loss)));
+                    }
+                    self.ticket = None;
                     return Poll::Ready(Ok(hold.map(|hold| (entry, hold))));
                 }
                 Some(Outcome::WouldDeadlock) => {
@@ -521,7 +609,8 @@ impl Waiting<'_> {
                 }
                 None => {}
             }
-            let is_head = local.cohort.head() == Some(ticket);
+            let tries_elsewhere = self.patience == Patience::Tries && !self.drives;
+            let is_head = local.cohort.head() == Some(ticket) && !tries_elsewhere;
             let Some(acquiring) = local.acquiring.as_mut().filter(|_| is_head) else {
                 if self.patience == Patience::Tries {
                     return Poll::Ready(Ok(None));

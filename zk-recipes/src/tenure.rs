@@ -32,6 +32,8 @@ pub(crate) struct Tenure {
     pub(crate) node: OwnedNode,
     pub(crate) own: Contender,
     pub(crate) watch: OwnWatch,
+    /// Whether somebody was ahead.
+    pub(crate) waited: bool,
 }
 
 /// A watch on the own node, which goes when the node does.
@@ -61,8 +63,9 @@ impl Joining {
         Self { queue: Arc::clone(queue), role, flight }
     }
 
-    /// Waits for the place. Returns the list that was read behind the create, if there was one.
-    pub(crate) async fn seat(self) -> Result<(Tenure, Option<Children>), Error> {
+    /// Waits for the place. Returns the list that was read behind the create, if there was one. Who
+    /// `waits` does so also until a folder that is used up can be made anew.
+    pub(crate) async fn seat(self, waits: bool) -> Result<(Tenure, Option<Children>), Error> {
         let Self { queue, role, mut flight } = self;
         let mut retry = Retry::default();
         loop {
@@ -73,7 +76,7 @@ impl Joining {
             match flight.created.await {
                 Ok(node) => match Tenure::new(&queue, node) {
                     Ok(tenure) => return tenure.seated(flight.list).await,
-                    Err(error) if queue.options().rotate => {
+                    Err(error) if waits && queue.options().rotate => {
                         debug!(%error, "making the folder anew");
                         queue.rotate().await?;
                     }
@@ -174,7 +177,8 @@ impl Tenure {
             return Err(Fault::SequenceExhausted(queue.folder().to_owned()).into());
         };
         queue.numbered(own.sequence);
-        Ok(Self { queue: Arc::clone(queue), node, own, watch: OwnWatch::default() })
+        let (queue, watch) = (Arc::clone(queue), OwnWatch::default());
+        Ok(Self { queue, node, own, watch, waited: false })
     }
 
     /// Waits for the list behind the create.

@@ -143,7 +143,8 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`InvalidTicket`](crate::ErrorKind::InvalidTicket): it is of another session or folder;
+    /// [`InvalidTicket`](crate::ErrorKind::InvalidTicket): it is of another session, folder or layout, or was
+    /// used before;
     /// [`Lost`](crate::ErrorKind::Lost): the node is gone. An error that passes leaves the ticket good.
     ///
     /// # Cancel safety
@@ -156,6 +157,10 @@ impl Lock {
         if client.session().map(|session| session.id) != Some(ticket.session.id) {
             return Err(invalid("it is of another session than the client's"));
         }
+        let name = ticket.node.rsplit('/').next().unwrap_or_default();
+        if queue.child(name) != ticket.node || queue.names().parse(name).is_none() {
+            return Err(invalid("it is of another folder or layout"));
+        }
         let lost = || Fault::Lost { path: ticket.node.clone(), loss: Loss::NodeDeleted }.into();
         // The server of this connection may be behind that of the last one.
         let (synced, adopted) =
@@ -164,16 +169,15 @@ impl Lock {
         let node = match adopted.await {
             Ok(node) => node,
             Err(error) if error.is_no_node() => return Err(lost()),
-            Err(error) if error.kind() == zk_client::ErrorKind::NotOwned => return Err(lost()),
-            Err(error) => return Err(error.into()),
+            Err(error) => match error.kind() {
+                zk_client::ErrorKind::NotOwned => return Err(lost()),
+                zk_client::ErrorKind::AlreadyOwned => return Err(invalid("it was used before")),
+                _ => return Err(error.into()),
+            },
         };
         if node.czxid() != ticket.czxid {
             node.forget();
             return Err(lost());
-        }
-        if queue.child(node.path().rsplit('/').next().unwrap_or_default()) != node.path() {
-            node.forget();
-            return Err(invalid("it is of another folder"));
         }
         Ok(Guard::new(Hold::new(Tenure::new(queue, node)?).await?))
     }

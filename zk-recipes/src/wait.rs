@@ -6,12 +6,14 @@
 //! request. Whenever something may have gone untold, a list decides.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use tokio::time::{Sleep, sleep};
 use tracing::{debug, trace};
-use zk_client::{Children, Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher};
+use zk_client::{
+    Children, Client, Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher,
+};
 
 use crate::contender::{self, Contender};
 use crate::error::Error;
@@ -28,9 +30,12 @@ const WATCHED_AHEAD: usize = 2;
 struct Wait {
     /// Everybody ahead who has not been seen to go, lowest first.
     ahead: Vec<Contender>,
+    /// Whether anybody was.
+    waited: bool,
     /// Whether `ahead` must be read again before anything follows from it.
     stale: bool,
     own: OwnWatch,
+    own_written: bool,
     /// Our own node may not be read: only lists tell whether it is there.
     own_unreadable: bool,
     watched: Vec<Watched>,
@@ -67,8 +72,8 @@ enum Woken {
 struct Again(Option<Pin<Box<Sleep>>>);
 
 impl Again {
-    fn poll(&mut self, tenure: &Tenure, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = || Box::pin(sleep(tenure.queue.client().session_timeout()));
+    fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
+        let timeout = || Box::pin(sleep(client.session_timeout()));
         let sleep = self.0.get_or_insert_with(timeout);
         let fired = sleep.as_mut().poll(cx);
         if fired.is_ready() {
@@ -81,13 +86,10 @@ impl Again {
 impl Tenure {
     /// Waits until nobody is ahead. `list` is what was read behind the create.
     pub(crate) async fn first(mut self, list: Option<Children>) -> Result<Self, Error> {
-        let Some(list) = list else {
-            if !self.first_in_mirror().await? {
-                self.watch = self.wait(None).await?;
-            }
+        if list.is_none() && self.first_in_mirror().await? {
             return Ok(self);
-        };
-        self.watch = self.wait(Some(list)).await?;
+        }
+        self.watch = self.wait(list).await?;
         Ok(self)
     }
 
@@ -129,24 +131,27 @@ impl Tenure {
     }
 
     /// Waits by the mirror. Says whether that was enough to know that the place is first.
-    async fn first_in_mirror(&self) -> Result<bool, Error> {
-        let mut turn = self.queue.first_turn(&self.own);
+    async fn first_in_mirror(&mut self) -> Result<bool, Error> {
+        let queue = &self.queue;
+        let mut turn = queue.first_turn(&self.own);
         let mut again = Again(None);
         // The end of the session takes a contender of ours ahead and our own node in no order.
         let mut sibling = false;
         while let Turn::Waiting { sibling: now } = turn {
-            sibling = now;
-            turn = poll_fn(|cx| {
-                let queue = &self.queue;
-                let turn = queue.poll_look(cx, |mirror| queue.turn(mirror, &self.own));
-                match turn.unwrap_or(Turn::Unknown) {
-                    waiting if waiting == turn_of(sibling) => {
-                        again.poll(self, cx).map(|()| Turn::Unknown)
+            (sibling, self.waited) = (now, true);
+            let mut news = pin!(queue.news());
+            news.as_mut().enable();
+            turn = queue.look(|mirror| queue.turn(mirror, &self.own)).unwrap_or(Turn::Unknown);
+            if matches!(turn, Turn::Waiting { .. }) {
+                poll_fn(|cx| match again.poll(self.queue.client(), cx) {
+                    Poll::Pending => news.as_mut().poll(cx),
+                    Poll::Ready(()) => {
+                        turn = Turn::Unknown;
+                        Poll::Ready(())
                     }
-                    other => Poll::Ready(other),
-                }
-            })
-            .await;
+                })
+                .await;
+            }
         }
         self.check_session()?;
         if let Turn::First = turn {
@@ -163,14 +168,20 @@ impl Tenure {
     }
 
     /// Waits by watches. Returns the one on the own node, if it is set.
-    async fn wait(&self, list: Option<Children>) -> Result<OwnWatch, Error> {
+    async fn wait(&mut self, list: Option<Children>) -> Result<OwnWatch, Error> {
         let mut wait = Wait::new(self);
         if let Some(list) = list {
             self.learn(&mut wait, &list)?;
         }
         loop {
             if !wait.stale && wait.ahead.is_empty() && self.confirm(&mut wait)? {
-                return Ok(std::mem::take(&mut wait.own));
+                self.waited |= wait.waited;
+                // What was written to our node may be a request to give the lock back: whoever wants
+                // to know reads it.
+                return Ok(match wait.own_written {
+                    true => OwnWatch::default(),
+                    false => std::mem::take(&mut wait.own),
+                });
             }
             if self.ask(&mut wait).await? {
                 continue;
@@ -180,7 +191,7 @@ impl Tenure {
                     return Err(self.vanished());
                 }
                 // Somebody wrote to our node: watch it again.
-                Woken::Own(_) => {}
+                Woken::Own(_) => wait.own_written = true,
                 Woken::Folder => wait.stale = true,
                 Woken::Again => (wait.stale, wait.doubts_nearest) = (true, true),
                 Woken::Ahead(watched, event) => wait.woken_by(self, &watched.contender, &event),
@@ -199,6 +210,7 @@ impl Tenure {
                 return Err(self.vanished());
             }
             wait.own.0 = None;
+            wait.own_written = true;
             wait.stale = true;
             return Ok(false);
         }
@@ -291,6 +303,7 @@ impl Tenure {
     /// Takes over who is ahead from a fresh list.
     fn learn(&self, wait: &mut Wait, list: &Children) -> Result<(), Error> {
         wait.ahead = self.ahead(list)?;
+        wait.waited |= !wait.ahead.is_empty();
         let Wait { ahead, watched, .. } = wait;
         for gone in watched.extract_if(.., |one| !ahead.contains(&one.contender)) {
             gone.watcher.forget();
@@ -317,16 +330,14 @@ impl Tenure {
     }
 }
 
-fn turn_of(sibling: bool) -> Turn {
-    Turn::Waiting { sibling }
-}
-
 impl Wait {
     fn new(tenure: &Tenure) -> Self {
         Self {
             ahead: Vec::new(),
             stale: true,
             own: OwnWatch::default(),
+            own_written: false,
+            waited: false,
             own_unreadable: false,
             watched: Vec::new(),
             folder: None,
@@ -397,6 +408,6 @@ impl Wait {
             self.own.0 = None;
             return Poll::Ready(event.map(Woken::Own));
         }
-        self.again.poll(tenure, cx).map(|()| Ok(Woken::Again))
+        self.again.poll(tenure.queue.client(), cx).map(|()| Ok(Woken::Again))
     }
 }

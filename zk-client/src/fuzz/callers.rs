@@ -110,7 +110,7 @@ impl World {
 
     pub(super) fn adopt(&mut self) {
         let path = format!("/a{}", self.number());
-        if let Ok(claim) = self.session.adopt(&path) {
+        if let Ok(Some(claim)) = self.session.adopt(&path) {
             assert!(!self.over, "a session that is over takes nothing");
             self.shadow.adopted(claim, path);
         }

@@ -98,8 +98,14 @@ impl<T> Claims<T> {
     }
 
     /// A node that is there is somebody's from now on.
-    pub(crate) fn adopt(&mut self, path: &str) -> ClaimId {
-        self.insert(path, State::Held { path: path.to_owned() }, None)
+    ///
+    /// `None` if there is a claim to it already.
+    pub(crate) fn adopt(&mut self, path: &str) -> Option<ClaimId> {
+        let is_claimed = self.claims.values().any(|claim| match &claim.state {
+            State::Held { path: held } | State::Deleting { path: held, .. } => held == path,
+            _ => false,
+        });
+        (!is_claimed).then(|| self.insert(path, State::Held { path: path.to_owned() }, None))
     }
 
     fn insert(&mut self, stem: &str, state: State, waiting: Option<T>) -> ClaimId {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tracing::trace;
 use zk_proto::{
-    Decode, ErrorCode, EventType, KeeperState, Reader, ReplyHeader, WatcherEvent, Xid, Zxid,
+    Decode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader, WatcherEvent, Xid, Zxid,
 };
 
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
@@ -63,6 +63,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut understood = Ok(());
         match slot.purpose {
             Purpose::Call { token, watch } => {
+                if (slot.op, code(&result)) == (OpCode::ADD_WATCH, Some(ErrorCode::UNIMPLEMENTED)) {
+                    self.watches.cannot_stream();
+                }
                 if let Some(id) = watch {
                     let returned = self.watches.answered(id, code(&result));
                     self.give_back(returned);

@@ -5,12 +5,14 @@
 
 use std::time::Instant;
 
-use zk_proto::{AddWatchRequest, CreateRequest, List, MultiRequest, Operation, SetWatches};
+use zk_proto::{
+    AddWatchRequest, CreateRequest, ErrorCode, List, MultiRequest, Operation, SetWatches,
+};
 
-use crate::error::{Ended, Rejected};
+use crate::error::{Ended, Failure, Rejected};
 use crate::event::WatchMode;
 use crate::session::claims::ClaimId;
-use crate::session::event::Watch;
+use crate::session::event::{Event, Watch};
 use crate::session::lease::{LeaseId, LeaseState};
 use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::Turn;
@@ -73,7 +75,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// recursive, of everything below it, from the reply on and until it is
     /// [forgotten](Self::unwatch).
     ///
-    /// Servers before 3.6 refuse with `Unimplemented`, and hang up.
+    /// Servers before 3.6 refuse with `Unimplemented`, and hang up; so that is asked once, and answered
+    /// like this from then on.
     pub fn submit_stream(
         &mut self,
         path: &str,
@@ -83,6 +86,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<WatchId, Rejected> {
         self.accept()?;
         let id = self.watches.next_id();
+        if !self.watches.can_stream() {
+            self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
+            self.events.push_back(Event::Unstreamed { stream });
+            return Ok(id);
+        }
         let request = AddWatchRequest { path, mode: mode.into() };
         self.queue(&request, Purpose::Call { token, watch: Some(id) })?;
         self.watches.asked(id, path.to_owned(), Wanted::Stream(mode, Some(stream)));
@@ -138,7 +146,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
 /// What callers keep: nodes that they own, leases and watches.
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Takes over a node that belongs to this session already. It is held from now on.
-    pub fn adopt(&mut self, path: &str) -> Result<ClaimId, Rejected> {
+    ///
+    /// `None` if it is owned already.
+    pub fn adopt(&mut self, path: &str) -> Result<Option<ClaimId>, Rejected> {
         self.own()?;
         Ok(self.claims.adopt(path))
     }
