@@ -288,7 +288,7 @@ impl World {
     /// was: nothing else would tell of it, since it counts for no number.
     fn lose(&mut self, id: ConnectionId, bytes: Bytes) -> Bytes {
         let journal = &self.journal;
-        let is_meant = |event: &WatcherEvent<'_>| !journal.is_recast(&event.path.to_string());
+        let is_meant = |event: &WatcherEvent<'_>| !journal.is_recast(event.path);
         let Some((bounds, path)) = frames::event(&bytes, is_meant) else {
             return bytes;
         };
