@@ -365,6 +365,11 @@ impl Hold {
         self.inner.lost_by(loss)
     }
 
+    /// What a failed transaction means that does not tell of the node itself.
+    pub(crate) fn failed(&self, error: ClientError) -> Error {
+        self.inner.failed(error)
+    }
+
     /// A transaction has shown that the node is gone.
     pub(crate) fn deleted(&self) -> Error {
         self.lost_by(self.inner.lose(Loss::NodeDeleted))
@@ -437,7 +442,7 @@ impl Hold {
                 drop(self.take_node());
                 Err(Fault::Unconfirmed(error).into())
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(inner.failed(error)),
         }
     }
 }
@@ -509,8 +514,18 @@ impl Inner {
         if error.is_no_node() && error.failed_op().is_some_and(|failed| failed < own) {
             return self.lost_by(self.lose(Loss::NodeDeleted));
         }
+        self.failed(error)
+    }
+
+    /// What a failed transaction means that does not tell of the node itself. One that may have
+    /// been carried out is not lost with the session.
+    fn failed(&self, error: ClientError) -> Error {
         match self.lease.state() {
-            LeaseState::Lapsed(lapse @ Lapse::Ended(_)) => self.lost_by(self.lose(loss_of(lapse))),
+            LeaseState::Lapsed(lapse @ Lapse::Ended(_))
+                if error.outcome() == Outcome::NotApplied =>
+            {
+                self.lost_by(self.lose(loss_of(lapse)))
+            }
             _ => error.into(),
         }
     }

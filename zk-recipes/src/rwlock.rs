@@ -279,7 +279,7 @@ impl WriteGuard {
         };
         reply.await.map_err(|error| match error.is_no_node() {
             true => self.0.deleted(),
-            false => error.into(),
+            false => self.0.failed(error),
         })
     }
 }
