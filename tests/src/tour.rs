@@ -1,12 +1,12 @@
-//! The tour as its reader sees it.
+//! The examples as their readers see them.
 
 use anyhow::bail;
 use tokio::process::Command;
 
-/// Runs the tour, and fails unless it is told to its end and in order.
-pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
+/// Runs an example of the recipes, and returns what it says. Fails if it does.
+pub async fn run(example: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let run = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked", "--package", "zk-recipes", "--example", "tour", "--"])
+        .args(["run", "--quiet", "--locked", "--package", "zk-recipes", "--example", example, "--"])
         .args(arguments)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()
@@ -15,6 +15,12 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
     if !run.status.success() {
         bail!("{story}\n{}", String::from_utf8_lossy(&run.stderr));
     }
+    Ok(story)
+}
+
+/// Runs the tour, and fails unless it is told to its end and in order.
+pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
+    let story = run("tour", arguments).await?;
     let mut rest = story.as_str();
     for line in [
         "1. THE QUEUE",

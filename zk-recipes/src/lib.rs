@@ -40,7 +40,7 @@
 //!
 //! No clock helps a process that is stopped between looking and acting. For that there is the
 //! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only if
-//! the lock is still held.
+//! the lock is still held. The example `fencing` shows both: `cargo run --example fencing`.
 //!
 //! # Who else may share a lock
 //!

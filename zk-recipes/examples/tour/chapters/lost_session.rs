@@ -50,7 +50,7 @@ pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(
     let Err(refused) = guard_of_dan.fenced(&late).await else {
         return Err("a holder that lost the lock was let through".into());
     };
-    note(&format!("Dan's transaction: {:?}, and nothing was done", refused.kind()));
+    note(&format!("Dan's transaction: {:?}, {:?}", refused.kind(), refused.outcome()));
     note(&format!("Dan's guard: {:?}", guard_of_dan.state()));
 
     say(
