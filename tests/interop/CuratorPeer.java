@@ -10,7 +10,8 @@
 //   write PATH, unwrite PATH
 //   try PATH MS                     lock, or `ok timeout`
 //   count PATH FILE TURNS           takes the mutex TURNS times, and adds one to the number in FILE
-//   countrw PATH FILE TURNS         the same with the write lock, and reads with the read lock
+//   countrw PATH FILE TURNS SEED    the same with the write lock, and reads with the read lock in
+//                                   between; fails if somebody writes meanwhile
 //   revocable PATH                  says "THREAD revoked PATH" when somebody wants the mutex that
 //                                   is locked next
 //   revoke NODE                     asks the holder with that node to let go
@@ -22,6 +23,7 @@ import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -101,12 +103,8 @@ final class CuratorPeer {
                 count(mutex, Path.of(words[3]), Integer.parseInt(words[4]));
                 return "";
             case "countrw":
-                for (var turn = 0; turn < Integer.parseInt(words[4]); turn++) {
-                    count(pair.writeLock(), Path.of(words[3]), 1);
-                    pair.readLock().acquire();
-                    number(Path.of(words[3]));
-                    pair.readLock().release();
-                }
+                var chance = new Random(Long.parseLong(words[5]));
+                countrw(pair, Path.of(words[3]), Integer.parseInt(words[4]), chance);
                 return "";
             case "revocable":
                 mutex.makeRevocable(it -> say(words[0] + " revoked " + path));
@@ -124,6 +122,24 @@ final class CuratorPeer {
             mutex.acquire();
             Files.writeString(file, Long.toString(number(file) + 1));
             mutex.release();
+        }
+    }
+
+    private static void countrw(
+            InterProcessReadWriteLock pair, Path file, int turns, Random chance) throws Exception {
+        for (var turn = 0; turn < turns;) {
+            if (chance.nextBoolean()) {
+                pair.readLock().acquire();
+                var number = number(file);
+                Thread.yield();
+                if (number(file) != number) {
+                    throw new IllegalStateException("somebody writes beside a reader");
+                }
+                pair.readLock().release();
+                continue;
+            }
+            count(pair.writeLock(), file, 1);
+            turn++;
         }
     }
 

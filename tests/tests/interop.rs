@@ -297,7 +297,7 @@ async fn curator_and_our_lock_never_hold_together(
     curator.does(&format!("a count /curator/count {file} 300")).await?;
     ours.done().await?;
     assert_eq!(std::fs::read_to_string(file)?, "600");
-    curator.does(&format!("a countrw /curator/countrw {file} 100")).await?;
+    curator.does(&format!("a countrw /curator/countrw {file} 100 1")).await?;
     assert_eq!(std::fs::read_to_string(file)?, "700");
     Ok(())
 }

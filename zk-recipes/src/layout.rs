@@ -21,7 +21,12 @@ const DIGITS: usize = 10;
 ///
 /// Everybody who uses one path must use one layout. These sort by different parts of a name, so two
 /// of them on one path may both believe that they own the lock;
-/// [`strict_foreign`](crate::Options::strict_foreign) turns that into an error.
+/// [`strict_foreign`](crate::Options::strict_foreign) turns that into an error, on our side alone.
+/// These do not exclude each other:
+///
+/// * a mutex and a read/write lock of Curator's layout, ours or Curator's own;
+/// * kazoo's layout and Curator's. kazoo's `Lock` can be told to wait for Curator's mutexes, by
+///   `extra_lock_patterns=["-lock-"]`; but nobody of these waits for it.
 ///
 /// ```
 /// use zk_recipes::{Layout, Options};
@@ -46,8 +51,8 @@ impl Layout {
     /// read/write lock.
     ///
     /// Curator's `InterProcessMutex` and `InterProcessReadWriteLock`, go-zk's `Lock` and the Rust
-    /// crate zookeeper-client queue up with it. A mutex and a read/write lock on one path do not
-    /// exclude each other, as in Curator.
+    /// crate zookeeper-client queue up with it. A writer of Curator's that becomes a reader queues up
+    /// anew up to its release 5.4, and a writer that waits gets in beside it (CURATOR-621).
     pub const CURATOR: Self = Self(Family::Curator);
 
     /// go-zk's: `_c_<32 hex digits>-lock-<number>`. It excludes whom Curator's does.

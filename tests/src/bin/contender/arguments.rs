@@ -27,6 +27,7 @@ pub struct Arguments {
     pub hold: Hold,
     pub turns: Option<u64>,
     pub end: End,
+    pub seed: u64,
     pub every: u64,
 }
 
@@ -59,6 +60,8 @@ impl Arguments {
             ensure!(given.insert(name.to_owned(), value.to_owned()).is_none(), "{name} twice");
         }
         let mut take = |name: &str| given.remove(name);
+        let name = take("name").unwrap_or_else(|| process::id().to_string());
+        let by_name = name.bytes().fold(0, |seed: u64, byte| seed << 8 ^ u64::from(byte));
         let arguments = Self {
             servers: take("servers").context("servers=HOST:PORT,.. is missing")?,
             path: take("path").context("path=/LOCK is missing")?,
@@ -81,7 +84,7 @@ impl Arguments {
                 Some("contact") => DeadlineRule::Contact,
                 Some(rule) => bail!("there is no deadline {rule:?}"),
             },
-            name: take("name").unwrap_or_else(|| process::id().to_string()),
+            name,
             store: take("store"),
             writes: number(take("writes"))?.unwrap_or(1),
             stubborn: match take("lost").as_deref() {
@@ -106,6 +109,7 @@ impl Arguments {
                 Some("exit") => End::Exit,
                 Some(end) => bail!("there is no end {end:?}"),
             },
+            seed: number(take("seed"))?.unwrap_or(by_name),
             every: number(take("every"))?.unwrap_or(50),
         };
         ensure!(given.is_empty(), "there are no arguments {:?}", given.keys());

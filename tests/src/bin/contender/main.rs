@@ -5,7 +5,8 @@
 //! contender servers=HOST:PORT,.. path=/LOCK [name=value]..
 //!
 //! kind=lock           what to fight for (the default)
-//! kind=rw             a lock with readers; each turn reads or writes, by chance
+//! kind=rw             a lock with readers; each turn reads, writes, or writes and then reads, by
+//!                     chance
 //! kind=reentrant      the two-level lock; each turn takes it twice
 //! kind=reentrant-rw   both
 //! layout=curator      whose names to use (the default), or kazoo's: layout=kazoo
@@ -17,10 +18,12 @@
 //! writes=N            how often to write to it in each turn; 1. Readers do not
 //! lost=leave          what to do when the lock is lost in a turn: end it (the default)
 //! lost=write          or write all the same
-//! counter=FILE        a file with a number, to add one to in each turn. Readers only look
+//! counter=FILE        a file with a number, to add one to in each turn. Readers look that nobody does
 //! start=told          once connected, wait until told `go`
 //! hold=MS | told      how long to hold the lock before the writes; 0. `told`: until told `go`
-//! turns=N             how many turns for each task; until told `stop`, if it is not given
+//! turns=N             how many turns for each task, beside those that only read; until told `stop`,
+//!                     if it is not given
+//! seed=N              what chance is made of; the name by default
 //! end=release         in the last turn, release the lock like in any other (the default)
 //! end=close           in the last turn, close the client instead, which releases the lock, too
 //! end=exit            in the last turn, exit at once and leave the lock to the session's end
@@ -42,9 +45,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
 use tokio::sync::{Mutex, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 use zk_client::Client;
 use zk_recipes::{LockState, Owner};
@@ -117,6 +121,7 @@ struct Fighter {
     ring: Ring,
     orders: Orders,
     me: Owner,
+    chance: Rng,
     ledger: Option<Ledger>,
     written: u64,
 }
@@ -139,6 +144,7 @@ impl Fighter {
             ring: ring.clone(),
             orders: orders.clone(),
             me: Owner::new(),
+            chance: Rng::with_seed(arguments.seed ^ index as u64),
             ledger,
             written: 0,
         })
@@ -148,32 +154,50 @@ impl Fighter {
         if self.arguments.start_told {
             self.orders.go().await;
         }
-        for turn in 1.. {
-            let shared = self.ring.prize().await.has_readers() && fastrand::bool();
-            let won = self.win(turn, shared).await?;
-            if let Some(ledger) = &mut self.ledger {
-                match shared {
-                    false => ledger.enter(won.token()).await?,
-                    true => ledger.enter_shared(won.token()).await?,
-                }
-            }
-            let lost = self.hold(&won).await? || self.work(&won, shared).await?;
+        let mut turn = 0;
+        loop {
+            let has_readers = self.ring.prize().await.has_readers();
+            let shared = has_readers && self.chance.bool();
+            turn += u64::from(!shared);
+            let mut won = self.win(turn, shared).await?;
+            self.enter(&won, shared).await?;
+            let mut lost = self.hold(&won).await? || self.work(&won, shared).await?;
             if lost && self.arguments.stubborn {
                 self.write(&won).await?;
             }
             let turns = self.arguments.turns;
             let last = turns.map_or_else(|| self.orders.stopped(), |turns| turn == turns);
+            let last = last && !shared;
             if last && self.arguments.end == End::Exit {
                 println!("done");
                 exit(0);
             }
-            if !lost && let Some(ledger) = &mut self.ledger {
-                ledger.leave(won.token()).await?;
+            if !lost {
+                self.leave(&won).await?;
             }
             if last && self.arguments.end == End::Close {
                 self.ring.client().await.close().await;
                 println!("done");
                 exit(0);
+            }
+            if !lost && won.can_share() && self.chance.bool() {
+                let before = self.number()?;
+                won = match won.downgrade().await {
+                    Ok(won) => won,
+                    Err(error) => {
+                        eprintln!("turn {turn}: {error}");
+                        if last {
+                            break;
+                        }
+                        continue;
+                    }
+                };
+                self.enter(&won, true).await?;
+                ensure!(before == self.number()?, "somebody wrote before the writer could read");
+                lost = self.work(&won, true).await?;
+                if !lost {
+                    self.leave(&won).await?;
+                }
             }
             won.release().await?;
             if turn % self.arguments.every == 0 {
@@ -184,6 +208,21 @@ impl Fighter {
             }
         }
         Ok(())
+    }
+
+    async fn enter(&mut self, won: &Won, shared: bool) -> Result<()> {
+        match &mut self.ledger {
+            Some(ledger) if shared => ledger.enter_shared(won.token()).await,
+            Some(ledger) => ledger.enter(won.token()).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn leave(&mut self, won: &Won) -> Result<()> {
+        match &mut self.ledger {
+            Some(ledger) => ledger.leave(won.token()).await,
+            None => Ok(()),
+        }
     }
 
     async fn win(&self, turn: u64, shared: bool) -> Result<Won> {
@@ -225,13 +264,22 @@ impl Fighter {
                 self.write(won).await?;
             }
         }
-        if let Some(file) = &self.arguments.counter {
-            let number: u64 = fs::read_to_string(file)?.trim().parse().context("the number")?;
-            if !shared {
+        if let (Some(number), Some(file)) = (self.number()?, &self.arguments.counter) {
+            if shared {
+                yield_now().await;
+                ensure!(self.number()? == Some(number), "somebody writes beside a reader");
+            } else {
                 fs::write(file, format!("{}", number + 1))?;
             }
         }
         Ok(false)
+    }
+
+    fn number(&self) -> Result<Option<u64>> {
+        let Some(file) = &self.arguments.counter else {
+            return Ok(None);
+        };
+        fs::read_to_string(file)?.trim().parse().context("the number").map(Some)
     }
 
     async fn write(&mut self, won: &Won) -> Result<()> {

@@ -64,6 +64,19 @@ impl Prize {
 }
 
 impl Won {
+    /// Whether it is held alone and can be shared.
+    pub fn can_share(&self) -> bool {
+        matches!(self, Self::Write(_))
+    }
+
+    /// What was held alone is shared from now on, if that [is possible](Self::can_share).
+    pub async fn downgrade(self) -> Result<Self> {
+        Ok(match self {
+            Self::Write(guard) => Self::Read(guard.downgrade().await?),
+            other => other,
+        })
+    }
+
     pub async fn release(self) -> Result<()> {
         let released = match self {
             Self::Lock(guard) => guard.release().await,

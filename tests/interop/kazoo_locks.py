@@ -1,0 +1,79 @@
+"""kazoo's locks against the server HOST:PORT of the first argument, beside those of others.
+
+    count PATH FILE TURNS           takes the Lock TURNS times, and adds one to the number in FILE
+    countrw PATH FILE TURNS SEED    the same with the WriteLock, and reads with the ReadLock in
+                                    between; fails if somebody writes meanwhile
+    enters PATH [PATTERN]..         takes the Lock, which also waits for names with these patterns;
+                                    fails if it has to wait
+    waits PATH [PATTERN]..          fails if it does not
+"""
+
+import random
+import sys
+import time
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import LockTimeout
+
+DEADLINE = 20
+
+
+def number(file):
+    with open(file) as lines:
+        return int(lines.read())
+
+
+def add_one(file):
+    value = number(file) + 1
+    with open(file, "w") as lines:
+        lines.write(str(value))
+
+
+def count(zk, path, file, turns):
+    lock = zk.Lock(path)
+    for _ in range(int(turns)):
+        with lock:
+            add_one(file)
+
+
+def countrw(zk, path, file, turns, seed):
+    chance = random.Random(int(seed))
+    turn = 0
+    while turn < int(turns):
+        if chance.random() < 0.5:
+            with zk.ReadLock(path):
+                before = number(file)
+                time.sleep(0)
+                assert number(file) == before, "somebody writes beside a reader"
+        else:
+            with zk.WriteLock(path):
+                add_one(file)
+            turn += 1
+
+
+def enters(zk, path, *patterns):
+    lock = zk.Lock(path, extra_lock_patterns=patterns)
+    assert lock.acquire(timeout=DEADLINE)
+    lock.release()
+
+
+def waits(zk, path, *patterns):
+    lock = zk.Lock(path, extra_lock_patterns=patterns)
+    try:
+        lock.acquire(timeout=1)
+    except LockTimeout:
+        return
+    raise AssertionError("it got in")
+
+
+def main():
+    zk = KazooClient(hosts=sys.argv[1], timeout=4)
+    zk.start(DEADLINE)
+    command = {"count": count, "countrw": countrw, "enters": enters, "waits": waits}[sys.argv[2]]
+    command(zk, *sys.argv[3:])
+    zk.stop()
+    zk.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+//! Our locks in one queue with kazoo's and Curator's, and what happens where there are two queues in
+//! one folder.
+//!
+//! A number in a file is what the locks protect: each side adds to it, and whoever reads looks that
+//! nobody does. What each side does when is up to a seed.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use tokio::process::Command;
+use zk_client::Client;
+use zk_recipes::{ErrorKind, Layout, Lock, Options, Owner, ReentrantLock, RwLock};
+use zk_tests::contender::Contender;
+use zk_tests::foreign::{Curator, Program};
+use zk_tests::server::Standalone;
+
+/// Turns of each contender.
+const TURNS: u32 = 150;
+
+/// A number in a file that only a lock protects.
+struct Counter {
+    _folder: TempDir,
+    file: PathBuf,
+}
+
+impl Counter {
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("number");
+        std::fs::write(&file, "0")?;
+        Ok(Self { _folder: folder, file })
+    }
+
+    fn path(&self) -> Result<&str> {
+        self.file.to_str().context("path")
+    }
+
+    fn value(&self) -> Result<u32> {
+        Ok(std::fs::read_to_string(&self.file)?.trim().parse()?)
+    }
+}
+
+/// Our contenders of these kinds, one process for each.
+fn ours(
+    server: &Standalone,
+    path: &str,
+    counter: &Counter,
+    kinds: &[&str],
+) -> Result<Vec<Contender>> {
+    let mut all = Vec::new();
+    for (seed, kind) in kinds.iter().enumerate() {
+        let mut arguments = vec![
+            format!("servers={}", server.address()),
+            format!("path={path}"),
+            format!("counter={}", counter.path()?),
+            format!("turns={TURNS}"),
+            format!("seed={seed}"),
+        ];
+        arguments.extend(kind.split(' ').map(str::to_owned));
+        all.push(Contender::start(env!("CARGO_BIN_EXE_contender"), &arguments)?);
+    }
+    Ok(all)
+}
+
+async fn done(ours: Vec<Contender>) -> Result<()> {
+    for contender in ours {
+        contender.done().await?;
+    }
+    Ok(())
+}
+
+/// kazoo's locks, told to do this.
+fn kazoo(server: &Standalone, arguments: &[&str]) -> Result<Program> {
+    let python = env::var_os("ZK_INTEROP_PYTHON")
+        .context("ZK_INTEROP_PYTHON is not set; tests/run installs kazoo and sets it")?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/kazoo_locks.py");
+    let mut command = Command::new(python);
+    command.arg(script).arg(server.address()).args(arguments);
+    Program::start(command)
+}
+
+fn strict(layout: Layout) -> Options {
+    Options::new().layout(layout).strict_foreign(true)
+}
+
+/// Waits until a lock's folder has so many nodes.
+async fn queued(client: &Client, folder: &str, count: usize) -> Result<()> {
+    loop {
+        let (children, mut watch) = client.get_children_and_watch(folder).await?;
+        if children.names.len() == count {
+            return Ok(());
+        }
+        watch.changed().await?;
+    }
+}
+
+/// Fails unless the lock is refused for a contender of another layout.
+async fn refused(lock: &Lock) -> Result<()> {
+    let error = lock.acquire().await.err().context("it got in")?;
+    assert_eq!(error.kind(), ErrorKind::ForeignContender, "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn kazoos_lock_and_ours_never_hold_together() -> Result<()> {
+    let (server, counter) = (Standalone::start().await?, Counter::new()?);
+    let turns = TURNS.to_string();
+    let kinds = ["kind=lock layout=kazoo", "kind=reentrant layout=kazoo tasks=2"];
+    let ours = ours(&server, "/locks/count", &counter, &kinds)?;
+    kazoo(&server, &["count", "/locks/count", counter.path()?, &turns])?.finish().await?;
+    done(ours).await?;
+    assert_eq!(counter.value()?, 4 * TURNS);
+    Ok(())
+}
+
+#[tokio::test]
+async fn kazoos_readers_and_writers_and_ours_share_a_lock() -> Result<()> {
+    let (server, counter) = (Standalone::start().await?, Counter::new()?);
+    let turns = TURNS.to_string();
+    let kinds = ["kind=rw layout=kazoo", "kind=reentrant-rw layout=kazoo tasks=2"];
+    let ours = ours(&server, "/locks/countrw", &counter, &kinds)?;
+    let arguments = ["countrw", "/locks/countrw", counter.path()?, &turns, "7"];
+    kazoo(&server, &arguments)?.finish().await?;
+    done(ours).await?;
+    assert_eq!(counter.value()?, 4 * TURNS);
+    Ok(())
+}
+
+#[tokio::test]
+async fn curators_mutex_and_ours_never_hold_together() -> Result<()> {
+    let (server, counter) = (Standalone::start().await?, Counter::new()?);
+    let mut curator = Curator::connect(&server.address()).await?;
+    let ours = ours(&server, "/locks/count", &counter, &["kind=lock", "kind=reentrant tasks=2"])?;
+    curator.does(&format!("a count /locks/count {} {TURNS}", counter.path()?)).await?;
+    done(ours).await?;
+    assert_eq!(counter.value()?, 4 * TURNS);
+    curator.quit().await
+}
+
+/// Our writers sometimes become readers. Curator's do not: up to 5.4 they queue up anew for that, and a
+/// writer that waits, whosoever, gets in beside them (CURATOR-621).
+#[tokio::test]
+async fn curators_readers_and_writers_and_ours_share_a_lock() -> Result<()> {
+    let (server, counter) = (Standalone::start().await?, Counter::new()?);
+    let mut one = Curator::connect(&server.address()).await?;
+    let mut two = Curator::connect(&server.address()).await?;
+    let kinds = ["kind=rw", "kind=reentrant-rw tasks=2"];
+    let ours = ours(&server, "/locks/countrw", &counter, &kinds)?;
+    let file = counter.path()?;
+    one.tell(&format!("a countrw /locks/countrw {file} {TURNS} 7")).await?;
+    two.tell(&format!("a countrw /locks/countrw {file} {TURNS} 8")).await?;
+    one.answer("a").await?;
+    two.answer("a").await?;
+    done(ours).await?;
+    assert_eq!(counter.value()?, 5 * TURNS);
+    one.quit().await?;
+    two.quit().await
+}
+
+#[tokio::test]
+async fn a_writer_that_becomes_a_reader_lets_the_others_readers_in_and_no_writer() -> Result<()> {
+    let server = Standalone::start().await?;
+    let mut curator = Curator::connect(&server.address()).await?;
+    let client = Client::connect(&server.address()).await?;
+    let lock = RwLock::new(&client, "/locks/downgrade")?;
+
+    curator.does("a write /locks/downgrade").await?;
+    assert!(lock.try_read().await?.is_none());
+    curator.does("a read /locks/downgrade").await?;
+    curator.does("a unwrite /locks/downgrade").await?;
+    assert!(lock.try_write().await?.is_none());
+    lock.try_read().await?.context("both read")?.release().await?;
+    curator.does("a unread /locks/downgrade").await?;
+
+    let writer = lock.try_write().await?.context("nobody is there")?;
+    curator.tell("a read /locks/downgrade").await?;
+    queued(&client, "/locks/downgrade", 2).await?;
+    curator.tell("b write /locks/downgrade").await?;
+    queued(&client, "/locks/downgrade", 3).await?;
+    let reader = writer.downgrade().await?;
+    curator.answer("a").await?;
+    // Had the writer come in before, its answer would have been passed over.
+    curator.tell("a unread /locks/downgrade").await?;
+    curator.answer("a").await?;
+    reader.release().await?;
+    curator.answer("b").await?;
+    assert!(lock.try_read().await?.is_none());
+    curator.does("b unwrite /locks/downgrade").await?;
+    client.close().await;
+    curator.quit().await
+}
+
+#[tokio::test]
+async fn curator_and_ours_ask_each_other_for_the_lock_back() -> Result<()> {
+    let server = Standalone::start().await?;
+    let mut curator = Curator::connect(&server.address()).await?;
+    let client = Client::connect(&server.address()).await?;
+
+    let lock = Lock::new(&client, "/locks/mutex")?;
+    // The second time there is a mirror.
+    for _ in 0..3 {
+        let guard = lock.acquire().await?;
+        curator.does(&format!("a revoke {}", guard.node())).await?;
+        guard.revoke_requested().await?;
+        guard.release().await?;
+    }
+    let two_level = ReentrantLock::new(&client, "/locks/mutex")?;
+    let me = Owner::new();
+    let guard = two_level.acquire(&me).await?;
+    curator.does(&format!("a revoke {}", guard.node())).await?;
+    guard.revoke_requested().await?;
+    guard.release().await?;
+    let readers = RwLock::new(&client, "/locks/rw")?;
+    let guard = readers.read().await?;
+    curator.does(&format!("a revoke {}", guard.node())).await?;
+    guard.revoke_requested().await?;
+    guard.release().await?;
+
+    curator.does("a revocable /locks/mutex").await?;
+    curator.does("a lock /locks/mutex").await?;
+    assert_eq!(lock.revoke().await?, 1);
+    curator.says("a revoked /locks/mutex").await?;
+    curator.does("a unlock /locks/mutex").await?;
+    lock.acquire().await?.release().await?;
+    client.close().await;
+    curator.quit().await
+}
+
+#[tokio::test]
+async fn kazoos_lock_beside_curators_layout_lets_two_in() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = Client::connect(&server.address()).await?;
+    let ours = Lock::new(&client, "/locks/mixed")?;
+    let guard = ours.acquire().await?;
+    // kazoo does not know what to make of our node, unless it is told.
+    kazoo(&server, &["enters", "/locks/mixed"])?.finish().await?;
+    kazoo(&server, &["waits", "/locks/mixed", "-lock-"])?.finish().await?;
+    guard.release().await?;
+
+    // Nor do we of theirs, unless we are told to refuse it.
+    let theirs = Options::new().layout(Layout::KAZOO);
+    let theirs = Lock::with_options(&client, "/locks/mixed", theirs)?;
+    let strict = Lock::with_options(&client, "/locks/mixed", strict(Layout::CURATOR))?;
+    for _ in 0..3 {
+        strict.acquire().await?.release().await?;
+    }
+    let guard = theirs.acquire().await?;
+    ours.acquire().await?.release().await?;
+    refused(&strict).await?;
+    refused(&Lock::with_options(&client, "/locks/mixed", self::strict(Layout::CURATOR))?).await?;
+    guard.release().await?;
+    strict.acquire().await?.release().await?;
+    client.close().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn curators_mutex_beside_its_read_write_lock_lets_two_in() -> Result<()> {
+    let server = Standalone::start().await?;
+    let mut curator = Curator::connect(&server.address()).await?;
+    let client = Client::connect(&server.address()).await?;
+    let (mutex, pair) =
+        (Lock::new(&client, "/locks/mixed")?, RwLock::new(&client, "/locks/mixed")?);
+
+    curator.does("a lock /locks/mixed").await?;
+    curator.does("b write /locks/mixed").await?;
+    curator.does("a unlock /locks/mixed").await?;
+    mutex.acquire().await?.release().await?;
+    refused(&Lock::with_options(&client, "/locks/mixed", strict(Layout::CURATOR))?).await?;
+    curator.does("b unwrite /locks/mixed").await?;
+
+    let alone = mutex.acquire().await?;
+    let writer = pair.write().await?;
+    curator.tell("a lock /locks/mixed").await?;
+    alone.release().await?;
+    curator.answer("a").await?;
+    writer.release().await?;
+    client.close().await;
+    curator.quit().await
+}
