@@ -179,7 +179,10 @@ async fn a_writer_that_becomes_a_reader_lets_the_others_readers_in_and_no_writer
     queued(&client, "/locks/downgrade", 2).await?;
     curator.tell("b write /locks/downgrade").await?;
     queued(&client, "/locks/downgrade", 3).await?;
+    let token = writer.token();
     let reader = writer.downgrade().await?;
+    // Ahead of all who wait, whose nodes are older than the reader's.
+    assert_eq!((reader.token().czxid(), reader.token().pass()), (token.czxid(), 1));
     curator.answer("a").await?;
     // Had the writer come in before, its answer would have been passed over.
     curator.tell("a unread /locks/downgrade").await?;

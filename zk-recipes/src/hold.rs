@@ -67,7 +67,7 @@ pub struct Hold {
     inner: Arc<Inner>,
     /// Gone once it was released. Apart from the rest, which futures may keep for longer.
     node: Arc<Mutex<Option<OwnedNode>>>,
-    pass: u32,
+    token: FencingToken,
 }
 
 struct Inner {
@@ -170,12 +170,21 @@ impl Hold {
             news: Arc::default(),
             queue,
         };
-        Self { inner: Arc::new(inner), node: Arc::new(Mutex::new(Some(node))), pass: 0 }
+        let token = FencingToken::new(inner.czxid.0, 0);
+        Self { inner: Arc::new(inner), node: Arc::new(Mutex::new(Some(node))), token }
     }
 
     /// The same for who holds it after others, under one node.
     pub(crate) fn with_pass(&self, pass: u32) -> Self {
-        Self { inner: Arc::clone(&self.inner), node: Arc::clone(&self.node), pass }
+        let token = FencingToken::new(self.token.czxid(), pass);
+        Self { inner: Arc::clone(&self.inner), node: Arc::clone(&self.node), token }
+    }
+
+    /// The same for who took over the place of `earlier` in the queue with a node of its own: that
+    /// is newer than those of everybody who waits there, and they are still to come.
+    pub(crate) fn in_place_of(self, earlier: &Self) -> Self {
+        let (czxid, pass) = (earlier.token.czxid(), earlier.token.pass());
+        Self { token: FencingToken::new(czxid, pass.saturating_add(1)), ..self }
     }
 
     pub(crate) fn queue(&self) -> &Arc<Queue> {
@@ -199,7 +208,7 @@ impl Hold {
 
     /// Orders this holder after all earlier ones.
     pub fn token(&self) -> FencingToken {
-        FencingToken::new(self.inner.czxid.0, self.pass)
+        self.token
     }
 
     /// The node that stands for this holder in the queue.

@@ -17,7 +17,8 @@ pub struct QueueEntry {
     pub data: Vec<u8>,
     /// Its session.
     pub session: SessionId,
-    /// The transaction that created its node, which is the first part of its token.
+    /// The transaction that created its node, which is the first part of its token, unless it is a
+    /// reader that was a writer.
     pub czxid: Zxid,
     /// Whether it shares the lock with others that do.
     pub is_shared: bool,

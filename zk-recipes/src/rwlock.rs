@@ -248,7 +248,8 @@ impl WriteGuard {
                     Ok(reader) => Hold::new(reader).await,
                     Err(error) => Err(error),
                 };
-                hold.map(ReadGuard).map_err(|error| NotReleased { guard: None, error })
+                let hold = hold.map(|reader| ReadGuard(reader.in_place_of(&self.0)));
+                hold.map_err(|error| NotReleased { guard: None, error })
             }
             Err(error) => {
                 if error.outcome() == Outcome::Unknown {

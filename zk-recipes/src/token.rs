@@ -39,13 +39,13 @@ impl FencingToken {
         Self { czxid, pass }
     }
 
-    /// The transaction that created the holder's node.
+    /// The transaction that created the holder's node; of a reader that was a writer, the writer's.
     pub const fn czxid(&self) -> i64 {
         self.czxid
     }
 
-    /// Tells holders apart that had one node after each other; always 0 but for a
-    /// [`ReentrantLock`](crate::ReentrantLock) and its kind.
+    /// Tells holders apart that had one node, or one place, after each other; always 0 but for a
+    /// [`ReentrantLock`](crate::ReentrantLock) and its kind, and a reader that was a writer.
     pub const fn pass(&self) -> u32 {
         self.pass
     }
