@@ -147,8 +147,8 @@ async fn a_queue_of_200_clients_costs_each_of_them_six_requests() -> Result<()> 
     let (packets, ()) = packets(&server, fight).await?;
     let turns = CLIENTS * TURNS;
     println!("200 clients: {:.3} requests per acquisition", per(packets, turns));
-    // The queue is short at the beginning and at the end.
-    ensure!(packets <= 6 * turns + 2 * SHORT, "{packets} packets, {turns} turns");
+    // The queue is short at the beginning and at the end, where some begin to follow it by events.
+    ensure!(packets <= 6 * turns + 4 * SHORT, "{packets} packets, {turns} turns");
     Ok(())
 }
 
