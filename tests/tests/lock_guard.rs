@@ -1,0 +1,127 @@
+//! What a guard knows: that its lock is asked for, in doubt, or lost, and when.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use zk_client::Client;
+use zk_recipes::{Lock, LockState, Loss, Options};
+use zk_tests::explore::settle;
+use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_tests::peer::Clock;
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_asked_for_the_lock_hears_it_and_keeps_it() {
+    for follows in [false, true] {
+        let world = World::new();
+        let lock = if follows { world.mirrored().await } else { world.plain().await };
+        let other = world.lock().await;
+        let guard = lock.acquire().await.unwrap();
+        let asked = tokio::time::timeout(Duration::from_secs(1), guard.revoke_requested()).await;
+        assert!(asked.is_err(), "nobody has asked");
+        // What is no word for it is none.
+        world.client().await.set_data(guard.node(), b"hello", None).await.unwrap();
+        let asked = tokio::time::timeout(Duration::from_secs(1), guard.revoke_requested()).await;
+        assert!(asked.is_err(), "nobody has asked");
+        assert_eq!(other.revoke().await.unwrap(), 1);
+        guard.revoke_requested().await.unwrap();
+        guard.revoke_requested().await.unwrap();
+        assert_eq!(guard.state(), LockState::Held);
+        world.is_owner(&guard);
+        // The watch is set again, or goes on.
+        world.client().await.delete(guard.node(), None).await.unwrap();
+        assert_eq!(guard.lost().await, Loss::NodeDeleted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_counts_from_the_send_and_frees_the_lock_under_a_busy_holder() {
+    let world = World::new();
+    let client = world.client().await;
+    let term = Duration::from_secs(1);
+    let lock = Lock::with_options(&client, LOCK, Options::new().term(term)).unwrap();
+    let clock = Clock::start();
+    let guard = lock.acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let other = world.lock().await;
+        async move { other.acquire().await.unwrap() }
+    });
+    let error = guard.run(std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::TermOver));
+    assert!(clock.elapsed() <= term + Duration::from_millis(5), "{:?}", clock.elapsed());
+    world.is_owner(&waiting.await.unwrap());
+    assert_eq!(guard.state(), LockState::Lost(Loss::TermOver));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_behind_a_server_without_its_ensemble_knows_before_another_gets_in() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = Lock::new(&client, LOCK).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    tokio::time::sleep(2 * TIMEOUT).await;
+    assert_eq!(guard.state(), LockState::Held);
+    let clock = Clock::start();
+    world.server.partition(client.session().unwrap().id);
+    // Pings are answered all the same.
+    let loss = guard.lost().await;
+    assert!(clock.elapsed() <= TIMEOUT, "{:?}", clock.elapsed());
+    assert!(world.server.children(LOCK).len() == 1, "the ensemble has not ended the session yet");
+    assert_eq!(loss, Loss::Deadline);
+    tokio::time::sleep(2 * TIMEOUT).await;
+    assert_eq!(world.queue(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_cut_suspends_and_changes_nothing() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = Lock::new(&client, LOCK).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let token = guard.token();
+    world.server.set_serving(false);
+    client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+    settle().await;
+    let state = guard.state();
+    assert!(matches!(state, LockState::Suspended { until } if until > client.clock().now()));
+    world.server.set_serving(true);
+    guard.verify().await.ok();
+    guard.verify().await.unwrap();
+    assert_eq!((guard.state(), guard.token()), (LockState::Held, token));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_stays_lost_although_the_session_lives() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = Lock::new(&client, LOCK).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    world.server.set_serving(false);
+    assert_eq!(guard.lost().await, Loss::Deadline);
+    // A server that was down has not ended the session meanwhile.
+    world.server.set_serving(true);
+    let lock = Lock::new(&client, LOCK).unwrap();
+    let again = tokio::time::timeout(TIMEOUT, lock.acquire()).await.unwrap();
+    assert_eq!(guard.state(), LockState::Lost(Loss::Deadline));
+    match again {
+        Ok(again) => {
+            world.is_owner(&again);
+            assert_eq!(world.queue().len(), 1, "the old node was deleted");
+        }
+        Err(error) => assert!(error.client().is_some_and(zk_client::Error::is_session_over)),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_look_after_a_jump_of_the_clock_says_that_it_is_lost() {
+    let world = World::new();
+    let suspended = Arc::new(AtomicU64::new(0));
+    let told = Arc::clone(&suspended);
+    let builder =
+        world.builder().suspended(move || Duration::from_secs(told.load(Ordering::Relaxed)));
+    let client: Client = builder.connect("zk").await.unwrap();
+    let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
+    assert_eq!(guard.state(), LockState::Held);
+    suspended.store(2 * TIMEOUT.as_secs(), Ordering::Relaxed);
+    assert_eq!(guard.state(), LockState::Lost(Loss::Deadline), "nothing else has run");
+}
