@@ -1,0 +1,120 @@
+//! The catalogue of hazards and cases is whole: no number is missing, and each test that it names
+//! is in the sources.
+
+use std::fs;
+use std::path::Path;
+
+const CATALOGUE: &str = include_str!("../CATALOGUE.md");
+
+/// What stands for a case that has no test.
+const REASONS: [&str; 2] = ["none", "moot"];
+
+struct Entry<'a> {
+    number: &'a str,
+    shown_by: &'a str,
+}
+
+/// The rows of its tables.
+fn entries(text: &str) -> Vec<Entry<'_>> {
+    let rows = text.lines().filter(|line| line.starts_with("| H") || line.starts_with("| D"));
+    rows.map(|row| {
+        let cells = row.split(" | ").collect::<Vec<_>>();
+        let [number, _, shown_by] = cells.as_slice() else {
+            panic!("not three cells: {row}");
+        };
+        Entry { number: number.trim_start_matches("| "), shown_by }
+    })
+    .collect()
+}
+
+/// What stands between backquotes and has the form of a test.
+fn tests(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).filter(|quoted| quoted.contains("::")).collect()
+}
+
+/// The text of the sources that `file::function` means.
+fn sources(file: &str) -> Option<String> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let candidates = match file.split_once('/') {
+        Some(("zk-recipes", module)) => {
+            let folder = tests.join("../zk-recipes/src");
+            vec![folder.join(format!("{module}.rs")), folder.join(module).join("tests.rs")]
+        }
+        Some(("claims", _)) => vec![tests.join("src").join(format!("{file}.rs"))],
+        _ => vec![tests.join("tests").join(format!("{file}.rs"))],
+    };
+    let found = candidates.iter().filter_map(|path| fs::read_to_string(path).ok());
+    Some(found.collect::<String>()).filter(|text| !text.is_empty())
+}
+
+/// What is wrong with a named test, if something is.
+fn trouble(test: &str) -> Option<String> {
+    let (file, function) = test.split_once("::")?;
+    let Some(text) = sources(file) else {
+        return Some(format!("{test}: there is no such file"));
+    };
+    let Some(at) = text.find(&format!("fn {function}(")) else {
+        return Some(format!("{test}: there is no such function"));
+    };
+    // Claims become tests by being listed.
+    let is_test = match file.starts_with("claims/") {
+        true => text.contains(&format!("            {function},\n")),
+        false => text[..at].lines().rev().take(4).any(|line| {
+            let line = line.trim();
+            line == "#[test]" || line.starts_with("#[tokio::test")
+        }),
+    };
+    if is_test { None } else { Some(format!("{test}: not a test")) }
+}
+
+#[test]
+fn no_number_is_missing() {
+    let numbers = entries(CATALOGUE).into_iter().map(|entry| entry.number.trim_end_matches('*'));
+    let hazards = (1..=40).map(|n| format!("H{n:02}"));
+    let expected = hazards.chain((1..=62).map(|n| format!("D{n:02}"))).collect::<Vec<_>>();
+    assert_eq!(numbers.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn every_entry_names_a_test_or_a_reason() {
+    for Entry { number, shown_by } in entries(CATALOGUE) {
+        let reason = REASONS.iter().any(|reason| shown_by.starts_with(reason));
+        assert!(reason || !tests(shown_by).is_empty(), "{number}: {shown_by}");
+    }
+}
+
+#[test]
+fn every_test_that_is_named_is_there() {
+    let named = tests(CATALOGUE).into_iter().filter(|test| *test != "file::function");
+    let troubles = named.filter_map(trouble).collect::<Vec<_>>();
+    assert!(troubles.is_empty(), "\n{}\n", troubles.join("\n"));
+}
+
+#[test]
+fn what_is_not_there_is_found_out() {
+    for wrong in
+        ["lock_wait::nothing", "nowhere::nothing", "lock_wait::begin", "claims/lock::queue"]
+    {
+        assert!(trouble(wrong).is_some(), "{wrong}");
+    }
+    assert_eq!(trouble("catalogue::what_is_not_there_is_found_out"), None);
+}
+
+/// Cases with a star run many times, and say how often at least.
+#[test]
+fn starred_cases_count_their_runs() {
+    let starred = entries(CATALOGUE).into_iter().filter(|entry| entry.number.ends_with('*'));
+    let mut stars = 0;
+    for Entry { number, shown_by } in starred {
+        stars += 1;
+        let counted = tests(shown_by).into_iter().any(|test| {
+            let (file, function) = test.split_once("::").unwrap();
+            let text = sources(file).unwrap();
+            let body = &text[text.find(&format!("fn {function}(")).unwrap()..];
+            let body = &body[..body.find("\n}\n").unwrap()];
+            ["runs", "places", "lost >= ", "late >= "].iter().any(|word| body.contains(word))
+        });
+        assert!(counted, "{number} says nothing of its runs");
+    }
+    assert_eq!(stars, 13);
+}
