@@ -16,7 +16,7 @@ fn names() -> Names {
 }
 
 fn mirror() -> Mirror {
-    Mirror::new(names(), FOLDER, OURS)
+    Mirror::new(names(), FOLDER, names().siblings(OURS))
 }
 
 fn name(role: Role, unique: u128, number: i32) -> String {
@@ -207,18 +207,20 @@ fn writes_are_counted_where_they_are_told() {
 }
 
 #[test]
-fn strangers_are_those_of_other_clients() {
+fn strangers_are_all_contenders_but_the_own_one() {
     let mut mirror = in_step();
-    assert!(!mirror.has_strangers());
-    created(&mut mirror, &own(4).name);
+    let own = own(4).name;
+    assert!(!mirror.has_strangers(&own));
+    created(&mut mirror, &own);
     created(&mut mirror, "config");
-    assert!(!mirror.has_strangers());
+    assert!(!mirror.has_strangers(&own));
+    assert!(mirror.has_strangers(""), "another lock of this client waits like anybody");
     created(&mut mirror, &writer(6));
-    assert!(mirror.has_strangers());
+    assert!(mirror.has_strangers(&own));
     deleted(&mut mirror, &writer(6));
-    assert!(!mirror.has_strangers());
+    assert!(!mirror.has_strangers(&own));
     mirror.doubt();
-    assert!(mirror.has_strangers(), "who knows");
+    assert!(mirror.has_strangers(&own), "who knows");
 }
 
 /// What travels to the client, in order.
