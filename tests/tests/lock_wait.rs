@@ -125,7 +125,8 @@ fn nobody_owns_whose_node_went_with_the_holders() {
                 match waits.await {
                     Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
                     Ok(guard) => {
-                        assert_eq!(guard.lost().await, Loss::NodeDeleted);
+                        let lost = tokio::time::timeout(TIMEOUT, guard.lost()).await;
+                        assert_eq!(lost.ok(), Some(Loss::NodeDeleted), "it was never told");
                         assert!(guard.verify().await.is_err());
                     }
                 }
