@@ -218,6 +218,7 @@ async fn of_two_creates_that_show_up_late_one_is_kept() {
                     break;
                 }
             }
+            OpCode::SET_WATCHES => peer.answer(&()).await,
             OpCode::MULTI => peer.refuse(Code::NO_AUTH).await,
             op => panic!("{op}"),
         }
