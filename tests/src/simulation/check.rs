@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use zk_embedded::{Change, Commit, SessionId};
+use zk_recipes::FencingToken;
 
 use super::journal::{COUNTER, Grant, Role, contender};
 
@@ -63,7 +64,7 @@ fn tenures(history: &[Commit]) -> Result<BTreeMap<i64, Tenure>, String> {
 pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String> {
     let tenures = tenures(history)?;
     let mut turns = Vec::new();
-    let mut newest = (0, 0);
+    let mut newest = FencingToken::new(0, 0);
     for grant in grants {
         let Grant { who, node, .. } = grant;
         let tenure = tenures.get(&grant.czxid).filter(|tenure| tenure.path == *node);
@@ -84,7 +85,7 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
             first => return Err(format!("{who} holds {node}, first at {first:?}, too early")),
         }
         // Who is told too late may be told in any order, and readers hold in any.
-        let token = (grant.czxid, grant.pass);
+        let token = grant.token;
         if grant.role == Role::Exclusive
             && grant.is_there
             && token <= std::mem::replace(&mut newest, token)
@@ -98,7 +99,7 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
         let [(_, before), (_, after)] = pair else {
             continue;
         };
-        if (before.czxid, before.pass) >= (after.czxid, after.pass) {
+        if before.token >= after.token {
             return Err(format!("{} and {} hold in the wrong order", before.node, after.node));
         }
     }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use zk_embedded::{Change, Commit, SessionId, Zxid};
+use zk_recipes::FencingToken;
 
 use super::network::now;
 
@@ -51,7 +52,7 @@ pub(super) struct Grant {
     pub(super) node: String,
     pub(super) role: Role,
     pub(super) czxid: i64,
-    pub(super) pass: u32,
+    pub(super) token: FencingToken,
     pub(super) at: Instant,
     /// Whoever got it on the same level may be the reason that it has the node.
     pub(super) level: Option<Level>,
@@ -77,6 +78,8 @@ pub(super) struct Journal {
     trace: Option<String>,
     /// Changes of the tree that have been seen.
     seen: usize,
+    /// The transactions that created nodes, the last of each name.
+    created: BTreeMap<String, i64>,
     /// The nodes that are there, with the transactions that created them.
     alive: BTreeMap<String, i64>,
     /// When the others went and by whom, by the transactions that created them.
@@ -101,6 +104,7 @@ impl Journal {
             start: now(),
             trace: traced.then(String::new),
             seen: 0,
+            created: BTreeMap::new(),
             alive: BTreeMap::new(),
             gone: BTreeMap::new(),
             recast: BTreeSet::new(),
@@ -138,6 +142,7 @@ impl Journal {
                         self.recast.insert(path.clone());
                     }
                     self.told.values_mut().for_each(|told| told.retain(|one| one != path));
+                    self.created.insert(path.clone(), zxid.0);
                     self.alive.insert(path.clone(), zxid.0);
                 }
                 Change::Deleted => {
@@ -151,6 +156,11 @@ impl Journal {
                 format!("    {zxid} {change:?} {path} by {by}")
             });
         }
+    }
+
+    /// The transaction that created a node, or the last one of its name.
+    pub(super) fn created(&self, path: &str) -> Option<i64> {
+        self.created.get(path).copied()
     }
 
     /// Whether a node is there, and not another one under its name.

@@ -39,17 +39,19 @@ pub(super) fn granted(
     }
     let mut world = stage.world.lock().unwrap();
     let (node, token) = (guard.node().to_owned(), guard.token());
+    // A reader that was a writer keeps the writer's token.
+    let czxid = world.journal.created(&node).unwrap_or(token.czxid());
     let grant = Grant {
         who: who.to_string(),
         process: who.name.0,
         session: client.session().unwrap().id,
         role,
-        czxid: token.czxid(),
-        pass: token.pass(),
+        czxid,
+        token,
         level,
         heard: world.heard(who.name.0),
         zxid: world.core.last_zxid(),
-        is_there: world.journal.is_alive(&node, token.czxid()),
+        is_there: world.journal.is_alive(&node, czxid),
         at: now(),
         is_untold: world.journal.is_untold(who.name.0, &node),
         was_told: false,
@@ -63,7 +65,8 @@ pub(super) fn granted(
         format!("{who} HOLDS {node}, {role:?}, token {token}, there: {is_there}")
     });
     journal.count(if role == Role::Shared { "grants to readers" } else { "grants" });
-    if grant.pass > 0 {
+    let is_handed_on = grant.level.is_some() && grant.token.pass() > 0;
+    if is_handed_on {
         journal.count("grants within a process");
     }
     if let Some(two) = beside(journal, &grant) {
@@ -76,7 +79,7 @@ pub(super) fn granted(
         journal.count("grants told too late");
         let Grant { node, czxid, .. } = &grant;
         // Of a node that is handed on, only what it is watched by tells; nothing may yet.
-        let heard = heard.filter(|_| grant.pass == 0);
+        let heard = heard.filter(|_| !is_handed_on);
         let end = journal.end(*czxid).filter(|(end, _)| heard.is_some_and(|heard| *end <= heard));
         if let Some((end, _)) = end.filter(|_| !grant.is_untold) {
             let what = format!("{who} holds {node}, gone at {end}, having heard of {heard:?}");

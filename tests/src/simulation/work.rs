@@ -8,10 +8,10 @@ use std::task::Poll;
 
 use zk_client::{Client, Op};
 use zk_embedded::Zxid;
-use zk_recipes::{Error, ErrorKind, NotReleased, Options, Owner, Release};
+use zk_recipes::{Error, ErrorKind, LockState, NotReleased, Options, Owner, Release};
 
 use super::Family;
-use super::journal::{COUNTER, Role};
+use super::journal::{COUNTER, Grant, Role};
 use super::judge::{self, Ask};
 use super::locks::{AnyGuard, AnyLock, Manner};
 use super::network::now;
@@ -172,6 +172,13 @@ impl Job {
                 Some(Err(error)) if upgrades && error.kind() == ErrorKind::WouldDeadlock => {
                     self.stage.count("would deadlock");
                 }
+                // It would be no lock, whatever the outer guard is taken for.
+                Some(Err(error))
+                    if error.kind() == ErrorKind::Lost
+                        && matches!(guards[0].state(), LockState::Lost(_)) =>
+                {
+                    self.stage.count("lost when taken again");
+                }
                 other => self.violate(format!("{role:?} within {:?}: {other:?}", ask.role)),
             }
         }
@@ -234,7 +241,8 @@ impl Job {
 
     /// Lets go of the lock, or makes something else of it.
     async fn leave(&mut self, guard: AnyGuard, ask: Ask, grant: usize) -> Option<Got> {
-        let (node, czxid) = (guard.node().to_owned(), guard.token().czxid());
+        let Grant { node, czxid, .. } =
+            self.stage.world.lock().unwrap().journal.grants[grant].clone();
         let who = self.who;
         judge::leaves(&self.stage, grant);
         let stage = Arc::clone(&self.stage);
