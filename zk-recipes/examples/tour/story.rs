@@ -11,7 +11,7 @@ use zk_proto::{
     CreateMode, CreateRequest, Decode, DecodeError, DeleteRequest, ErrorCode, EventType,
     ExistsRequest, GetChildren2Response, GetChildrenResponse, GetDataRequest, List, MultiOp,
     MultiRequest, MultiResponse, OpCode, Reader, RemoveWatchesRequest, ReplyHeader, RequestHeader,
-    SessionId, SetDataRequest, SyncRequest, WatcherEvent, Xid, frame,
+    SessionId, SetDataRequest, SetWatches, SyncRequest, WatcherEvent, Xid, frame,
 };
 
 use crate::text::{digits, person, short, tail};
@@ -35,6 +35,8 @@ pub(crate) struct Story {
     listed: bool,
     /// The node of the contender right ahead, while it is waited for.
     nearest: Option<String>,
+    /// Nodes that watches were asked for on, by requests without a reply.
+    arming: VecDeque<Vec<String>>,
     /// Nodes with a watch on them.
     watched: BTreeSet<String>,
     /// The folder that is watched with all that is in it.
@@ -56,6 +58,7 @@ impl Story {
             placed: false,
             listed: false,
             nearest: None,
+            arming: VecDeque::new(),
             watched: BTreeSet::new(),
             mirror: None,
             told: true,
@@ -68,6 +71,7 @@ impl Story {
     pub(crate) fn connecting(&mut self) {
         (self.connected, self.cut) = (false, false);
         self.asked.clear();
+        self.arming.clear();
     }
 
     /// From now on frames are told, or not.
@@ -146,15 +150,7 @@ impl Story {
             }
             OpCode::GET_DATA => {
                 let GetDataRequest { path, .. } = Decode::decode(reader)?;
-                let meaning = if self.is_own(path) {
-                    "watch my own node"
-                } else if self.nearest.is_none() {
-                    self.nearest = Some(path.to_owned());
-                    "watch the one right ahead"
-                } else {
-                    "watch the one before"
-                };
-                (path, meaning)
+                (path, self.watches(path))
             }
             OpCode::REMOVE_WATCHES => {
                 let RemoveWatchesRequest { path, .. } = Decode::decode(reader)?;
@@ -167,6 +163,16 @@ impl Story {
             OpCode::EXISTS => {
                 let ExistsRequest { path, .. } = Decode::decode(reader)?;
                 (path, "whose is it?")
+            }
+            OpCode::SET_WATCHES => {
+                let nodes = SetWatches::decode(reader)?.data;
+                self.line("->", "setWatches:", "tell me when one of these goes");
+                for node in nodes.iter() {
+                    let meaning = self.watches(node);
+                    self.line("  ", &format!("  {}", short(node)), meaning);
+                }
+                self.arming.push_back(nodes.iter().map(str::to_owned).collect());
+                return Ok(String::new());
             }
             OpCode::MULTI => {
                 let ops = MultiRequest::decode(reader)?;
@@ -198,7 +204,7 @@ impl Story {
             }
             _ => {
                 let meaning = match op {
-                    OpCode::SET_WATCHES | OpCode::SET_WATCHES2 => "set my watches again",
+                    OpCode::SET_WATCHES2 => "set my watches again",
                     OpCode::CLOSE_SESSION => "end the session",
                     _ => "",
                 };
@@ -223,6 +229,15 @@ impl Story {
             _ => ("", ""),
         };
         self.line("  ", &format!("  {} {}", op.op(), short(path)), meaning);
+    }
+
+    /// Whose node is watched.
+    fn watches(&mut self, path: &str) -> &'static str {
+        if self.is_own(path) {
+            return "my own";
+        }
+        let nearest = self.nearest.get_or_insert_with(|| path.to_owned());
+        if nearest == path { "the one right ahead" } else { "the one before" }
     }
 
     fn creates(&mut self, path: &str, mode: CreateMode) -> &'static str {
@@ -251,6 +266,12 @@ impl Story {
         self.own.as_deref() == Some(person(path))
     }
 
+    /// Whether it is this contender's, of now or of before: a client's half of the random part stays.
+    fn is_mine(&self, path: &str) -> bool {
+        let half = |path: &str| person(path).rsplitn(3, '-').nth(2).map(str::to_owned);
+        self.own.as_deref().is_some_and(|own| half(own) == half(path))
+    }
+
     pub(crate) fn received(&mut self, frame: &[u8]) -> Result<(), DecodeError> {
         let mut reader = Reader::new(frame);
         if !self.connected {
@@ -270,7 +291,8 @@ impl Story {
         let ReplyHeader { xid, error, .. } = Decode::decode(&mut reader)?;
         match xid {
             Xid::NOTIFICATION => return self.event(&mut reader),
-            Xid::PING | Xid::SET_WATCHES => {}
+            Xid::SET_WATCHES => self.watched.extend(self.arming.pop_front().unwrap_or_default()),
+            Xid::PING => {}
             _ => match self.asked.pop_front() {
                 Some((op, path)) if error == ErrorCode::OK => self.done(op, path, &mut reader)?,
                 Some((op, _)) => self.refused(op, error),
@@ -340,6 +362,8 @@ impl Story {
             (OpCode::CREATE2, ErrorCode::NO_NODE) => "there is no folder yet",
             (OpCode::GET_CHILDREN2, ErrorCode::NO_NODE) => "and so nothing to list",
             (OpCode::CREATE_CONTAINER, ErrorCode::NODE_EXISTS) => "somebody made it meanwhile",
+            // The event was quicker.
+            (OpCode::REMOVE_WATCHES, ErrorCode::NO_WATCHER) => return,
             (OpCode::GET_DATA, ErrorCode::NO_NODE) => "gone meanwhile, as good as the event",
             _ => "",
         };
@@ -356,7 +380,7 @@ impl Story {
             EventType::NODE_CREATED => "for the mirror: somebody came",
             EventType::NODE_DELETED if own && self.placed => "my own node is gone",
             // Of our own doing.
-            EventType::NODE_DELETED if own => return Ok(()),
+            EventType::NODE_DELETED if self.is_mine(path) => return Ok(()),
             EventType::NODE_DELETED if nearest => "the one right ahead is gone",
             EventType::NODE_DELETED if self.mirror.is_some() => "for the mirror: somebody left",
             EventType::NODE_DELETED => "one further ahead is gone: noted",

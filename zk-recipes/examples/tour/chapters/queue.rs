@@ -14,9 +14,9 @@ pub(crate) async fn tell(Cast { ana, ben, cho }: &Cast, lock_of_ana: &Lock) -> R
 
     say(
         "BEN AND CHO QUEUE UP. Each lists who is ahead and waits for the one right ahead: however \
-         long the queue, the end of the holder hands the lock to one contender. Two more watches \
-         make the wait safe and the hand-over cheap: one on the own node, one on the contender \
-         before the one right ahead.",
+         long the queue, the end of the holder hands the lock to one contender. The same request \
+         sets two more watches, which make the wait safe and the hand-over cheap: one on the own \
+         node, one on the contender before the one right ahead.",
     );
     let ben_waits = ben.queue_up(&ben.lock()?).await?;
     let cho_waits = cho.queue_up(&cho.lock()?).await?;
