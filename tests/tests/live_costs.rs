@@ -123,11 +123,9 @@ async fn four_that_fight_cost_a_create_and_a_delete_each() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_queue_of_200_clients_costs_each_of_them_six_requests() -> Result<()> {
+async fn a_queue_of_200_clients_costs_each_of_them_six_requests_at_most() -> Result<()> {
     const CLIENTS: u64 = 200;
     const TURNS: u64 = 5;
-    /// Who has no more than this ahead asks once more, to be spared the list at the hand-over.
-    const SHORT: u64 = 16;
     let server = server().await?;
     let clients = clients(&server, CLIENTS.try_into()?).await?;
     Lock::new(&clients[0], LOCK)?.acquire().await?.release().await?;
@@ -147,8 +145,9 @@ async fn a_queue_of_200_clients_costs_each_of_them_six_requests() -> Result<()> 
     let (packets, ()) = packets(&server, fight).await?;
     let turns = CLIENTS * TURNS;
     println!("200 clients: {:.3} requests per acquisition", per(packets, turns));
-    // The queue is short at the beginning and at the end, where some begin to follow it by events.
-    ensure!(packets <= 6 * turns + 4 * SHORT, "{packets} packets, {turns} turns");
+    // Create, list, watches, list when the last but one ahead has gone, delete; and room for the ends
+    // of the queue, where it is short and some begin to follow it by events.
+    ensure!(packets <= 6 * turns, "{packets} packets, {turns} turns");
     Ok(())
 }
 
