@@ -259,6 +259,9 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     nothing_more(&client, &mut peer).await;
     peer.fire(EventType::NODE_CHILDREN_CHANGED, FOLDER).await;
     answer_list(&mut peer, &own, &[]).await;
+    // After so long the ensemble must confirm that it keeps the session.
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::MULTI);
+    peer.refuse(ErrorCode::NO_AUTH).await;
     // The folder stays, and is no longer watched.
     let remove = peer.next().await.unwrap();
     assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, FOLDER));
