@@ -87,6 +87,8 @@ struct Knowledge {
     revoked: bool,
     /// Something has happened to the node, and what is not known yet.
     unclear: bool,
+    /// Whether the mirror has told of the node: then it tells of its end.
+    followed: bool,
     source: Source,
 }
 
@@ -112,9 +114,19 @@ impl Hold {
         let hold = Self::begin(tenure);
         let lease = &hold.inner.lease;
         let mut state = lease.state();
+        if !matches!(state, LeaseState::Valid { .. }) {
+            // Meanwhile somebody may delete the node.
+            hold.attend();
+        }
         loop {
             match state {
-                LeaseState::Valid { .. } => return Ok(hold),
+                LeaseState::Valid { .. } => match hold.known_loss() {
+                    Some(Loss::NodeDeleted) => {
+                        return Err(Fault::NodeVanished(hold.inner.path.clone()).into());
+                    }
+                    Some(loss) => return Err(hold.lost_by(loss)),
+                    None => return Ok(hold),
+                },
                 LeaseState::Lapsed(Lapse::Ended(ended)) => {
                     return Err(ClientError::from(ended).into());
                 }
@@ -150,17 +162,18 @@ impl Hold {
     }
 
     fn begin(tenure: Tenure) -> Self {
-        let Tenure { queue, node, own, watch, waited } = tenure;
+        let Tenure { queue, node, own, watch, waited, followed } = tenure;
         // Who waited holds it from now on.
         let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
         let term = queue.options().term.map(|term| if waited { term + age } else { term });
-        let followed = queue.look(|mirror| mirror.writes(&own.name)).flatten();
-        let source = match (followed, &watch) {
+        let writes = queue.look(|mirror| mirror.writes(&own.name)).flatten();
+        let source = match (writes, &watch) {
             (_, OwnWatch(Some(_))) => Source::Watched(watch),
             (Some(_), _) => Source::Mirror { writes: 0 },
             (None, _) => Source::Unwatched,
         };
-        let knowledge = Knowledge { lost: None, revoked: false, unclear: false, source };
+        let (lost, revoked, unclear) = (None, false, false);
+        let knowledge = Knowledge { lost, revoked, unclear, followed, source };
         let inner = Inner {
             path: node.path().to_owned(),
             czxid: node.czxid(),
@@ -542,7 +555,7 @@ impl Inner {
     /// Hears what there is to hear of the node. Says how it was lost, if it was.
     fn poll_source(&self, cx: &mut Context<'_>) -> Option<Loss> {
         let mut knowledge = self.knowledge();
-        let mut news = false;
+        let mut news = self.hear_of_end(&mut knowledge);
         while knowledge.lost.is_none() {
             let Some(next) = self.step(&mut knowledge, cx) else {
                 break;
@@ -560,9 +573,27 @@ impl Inner {
 
     /// Hears what there is to hear without asking.
     fn poll_news(&self) {
-        if !matches!(self.knowledge().source, Source::Unwatched) {
+        let mut knowledge = self.knowledge();
+        self.hear_of_end(&mut knowledge);
+        let is_watched = !matches!(knowledge.source, Source::Unwatched);
+        drop(knowledge);
+        if is_watched {
             self.poll_source(&mut Context::from_waker(&self.waker()));
         }
+    }
+
+    /// Whether the mirror has news of the node's end, whatever else tells of the node.
+    fn hear_of_end(&self, knowledge: &mut Knowledge) -> bool {
+        match self.queue.look(|mirror| mirror.tells_of(&self.own.name)) {
+            Some(Some(true)) => knowledge.followed = true,
+            Some(None) if knowledge.followed && knowledge.lost.is_none() => {
+                debug!(node = self.path, "somebody deleted the node");
+                knowledge.lost = Some(Loss::NodeDeleted);
+                return true;
+            }
+            _ => {}
+        }
+        false
     }
 
     /// One thing that is heard; `None` if there is nothing.
@@ -575,17 +606,13 @@ impl Inner {
         match &mut knowledge.source {
             Source::Nothing => None,
             Source::Mirror { writes } => {
-                let name = &self.own.name;
-                let told = self.queue.look(|mirror| (mirror.lacks(name), mirror.writes(name)));
-                match told {
-                    Some((true, _)) => gone(knowledge),
-                    Some((_, told)) if told == Some(*writes) => None,
-                    // Written to, or no longer told of: the node itself tells which.
-                    _ => {
-                        knowledge.unclear = true;
-                        Some(Source::Unwatched)
-                    }
+                let told = self.queue.look(|mirror| mirror.writes(&self.own.name)).flatten();
+                // Written to, gone, or no longer told of: the node itself tells which.
+                if told == Some(*writes) {
+                    return None;
                 }
+                knowledge.unclear = true;
+                Some(Source::Unwatched)
             }
             Source::Unwatched => {
                 Some(Source::Asked(self.queue.client().get_data_and_watch(&self.path)))

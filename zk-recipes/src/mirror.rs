@@ -235,9 +235,9 @@ impl Mirror {
         turn
     }
 
-    /// Whether a child that was told of has surely gone.
-    pub(crate) fn lacks(&self, name: &str) -> bool {
-        self.complete && !self.present.contains_key(name)
+    /// Whether the creation of a child was told of; `None` if it is not there, or not any more.
+    pub(crate) fn tells_of(&self, name: &str) -> Option<bool> {
+        self.present.get(name).map(|entry| entry.told)
     }
 
     /// How often a child was written to since it was created; `None` if it is not there, or may be

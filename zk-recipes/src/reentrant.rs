@@ -428,6 +428,7 @@ struct Waiting<'l> {
     /// Taken when its outcome is known.
     ticket: Option<Ticket>,
     owner: OwnerId,
+    role: Role,
     patience: Patience,
     /// Whether what it drives was begun for it.
     drives: bool,
@@ -497,7 +498,7 @@ impl Level {
             }
             step
         });
-        Waiting { level: self, ticket, owner, patience, drives }
+        Waiting { level: self, ticket, owner, role, patience, drives }
     }
 
     /// Changes the local level, does what follows from it, and wakes those whom it concerns.
@@ -594,14 +595,19 @@ impl Waiting<'_> {
                 Some(Outcome::Entered(entry)) => {
                     let hold = local.hold.as_ref().map(|hold| hold.with_pass(entry.pass));
                     drop(local);
-                    let lost = hold.as_ref().filter(|_| entry.depth > 1).and_then(Hold::known_loss);
-                    if let (Some(hold), Some(loss)) = (&hold, lost) {
-                        self.ticket = None;
-                        level.change(|local, situation| local.cohort.leave(self.owner, situation));
+                    self.ticket = None;
+                    // What it is let into may have been lost since.
+                    let is_first = (entry.depth, entry.pass) == (1, 0);
+                    let lost = hold.as_ref().filter(|_| !is_first).and_then(Hold::known_loss);
+                    let (Some(hold), Some(loss)) = (&hold, lost) else {
+                        return Poll::Ready(Ok(hold.map(|hold| (entry, hold))));
+                    };
+                    level.change(|local, situation| local.cohort.leave(self.owner, situation));
+                    if entry.depth > 1 {
                         return Poll::Ready(Err(hold.lost_by(loss)));
                     }
-                    self.ticket = None;
-                    return Poll::Ready(Ok(hold.map(|hold| (entry, hold))));
+                    *self = level.ask(self.owner, self.role, self.patience);
+                    return self.poll(cx);
                 }
                 Some(Outcome::WouldDeadlock) => {
                     self.ticket = None;

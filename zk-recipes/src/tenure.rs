@@ -34,6 +34,8 @@ pub(crate) struct Tenure {
     pub(crate) watch: OwnWatch,
     /// Whether somebody was ahead.
     pub(crate) waited: bool,
+    /// Whether the mirror has told of the node: then it tells of its end.
+    pub(crate) followed: bool,
 }
 
 /// A watch on the own node, which goes when the node does.
@@ -177,8 +179,9 @@ impl Tenure {
             return Err(Fault::SequenceExhausted(queue.folder().to_owned()).into());
         };
         queue.numbered(own.sequence);
+        let followed = queue.look(|mirror| mirror.tells_of(&own.name)) == Some(Some(true));
         let (queue, watch) = (Arc::clone(queue), OwnWatch::default());
-        Ok(Self { queue, node, own, watch, waited: false })
+        Ok(Self { queue, node, own, watch, waited: false, followed })
     }
 
     /// Waits for the list behind the create.
