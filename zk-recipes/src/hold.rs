@@ -109,29 +109,48 @@ enum Source {
 
 impl Hold {
     /// What a place that is first is worth: a session that may be gone is waited for until it has
-    /// proved that it is not.
+    /// proved that it is not, and the node is looked at then.
     pub(crate) async fn new(tenure: Tenure) -> Result<Self, Error> {
         let hold = Self::begin(tenure);
-        let lease = &hold.inner.lease;
-        let mut state = lease.state();
-        if !matches!(state, LeaseState::Valid { .. }) {
-            // Meanwhile somebody may delete the node.
-            hold.attend();
-        }
+        let mut state = hold.inner.lease.state();
         loop {
             match state {
-                LeaseState::Valid { .. } => match hold.known_loss() {
-                    Some(Loss::NodeDeleted) => {
-                        return Err(Fault::NodeVanished(hold.inner.path.clone()).into());
-                    }
-                    Some(loss) => return Err(hold.lost_by(loss)),
-                    None => return Ok(hold),
-                },
+                LeaseState::Valid { .. } => break,
                 LeaseState::Lapsed(Lapse::Ended(ended)) => {
                     return Err(ClientError::from(ended).into());
                 }
                 LeaseState::Lapsed(lapse) => return Err(hold.lost_by(loss_of(lapse))),
-                _ => state = lease.changed(state).await,
+                _ => {
+                    state = hold.inner.lease.changed(state).await;
+                    hold.settled().await;
+                }
+            }
+        }
+        match hold.known_loss() {
+            Some(Loss::NodeDeleted) => Err(Fault::NodeVanished(hold.inner.path.clone()).into()),
+            Some(loss) => Err(hold.lost_by(loss)),
+            None => Ok(hold),
+        }
+    }
+
+    /// Waits until something tells of the node, or the lock is lost.
+    async fn settled(&self) {
+        let inner = &self.inner;
+        let mut lapsed = pin!(inner.lease.lapsed());
+        loop {
+            let mut news = pin!(inner.news.next());
+            news.as_mut().enable();
+            let lost = inner.poll_source(&mut Context::from_waker(&inner.waker()));
+            let asks = matches!(inner.knowledge().source, Source::Asked(_));
+            if lost.is_some() || !asks {
+                return;
+            }
+            let is_over = poll_fn(|cx| match lapsed.as_mut().poll(cx) {
+                Poll::Ready(_) => Poll::Ready(true),
+                Poll::Pending => news.as_mut().poll(cx).map(|()| false),
+            });
+            if is_over.await {
+                return;
             }
         }
     }
