@@ -99,6 +99,14 @@ impl Error {
         }
     }
 
+    /// The same for a lock that was never handed out: its contender's node has vanished.
+    pub(crate) fn while_waiting(self) -> Self {
+        match self.0 {
+            Fault::Lost { path, loss: Loss::NodeDeleted } => Fault::NodeVanished(path).into(),
+            fault => Self(fault),
+        }
+    }
+
     /// Whether the server may have carried out what failed.
     pub fn outcome(&self) -> Outcome {
         self.client().map_or(Outcome::NotApplied, zk_client::Error::outcome)

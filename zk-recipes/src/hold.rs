@@ -127,7 +127,6 @@ impl Hold {
             }
         }
         match hold.known_loss() {
-            Some(Loss::NodeDeleted) => Err(Fault::NodeVanished(hold.inner.path.clone()).into()),
             Some(loss) => Err(hold.lost_by(loss)),
             None => Ok(hold),
         }
@@ -163,7 +162,7 @@ impl Hold {
     /// Waits for the turn of who has queued up.
     pub(crate) async fn first(joining: Joining) -> Result<Self, Error> {
         let (tenure, list) = joining.seat(true).await?;
-        Self::new(tenure.first(list).await?).await
+        Self::new(tenure.first(list).await?).await.map_err(Error::while_waiting)
     }
 
     /// Takes a turn that is there at once, or none.
@@ -175,7 +174,7 @@ impl Hold {
     pub(crate) async fn try_first(joining: Joining) -> Result<Option<Self>, Error> {
         let (tenure, list) = joining.seat(false).await?;
         match tenure.is_first(list).await? {
-            true => Self::new(tenure).await.map(Some),
+            true => Self::new(tenure).await.map(Some).map_err(Error::while_waiting),
             false => Ok(None),
         }
     }
