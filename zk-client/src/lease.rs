@@ -5,6 +5,7 @@
 //! `session/keeper`.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 
 use crate::link::Link;
@@ -55,17 +56,14 @@ impl Lease {
     ///
     /// Dropping the future loses nothing. Any number may wait.
     pub async fn changed(&self, from: LeaseState) -> LeaseState {
-        let mut news = self.link.leases();
         loop {
-            news.mark_unchanged();
+            let mut news = pin!(self.link.leases());
+            news.as_mut().enable();
             let state = self.state();
             if std::mem::discriminant(&state) != std::mem::discriminant(&from) {
                 return state;
             }
-            if news.changed().await.is_err() {
-                // The sender is the link's, which this holds.
-                return state;
-            }
+            news.await;
         }
     }
 

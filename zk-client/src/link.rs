@@ -8,7 +8,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::error::{Attempt, Failure};
@@ -32,7 +33,8 @@ pub(crate) type CoreEvent =
 pub(crate) struct Link {
     shared: Mutex<Shared>,
     state: watch::Sender<SessionState>,
-    leases: watch::Sender<()>,
+    /// Those who wait for their leases are woken in order, which a watch channel does not promise.
+    leases: Notify,
     clock: Clock,
 }
 
@@ -57,7 +59,7 @@ impl Link {
     pub(crate) fn new(core: Core, names: Names, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
         let shared = Shared { core, corks: 0, driver: None, attempts: Vec::new(), names };
-        Arc::new(Self { shared: Mutex::new(shared), state, leases: watch::Sender::new(()), clock })
+        Arc::new(Self { shared: Mutex::new(shared), state, leases: Notify::new(), clock })
     }
 
     /// What time is read from.
@@ -110,8 +112,8 @@ impl Link {
     }
 
     /// Tells that leases stand differently than before.
-    pub(crate) fn leases(&self) -> watch::Receiver<()> {
-        self.leases.subscribe()
+    pub(crate) fn leases(&self) -> Notified<'_> {
+        self.leases.notified()
     }
 
     pub(crate) fn state(&self) -> SessionState {
@@ -136,7 +138,7 @@ impl Link {
                     self.state.send_replace(state);
                 }
                 Event::Leases => {
-                    self.leases.send_replace(());
+                    self.leases.notify_waiters();
                 }
                 Event::Hangup(_) => {}
             }
