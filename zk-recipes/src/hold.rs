@@ -1,34 +1,25 @@
-//! What whoever holds a lock knows and can do, whichever lock it is.
+//! What whoever holds a lock can ask and do, whichever lock it is.
 //!
-//! A lock is lost in four ways: the session ends, somebody deletes the node, the ensemble may have
-//! ended the session without saying so, or the agreed time is over. The client's lease tells of the
-//! first, the third and the last; the node's end is told by the queue's mirror, where there is one,
-//! and otherwise by a watch that is set when somebody first wants to know.
+//! What is known of the lock, and who tells of it, stands one file above.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Instant;
 
-use tracing::debug;
 use zk_client::{
-    Deletion, Error as ClientError, EventType, Lapse, Lease, LeaseState, Node, Op, OpResult,
-    Outcome, OwnedNode, Reply, Watcher, Zxid,
+    Deletion, Error as ClientError, Lapse, LeaseState, Op, OpResult, Outcome, OwnedNode,
 };
 
 use crate::contender::Contender;
 use crate::error::{Error, Fault, Loss};
+use crate::held::{Held, loss_of};
 use crate::layout::Role;
-use crate::news::News;
-use crate::queue::{Queue, passes};
-use crate::tenure::{Joining, OwnWatch, Tenure};
+use crate::queue::Queue;
+use crate::tenure::{Joining, Tenure};
 use crate::token::FencingToken;
-
-/// What is written to a holder's node to ask for the lock back: Curator's word, and the one of
-/// ZooKeeper's documentation.
-const REVOKE: [&[u8]; 2] = [b"__REVOKE__", b"unlock"];
 
 /// What one can say of a lock that one holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,54 +55,19 @@ pub enum Release {
 /// the two. Where that would harm, let the resource decide: by the [`token`](Self::token), or in one
 /// transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
-    inner: Arc<Inner>,
+    inner: Arc<Held>,
     /// Gone once it was released. Apart from the rest, which futures may keep for longer.
     node: Arc<Mutex<Option<OwnedNode>>>,
     token: FencingToken,
-}
-
-struct Inner {
-    queue: Arc<Queue>,
-    path: String,
-    czxid: Zxid,
-    own: Contender,
-    lease: Lease,
-    knowledge: Mutex<Knowledge>,
-    news: Arc<News>,
-}
-
-/// What is known of the node.
-#[derive(Debug)]
-struct Knowledge {
-    lost: Option<Loss>,
-    revoked: bool,
-    /// Something has happened to the node, and what is not known yet.
-    unclear: bool,
-    /// Whether the mirror has told of the node: then it tells of its end.
-    followed: bool,
-    source: Source,
-}
-
-/// What tells of the node.
-#[derive(Debug)]
-enum Source {
-    /// The mirror, which has told of so many writes to it.
-    Mirror { writes: u64 },
-    /// Nothing yet.
-    Unwatched,
-    /// A watch that is on its way.
-    Asked(Reply<(Node, Watcher)>),
-    /// A watch.
-    Watched(OwnWatch),
-    /// Nothing can: the session is over, or the node may not be read.
-    Nothing,
 }
 
 impl Hold {
     /// What a place that is first is worth: a session that may be gone is waited for until it has
     /// proved that it is not, and the node is looked at then.
     pub(crate) async fn new(tenure: Tenure) -> Result<Self, Error> {
-        let hold = Self::begin(tenure);
+        let (held, node) = Held::new(tenure);
+        let token = FencingToken::new(held.czxid.0, 0);
+        let hold = Self { inner: Arc::new(held), node: Arc::new(Mutex::new(Some(node))), token };
         let mut state = hold.inner.lease.state();
         loop {
             match state {
@@ -122,35 +78,13 @@ impl Hold {
                 LeaseState::Lapsed(lapse) => return Err(hold.lost_by(loss_of(lapse))),
                 _ => {
                     state = hold.inner.lease.changed(state).await;
-                    hold.settled().await;
+                    hold.inner.settled().await;
                 }
             }
         }
-        match hold.known_loss() {
+        match hold.inner.known_loss() {
             Some(loss) => Err(hold.lost_by(loss)),
             None => Ok(hold),
-        }
-    }
-
-    /// Waits until something tells of the node, or the lock is lost.
-    async fn settled(&self) {
-        let inner = &self.inner;
-        let mut lapsed = pin!(inner.lease.lapsed());
-        loop {
-            let mut news = pin!(inner.news.next());
-            news.as_mut().enable();
-            let lost = inner.poll_source(&mut Context::from_waker(&inner.waker()));
-            let asks = matches!(inner.knowledge().source, Source::Asked(_));
-            if lost.is_some() || !asks {
-                return;
-            }
-            let is_over = poll_fn(|cx| match lapsed.as_mut().poll(cx) {
-                Poll::Ready(_) => Poll::Ready(true),
-                Poll::Pending => news.as_mut().poll(cx).map(|()| false),
-            });
-            if is_over.await {
-                return;
-            }
         }
     }
 
@@ -177,32 +111,6 @@ impl Hold {
             true => Self::new(tenure).await.map(Some).map_err(Error::while_waiting),
             false => Ok(None),
         }
-    }
-
-    fn begin(tenure: Tenure) -> Self {
-        let Tenure { queue, node, own, watch, waited, followed } = tenure;
-        // Who waited holds it from now on.
-        let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
-        let term = queue.options().term.map(|term| if waited { term + age } else { term });
-        let writes = queue.look(|mirror| mirror.writes(&own.name)).flatten();
-        let source = match (writes, &watch) {
-            (_, OwnWatch(Some(_))) => Source::Watched(watch),
-            (Some(_), _) => Source::Mirror { writes: 0 },
-            (None, _) => Source::Unwatched,
-        };
-        let (lost, revoked, unclear) = (None, false, false);
-        let knowledge = Knowledge { lost, revoked, unclear, followed, source };
-        let inner = Inner {
-            path: node.path().to_owned(),
-            czxid: node.czxid(),
-            lease: node.lease(term),
-            own,
-            knowledge: Mutex::new(knowledge),
-            news: Arc::default(),
-            queue,
-        };
-        let token = FencingToken::new(inner.czxid.0, 0);
-        Self { inner: Arc::new(inner), node: Arc::new(Mutex::new(Some(node))), token }
     }
 
     /// The same for who holds it after others, under one node.
@@ -234,7 +142,7 @@ impl Hold {
     /// Whether the node is still there to be let go, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
         let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        node && self.inner.knowledge().lost.is_none()
+        node && !self.inner.is_lost()
     }
 
     /// Orders this holder after all earlier ones.
@@ -258,7 +166,7 @@ impl Hold {
         if let LeaseState::Lapsed(lapse) = lease {
             return LockState::Lost(inner.lose(loss_of(lapse)));
         }
-        match inner.poll_source(&mut Context::from_waker(&inner.waker())) {
+        match inner.hear() {
             Some(loss) => LockState::Lost(loss),
             None => match lease {
                 LeaseState::Suspended { until } => LockState::Suspended { until },
@@ -343,7 +251,7 @@ impl Hold {
 
     /// Whether somebody was seen to ask for the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
-        self.inner.knowledge().revoked
+        self.inner.is_revoked()
     }
 
     /// Asks the ensemble whether the lock is ours: one round trip and a write. `Ok` means that it
@@ -417,29 +325,17 @@ impl Hold {
 
     /// How the lock was lost, as far as is known. Asks nothing.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
-        let inner = &self.inner;
-        inner.poll_news();
-        let lost = inner.knowledge().lost;
-        lost.or_else(|| match inner.lease.state() {
-            LeaseState::Lapsed(lapse) => Some(loss_of(lapse)),
-            _ => None,
-        })
+        self.inner.known_loss()
     }
 
     /// Sees to it that the node's end will be told.
     pub(crate) fn attend(&self) {
-        self.inner.poll_source(&mut Context::from_waker(&self.inner.waker()));
+        self.inner.hear();
     }
 
     /// Whether the lock is surely still ours and nobody is known to want it back. Asks nothing.
     pub(crate) fn is_sound(&self) -> bool {
-        let inner = &self.inner;
-        inner.poll_news();
-        let Knowledge { lost, revoked, unclear, .. } = &*inner.knowledge();
-        lost.is_none()
-            && !revoked
-            && !unclear
-            && matches!(inner.lease.state(), LeaseState::Valid { .. })
+        self.inner.is_sound()
     }
 
     /// Lets the node go: its delete is on its way.
@@ -522,159 +418,5 @@ impl fmt::Debug for Hold {
             .field("node", &self.inner.path)
             .field("token", &self.token())
             .finish()
-    }
-}
-
-impl Inner {
-    fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
-        self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes everybody who wants to know.
-    fn waker(&self) -> Waker {
-        Waker::from(Arc::clone(&self.news))
-    }
-
-    /// The lock is lost; the first way counts.
-    fn lose(&self, loss: Loss) -> Loss {
-        let first = *self.knowledge().lost.get_or_insert_with(|| {
-            debug!(node = self.path, %loss, "lock lost");
-            loss
-        });
-        self.news.tell();
-        first
-    }
-
-    fn lost_by(&self, loss: Loss) -> Error {
-        Fault::Lost { path: self.path.clone(), loss }.into()
-    }
-
-    /// What a refused transaction means whose operation before `own` was the check of the node.
-    fn fence_error(&self, error: ClientError, own: usize) -> Error {
-        if error.is_no_node() && error.failed_op().is_some_and(|failed| failed < own) {
-            return self.lost_by(self.lose(Loss::NodeDeleted));
-        }
-        self.failed(error)
-    }
-
-    /// What a failed transaction means that does not tell of the node itself. One that may have
-    /// been carried out is not lost with the session.
-    fn failed(&self, error: ClientError) -> Error {
-        match self.lease.state() {
-            LeaseState::Lapsed(lapse @ Lapse::Ended(_))
-                if error.outcome() == Outcome::NotApplied =>
-            {
-                self.lost_by(self.lose(loss_of(lapse)))
-            }
-            _ => error.into(),
-        }
-    }
-
-    /// Hears what there is to hear of the node. Says how it was lost, if it was.
-    fn poll_source(&self, cx: &mut Context<'_>) -> Option<Loss> {
-        let mut knowledge = self.knowledge();
-        let mut news = self.hear_of_end(&mut knowledge);
-        while knowledge.lost.is_none() {
-            let Some(next) = self.step(&mut knowledge, cx) else {
-                break;
-            };
-            knowledge.source = next;
-            news = true;
-        }
-        let lost = knowledge.lost;
-        drop(knowledge);
-        if news {
-            self.news.tell();
-        }
-        lost
-    }
-
-    /// Hears what there is to hear without asking.
-    fn poll_news(&self) {
-        let mut knowledge = self.knowledge();
-        self.hear_of_end(&mut knowledge);
-        let is_watched = !matches!(knowledge.source, Source::Unwatched);
-        drop(knowledge);
-        if is_watched {
-            self.poll_source(&mut Context::from_waker(&self.waker()));
-        }
-    }
-
-    /// Whether the mirror has news of the node's end, whatever else tells of the node.
-    fn hear_of_end(&self, knowledge: &mut Knowledge) -> bool {
-        match self.queue.look(|mirror| mirror.tells_of(&self.own.name)) {
-            Some(Some(true)) => knowledge.followed = true,
-            Some(None) if knowledge.followed && knowledge.lost.is_none() => {
-                debug!(node = self.path, "somebody deleted the node");
-                knowledge.lost = Some(Loss::NodeDeleted);
-                return true;
-            }
-            _ => {}
-        }
-        false
-    }
-
-    /// One thing that is heard; `None` if there is nothing.
-    fn step(&self, knowledge: &mut Knowledge, cx: &mut Context<'_>) -> Option<Source> {
-        let gone = |knowledge: &mut Knowledge| {
-            debug!(node = self.path, "somebody deleted the node");
-            knowledge.lost = Some(Loss::NodeDeleted);
-            Some(Source::Nothing)
-        };
-        match &mut knowledge.source {
-            Source::Nothing => None,
-            Source::Mirror { writes } => {
-                let told = self.queue.look(|mirror| mirror.writes(&self.own.name)).flatten();
-                // Written to, gone, or no longer told of: the node itself tells which.
-                if told == Some(*writes) {
-                    return None;
-                }
-                knowledge.unclear = true;
-                Some(Source::Unwatched)
-            }
-            Source::Unwatched => {
-                Some(Source::Asked(self.queue.client().get_data_and_watch(&self.path)))
-            }
-            Source::Asked(reply) => match Pin::new(reply).poll(cx) {
-                Poll::Pending => None,
-                Poll::Ready(Ok((node, watcher))) => {
-                    if node.stat.czxid != self.czxid {
-                        return gone(knowledge);
-                    }
-                    knowledge.revoked |= REVOKE.contains(&&*node.data);
-                    knowledge.unclear = false;
-                    Some(Source::Watched(OwnWatch(Some(watcher))))
-                }
-                Poll::Ready(Err(error)) if error.is_no_node() => gone(knowledge),
-                Poll::Ready(Err(error)) if passes(&error) => Some(Source::Unwatched),
-                Poll::Ready(Err(error)) => {
-                    debug!(node = self.path, %error, "nothing tells of the node");
-                    let is_final = error.is_session_over() || error.code().is_some();
-                    if is_final {
-                        return Some(Source::Nothing);
-                    }
-                    // A limit of this client's: asked again at the next look.
-                    knowledge.source = Source::Unwatched;
-                    None
-                }
-            },
-            Source::Watched(OwnWatch(watcher)) => match watcher.as_mut()?.poll_changed(cx) {
-                Poll::Pending => None,
-                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => gone(knowledge),
-                Poll::Ready(Ok(_)) => {
-                    knowledge.unclear = true;
-                    Some(Source::Unwatched)
-                }
-                Poll::Ready(Err(_)) => Some(Source::Nothing),
-            },
-        }
-    }
-}
-
-fn loss_of(lapse: Lapse) -> Loss {
-    match lapse {
-        Lapse::Ended(ended) => Loss::SessionOver(ended),
-        Lapse::Term => Loss::TermOver,
-        _ => Loss::Deadline,
     }
 }

@@ -68,6 +68,8 @@ mod wait;
 
 mod token;
 
+mod held;
+
 mod hold;
 
 mod roster;
@@ -75,6 +77,8 @@ mod roster;
 mod lock;
 
 mod rwlock;
+
+mod level;
 
 mod reentrant;
 

@@ -1,0 +1,302 @@
+//! What is known of a lock that is held, and who tells of it.
+//!
+//! A lock is lost in four ways: the session ends, somebody deletes the node, the ensemble may have
+//! ended the session without saying so, or the agreed time is over. The client's lease tells of the
+//! first, the third and the last; the node's end is told by the queue's mirror, where there is one,
+//! and otherwise by a watch that is set when somebody first wants to know.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tracing::debug;
+use zk_client::{
+    Error as ClientError, EventType, Lapse, Lease, LeaseState, Node, Outcome, OwnedNode, Reply,
+    Watcher, Zxid,
+};
+
+use crate::contender::Contender;
+use crate::error::{Error, Fault, Loss};
+use crate::news::News;
+use crate::queue::{Queue, passes};
+use crate::tenure::{OwnWatch, Tenure};
+
+/// What is written to a holder's node to ask for the lock back: Curator's word, and the one of
+/// ZooKeeper's documentation.
+const REVOKE: [&[u8]; 2] = [b"__REVOKE__", b"unlock"];
+
+/// One lock that is held, as those know it who hold it.
+pub(crate) struct Held {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) path: String,
+    pub(crate) czxid: Zxid,
+    pub(crate) own: Contender,
+    pub(crate) lease: Lease,
+    knowledge: Mutex<Knowledge>,
+    pub(crate) news: Arc<News>,
+}
+
+/// What is known of the node.
+#[derive(Debug)]
+struct Knowledge {
+    lost: Option<Loss>,
+    revoked: bool,
+    /// Something has happened to the node, and what is not known yet.
+    unclear: bool,
+    /// Whether the mirror has told of the node: then it tells of its end.
+    followed: bool,
+    source: Source,
+}
+
+/// What tells of the node.
+#[derive(Debug)]
+enum Source {
+    /// The mirror, which has told of so many writes to it.
+    Mirror { writes: u64 },
+    /// Nothing yet.
+    Unwatched,
+    /// A watch that is on its way.
+    Asked(Reply<(Node, Watcher)>),
+    /// A watch.
+    Watched(OwnWatch),
+    /// Nothing can: the session is over, or the node may not be read.
+    Nothing,
+}
+
+impl Held {
+    /// What is known when a place is first, and its node.
+    pub(crate) fn new(tenure: Tenure) -> (Self, OwnedNode) {
+        let Tenure { queue, node, own, watch, waited, followed } = tenure;
+        // Who waited holds it from now on.
+        let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
+        let term = queue.options().term.map(|term| if waited { term + age } else { term });
+        let writes = queue.look(|mirror| mirror.writes(&own.name)).flatten();
+        let source = match (writes, &watch) {
+            (_, OwnWatch(Some(_))) => Source::Watched(watch),
+            (Some(_), _) => Source::Mirror { writes: 0 },
+            (None, _) => Source::Unwatched,
+        };
+        let (lost, revoked, unclear) = (None, false, false);
+        let knowledge = Knowledge { lost, revoked, unclear, followed, source };
+        let held = Self {
+            path: node.path().to_owned(),
+            czxid: node.czxid(),
+            lease: node.lease(term),
+            own,
+            knowledge: Mutex::new(knowledge),
+            news: Arc::default(),
+            queue,
+        };
+        (held, node)
+    }
+
+    /// Waits until something tells of the node, or the lock is lost.
+    pub(crate) async fn settled(&self) {
+        let mut lapsed = pin!(self.lease.lapsed());
+        loop {
+            let mut news = pin!(self.news.next());
+            news.as_mut().enable();
+            let lost = self.hear();
+            let asks = matches!(self.knowledge().source, Source::Asked(_));
+            if lost.is_some() || !asks {
+                return;
+            }
+            let is_over = poll_fn(|cx| match lapsed.as_mut().poll(cx) {
+                Poll::Ready(_) => Poll::Ready(true),
+                Poll::Pending => news.as_mut().poll(cx).map(|()| false),
+            });
+            if is_over.await {
+                return;
+            }
+        }
+    }
+
+    /// How the lock was lost, as far as is known. Asks nothing.
+    pub(crate) fn known_loss(&self) -> Option<Loss> {
+        self.poll_news();
+        let lost = self.knowledge().lost;
+        lost.or_else(|| match self.lease.state() {
+            LeaseState::Lapsed(lapse) => Some(loss_of(lapse)),
+            _ => None,
+        })
+    }
+
+    /// Whether the lock is surely still ours and nobody is known to want it back. Asks nothing.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.poll_news();
+        let Knowledge { lost, revoked, unclear, .. } = &*self.knowledge();
+        lost.is_none()
+            && !revoked
+            && !unclear
+            && matches!(self.lease.state(), LeaseState::Valid { .. })
+    }
+
+    /// Whether somebody was seen to ask for the lock back.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.knowledge().revoked
+    }
+
+    /// Whether the lock is known to be lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.knowledge().lost.is_some()
+    }
+
+    /// Hears what there is to hear of the node, and asks where nothing tells. Says how it was lost,
+    /// if it was.
+    pub(crate) fn hear(&self) -> Option<Loss> {
+        self.poll_source(&mut Context::from_waker(&self.waker()))
+    }
+
+    fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
+        self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes everybody who wants to know.
+    fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.news))
+    }
+
+    /// The lock is lost; the first way counts.
+    pub(crate) fn lose(&self, loss: Loss) -> Loss {
+        let first = *self.knowledge().lost.get_or_insert_with(|| {
+            debug!(node = self.path, %loss, "lock lost");
+            loss
+        });
+        self.news.tell();
+        first
+    }
+
+    pub(crate) fn lost_by(&self, loss: Loss) -> Error {
+        Fault::Lost { path: self.path.clone(), loss }.into()
+    }
+
+    /// What a refused transaction means whose operation before `own` was the check of the node.
+    pub(crate) fn fence_error(&self, error: ClientError, own: usize) -> Error {
+        if error.is_no_node() && error.failed_op().is_some_and(|failed| failed < own) {
+            return self.lost_by(self.lose(Loss::NodeDeleted));
+        }
+        self.failed(error)
+    }
+
+    /// What a failed transaction means that does not tell of the node itself. One that may have
+    /// been carried out is not lost with the session.
+    pub(crate) fn failed(&self, error: ClientError) -> Error {
+        match self.lease.state() {
+            LeaseState::Lapsed(lapse @ Lapse::Ended(_))
+                if error.outcome() == Outcome::NotApplied =>
+            {
+                self.lost_by(self.lose(loss_of(lapse)))
+            }
+            _ => error.into(),
+        }
+    }
+
+    /// Hears what there is to hear of the node. Says how it was lost, if it was.
+    fn poll_source(&self, cx: &mut Context<'_>) -> Option<Loss> {
+        let mut knowledge = self.knowledge();
+        let mut news = self.hear_of_end(&mut knowledge);
+        while knowledge.lost.is_none() {
+            let Some(next) = self.step(&mut knowledge, cx) else {
+                break;
+            };
+            knowledge.source = next;
+            news = true;
+        }
+        let lost = knowledge.lost;
+        drop(knowledge);
+        if news {
+            self.news.tell();
+        }
+        lost
+    }
+
+    /// Hears what there is to hear without asking.
+    fn poll_news(&self) {
+        let mut knowledge = self.knowledge();
+        self.hear_of_end(&mut knowledge);
+        let is_watched = !matches!(knowledge.source, Source::Unwatched);
+        drop(knowledge);
+        if is_watched {
+            self.poll_source(&mut Context::from_waker(&self.waker()));
+        }
+    }
+
+    /// Whether the mirror has news of the node's end, whatever else tells of the node.
+    fn hear_of_end(&self, knowledge: &mut Knowledge) -> bool {
+        match self.queue.look(|mirror| mirror.tells_of(&self.own.name)) {
+            Some(Some(true)) => knowledge.followed = true,
+            Some(None) if knowledge.followed && knowledge.lost.is_none() => {
+                debug!(node = self.path, "somebody deleted the node");
+                knowledge.lost = Some(Loss::NodeDeleted);
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// One thing that is heard; `None` if there is nothing.
+    fn step(&self, knowledge: &mut Knowledge, cx: &mut Context<'_>) -> Option<Source> {
+        let gone = |knowledge: &mut Knowledge| {
+            debug!(node = self.path, "somebody deleted the node");
+            knowledge.lost = Some(Loss::NodeDeleted);
+            Some(Source::Nothing)
+        };
+        match &mut knowledge.source {
+            Source::Nothing => None,
+            Source::Mirror { writes } => {
+                let told = self.queue.look(|mirror| mirror.writes(&self.own.name)).flatten();
+                // Written to, gone, or no longer told of: the node itself tells which.
+                if told == Some(*writes) {
+                    return None;
+                }
+                knowledge.unclear = true;
+                Some(Source::Unwatched)
+            }
+            Source::Unwatched => {
+                Some(Source::Asked(self.queue.client().get_data_and_watch(&self.path)))
+            }
+            Source::Asked(reply) => match Pin::new(reply).poll(cx) {
+                Poll::Pending => None,
+                Poll::Ready(Ok((node, watcher))) => {
+                    if node.stat.czxid != self.czxid {
+                        return gone(knowledge);
+                    }
+                    knowledge.revoked |= REVOKE.contains(&&*node.data);
+                    knowledge.unclear = false;
+                    Some(Source::Watched(OwnWatch(Some(watcher))))
+                }
+                Poll::Ready(Err(error)) if error.is_no_node() => gone(knowledge),
+                Poll::Ready(Err(error)) if passes(&error) => Some(Source::Unwatched),
+                Poll::Ready(Err(error)) => {
+                    debug!(node = self.path, %error, "nothing tells of the node");
+                    let is_final = error.is_session_over() || error.code().is_some();
+                    if is_final {
+                        return Some(Source::Nothing);
+                    }
+                    // A limit of this client's: asked again at the next look.
+                    knowledge.source = Source::Unwatched;
+                    None
+                }
+            },
+            Source::Watched(OwnWatch(watcher)) => match watcher.as_mut()?.poll_changed(cx) {
+                Poll::Pending => None,
+                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => gone(knowledge),
+                Poll::Ready(Ok(_)) => {
+                    knowledge.unclear = true;
+                    Some(Source::Unwatched)
+                }
+                Poll::Ready(Err(_)) => Some(Source::Nothing),
+            },
+        }
+    }
+}
+
+pub(crate) fn loss_of(lapse: Lapse) -> Loss {
+    match lapse {
+        Lapse::Ended(ended) => Loss::SessionOver(ended),
+        Lapse::Term => Loss::TermOver,
+        _ => Loss::Deadline,
+    }
+}
