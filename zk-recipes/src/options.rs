@@ -6,7 +6,8 @@ use zk_client::{Acl, CreateOptions, Id};
 
 use crate::layout::Layout;
 
-/// How often a process hands a lock on within itself, by default.
+/// How often a process hands a lock on within itself, by default. With more, two processes of 32 tasks
+/// gained next to nothing, and the slowest of their acquires took longer (benches/two_level.rs).
 const PASSES: u32 = 32;
 
 /// How a lock is used. The default suits most.
