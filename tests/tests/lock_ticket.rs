@@ -1,4 +1,5 @@
-//! A lock that is left to the next process, and a folder that is made anew when its numbers end.
+//! A lock that is left to the next process, a folder that is made anew when its numbers end, and a
+//! term that has no end.
 
 use std::time::Duration;
 
@@ -151,4 +152,16 @@ async fn a_rotation_survives_lost_connections() {
         assert!(guard.node().ends_with("-lock-0000000000"), "{}", guard.node());
         guard.release().await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_without_end_has_none_for_whoever_waited_either() {
+    let server = Server::in_memory(Config::new());
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let held = Lock::new(&other, PATH).unwrap().acquire().await.unwrap();
+    let lock = Lock::with_options(&client, PATH, Options::new().term(Duration::MAX)).unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    held.release().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().state(), LockState::Held);
 }

@@ -70,7 +70,8 @@ impl Held {
         let Tenure { queue, node, own, watch, waited, followed } = tenure;
         // Who waited holds it from now on.
         let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
-        let term = queue.options().term.map(|term| if waited { term + age } else { term });
+        let term =
+            queue.options().term.map(|term| if waited { term.saturating_add(age) } else { term });
         let writes = queue.look(|mirror| mirror.writes(&own.name)).flatten();
         let source = match (writes, &watch) {
             (_, OwnWatch(Some(_))) => Source::Watched(watch),
@@ -171,9 +172,9 @@ impl Held {
         Fault::Lost { path: self.path.clone(), loss }.into()
     }
 
-    /// What a refused transaction means whose operation before `own` was the check of the node.
-    pub(crate) fn fence_error(&self, error: ClientError, own: usize) -> Error {
-        if error.is_no_node() && error.failed_op().is_some_and(|failed| failed < own) {
+    /// What a failed transaction means whose first operation was the check of the node.
+    pub(crate) fn fence_error(&self, error: ClientError) -> Error {
+        if error.is_no_node() && error.failed_op() == Some(0) {
             return self.lost_by(self.lose(Loss::NodeDeleted));
         }
         self.failed(error)

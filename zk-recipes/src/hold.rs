@@ -303,7 +303,7 @@ impl Hold {
                     results.drain(..1.min(results.len()));
                     Ok(results)
                 }
-                Err(error) => Err(inner.fence_error(error, 1)),
+                Err(error) => Err(inner.fence_error(error)),
             }
         }
     }
