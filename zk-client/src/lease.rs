@@ -2,7 +2,7 @@
 //!
 //! Reading a lease reads the clock, so it is true even when nothing else of this process has run
 //! since. Whoever waits for a change is woken by the driver. It decides nothing: see
-//! `session/keeper`.
+//! `session/assurance`.
 
 use std::fmt;
 use std::pin::pin;

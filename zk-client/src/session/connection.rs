@@ -34,7 +34,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return;
         }
         self.phase = Phase::Handshake;
-        self.keeper.shaking_hands(now);
+        self.assurance.shaking_hands(now);
         let wanted = self.config.timeout;
         let request = handshake::request(self.credentials, wanted, self.last_zxid);
         self.control.clear();
@@ -71,7 +71,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         debug!(%why, "disconnected");
         self.control.clear();
         self.pings.clear();
-        self.keeper.disconnected();
+        self.assurance.disconnected();
         self.rearming = 0;
         let mut close_lost = false;
         let sent = self.pipeline.take_sent();
@@ -133,11 +133,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         out.extend_from_slice(&self.control);
         self.control.clear();
         if self.phase == Phase::Handshake && out.len() > before {
-            self.keeper.shaking_hands(now);
+            self.assurance.shaking_hands(now);
         }
         if self.phase == Phase::Established {
             self.pings.sent(now);
-            self.keeper.sent(now, self.pipeline.waiting());
+            self.assurance.sent(now, self.pipeline.waiting());
             self.pipeline.transmit(now, out);
             self.tend_leases(now);
             if out.len() > before {
@@ -162,7 +162,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.timers.stop(Timer::Attempt);
                 self.timers.sent(now, self.timeout);
                 self.timers.heard(now, self.timeout);
-                self.keeper.established(now, timeout);
+                self.assurance.established(now, timeout);
                 self.reattach();
                 self.tell(match read_only {
                     true => SessionState::ConnectedReadOnly,

@@ -15,9 +15,9 @@ use zk_proto::{Operation, Zxid};
 use crate::config::{SessionConfig, SessionCredentials};
 use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::event::{SessionState, StreamEvent};
+use crate::session::assurance::Assurance;
 use crate::session::claims::{ClaimId, Claims, Question};
 use crate::session::event::{Answer, Event};
-use crate::session::keeper::Keeper;
 use crate::session::pings::Pings;
 use crate::session::pipeline::{Pipeline, Turn};
 use crate::session::timers::Timers;
@@ -53,7 +53,7 @@ pub struct Session<T, W, S = W> {
     /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
     pub(super) control: BytesMut,
     pub(super) pings: Pings,
-    pub(super) keeper: Keeper,
+    pub(super) assurance: Assurance,
     /// setWatches requests without a reply: until the last is answered, events tell of the past.
     pub(super) rearming: u32,
     /// Requests for many watches without a reply, likewise.
@@ -116,7 +116,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             timers: Timers::default(),
             control: BytesMut::new(),
             pings: Pings::default(),
-            keeper: Keeper::new(config.deadline_rule, config.timeout),
+            assurance: Assurance::new(config.deadline_rule, config.timeout),
             rearming: 0,
             arming: 0,
             closing: false,

@@ -26,7 +26,7 @@ mod claims;
 
 mod lease;
 
-mod keeper;
+mod assurance;
 
 mod machine;
 

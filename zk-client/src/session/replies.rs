@@ -27,7 +27,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Xid::PING => {
                 let sent = self.pings.answered().ok_or(ProtocolError::Unasked(Xid::PING))?;
                 if let Some(sent) = sent {
-                    self.keeper.ponged(sent);
+                    self.assurance.ponged(sent);
                 }
                 return Ok(());
             }
@@ -41,7 +41,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         trace!(xid = %header.xid, op = %slot.op, error = %header.error, "answered");
         self.last_zxid = self.last_zxid.max(header.zxid);
         let requested_at = slot.sent_at.unwrap_or(now);
-        self.keeper.answered(requested_at, slot.op, header.error);
+        self.assurance.answered(requested_at, slot.op, header.error);
         let result = match header.error {
             ErrorCode::OK => {
                 let body = frame.slice(frame.len() - reader.remaining()..);

@@ -188,13 +188,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn open_lease(&mut self, now: Instant, claim: ClaimId, term: Option<Instant>) -> LeaseId {
         self.expire_leases(now);
         let connection = self.connection();
-        let id = self.keeper.open(now, claim, term, connection);
+        let id = self.assurance.open(now, claim, term, connection);
         if !self.claims.holds(claim) {
-            self.keeper.void(id);
+            self.assurance.void(id);
         }
         if let Some(ended) = self.ended().or(self.closing.then_some(Ended::Closed)) {
             // Nobody waits for this one yet.
-            self.keeper.end(ended);
+            self.assurance.end(ended);
         }
         self.expire_leases(now);
         self.tend_leases(now);
@@ -203,12 +203,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Where a lease stands: the truth even if the session was not told of the time for long.
     pub fn lease_state(&self, now: Instant, id: LeaseId) -> LeaseState {
-        self.keeper.state(now, id, self.connection())
+        self.assurance.state(now, id, self.connection())
     }
 
     /// Forgets a lease. Its node stays, unless the lease has lapsed.
     pub fn close_lease(&mut self, id: LeaseId) {
-        self.keeper.close(id);
+        self.assurance.close(id);
     }
 
     /// Forgets a watch or a stream. `path` is the one it was set with.

@@ -10,9 +10,9 @@ use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, Operation};
 
 use crate::error::{Ended, Failure};
 use crate::event::SessionState;
+use crate::session::assurance::{Connection, Tended};
 use crate::session::claims::{Effect, Question};
 use crate::session::event::Event;
-use crate::session::keeper::{Connection, Tended};
 use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::Turn;
 
@@ -49,7 +49,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// What has lapsed by now stays so, and its nodes go.
     pub(super) fn expire_leases(&mut self, now: Instant) {
-        for claim in self.keeper.expire(now, self.connection()) {
+        for claim in self.assurance.expire(now, self.connection()) {
             self.claims.release(claim, None);
             self.upkeep(Turn::Last);
         }
@@ -58,7 +58,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Does what leases want done.
     pub(super) fn tend_leases(&mut self, now: Instant) {
         let connection = self.connection();
-        let Tended { probe, changed } = self.keeper.tend(now, connection, &mut self.timers);
+        let Tended { probe, changed } = self.assurance.tend(now, connection, &mut self.timers);
         if probe {
             // Where "/" may not be read it is refused, which proves as much.
             let check = [MultiOp::Check(CheckVersionRequest { path: "/", version: -1 })];
@@ -74,7 +74,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     pub(super) fn end_leases(&mut self, ended: Ended) {
-        if self.keeper.end(ended) {
+        if self.assurance.end(ended) {
             self.events.push_back(Event::Leases);
         }
     }

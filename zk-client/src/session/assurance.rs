@@ -2,9 +2,9 @@
 //! leases suspended, and when they lapse.
 //!
 //! The deadline and the leases are decided in modules of their own; here they meet the state of the
-//! connection and the timers. Whatever happens to a session first [`expire`](Keeper::expire)s what
+//! connection and the timers. Whatever happens to a session first [`expire`](Assurance::expire)s what
 //! has lapsed by then, so that nothing learnt later revives it, and in the end
-//! [`tend`](Keeper::tend)s the timers.
+//! [`tend`](Assurance::tend)s the timers.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ impl Connection {
     }
 }
 
-/// What is to be done after [`Keeper::tend`].
+/// What is to be done after [`Assurance::tend`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tended {
     /// Ask for a proof.
@@ -50,7 +50,7 @@ pub(crate) struct Tended {
 
 /// Leases with the deadline that they rest on.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Assurance {
     /// Whether the rule needs proofs that nobody else may ask for.
     probes: bool,
     deadline: Deadline,
@@ -69,7 +69,7 @@ pub(crate) struct Keeper {
     lapsed: bool,
 }
 
-impl Keeper {
+impl Assurance {
     pub(crate) fn new(rule: DeadlineRule, timeout: Duration) -> Self {
         Self {
             probes: rule != DeadlineRule::Contact,

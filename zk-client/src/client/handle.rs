@@ -1,0 +1,157 @@
+//! The handle itself, and the words that its methods are written with.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use zk_proto::{OpCode, Operation};
+
+use crate::error::{Error, Rejected};
+use crate::link::{Completion, Core, Link};
+use crate::path::Chroot;
+use crate::reply::{Call, Reply};
+use crate::session::{Watch, WatchKind};
+use crate::watcher::Watcher;
+
+/// A session with a ZooKeeper ensemble.
+///
+/// Clones share the session. Dropping the last of them, and of the
+/// [`OwnedNode`](crate::OwnedNode)s, closes it in the background; [`close`](Client::close) does so
+/// and waits.
+///
+/// # Ordering
+///
+/// A call's request is on its way when the call returns, whether or not the [`Reply`] is awaited:
+/// requests reach the server in call order and are answered in that order. A watch event is
+/// delivered before any reply that reflects the change.
+///
+/// # Cancel safety
+///
+/// No method loses anything by being dropped: a request is sent in any case, and a wait can be
+/// repeated.
+///
+/// # Errors
+///
+/// Every method fails if its path breaks a rule, its request is above
+/// [`Limits`](crate::Limits), the server refuses, the connection breaks before the answer, or the
+/// session is over. While the client is cut off, requests wait for the next connection; those that
+/// were sent before fail with [`ConnectionLoss`](crate::ErrorKind::ConnectionLoss) and
+/// [`outcome`](Error::outcome) `Unknown`.
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+    pub(crate) chroot: Chroot,
+}
+
+/// What the clones of a client share; dropping it closes the session.
+struct Handle(Arc<Link>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.with(Core::close);
+    }
+}
+
+impl Client {
+    pub(crate) fn new(link: Arc<Link>, chroot: Chroot) -> Self {
+        Self { handle: Arc::new(Handle(link)), chroot }
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.handle.0
+    }
+
+    /// Sends all requests that `calls` makes in one go: one write for all of them.
+    ///
+    /// Without it two calls may be two packets, if the driver wakes up between them. `calls` must
+    /// not block: no request of this session leaves while it runs.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// let (a, b) = client.batch(|| (client.get_data("/a"), client.get_data("/b")));
+    /// println!("{:?} {:?}", a.await?, b.await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn batch<R>(&self, calls: impl FnOnce() -> R) -> R {
+        let _cork = self.link().cork();
+        calls()
+    }
+
+    /// 128 random bits, for names that nobody else will use.
+    pub fn unique(&self) -> u128 {
+        self.link().unique()
+    }
+
+    pub(crate) fn at<R>(
+        &self,
+        path: &str,
+        check: fn(&str) -> Result<(), Error>,
+        call: impl FnOnce(&str) -> Reply<R>,
+    ) -> Reply<R> {
+        match check(path) {
+            Ok(()) => call(&self.chroot.apply(path)),
+            Err(error) => Reply::failed(error),
+        }
+    }
+
+    pub(crate) fn call(&self, op: OpCode, path: &str) -> Call {
+        Call { op, path: path.to_owned(), chroot: self.chroot.clone() }
+    }
+
+    pub(crate) fn rejected<R>(&self, op: OpCode, path: &str, rejected: Rejected) -> Reply<R> {
+        Reply::failed(Error::rejected(op, path, rejected))
+    }
+
+    pub(crate) fn send<R>(
+        &self,
+        path: &str,
+        request: &impl Operation,
+        finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
+    ) -> Reply<R> {
+        let (answering, answer) = oneshot::channel();
+        match self.link().with(|core| core.submit(request, answering)) {
+            Ok(()) => Reply::waiting(self.call(request.op(), path), answer, finish),
+            Err(rejected) => self.rejected(request.op(), path, rejected),
+        }
+    }
+
+    pub(crate) fn send_watching<R>(
+        &self,
+        path: &str,
+        full: &str,
+        request: &impl Operation,
+        kind: WatchKind,
+        finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
+    ) -> Reply<(R, Watcher)> {
+        let (answering, answer) = oneshot::channel();
+        let (watching, event) = oneshot::channel();
+        let watch = Watch { kind, path: full.to_owned(), watcher: watching };
+        match self.link().with(|core| core.submit_watching(request, answering, watch)) {
+            Ok(id) => {
+                let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
+                let watcher = Watcher::new(link, id, full.to_owned(), chroot, event);
+                let call = self.call(request.op(), path);
+                Reply::waiting(call, answer, move |call, completion| {
+                    match finish(call, completion) {
+                        Ok(result) => Ok((result, watcher)),
+                        Err(error) => {
+                            watcher.was_not_set();
+                            Err(error)
+                        }
+                    }
+                })
+            }
+            Err(rejected) => self.rejected(request.op(), path, rejected),
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("session", self.link())
+            .field("chroot", &self.chroot)
+            .finish()
+    }
+}

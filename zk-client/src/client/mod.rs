@@ -1,0 +1,19 @@
+//! The handle that users hold: one method per operation.
+//!
+//! A call checks its path, encodes its request into the session and returns; whatever is awaited
+//! is only the answer. Knows nothing of sockets, servers or time.
+//!
+//! The modules below are in reading order: the handle and how its calls are sent, and then its
+//! methods by what they are for.
+
+mod handle;
+
+mod reads;
+
+mod writes;
+
+mod watches;
+
+mod life;
+
+pub use self::handle::Client;

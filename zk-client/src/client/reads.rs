@@ -1,0 +1,117 @@
+//! Reads, with and without a watch, and sync.
+
+use bytes::Bytes;
+use zk_proto::{
+    ErrorCode, ExistsRequest, ExistsResponse, GetChildren2Request, GetChildren2Response,
+    GetDataRequest, GetDataResponse, Stat, SyncRequest, SyncResponse,
+};
+
+use crate::client::handle::Client;
+use crate::error::{Error, Failure};
+use crate::link::Completion;
+use crate::node::{Children, Node};
+use crate::path;
+use crate::reply::{Call, Reply};
+use crate::session::WatchKind;
+use crate::watcher::Watcher;
+
+/// Data below this size is copied out of the buffer it was read into, so that a value that is kept
+/// does not keep 64 KiB with it.
+const COPY_BELOW: usize = 32 * 1024;
+
+impl Client {
+    /// The state of a node, or `None` if there is none.
+    pub fn exists(&self, path: &str) -> Reply<Option<Stat>> {
+        self.at(path, path::check, |full| {
+            let request = ExistsRequest { path: full, watch: false };
+            self.send(path, &request, exists)
+        })
+    }
+
+    /// The same, with a watch for the node's creation, change or deletion.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// let (stat, mut watch) = client.exists_and_watch("/ready").await?;
+    /// if stat.is_none() {
+    ///     watch.changed().await?; // created
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn exists_and_watch(&self, path: &str) -> Reply<(Option<Stat>, Watcher)> {
+        self.at(path, path::check, |full| {
+            let request = ExistsRequest { path: full, watch: true };
+            self.send_watching(path, full, &request, WatchKind::Exist, exists)
+        })
+    }
+
+    /// A node's data and state.
+    pub fn get_data(&self, path: &str) -> Reply<Node> {
+        self.at(path, path::check, |full| {
+            self.send(path, &GetDataRequest { path: full, watch: false }, node)
+        })
+    }
+
+    /// The same, with a watch for the node's change or deletion.
+    pub fn get_data_and_watch(&self, path: &str) -> Reply<(Node, Watcher)> {
+        self.at(path, path::check, |full| {
+            let request = GetDataRequest { path: full, watch: true };
+            self.send_watching(path, full, &request, WatchKind::Data, node)
+        })
+    }
+
+    /// The names of a node's children, and the node's state.
+    pub fn get_children(&self, path: &str) -> Reply<Children> {
+        self.at(path, path::check, |full| {
+            self.send(path, &GetChildren2Request { path: full, watch: false }, children)
+        })
+    }
+
+    /// The same, with a watch for children that come or go, and for the node's deletion.
+    pub fn get_children_and_watch(&self, path: &str) -> Reply<(Children, Watcher)> {
+        self.at(path, path::check, |full| {
+            let request = GetChildren2Request { path: full, watch: true };
+            self.send_watching(path, full, &request, WatchKind::Child, children)
+        })
+    }
+
+    /// Waits until this client's server has caught up with the leader as of now.
+    ///
+    /// It is not a quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may answer.
+    pub fn sync(&self, path: &str) -> Reply<()> {
+        self.at(path, path::check, |full| {
+            self.send(path, &SyncRequest { path: full.into() }, |call, completion| {
+                let answer = call.answer(completion)?;
+                call.decode::<SyncResponse<'_>>(&answer).map(drop)
+            })
+        })
+    }
+}
+
+fn exists(call: &Call, completion: Completion) -> Result<Option<Stat>, Error> {
+    match completion {
+        Err(Failure::Refused(ErrorCode::NO_NODE)) => Ok(None),
+        completion => {
+            let ExistsResponse { stat } = call.decode(&call.answer(completion)?)?;
+            Ok(Some(stat))
+        }
+    }
+}
+
+fn node(call: &Call, completion: Completion) -> Result<Node, Error> {
+    let answer = call.answer(completion)?;
+    let GetDataResponse { data, stat } = call.decode(&answer)?;
+    let data = match data {
+        None => Bytes::new(),
+        Some(data) if data.len() < COPY_BELOW => Bytes::copy_from_slice(data),
+        Some(data) => answer.body.slice_ref(data),
+    };
+    Ok(Node { data, stat })
+}
+
+fn children(call: &Call, completion: Completion) -> Result<Children, Error> {
+    let answer = call.answer(completion)?;
+    let GetChildren2Response { children, stat } = call.decode(&answer)?;
+    Ok(Children { names: children.iter().map(str::to_owned).collect(), stat })
+}

@@ -1,0 +1,100 @@
+//! Watches that no read sets: on many nodes at once, or for every change to come.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use zk_proto::OpCode;
+
+use crate::client::handle::Client;
+use crate::event::WatchMode;
+use crate::inbox::Inbox;
+use crate::path;
+use crate::reply::Reply;
+use crate::stream::WatchStream;
+use crate::watcher::Watcher;
+
+impl Client {
+    /// Watches many nodes for change or deletion, by one request and without reading them: for
+    /// whoever has just listed them.
+    ///
+    /// The watchers come in the order of `paths`. That of a node which is gone, or was written to
+    /// since the last answer of the server, has fired by then, with an event marked as
+    /// [`missed`](crate::WatchedEvent::missed); all others are set, at one moment. Nobody asks
+    /// whether the nodes may be read: servers of 3.8.4, 3.9.2 and later tell nothing of those that
+    /// may not.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// for mut watcher in client.watch_nodes(&["/a", "/b"]).await? {
+    ///     println!("{:?}", watcher.changed().await?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch_nodes(&self, paths: &[&str]) -> Reply<Vec<Watcher>> {
+        let mut nodes = Vec::new();
+        let mut events = Vec::new();
+        for path in paths {
+            if let Err(error) = path::check(path) {
+                return Reply::failed(error);
+            }
+            let (watching, event) = oneshot::channel();
+            let full = self.chroot.apply(path).into_owned();
+            events.push((full.clone(), event));
+            nodes.push((full, watching));
+        }
+        let path = paths.first().copied().unwrap_or("/");
+        let (answering, answer) = oneshot::channel();
+        match self.link().with(|core| core.submit_watching_all(nodes, answering)) {
+            Ok(ids) => {
+                let watchers = ids.into_iter().zip(events).map(|(id, (path, event))| {
+                    Watcher::new(Arc::clone(self.link()), id, path, self.chroot.clone(), event)
+                });
+                let watchers = watchers.collect::<Vec<_>>();
+                Reply::waiting(self.call(OpCode::SET_WATCHES, path), answer, |call, completion| {
+                    call.answer(completion).map(|_| watchers)
+                })
+            }
+            Err(rejected) => self.rejected(OpCode::SET_WATCHES, path, rejected),
+        }
+    }
+
+    /// Every change from the reply on, of a node that need not exist, or of everything below it
+    /// too.
+    ///
+    /// Servers can do so since 3.6. Older ones refuse with `Unimplemented` and hang up, which costs
+    /// the connection but not the session.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::{StreamEvent, WatchMode};
+    ///
+    /// let mut changes = client.watch("/jobs", WatchMode::PersistentRecursive).await?;
+    /// client.create("/jobs/7", b"", &zk_client::CreateOptions::persistent()).await?;
+    /// if let StreamEvent::Changed(event) = changes.next().await? {
+    ///     assert_eq!(event.path, "/jobs/7");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch(&self, path: &str, mode: WatchMode) -> Reply<WatchStream> {
+        self.at(path, path::check, |full| {
+            let (answering, answer) = oneshot::channel();
+            let inbox = Arc::new(Inbox::default());
+            let stream = Arc::clone(&inbox);
+            let submitted =
+                self.link().with(|core| core.submit_stream(full, mode, answering, stream));
+            match submitted {
+                Ok(id) => {
+                    let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
+                    let stream = WatchStream::new(link, id, full.to_owned(), chroot, inbox);
+                    let call = self.call(OpCode::ADD_WATCH, path);
+                    Reply::waiting(call, answer, move |call, completion| {
+                        call.answer(completion).map(|_| stream)
+                    })
+                }
+                Err(rejected) => self.rejected(OpCode::ADD_WATCH, path, rejected),
+            }
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Writes: of one node, or of many as one transaction.
+
+use zk_proto::{
+    Create2Response, CreateRequest, DeleteRequest, List, SetDataRequest, SetDataResponse, Stat,
+};
+
+use crate::client::handle::Client;
+use crate::multi::{self, Named, Op, OpResult};
+use crate::node::{CreateOptions, Created};
+use crate::path;
+use crate::reply::Reply;
+
+/// Any version will do.
+const ANY_VERSION: i32 = -1;
+
+impl Client {
+    /// Creates a node. The parent must exist.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::CreateOptions;
+    ///
+    /// let options = CreateOptions::persistent().sequential();
+    /// let created = client.create("/jobs/job-", b"42", &options).await?;
+    /// assert!(created.path.starts_with("/jobs/job-"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create(&self, path: &str, data: &[u8], options: &CreateOptions<'_>) -> Reply<Created> {
+        let CreateOptions { mode, acl } = *options;
+        let check = if mode.is_sequential() { path::check_sequential } else { path::check };
+        self.at(path, check, |full| {
+            let acl = List::new(acl);
+            let request = CreateRequest { path: full, data: Some(data), acl, mode };
+            self.send(path, &request, |call, completion| {
+                let answer = call.answer(completion)?;
+                let Create2Response { path, stat } = call.decode(&answer)?;
+                Ok(Created { path: call.chroot.strip(path).to_owned(), stat })
+            })
+        })
+    }
+
+    /// Deletes a node that has no children, if it is at `version` or that is `None`.
+    pub fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
+        self.at(path, path::check, |full| {
+            let request = DeleteRequest { path: full, version: version.unwrap_or(ANY_VERSION) };
+            self.send(path, &request, |call, completion| call.answer(completion).map(drop))
+        })
+    }
+
+    /// Replaces a node's data, if it is at `version` or that is `None`. Returns its new state.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// let node = client.get_data("/counter").await?;
+    /// // Fails with `BadVersion` if somebody else has written meanwhile.
+    /// client.set_data("/counter", b"43", Some(node.stat.version)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
+        self.at(path, path::check, |full| {
+            let version = version.unwrap_or(ANY_VERSION);
+            let request = SetDataRequest { path: full, data: Some(data), version };
+            self.send(path, &request, |call, completion| {
+                let SetDataResponse { stat } = call.decode(&call.answer(completion)?)?;
+                Ok(stat)
+            })
+        })
+    }
+
+    /// Carries all operations out, or none: as one transaction, in this order.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::{CreateOptions, Op};
+    ///
+    /// let (from, to) = (client.get_data("/todo/7").await?, "/done/7");
+    /// let moved = client.multi(&[
+    ///     Op::create(to, &from.data, &CreateOptions::persistent()),
+    ///     Op::delete("/todo/7", Some(from.stat.version)),
+    /// ]);
+    /// if let Err(error) = moved.await {
+    ///     println!("operation {:?} failed: {error}", error.failed_op());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Returns what each operation came to, in order. An empty list is a transaction that changes
+    /// nothing. Limits hold for the request as a whole.
+    ///
+    /// # Errors
+    ///
+    /// A refused multi is [`Refused`](crate::ErrorKind::Refused) with the [`code`](Error::code) of
+    /// the operation that failed, whose place [`failed_op`](Error::failed_op) tells. `None` there
+    /// means that the server refused the request as a whole. An [owned](Op::create_owned) create is
+    /// [`InvalidOp`](crate::ErrorKind::InvalidOp): that is for
+    /// [`multi_owned`](Self::multi_owned).
+    pub fn multi(&self, ops: &[Op<'_>]) -> Reply<Vec<OpResult>> {
+        let named = match Named::new(ops, false) {
+            Ok(named) => named,
+            Err(error) => return Reply::failed(error),
+        };
+        multi::request(ops, &self.chroot, |request| {
+            let name = named.to_string();
+            self.send(&name, request, move |call, completion| named.results(call, completion))
+        })
+    }
+}
