@@ -5,17 +5,22 @@ use tokio::process::Command;
 
 /// Runs an example of the recipes, and returns what it says. Fails if it does.
 pub async fn run(example: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    self::example("zk-recipes", example, arguments).await
+}
+
+/// Runs an example of a crate, and returns what it says. Fails if it does.
+pub async fn example(package: &str, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let run = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked", "--package", "zk-recipes", "--example", example, "--"])
+        .args(["run", "--quiet", "--locked", "--package", package, "--example", name, "--"])
         .args(arguments)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()
         .await?;
-    let story = String::from_utf8(run.stdout)?;
+    let said = String::from_utf8(run.stdout)?;
     if !run.status.success() {
-        bail!("{story}\n{}", String::from_utf8_lossy(&run.stderr));
+        bail!("{name}: {said}\n{}", String::from_utf8_lossy(&run.stderr));
     }
-    Ok(story)
+    Ok(said)
 }
 
 /// Runs the tour, and fails unless it is told to its end and in order.
