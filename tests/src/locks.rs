@@ -5,9 +5,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use zk_client::{Client, ClientBuilder, CreateOptions};
+use zk_client::{Acl, Client, ClientBuilder, CreateOptions, Id, Perms};
 use zk_embedded::{Config, Server};
-use zk_proto::{Acl, Id, List, SetAclRequest, Text};
+use zk_proto::{List, SetAclRequest};
 use zk_recipes::{Hold, Lock, Options};
 
 pub use crate::explore::settle;
@@ -20,8 +20,9 @@ pub const LOCK: &str = "/locks/one";
 pub const TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Somebody from whom no connection in memory comes.
-pub const NOBODY: Acl<'static> =
-    Acl { perms: Acl::OPEN.perms, id: Id { scheme: Text::new("ip"), id: Text::new("10.0.0.1") } };
+pub fn nobody() -> Acl {
+    Acl::new(Perms::ALL, Id::ip("10.0.0.1"))
+}
 
 /// A server in memory.
 #[derive(Debug)]
@@ -103,7 +104,9 @@ impl World {
 
     /// Takes from everybody the permission to read or change a node.
     pub async fn hide(&self, path: &str) {
-        let acl = List::new(&[NOBODY]);
+        let nobody = nobody();
+        let acl = [zk_proto::Acl::from(&nobody)];
+        let acl = List::new(&acl);
         let mut client = RawClient::open(&self.server).await;
         client.reply(&SetAclRequest { path, acl, version: -1 }).await;
     }

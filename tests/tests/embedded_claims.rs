@@ -5,7 +5,14 @@ use zk_embedded::{Config, Release, Server};
 
 zk_tests::client_claims!(client, Server::start().await?);
 zk_tests::client_claims!(client_of_3_8, Server::with(before_3_9()).await?);
+zk_tests::operation_claims!(operations, Server::with(extended(Config::new())).await?);
+zk_tests::operation_claims!(operations_of_3_8, Server::with(extended(before_3_9())).await?);
 zk_tests::lock_claims!(lock, Server::start().await?);
+
+/// Nodes with a time to live are not allowed everywhere.
+fn extended(config: Config) -> Config {
+    config.extended_types(true)
+}
 
 fn before_3_9() -> Config {
     Config::new().release(Release::V3_8)

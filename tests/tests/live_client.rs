@@ -23,6 +23,13 @@ async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> 
 }
 
 zk_tests::client_claims!(real, Standalone::start().await?);
+zk_tests::operation_claims!(operations, Standalone::with(&extended()).await?);
+
+/// Nodes with a time to live are not allowed everywhere.
+fn extended() -> ServerConfig {
+    let properties = vec![("zookeeper.extendedTypesEnabled".to_owned(), "true".to_owned())];
+    ServerConfig { properties, ..ServerConfig::default() }
+}
 
 #[tokio::test]
 async fn watches_survive_the_server_and_tell_what_was_missed() -> Result<()> {

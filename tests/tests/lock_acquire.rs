@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zk_client::{Acl, Client, CreateOptions, Ended, ErrorCode as Code, SessionId};
+use zk_client::{Acl, Client, CreateOptions, Ended, ErrorCode as Code, Id, Perms, SessionId};
 use zk_embedded::{Change, Config, ErrorCode, Fault, OpCode};
 use zk_proto::{
     CreateRequest, GetChildren2Response, GetChildrenResponse, List, SyncResponse, Text,
@@ -97,8 +97,7 @@ async fn a_create_that_is_refused_is_told_whatever_the_list_says() {
 async fn a_folder_that_may_not_be_listed_is_left_again() {
     let world = World::new();
     let client = world.client().await;
-    let everything_but_read = Acl { perms: Acl::OPEN.perms & !1, ..Acl::OPEN };
-    let acl = [everything_but_read];
+    let acl = [Acl::new(Perms::ALL.without(Perms::READ), Id::ANYONE)];
     client.create("/locks", b"", &CreateOptions::persistent()).await.unwrap();
     client.create(LOCK, b"", &CreateOptions::persistent().with_acl(&acl)).await.unwrap();
     let error = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap_err();
@@ -110,8 +109,7 @@ async fn a_folder_that_may_not_be_listed_is_left_again() {
 async fn a_release_that_is_refused_is_told_and_lasts_until_the_session_ends() {
     let world = World::new();
     let client = world.client().await;
-    let everything_but_delete = Acl { perms: Acl::OPEN.perms & !8, ..Acl::OPEN };
-    let acl = [everything_but_delete];
+    let acl = [Acl::new(Perms::ALL.without(Perms::DELETE), Id::ANYONE)];
     client.create("/locks", b"", &CreateOptions::persistent()).await.unwrap();
     client.create(LOCK, b"", &CreateOptions::persistent().with_acl(&acl)).await.unwrap();
     let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();

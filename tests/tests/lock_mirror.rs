@@ -7,7 +7,7 @@ use zk_client::CreateOptions;
 use zk_embedded::{Config, ErrorCode, Fault, OpCode, Release};
 use zk_recipes::{ErrorKind, Guard, Lock, Loss, Options};
 use zk_tests::explore::poll_once;
-use zk_tests::locks::{LOCK, NOBODY, TIMEOUT, World, mirror, settle};
+use zk_tests::locks::{LOCK, TIMEOUT, World, mirror, nobody, settle};
 use zk_tests::peer::Clock;
 
 /// More than are followed.
@@ -86,7 +86,7 @@ async fn a_contender_that_the_watch_does_not_tell_of_is_waited_for() {
     let world = World::new();
     let lock = world.mirrored().await;
     let secret =
-        Lock::with_options(&world.client().await, LOCK, Options::new().acl(&[NOBODY])).unwrap();
+        Lock::with_options(&world.client().await, LOCK, Options::new().acl(&[nobody()])).unwrap();
     for _ in 0..3 {
         let held = secret.acquire().await.unwrap();
         let waiting = start(&lock);

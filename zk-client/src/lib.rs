@@ -71,6 +71,7 @@ mod path;
 
 mod event;
 
+mod acl;
 mod node;
 
 mod config;
@@ -107,6 +108,7 @@ mod connect;
 #[doc(hidden)]
 pub mod fuzz;
 
+pub use acl::{AccessList, Acl, Id, Perms};
 pub use client::Client;
 pub use clock::Clock;
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
@@ -126,6 +128,4 @@ pub use stream::WatchStream;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;
 
-pub use zk_proto::{
-    Acl, ErrorCode, EventType, Id, OpCode, Password, PathRule, SessionId, Stat, Text, Zxid,
-};
+pub use zk_proto::{ErrorCode, EventType, OpCode, Password, PathRule, SessionId, Stat, Zxid};

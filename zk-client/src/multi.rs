@@ -7,11 +7,12 @@
 use std::fmt;
 
 use zk_proto::{
-    Acl, CheckVersionRequest, Create2Response, CreateMode, CreateRequest, CreateResponse,
-    DecodeError, DeleteRequest, List, MultiOp, MultiRequest, MultiResponse, MultiResult, OpCode,
-    SetDataRequest, SetDataResponse, Stat,
+    CheckVersionRequest, Create2Response, CreateMode, CreateRequest, CreateResponse, DecodeError,
+    DeleteRequest, List, MultiOp, MultiRequest, MultiResponse, MultiResult, OpCode, SetDataRequest,
+    SetDataResponse, Stat,
 };
 
+use crate::acl::Acl;
 use crate::error::{Error, Failure, Fault};
 use crate::link::Completion;
 use crate::node::CreateOptions;
@@ -28,21 +29,20 @@ const DIGITS: usize = 10;
 ///
 /// Each sees what those before it have done: a child can follow its parent.
 #[derive(Clone, Copy)]
-pub struct Op<'a> {
-    op: MultiOp<'a>,
-    owned: bool,
+pub struct Op<'a>(Action<'a>);
+
+#[derive(Clone, Copy)]
+enum Action<'a> {
+    Create { path: &'a str, data: &'a [u8], options: CreateOptions<'a>, owned: bool },
+    Delete { path: &'a str, version: Option<i32> },
+    SetData { path: &'a str, data: &'a [u8], version: Option<i32> },
+    Check { path: &'a str, version: Option<i32> },
 }
 
 impl<'a> Op<'a> {
     /// Creates a node, as [`Client::create`](crate::Client::create) does.
     pub const fn create(path: &'a str, data: &'a [u8], options: &CreateOptions<'a>) -> Self {
-        let CreateOptions { mode, acl } = *options;
-        let request = CreateRequest { path, data: Some(data), acl: List::new(acl), mode };
-        let op = match mode {
-            CreateMode::CONTAINER => MultiOp::CreateContainer(request),
-            _ => MultiOp::Create(request),
-        };
-        Self { op, owned: false }
+        Self(Action::Create { path, data, options: *options, owned: false })
     }
 
     /// Creates an ephemeral sequential node that the client must not forget, as
@@ -50,82 +50,101 @@ impl<'a> Op<'a> {
     /// [`multi_owned`](crate::Client::multi_owned).
     ///
     /// `stem` is the path up to the digits, and must be unique for ever.
-    pub const fn create_owned(stem: &'a str, data: &'a [u8], acl: &'a [Acl<'a>]) -> Self {
-        Self::owned(stem, data, acl, CreateMode::EPHEMERAL_SEQUENTIAL)
+    pub const fn create_owned(stem: &'a str, data: &'a [u8], acl: &'a [Acl]) -> Self {
+        let options = CreateOptions::ephemeral().sequential().with_acl(acl);
+        Self(Action::Create { path: stem, data, options, owned: true })
     }
 
     /// The same for a node with this very path. For [`multi_owned`](crate::Client::multi_owned).
     ///
     /// The path must end in ten digits, as if a server had appended them, and be unique for ever
     /// up to them.
-    pub const fn create_owned_at(path: &'a str, data: &'a [u8], acl: &'a [Acl<'a>]) -> Self {
-        Self::owned(path, data, acl, CreateMode::EPHEMERAL)
-    }
-
-    const fn owned(path: &'a str, data: &'a [u8], acl: &'a [Acl<'a>], mode: CreateMode) -> Self {
-        let request = CreateRequest { path, data: Some(data), acl: List::new(acl), mode };
-        Self { op: MultiOp::Create(request), owned: true }
+    pub const fn create_owned_at(path: &'a str, data: &'a [u8], acl: &'a [Acl]) -> Self {
+        let options = CreateOptions::ephemeral().with_acl(acl);
+        Self(Action::Create { path, data, options, owned: true })
     }
 
     /// Deletes a node that has no children, if it is at `version` or that is `None`.
     pub const fn delete(path: &'a str, version: Option<i32>) -> Self {
-        let request = DeleteRequest { path, version: wanted(version) };
-        Self { op: MultiOp::Delete(request), owned: false }
+        Self(Action::Delete { path, version })
     }
 
     /// Replaces a node's data, if it is at `version` or that is `None`.
     pub const fn set_data(path: &'a str, data: &'a [u8], version: Option<i32>) -> Self {
-        let request = SetDataRequest { path, data: Some(data), version: wanted(version) };
-        Self { op: MultiOp::SetData(request), owned: false }
+        Self(Action::SetData { path, data, version })
     }
 
     /// Changes nothing, and fails the multi unless the node exists and is at `version` or that is
     /// `None`. It takes the permission to read the node.
     pub const fn check(path: &'a str, version: Option<i32>) -> Self {
-        let request = CheckVersionRequest { path, version: wanted(version) };
-        Self { op: MultiOp::Check(request), owned: false }
+        Self(Action::Check { path, version })
     }
 
     pub(crate) const fn is_owned(&self) -> bool {
-        self.owned
+        matches!(self.0, Action::Create { owned: true, .. })
     }
 
     /// As the caller wrote it.
-    pub(crate) fn path(&self) -> &'a str {
-        match self.op {
-            MultiOp::Create(request) | MultiOp::CreateContainer(request) => request.path,
-            MultiOp::Delete(request) => request.path,
-            MultiOp::SetData(request) => request.path,
-            MultiOp::Check(request) => request.path,
-            // No constructor makes another.
-            _ => "",
+    pub(crate) const fn path(&self) -> &'a str {
+        match self.0 {
+            Action::Create { path, .. }
+            | Action::Delete { path, .. }
+            | Action::SetData { path, .. }
+            | Action::Check { path, .. } => path,
+        }
+    }
+
+    fn op(&self) -> OpCode {
+        match self.0 {
+            Action::Create { options, .. } => options.op_in_multi(),
+            Action::Delete { .. } => OpCode::DELETE,
+            Action::SetData { .. } => OpCode::SET_DATA,
+            Action::Check { .. } => OpCode::CHECK,
         }
     }
 
     /// The part of `path`, which is this operation's under a chroot, that nobody else uses.
     pub(crate) fn stem<'p>(&self, path: &'p str) -> &'p str {
-        match self.op {
-            MultiOp::Create(CreateRequest { mode: CreateMode::EPHEMERAL, .. }) if self.owned => {
+        match self.0 {
+            Action::Create { options, owned: true, .. } if !options.is_sequential() => {
                 split_digits(path).unwrap_or(path)
             }
             _ => path,
         }
     }
 
-    /// The same operation at another path.
-    fn at<'p>(&self, path: &'p str) -> MultiOp<'p>
+    /// The access list that goes with it.
+    fn acl(&self) -> Vec<zk_proto::Acl<'a>> {
+        match self.0 {
+            Action::Create { options, .. } => options.acl.iter().map(Into::into).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same operation at the server's path.
+    fn at<'p>(&self, path: &'p str, acl: &'p [zk_proto::Acl<'p>]) -> MultiOp<'p>
     where
         'a: 'p,
     {
-        match self.op {
-            MultiOp::Create(request) => MultiOp::Create(CreateRequest { path, ..request }),
-            MultiOp::CreateContainer(request) => {
-                MultiOp::CreateContainer(CreateRequest { path, ..request })
+        match self.0 {
+            Action::Create { data, options, .. } => {
+                let (data, acl, mode) = (Some(data), List::new(acl), options.mode);
+                let request = CreateRequest { path, data, acl, mode };
+                match mode {
+                    CreateMode::CONTAINER => MultiOp::CreateContainer(request),
+                    _ => MultiOp::Create(request),
+                }
             }
-            MultiOp::Delete(request) => MultiOp::Delete(DeleteRequest { path, ..request }),
-            MultiOp::SetData(request) => MultiOp::SetData(SetDataRequest { path, ..request }),
-            MultiOp::Check(request) => MultiOp::Check(CheckVersionRequest { path, ..request }),
-            other => other,
+            Action::Delete { version, .. } => {
+                MultiOp::Delete(DeleteRequest { path, version: wanted(version) })
+            }
+            Action::SetData { data, version, .. } => {
+                let version = wanted(version);
+                MultiOp::SetData(SetDataRequest { path, data: Some(data), version })
+            }
+            Action::Check { version, .. } => {
+                MultiOp::Check(CheckVersionRequest { path, version: wanted(version) })
+            }
         }
     }
 
@@ -133,19 +152,20 @@ impl<'a> Op<'a> {
     fn validate(&self, index: usize, owned_too: bool) -> Result<(), Error> {
         let path = self.path();
         let invalid = |rule| {
-            let (op, path) = (self.op.op(), path.to_owned());
-            Err(Fault::InvalidOp { index, op, path, rule }.into())
+            Err(Fault::InvalidOp { index, op: self.op(), path: path.to_owned(), rule }.into())
         };
-        let mode = match self.op {
-            MultiOp::Create(request) => Some(request.mode),
-            _ => None,
-        };
-        match (self.owned, mode) {
-            (true, _) if !owned_too => invalid("owned nodes are created by multi_owned"),
-            (true, Some(CreateMode::EPHEMERAL)) if split_digits(path).is_none() => {
+        match self.0 {
+            Action::Create { owned: true, .. } if !owned_too => {
+                invalid("owned nodes are created by multi_owned")
+            }
+            Action::Create { options, owned: true, .. }
+                if !options.is_sequential() && split_digits(path).is_none() =>
+            {
                 invalid("the path of an owned node ends in ten digits")
             }
-            (false, Some(mode)) if mode.is_sequential() => path::check_sequential(path),
+            Action::Create { options, owned: false, .. } if options.is_sequential() => {
+                path::check_sequential(path)
+            }
             _ => path::check(path),
         }
     }
@@ -154,8 +174,8 @@ impl<'a> Op<'a> {
 /// Shows no data.
 impl fmt::Debug for Op<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let owned = if self.owned { " owned" } else { "" };
-        write!(f, "Op({}{owned} {:?})", self.op.op(), self.path())
+        let owned = if self.is_owned() { " owned" } else { "" };
+        write!(f, "Op({}{owned} {:?})", self.op(), self.path())
     }
 }
 
@@ -187,7 +207,7 @@ impl Named {
         for (index, op) in ops.iter().enumerate() {
             op.validate(index, owned_too)?;
         }
-        Ok(Self(ops.iter().map(|op| (op.op.op(), op.path().to_owned())).collect()))
+        Ok(Self(ops.iter().map(|op| (op.op(), op.path().to_owned())).collect()))
     }
 
     /// What each operation came to.
@@ -251,7 +271,9 @@ pub(crate) fn request<R>(
     send: impl FnOnce(&MultiRequest<'_>) -> R,
 ) -> R {
     let paths = ops.iter().map(|op| chroot.apply(op.path())).collect::<Vec<_>>();
-    let entries = ops.iter().zip(&paths).map(|(op, path)| op.at(path)).collect::<Vec<_>>();
+    let lists = ops.iter().map(Op::acl).collect::<Vec<_>>();
+    let entries = ops.iter().zip(&paths).zip(&lists).map(|((op, path), acl)| op.at(path, acl));
+    let entries = entries.collect::<Vec<_>>();
     send(&MultiRequest::new(&entries))
 }
 

@@ -1,27 +1,29 @@
 //! Nodes as values: what to create, and what was created or read.
 
 use bytes::Bytes;
-use zk_proto::{Acl, CreateMode, Stat};
+use zk_proto::{CreateMode, OpCode, Stat};
+
+use crate::acl::Acl;
 
 /// What a create makes: the kind of node, and who may use it.
 ///
 /// ```
-/// use zk_client::{Acl, CreateOptions, Id};
+/// use zk_client::{Acl, CreateOptions, Id, Perms};
 ///
 /// let job = CreateOptions::persistent().sequential();
-/// let local = [Acl { perms: Acl::ALL, id: Id { scheme: "ip".into(), id: "127.0.0.1".into() } }];
+/// let local = [Acl::new(Perms::ALL, Id::ip("127.0.0.1"))];
 /// let private = CreateOptions::ephemeral().with_acl(&local);
 /// # let _ = (job, private);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateOptions<'a> {
     pub(crate) mode: CreateMode,
-    pub(crate) acl: &'a [Acl<'a>],
+    pub(crate) acl: &'a [Acl],
 }
 
 impl<'a> CreateOptions<'a> {
     const fn new(mode: CreateMode) -> Self {
-        Self { mode, acl: &[Acl::OPEN] }
+        Self { mode, acl: Acl::OPEN }
     }
 
     /// A node that stays until it is deleted.
@@ -51,10 +53,22 @@ impl<'a> CreateOptions<'a> {
         Self { mode, ..self }
     }
 
-    /// Sets the access list, which by default lets everybody do everything.
+    /// Sets the access list, which by default lets everybody do everything: see [`Acl`].
     #[must_use]
-    pub const fn with_acl(self, acl: &'a [Acl<'a>]) -> Self {
+    pub const fn with_acl(self, acl: &'a [Acl]) -> Self {
         Self { acl, ..self }
+    }
+
+    pub(crate) const fn is_sequential(&self) -> bool {
+        self.mode.is_sequential()
+    }
+
+    /// What it goes out under in a multi.
+    pub(crate) const fn op_in_multi(&self) -> OpCode {
+        match self.mode {
+            CreateMode::CONTAINER => OpCode::CREATE_CONTAINER,
+            _ => OpCode::CREATE,
+        }
     }
 }
 

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use zk_proto::{
-    Acl, CreateMode, CreateRequest, CreateResponse, ErrorCode, ExistsRequest, ExistsResponse, List,
-    OpCode, Operation, Zxid,
+    CreateMode, CreateRequest, CreateResponse, ErrorCode, ExistsRequest, ExistsResponse, OpCode,
+    Operation, Zxid,
 };
 
+use crate::acl::{self, Acl};
 use crate::client::Client;
 use crate::error::{Error, Failure, Fault};
 use crate::lease::Lease;
@@ -38,23 +39,25 @@ impl Client {
     /// use zk_client::Acl;
     ///
     /// let stem = format!("/members/{:032x}-", client.unique());
-    /// let member = client.create_owned(&stem, b"10.0.0.7:80", &[Acl::OPEN]).await?;
+    /// let member = client.create_owned(&stem, b"10.0.0.7:80", Acl::OPEN).await?;
     /// println!("here as {}", member.path());
     /// member.delete().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl<'_>]) -> Reply<OwnedNode> {
+    pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl]) -> Reply<OwnedNode> {
         self.at(stem, path::check, |full| {
-            let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
-            let acl = List::new(acl);
-            let request = CreateRequest { path: full, data: Some(data), acl, mode };
+            let (mode, data) = (CreateMode::EPHEMERAL_SEQUENTIAL, Some(data));
             let (answering, answer) = oneshot::channel();
-            let claim = match self.link().with(|core| core.submit_owned(&request, answering)) {
+            let (op, submitted) = acl::lend(acl, |acl| {
+                let request = CreateRequest { path: full, data, acl, mode };
+                (request.op(), self.link().with(|core| core.submit_owned(&request, answering)))
+            });
+            let claim = match submitted {
                 Ok(id) => Claim { client: self.clone(), id, released: false },
-                Err(rejected) => return self.rejected(request.op(), stem, rejected),
+                Err(rejected) => return self.rejected(op, stem, rejected),
             };
-            Reply::waiting(self.call(request.op(), stem), answer, move |call, completion| {
+            Reply::waiting(self.call(op, stem), answer, move |call, completion| {
                 OwnedNode::created(claim, call, &call.answer(completion)?)
             })
         })
@@ -74,7 +77,7 @@ impl Client {
     ///
     /// // Only while the shop is open.
     /// let stem = format!("/queue/{:032x}-", client.unique());
-    /// let ops = [Op::check("/open", None), Op::create_owned(&stem, b"", &[Acl::OPEN])];
+    /// let ops = [Op::check("/open", None), Op::create_owned(&stem, b"", Acl::OPEN)];
     /// for place in client.multi_owned(&ops) {
     ///     println!("here as {}", place.await?.path());
     /// }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_client::{
-    Acl, Children, Client, CreateOptions, Created, Error as ClientError, Op, OpResult, Outcome,
+    Children, Client, CreateOptions, Created, Error as ClientError, Op, OpResult, Outcome,
     OwnedNode, Reply,
 };
 
@@ -184,13 +184,11 @@ impl MultiLock {
         let stem =
             |queue: &Arc<Queue>| queue.child(&queue.names().stem(Role::Exclusive, client.unique()));
         let stems = self.0.iter().map(stem).collect::<Vec<_>>();
-        let create = |acl: &[Acl<'_>]| {
-            let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, acl));
-            client.multi_owned(&ops.collect::<Vec<_>>())
-        };
+        let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &options.acl));
+        let ops = ops.collect::<Vec<_>>();
         client.batch(|| Flight {
             folders: self.0.iter().flat_map(|queue| queue.make_folders(folders)).collect(),
-            created: options.with_acl(create),
+            created: client.multi_owned(&ops),
             lists: self.0.iter().map(Queue::ask).collect(),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_client::{Acl, CreateOptions, Id};
+use zk_client::{Acl, CreateOptions};
 
 use crate::layout::Layout;
 
@@ -23,7 +23,7 @@ const PASSES: u32 = 32;
 pub struct Options {
     pub(crate) layout: Layout,
     pub(crate) data: Vec<u8>,
-    acl: Vec<OwnAcl>,
+    pub(crate) acl: Vec<Acl>,
     pub(crate) term: Option<Duration>,
     pub(crate) strict_foreign: bool,
     pub(crate) rotate: bool,
@@ -31,21 +31,6 @@ pub struct Options {
     pub(crate) passes: u32,
     pub(crate) pass_time: Option<Duration>,
     persistent: bool,
-}
-
-/// An entry of an access list that borrows nothing.
-#[derive(Clone, Debug)]
-struct OwnAcl {
-    perms: i32,
-    scheme: String,
-    id: String,
-}
-
-impl OwnAcl {
-    fn lend(&self) -> Acl<'_> {
-        let Self { perms, scheme, id } = self;
-        Acl { perms: *perms, id: Id { scheme: scheme.as_str().into(), id: id.as_str().into() } }
-    }
 }
 
 impl Default for Options {
@@ -60,7 +45,7 @@ impl Options {
         Self {
             layout: Layout::CURATOR,
             data: Vec::new(),
-            acl: Vec::new(),
+            acl: Acl::OPEN.to_vec(),
             term: None,
             strict_foreign: false,
             rotate: false,
@@ -91,13 +76,8 @@ impl Options {
     /// Let every contender read it: servers do not tell of the end of a node that may not be read
     /// (3.8.4, 3.9.2 and later), so those who wait for this one would have to ask again and again.
     #[must_use]
-    pub fn acl(mut self, acl: &[Acl<'_>]) -> Self {
-        let own = |acl: &Acl<'_>| OwnAcl {
-            perms: acl.perms,
-            scheme: acl.id.scheme.to_string_lossy(),
-            id: acl.id.id.to_string_lossy(),
-        };
-        self.acl = acl.iter().map(own).collect();
+    pub fn acl(mut self, acl: &[Acl]) -> Self {
+        self.acl = acl.to_vec();
         self
     }
 
@@ -171,15 +151,6 @@ impl Options {
 
     /// Whether others than everybody may do things.
     pub(crate) fn has_acl(&self) -> bool {
-        !self.acl.is_empty()
-    }
-
-    /// Lends the access list.
-    pub(crate) fn with_acl<R>(&self, f: impl FnOnce(&[Acl<'_>]) -> R) -> R {
-        if self.acl.is_empty() {
-            return f(&[Acl::OPEN]);
-        }
-        let acl = self.acl.iter().map(OwnAcl::lend).collect::<Vec<_>>();
-        f(&acl)
+        self.acl != Acl::OPEN
     }
 }

@@ -218,9 +218,7 @@ impl Queue {
                 Arming { queue: Arc::clone(self), reply }
             }),
             folders: self.make_folders(folders),
-            created: self
-                .options
-                .with_acl(|acl| client.create_owned(&stem, &self.options.data, acl)),
+            created: client.create_owned(&stem, &self.options.data, &self.options.acl),
             list: (!is_known).then(|| self.ask()),
         })
     }

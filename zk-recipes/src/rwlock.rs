@@ -267,13 +267,11 @@ impl WriteGuard {
         let name = queue.names().recast(&own.name, Role::Exclusive, Role::Shared);
         let path = queue.child(&name.unwrap_or_default());
         let (client, options) = (queue.client(), queue.options());
-        let mut replies = options.with_acl(|acl| {
-            client.multi_owned(&[
-                Op::check(self.0.node(), None),
-                Op::create_owned_at(&path, &options.data, acl),
-                Op::delete(self.0.node(), None),
-            ])
-        });
+        let mut replies = client.multi_owned(&[
+            Op::check(self.0.node(), None),
+            Op::create_owned_at(&path, &options.data, &options.acl),
+            Op::delete(self.0.node(), None),
+        ]);
         // One operation makes an owned node, so there is one reply.
         let Some(reply) = replies.pop() else {
             return Err(self.0.deleted());

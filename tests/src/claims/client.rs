@@ -494,7 +494,7 @@ pub async fn a_multi_happens_below_the_chroot(address: &str) -> Result<()> {
     assert_eq!(created(&results), ["/a", "/b", "/a/s-0000000000"]);
     assert!(outside.exists("/app/a/s-0000000000").await?.is_some());
 
-    let ops = [Op::create_owned("/o-", b"", &[Acl::OPEN])];
+    let ops = [Op::create_owned("/o-", b"", Acl::OPEN)];
     let [node] = owned(&inside, &ops).await?.try_into().expect("one");
     assert_eq!(node.path(), "/o-0000000002");
     assert!(outside.exists("/app/o-0000000002").await?.is_some());
@@ -517,9 +517,9 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(address: &str) -> Resul
     let at = format!("/l/{:032x}-0000000123", client.unique());
     let ops = [
         Op::check("/l", None),
-        Op::create_owned(&stem, b"first", &[Acl::OPEN]),
+        Op::create_owned(&stem, b"first", Acl::OPEN),
         Op::create("/l/other", b"", &PERSISTENT),
-        Op::create_owned_at(&at, b"second", &[Acl::OPEN]),
+        Op::create_owned_at(&at, b"second", Acl::OPEN),
     ];
     let [first, second] = owned(&client, &ops).await?.try_into().expect("two");
     assert_eq!((first.path(), second.path()), (&*format!("{stem}0000000000"), &*at));
@@ -545,7 +545,7 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(address: &str) -> Resul
     client.sync("/l").await?;
     assert!(client.exists(&at).await?.is_some(), "forgotten and not deleted");
 
-    let single = client.create_owned(&stem, b"", &[Acl::OPEN]).await?;
+    let single = client.create_owned(&stem, b"", Acl::OPEN).await?;
     let stat = client.exists(single.path()).await?.context("just created")?;
     assert_eq!(single.czxid(), stat.czxid);
     Ok(())
@@ -574,7 +574,7 @@ pub async fn a_node_is_adopted_by_its_session_alone(address: &str) -> Result<()>
 pub async fn a_session_that_was_detached_is_taken_up_with_its_nodes(address: &str) -> Result<()> {
     let (client, other) = (connect(address).await?, connect(address).await?);
     let stem = format!("/{:032x}-", client.unique());
-    let node = client.create_owned(&stem, b"", &[Acl::OPEN]).await?;
+    let node = client.create_owned(&stem, b"", Acl::OPEN).await?;
     let (path, czxid) = (node.path().to_owned(), node.czxid());
     let pending = client.create("/pending", b"", &CreateOptions::ephemeral());
     let session = client.detach().await.context("a session to take up")?;

@@ -12,6 +12,8 @@ mod reads;
 
 mod writes;
 
+mod access;
+
 mod watches;
 
 mod life;

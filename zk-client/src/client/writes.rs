@@ -1,9 +1,10 @@
 //! Writes: of one node, or of many as one transaction.
 
 use zk_proto::{
-    Create2Response, CreateRequest, DeleteRequest, List, SetDataRequest, SetDataResponse, Stat,
+    Create2Response, CreateRequest, DeleteRequest, SetDataRequest, SetDataResponse, Stat,
 };
 
+use crate::acl;
 use crate::client::handle::Client;
 use crate::multi::{self, Named, Op, OpResult};
 use crate::node::{CreateOptions, Created};
@@ -27,15 +28,17 @@ impl Client {
     /// # }
     /// ```
     pub fn create(&self, path: &str, data: &[u8], options: &CreateOptions<'_>) -> Reply<Created> {
-        let CreateOptions { mode, acl } = *options;
-        let check = if mode.is_sequential() { path::check_sequential } else { path::check };
+        let sequential = options.is_sequential();
+        let check = if sequential { path::check_sequential } else { path::check };
         self.at(path, check, |full| {
-            let acl = List::new(acl);
-            let request = CreateRequest { path: full, data: Some(data), acl, mode };
-            self.send(path, &request, |call, completion| {
-                let answer = call.answer(completion)?;
-                let Create2Response { path, stat } = call.decode(&answer)?;
-                Ok(Created { path: call.chroot.strip(path).to_owned(), stat })
+            acl::lend(options.acl, |acl| {
+                let request =
+                    CreateRequest { path: full, data: Some(data), acl, mode: options.mode };
+                self.send(path, &request, |call, completion| {
+                    let answer = call.answer(completion)?;
+                    let Create2Response { path, stat } = call.decode(&answer)?;
+                    Ok(Created { path: call.chroot.strip(path).to_owned(), stat })
+                })
             })
         })
     }

@@ -1,0 +1,101 @@
+//! Every operation that is more than reading, writing and watching nodes, on a server that allows
+//! nodes with a time to live.
+
+#![expect(missing_docs, reason = "the names are the claims")]
+
+use anyhow::{Context, Result};
+use zk_client::{Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, Outcome, Perms};
+
+/// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
+#[macro_export]
+macro_rules! operation_claims {
+    ($server:ident, $start:expr) => {
+        $crate::claims!(
+            $server,
+            $start,
+            operations:
+            an_access_list_is_read_and_replaced_by_whoever_may,
+            an_access_list_says_who_may_do_what,
+            a_client_learns_who_it_is,
+        );
+    };
+}
+
+const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
+
+async fn connect(servers: &str) -> Result<Client> {
+    Ok(Client::connect(servers).await?)
+}
+
+pub async fn an_access_list_is_read_and_replaced_by_whoever_may(address: &str) -> Result<()> {
+    let outside = connect(address).await?;
+    outside.create("/app", b"", &PERSISTENT).await?;
+    let client = connect(&format!("{address}/app")).await?;
+    let created = client.create("/a", b"", &PERSISTENT).await?;
+    let list = client.get_acl("/a").await?;
+    assert_eq!((list.acl.as_slice(), list.stat), (Acl::OPEN, created.stat));
+
+    // Whoever read the list before this change cannot overwrite it.
+    let bob = Acl::new(Perms::ALL, Id::digest("bob", "secret"));
+    let mut acl = list.acl;
+    acl.push(bob.clone());
+    let changed = client.set_acl("/a", &acl, Some(list.stat.aversion)).await?;
+    assert_eq!((changed.aversion, changed.version), (1, 0));
+    assert_eq!((changed.mzxid, changed.pzxid), (list.stat.mzxid, list.stat.pzxid));
+    let stale = client.set_acl("/a", &acl, Some(list.stat.aversion)).await;
+    assert_eq!(stale.expect_err("changed since").code(), Some(ErrorCode::BAD_VERSION));
+    let list = outside.get_acl("/app/a").await?;
+    assert_eq!((&list.acl, list.stat.aversion), (&acl, 1));
+
+    // Those who may read and not change see whom the list means, but not by what hash.
+    let readers = [bob, Acl::new(Perms::READ, Id::ANYONE)];
+    client.set_acl("/a", &readers, None).await?;
+    let list = client.get_acl("/a").await?;
+    assert_eq!(list.acl.iter().map(|acl| acl.perms).collect::<Vec<_>>(), [Perms::ALL, Perms::READ]);
+    assert_eq!(list.acl.first().context("bob")?.id, Id::new("digest", "bob:x"));
+    let error = client.set_acl("/a", Acl::OPEN, None).await.expect_err("bob's");
+    assert_eq!((error.code(), error.outcome()), (Some(ErrorCode::NO_AUTH), Outcome::NotApplied));
+
+    assert!(client.get_acl("/none").await.expect_err("absent").is_no_node());
+    assert!(client.set_acl("/none", Acl::OPEN, None).await.expect_err("absent").is_no_node());
+    assert_eq!(client.get_acl("a").await.expect_err("a rule").kind(), ErrorKind::InvalidPath);
+    Ok(())
+}
+
+pub async fn an_access_list_says_who_may_do_what(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    let refused = |code| move |error: zk_client::Error| assert_eq!(error.code(), Some(code));
+    let no_auth = refused(ErrorCode::NO_AUTH);
+    client.create("/r", b"", &PERSISTENT.with_acl(Acl::READ_ONLY)).await?;
+    client.get_data("/r").await?;
+    client.set_data("/r", b"", None).await.map(drop).map_err(no_auth).expect_err("no WRITE");
+    let no_child = client.create("/r/c", b"", &PERSISTENT).await;
+    no_child.map(drop).map_err(no_auth).expect_err("no CREATE");
+
+    let perms = Perms::CREATE | Perms::WRITE | Perms::ADMIN;
+    let here = [Acl::new(perms, Id::ip("127.0.0.1")), Acl::new(Perms::DELETE, Id::ip("10.0.0.1"))];
+    client.create("/w", b"", &PERSISTENT.with_acl(&here)).await?;
+    client.create("/w/c", b"", &PERSISTENT).await?;
+    client.set_data("/w", b"1", None).await?;
+    client.get_data("/w").await.map(drop).map_err(no_auth).expect_err("no READ");
+    client.delete("/w/c", None).await.map_err(no_auth).expect_err("no DELETE");
+    assert_eq!(client.get_acl("/w").await?.acl, here, "who may change it may read it");
+    client.set_acl("/w", &[Acl::new(Perms::ALL, Id::ip("127.0.0.0/8"))], None).await?;
+    client.delete("/w/c", None).await?;
+
+    // This connection has authenticated as nobody.
+    let creator = [Acl::CREATOR_ALL, &[], &[Acl::new(Perms::ALL, Id::new("world", "somebody"))]];
+    for invalid in creator {
+        let error = client.create("/i", b"", &PERSISTENT.with_acl(invalid)).await;
+        error.map(drop).map_err(refused(ErrorCode::INVALID_ACL)).expect_err("no such identity");
+        let error = client.set_acl("/w", invalid, None).await;
+        error.map(drop).map_err(refused(ErrorCode::INVALID_ACL)).expect_err("no such identity");
+    }
+    Ok(())
+}
+
+pub async fn a_client_learns_who_it_is(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    assert_eq!(client.who_am_i().await?, [Id::ip("127.0.0.1")]);
+    Ok(())
+}
