@@ -84,6 +84,7 @@ const CRATES: &[Layers] = &[
             "reply",
             "multi",
             "client/handle",
+            "client/views",
             "client/reads",
             "client/writes",
             "client/access",

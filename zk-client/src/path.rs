@@ -44,6 +44,14 @@ impl Chroot {
         self.0.as_deref()
     }
 
+    /// The part of the tree below a path of the caller's, which was checked.
+    pub(crate) fn below(&self, path: &str) -> Self {
+        match path {
+            "/" => self.clone(),
+            path => Self(Some(self.apply(path).into())),
+        }
+    }
+
     /// The server's path of a path of the caller's.
     pub(crate) fn apply<'p>(&self, path: &'p str) -> Cow<'p, str> {
         match (&self.0, path) {
@@ -94,6 +102,15 @@ mod tests {
         assert_eq!(chroot.strip("/zookeeper/config"), "/zookeeper/config");
         assert_eq!(Chroot::new(Some("/")).unwrap(), Chroot::default());
         assert_eq!(Chroot::new(Some("/a/")), Err(PathRule::TrailingSlash));
+    }
+
+    #[test]
+    fn chroots_nest() {
+        let app = Chroot::default().below("/app");
+        assert_eq!(app, Chroot::new(Some("/app")).unwrap());
+        assert_eq!(app.below("/"), app);
+        assert_eq!(app.below("/a/b").as_str(), Some("/app/a/b"));
+        assert_eq!(Chroot::default().below("/"), Chroot::default());
     }
 
     #[test]

@@ -8,6 +8,8 @@
 
 mod handle;
 
+mod views;
+
 mod reads;
 
 mod writes;
