@@ -134,7 +134,10 @@ pub struct Limits {
     /// The largest request, in bytes. Servers hang up above their `jute.maxbuffer` without a word,
     /// so the default is theirs: 1,048,575.
     pub max_request: usize,
-    /// The largest reply, in bytes; above it the connection is dropped. Default: 16 MiB.
+    /// The largest reply, in bytes. One above it is thrown away as it comes, and its request fails
+    /// with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge); connection and session live on,
+    /// unless it takes longer than a server may be silent. Watch events, pings and handshakes are
+    /// small: a server that sends one above this is dropped. Default: 16 MiB.
     pub max_reply: usize,
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::clock::{self, Clock};
-use crate::codec::FrameCodec;
 use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
 use crate::driver::Driver;
 use crate::error::{Error, Fault};
@@ -201,8 +200,8 @@ impl ClientBuilder {
         let clock = self.clock.unwrap_or_else(|| Clock::new(clock::suspended));
         let hosts = Hosts::new(hosts, random.next());
         let link = Link::new(Session::new(config), Names { client, random }, clock);
-        let codec = FrameCodec { max_frame: self.limits.max_reply };
-        let driver = Driver::new(Arc::clone(&link), hosts, self.connector, codec);
+        let max_reply = self.limits.max_reply;
+        let driver = Driver::new(Arc::clone(&link), hosts, self.connector, max_reply);
         let client = Client::new(Arc::clone(&link), chroot.clone());
         Ok(Parts { client, link, chroot: chroot.as_str().map(str::to_owned), driver })
     }

@@ -17,7 +17,7 @@ use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{debug, info};
 
-use crate::codec::{CodecError, FrameCodec};
+use crate::codec::{CodecError, Frame, FrameCodec};
 use crate::config::Host;
 use crate::error::{Attempt, Hangup};
 use crate::hosts::Hosts;
@@ -37,7 +37,7 @@ pub(crate) struct Driver {
     link: Arc<Link>,
     hosts: Hosts,
     connector: Arc<dyn Connector>,
-    codec: FrameCodec,
+    max_reply: usize,
     alarm: Pin<Box<Sleep>>,
     /// What the session said in this turn; empty between turns.
     said: Vec<CoreEvent>,
@@ -46,6 +46,7 @@ pub(crate) struct Driver {
 /// A connection with what is half read and half written.
 struct Wire {
     io: Box<dyn Transport>,
+    codec: FrameCodec,
     input: BytesMut,
     output: BytesMut,
     /// Whether the transport may still hold what it was given.
@@ -58,10 +59,10 @@ impl Driver {
         link: Arc<Link>,
         hosts: Hosts,
         connector: Arc<dyn Connector>,
-        codec: FrameCodec,
+        max_reply: usize,
     ) -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { link, hosts, connector, codec, alarm, said: Vec::new() }
+        Self { link, hosts, connector, max_reply, alarm, said: Vec::new() }
     }
 
     /// Connects, serves and connects again until the session ends.
@@ -106,8 +107,9 @@ impl Driver {
         };
         let up = clock.now();
         self.link.with(|core| core.handle_connected(clock.now()));
-        let mut wire =
-            Wire { io, input: BytesMut::new(), output: BytesMut::new(), unflushed: false };
+        let codec = FrameCodec::new(self.max_reply);
+        let (input, output) = (BytesMut::new(), BytesMut::new());
+        let mut wire = Wire { io, codec, input, output, unflushed: false };
         let why = poll_fn(|cx| self.poll_serve(cx, &mut wire)).await;
         self.link.with(|core| core.hang_up(why));
         (why.to_string(), clock.now() - up)
@@ -133,16 +135,18 @@ impl Driver {
         let clock = self.link.clock().clone();
         loop {
             let read = wire.poll_read(cx);
-            let Wire { input, output, .. } = wire;
-            let mut codec = self.codec;
+            let Wire { codec, input, output, .. } = wire;
             let stop = self.turn(cx, |core, open| {
                 let now = clock.now();
                 let mut large = false;
                 loop {
                     match codec.decode(input) {
-                        Ok(Some(frame)) => {
+                        Ok(Some(Frame::Whole(frame))) => {
                             large |= frame.len() > READ_BYTES;
                             core.handle_frame(now, frame);
+                        }
+                        Ok(Some(Frame::Oversized { head, len })) => {
+                            core.handle_oversized(now, &head, len);
                         }
                         Ok(None) => break,
                         Err(CodecError::Garbage(error)) => break core.hang_up(error.into()),

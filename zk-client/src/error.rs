@@ -42,6 +42,9 @@ pub enum ErrorKind {
     AlreadyOwned,
     /// Caller: the request is above the frame limit of servers and was not sent.
     TooLarge,
+    /// The reply is above [`Limits::max_reply`](crate::Limits::max_reply) and was not kept;
+    /// [`Error::reply_size`] says how large it is. The session lives on.
+    ReplyTooLarge,
     /// Caller: more requests or bytes are waiting than the client's limits allow.
     LimitExceeded,
     /// Caller: there is no tokio runtime to run the session on.
@@ -119,6 +122,10 @@ pub(crate) enum Fault {
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error("{op} {path}: the server's answer does not decode: {source}")]
     Answer { op: OpCode, path: String, source: DecodeError },
+    #[error(
+        "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see Limits::max_reply"
+    )]
+    ReplyTooLarge { op: OpCode, path: String, len: usize, limit: usize },
     #[error("{}{ended}", Prefix(.request))]
     Ended { request: Option<(OpCode, String)>, ended: Ended, sent: bool },
 }
@@ -229,6 +236,14 @@ pub enum Failure {
         /// What the server said of it.
         code: ErrorCode,
     },
+    /// The server answered with success, and with more bytes than are allowed. They were thrown
+    /// away; what the request does is done, unless it is a multi, of which nothing is known.
+    ReplyTooLarge {
+        /// Of the reply.
+        len: usize,
+        /// [`Limits::max_reply`](crate::Limits::max_reply)
+        limit: usize,
+    },
     /// The connection broke.
     ConnectionLoss {
         /// Whether the request had been handed to the transport, and nothing has shown since that
@@ -273,6 +288,7 @@ impl Error {
             Fault::NotOwned { .. } => ErrorKind::NotOwned,
             Fault::AlreadyOwned { .. } => ErrorKind::AlreadyOwned,
             Fault::TooLarge { .. } => ErrorKind::TooLarge,
+            Fault::ReplyTooLarge { .. } => ErrorKind::ReplyTooLarge,
             Fault::Limit { .. } => ErrorKind::LimitExceeded,
             Fault::NoRuntime => ErrorKind::NoRuntime,
             Fault::NoServer { .. } => ErrorKind::NoServer,
@@ -287,8 +303,13 @@ impl Error {
     }
 
     /// Whether the server may have carried the request out.
+    ///
+    /// Of a write whose [reply is too large](ErrorKind::ReplyTooLarge) this is `Unknown`, although
+    /// it has most likely happened; a read changes nothing.
     pub fn outcome(&self) -> Outcome {
         match &*self.0 {
+            Fault::ReplyTooLarge { op, .. } if is_read(*op) => Outcome::NotApplied,
+            Fault::ReplyTooLarge { .. } => Outcome::Unknown,
             Fault::ConnectionLoss { sent: true, .. }
             | Fault::Ended { sent: true, .. }
             | Fault::Answer { .. } => Outcome::Unknown,
@@ -309,6 +330,14 @@ impl Error {
     pub fn failed_op(&self) -> Option<usize> {
         match &*self.0 {
             Fault::OpRefused { index, .. } | Fault::InvalidOp { index, .. } => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// How many bytes the reply has, if it was [too large](ErrorKind::ReplyTooLarge).
+    pub fn reply_size(&self) -> Option<usize> {
+        match &*self.0 {
+            Fault::ReplyTooLarge { len, .. } => Some(*len),
             _ => None,
         }
     }
@@ -346,6 +375,7 @@ impl Error {
         match failure {
             Failure::Refused(code) => Fault::Refused { op, path, code },
             Failure::OpRefused { index, code } => Fault::OpRefused { index, op, path, code },
+            Failure::ReplyTooLarge { len, limit } => Fault::ReplyTooLarge { op, path, len, limit },
             Failure::ConnectionLoss { sent, why } => Fault::ConnectionLoss { op, path, sent, why },
             Failure::Ended { sent, ended } => {
                 Fault::Ended { request: Some((op, path)), ended, sent }
@@ -365,6 +395,24 @@ impl Error {
         }
         .into()
     }
+}
+
+/// Whether this changes nothing, whatever it is answered.
+fn is_read(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::EXISTS
+            | OpCode::GET_DATA
+            | OpCode::GET_ACL
+            | OpCode::GET_CHILDREN
+            | OpCode::GET_CHILDREN2
+            | OpCode::GET_ALL_CHILDREN_NUMBER
+            | OpCode::GET_EPHEMERALS
+            | OpCode::MULTI_READ
+            | OpCode::CHECK_WATCHES
+            | OpCode::WHO_AM_I
+            | OpCode::SYNC
+    )
 }
 
 impl From<Fault> for Error {

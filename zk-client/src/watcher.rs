@@ -54,11 +54,6 @@ impl Watcher {
         Self { link, id, path, chroot, event: Some(event) }
     }
 
-    /// The request that would have set the watch failed, so there is nothing to forget.
-    pub(crate) fn was_not_set(mut self) {
-        self.event = None;
-    }
-
     /// The event, once. A watch is one-shot: read again and watch again to see the next change.
     ///
     /// # Errors

@@ -81,6 +81,13 @@ impl Bench {
         self.frame(reply(Xid(xid), self.zxid, code, &()));
     }
 
+    /// Answers a request with a frame of this length, of which the head alone comes.
+    pub fn oversized(&mut self, xid: i32, code: ErrorCode, len: usize) {
+        self.zxid += 1;
+        let head = reply(Xid(xid), self.zxid, code, &());
+        self.session.handle_oversized(self.now, &head, len);
+    }
+
     /// Fires a watch at the next transaction.
     pub fn fire(&mut self, kind: EventType, path: &str) {
         self.zxid += 1;
@@ -127,7 +134,7 @@ impl Bench {
         self.requests().iter().map(Request::to_string).collect()
     }
 
-    /// What the session has to say, as text: `1 ok`, `1 NoNode`, `1 lost, sent` and `1 lost, unsent`,
+    /// What the session has to say, as text: `1 ok`, `1 NoNode`, `1 too large: 17`, `1 lost, sent` and `1 lost, unsent`,
     /// `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `, missed`, `7 unwatched`,
     /// `8 hears NodeCreated /a/b`, `8 Rearmed`, `8 unstreamed`, the name of a state, or `hangup: ..`.
     pub fn said(&mut self) -> Vec<String> {
@@ -141,6 +148,7 @@ fn text(event: Event<u32, u32>) -> String {
         Event::Completed { token, result: Ok(_) } => format!("{token} ok"),
         Event::Completed { token, result: Err(failure) } => match failure {
             Failure::Refused(code) => format!("{token} {code}"),
+            Failure::ReplyTooLarge { len, .. } => format!("{token} too large: {len}"),
             Failure::ConnectionLoss { sent: was, .. } => format!("{token} lost, {}", sent(was)),
             Failure::Ended { sent: was, ended } => {
                 format!("{token} over, {}: {ended:?}", sent(was))

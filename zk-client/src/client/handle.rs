@@ -133,13 +133,8 @@ impl Client {
                 let watcher = Watcher::new(link, id, full.to_owned(), chroot, event);
                 let call = self.call(request.op(), path);
                 Reply::waiting(call, answer, move |call, completion| {
-                    match finish(call, completion) {
-                        Ok(result) => Ok((result, watcher)),
-                        Err(error) => {
-                            watcher.was_not_set();
-                            Err(error)
-                        }
-                    }
+                    // On an error the watch is forgotten, if it was set.
+                    finish(call, completion).map(|result| (result, watcher))
                 })
             }
             Err(rejected) => self.rejected(request.op(), path, rejected),

@@ -132,6 +132,31 @@ impl World {
         }
     }
 
+    /// Answers the oldest request with more than the session takes, or sends such a frame unasked.
+    pub(super) fn answer_at_length(&mut self, input: &mut Input<'_>) {
+        let variant = input.byte();
+        let front = self.asked.front().filter(|_| variant & 1 == 0);
+        let token = front.and_then(|asked| token_of(&asked.path));
+        let xid = front.map_or(Xid(i32::from(variant) - 4), |asked| asked.xid);
+        let error = ErrorCode(-i32::from(variant / 8));
+        self.zxid += 1;
+        let header = ReplyHeader { xid, zxid: Zxid(self.zxid), error };
+        let head = encoded(|writer| header.encode(writer));
+        let serving = self.link == Link::Serving;
+        // A create makes its claim ask twice, and a multi has two of them at most.
+        self.allowance += 4 * OVERHEAD;
+        self.completed.clear();
+        self.session.handle_oversized(self.now, &head, i32::MAX as usize);
+        self.listen();
+        if serving && let Some(token) = token {
+            assert_eq!(self.completed, [token], "the reply is the caller's");
+            assert!(self.link == Link::Serving || self.over, "the connection lives on");
+        }
+        let asked = self.asked.iter().position(|asked| asked.xid == xid);
+        let asked = asked.and_then(|at| self.asked.remove(at));
+        self.forged(asked.filter(|_| error != ErrorCode::THROTTLED_OP));
+    }
+
     /// Answers one of the oldest requests out of order, unless it is the oldest by chance.
     pub(super) fn answer_early(&mut self, input: &mut Input<'_>) {
         let asked = self.asked.remove(usize::from(input.byte() % 4));

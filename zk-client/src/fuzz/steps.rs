@@ -10,7 +10,7 @@ use crate::fuzz::world::{OVERHEAD, World};
 
 /// What a byte of the input does, modulo this; the bytes that follow are its arguments. New steps
 /// go to the end, so that the corpus keeps its meaning.
-pub const STEPS: u8 = 27;
+pub const STEPS: u8 = 28;
 
 /// Runs `data` as a program of callers, a server and a clock around one session.
 ///
@@ -18,6 +18,7 @@ pub const STEPS: u8 = 27;
 /// everything well. Claimed of every program:
 ///
 /// * Every request that was accepted is completed exactly once, and no other.
+/// * A reply that is too long fails its own request and no other.
 /// * It is told as sent exactly if it was; the reply to its number is the one that it gets.
 /// * Every watch fires at most once, and not when it was forgotten; a stream hears of its own path
 ///   alone, from its reply until it was forgotten.
@@ -88,7 +89,8 @@ impl World {
             23 => self.detach(),
             24 => self.open_lease(input),
             25 => self.close_lease(input),
-            _ => self.serve(),
+            26 => self.serve(),
+            _ => self.answer_at_length(input),
         }
     }
 

@@ -21,7 +21,7 @@ use zk_proto::{
     GetChildrenResponse, Reader, SessionId, Stat, Writer, Zxid,
 };
 
-use crate::error::{Failure, Hangup, ProtocolError};
+use crate::error::{Failure, ProtocolError};
 pub use crate::session::claims::question::ClaimId;
 use crate::session::claims::question::Query;
 pub(crate) use crate::session::claims::question::Question;
@@ -59,8 +59,9 @@ struct Claim<T> {
 enum State {
     /// The create is queued or in flight.
     Creating,
-    /// The create was in flight when the connection broke, or its answer makes no sense.
-    Lost { why: Hangup },
+    /// The create was in flight when the connection broke, or its answer makes no sense or was not
+    /// kept. This is told if it stays lost.
+    Lost { failure: Failure },
     /// Looked for and not found. A server that had been cut off may have lied, so it is looked
     /// for once more on the next connection.
     Suspect,
@@ -138,6 +139,7 @@ impl<T> Claims<T> {
                 }
                 Err(error) => return Err(self.garbled([id], error.into())),
             },
+            Err(failure @ Failure::ReplyTooLarge { .. }) => self.unheard([id], failure),
             Err(failure) => self.refused([id], failure),
         }
         Ok(())
@@ -152,6 +154,10 @@ impl<T> Claims<T> {
         let ids = owned.iter().map(|(_, id)| *id);
         let answer = match result {
             Ok(answer) => answer,
+            Err(failure @ Failure::ReplyTooLarge { .. }) => {
+                self.unheard(ids, failure);
+                return Ok(());
+            }
             Err(failure) => {
                 self.refused(ids, failure);
                 return Ok(());
@@ -195,8 +201,19 @@ impl<T> Claims<T> {
         ids: impl IntoIterator<Item = ClaimId>,
         error: ProtocolError,
     ) -> ProtocolError {
-        ids.into_iter().for_each(|id| self.lost(id, error.into()));
+        let failure = Failure::ConnectionLoss { sent: true, why: error.into() };
+        ids.into_iter().for_each(|id| self.lost(id, failure));
         error
+    }
+
+    /// The answer was not kept. Something may have been created, which the server can be asked for.
+    fn unheard(&mut self, ids: impl IntoIterator<Item = ClaimId>, failure: Failure) {
+        for id in ids {
+            self.lost(id, failure);
+            if let Some(claim) = self.claims.get_mut(&id) {
+                claim.look(id, &mut self.effects);
+            }
+        }
     }
 
     /// The create made nothing. Gives back who waits to hear it.
@@ -205,16 +222,16 @@ impl<T> Claims<T> {
     }
 
     /// The create may have made something.
-    fn lost(&mut self, id: ClaimId, why: Hangup) {
+    fn lost(&mut self, id: ClaimId, failure: Failure) {
         if let Some(claim) = self.claims.get_mut(&id) {
-            claim.state = State::Lost { why };
+            claim.state = State::Lost { failure };
         }
     }
 
     /// The create will get no answer. Gives back its creator, unless the node will be looked for.
     pub(crate) fn create_unanswered(&mut self, id: ClaimId, failure: Failure) -> Option<T> {
-        if let Failure::ConnectionLoss { sent: true, why } = failure {
-            self.lost(id, why);
+        if let Failure::ConnectionLoss { sent: true, .. } = failure {
+            self.lost(id, failure);
             return None;
         }
         self.withdraw(id)
@@ -458,8 +475,11 @@ impl<T> Claim<T> {
 
     /// Whoever waits for a lost create hears that it stays lost.
     fn tell_creator(&mut self, sent: bool, effects: &mut VecDeque<Effect<T>>) {
-        if let State::Lost { why } = self.state {
-            let failure = Failure::ConnectionLoss { sent, why };
+        if let State::Lost { failure } = self.state {
+            let failure = match failure {
+                Failure::ConnectionLoss { why, .. } => Failure::ConnectionLoss { sent, why },
+                failure => failure,
+            };
             effects.extend(self.waiting.take().map(|token| Effect::Complete(token, Err(failure))));
         }
     }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tracing::{debug, trace, warn};
 use zk_proto::{
-    CloseSessionRequest, Encode, Operation, PingRequest, RequestHeader, Writer, Xid, frame,
+    CloseSessionRequest, DecodeError, Encode, Operation, PingRequest, RequestHeader, Writer, Xid,
+    frame,
 };
 
 use crate::config::SessionConfig;
@@ -49,6 +50,33 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Phase::Established => {
                 self.timers.heard(now, self.timeout);
                 self.handle_reply(now, frame)
+            }
+            Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
+        };
+        if let Err(error) = handled {
+            self.hang_up(error.into());
+        }
+        self.tend_leases(now);
+    }
+
+    /// The front of a frame came that is `len` bytes long, above
+    /// [`Limits::max_reply`](crate::Limits::max_reply): [`HEAD_BYTES`] of it, or all of it if it is
+    /// shorter. Whoever reads the stream throws the rest away as it comes, and says nothing of it
+    /// here: bytes without an end are no sign of life.
+    ///
+    /// If it is a reply, its request fails with
+    /// [`ReplyTooLarge`](crate::Failure::ReplyTooLarge), and that is all; a node that
+    /// the request may have created for an owner is looked for.
+    ///
+    /// [`HEAD_BYTES`]: crate::session::HEAD_BYTES
+    pub fn handle_oversized(&mut self, now: Instant, head: &[u8], len: usize) {
+        self.expire_leases(now);
+        let limit = self.config.limits.max_reply;
+        let handled = match self.phase {
+            Phase::Handshake => Err(DecodeError::FrameTooLong { len, limit }.into()),
+            Phase::Established => {
+                self.timers.heard(now, self.timeout);
+                self.handle_head(now, head, len)
             }
             Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
         };

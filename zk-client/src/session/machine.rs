@@ -33,7 +33,8 @@ use crate::session::watches::{Chore, Returned, Watches};
 ///
 /// For every connection: [`handle_connecting`](Self::handle_connecting), then
 /// [`handle_connected`](Self::handle_connected) once the transport is up, any number of
-/// [`handle_frame`](Self::handle_frame), and [`handle_disconnected`](Self::handle_disconnected)
+/// [`handle_frame`](Self::handle_frame) and [`handle_oversized`](Self::handle_oversized), and
+/// [`handle_disconnected`](Self::handle_disconnected)
 /// when it is gone or could not be made; [`hang_up`](Self::hang_up) before that says why.
 /// [`handle_timeout`](Self::handle_timeout) at any time: early or spurious calls do nothing.
 /// Requests at any time, in the order they shall have on the wire. After each of them:

@@ -7,7 +7,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use tracing::trace;
 use zk_proto::{
-    Decode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader, WatcherEvent, Xid, Zxid,
+    Decode, DecodeError, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
+    WatcherEvent, Xid, Zxid,
 };
 
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
@@ -17,6 +18,9 @@ use crate::session::machine::{Purpose, Session};
 use crate::session::pipeline::{Slot, Turn};
 use crate::session::timers::Timer;
 use crate::session::watches::Chore;
+
+/// As much of a reply as is needed to know whose it is.
+pub const HEAD_BYTES: usize = 16;
 
 impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn handle_reply(&mut self, now: Instant, frame: Bytes) -> Result<(), ProtocolError> {
@@ -33,6 +37,33 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             _ => {}
         }
+        let body = frame.slice(frame.len() - reader.remaining()..);
+        self.answered(now, header, Ok(body))
+    }
+
+    /// A reply of which nothing but the head is there. What a server sends unasked, or by itself, is
+    /// never that long.
+    pub(super) fn handle_head(
+        &mut self,
+        now: Instant,
+        head: &[u8],
+        len: usize,
+    ) -> Result<(), ProtocolError> {
+        let limit = self.config.limits.max_reply;
+        let header = ReplyHeader::decode(&mut Reader::new(head))?;
+        if [Xid::NOTIFICATION, Xid::PING, Xid::SET_WATCHES].contains(&header.xid) {
+            return Err(DecodeError::FrameTooLong { len, limit }.into());
+        }
+        self.answered(now, header, Err(Failure::ReplyTooLarge { len, limit }))
+    }
+
+    /// A request was answered, with this behind the header if that tells of success.
+    fn answered(
+        &mut self,
+        now: Instant,
+        header: ReplyHeader,
+        body: Result<Bytes, Failure>,
+    ) -> Result<(), ProtocolError> {
         let slot = self.pipeline.take_reply(header.xid, header.error)?;
         if self.timers.is_set(Timer::Close) {
             // A server that works through what was asked before will come to the close.
@@ -43,10 +74,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let requested_at = slot.sent_at.unwrap_or(now);
         self.assurance.answered(requested_at, slot.op, header.error);
         let result = match header.error {
-            ErrorCode::OK => {
-                let body = frame.slice(frame.len() - reader.remaining()..);
-                Ok(Answer { zxid: header.zxid, body, requested_at })
-            }
+            ErrorCode::OK => body.map(|body| Answer { zxid: header.zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),
         };
         self.conclude(slot, result)?;
@@ -67,7 +95,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     self.watches.cannot_stream();
                 }
                 if let Some(id) = watch {
-                    let returned = self.watches.answered(id, code(&result));
+                    let returned = match result {
+                        Err(Failure::ReplyTooLarge { .. }) => self.watches.unheard(id),
+                        _ => self.watches.answered(id, code(&result)),
+                    };
                     self.give_back(returned);
                 }
                 self.complete(token, result);

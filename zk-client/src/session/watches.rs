@@ -38,6 +38,16 @@ pub(crate) enum Wanted<W, S> {
     Stream(WatchMode, Option<S>),
 }
 
+impl<W, S> Wanted<W, S> {
+    /// The caller goes, and the request stays.
+    fn take(&mut self) -> Option<Returned<W, S>> {
+        match self {
+            Self::Once(_, watcher) => watcher.take().map(Returned::Once),
+            Self::Stream(_, stream) => stream.take().map(Returned::Stream),
+        }
+    }
+}
+
 /// A caller who waits no longer.
 #[derive(Debug)]
 pub(crate) enum Returned<W, S> {
@@ -184,6 +194,14 @@ impl<W, S: Clone> Watches<W, S> {
         returned
     }
 
+    /// The request was answered with success, and its caller will not hear so: the server watches
+    /// for nobody. Gives back who waited in vain.
+    pub(crate) fn unheard(&mut self, id: WatchId) -> Option<Returned<W, S>> {
+        let (_, wanted) = self.asked.get_mut(&id)?;
+        let returned = wanted.take();
+        self.answered(id, Some(ErrorCode::OK)).or(returned)
+    }
+
     /// A request that watches data was queued, and the watch counts from now on.
     pub(crate) fn set_data(&mut self, id: WatchId, path: &str, watcher: W) {
         self.set_once(WatchKind::Data, path, id, Some(watcher));
@@ -222,10 +240,7 @@ impl<W, S: Clone> Watches<W, S> {
     /// A caller has gone. It may have been forgotten before, or its one event may have won.
     pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
         if let Some((_, wanted)) = self.asked.get_mut(&id) {
-            return match wanted {
-                Wanted::Once(_, watcher) => watcher.take().map(Returned::Once),
-                Wanted::Stream(_, stream) => stream.take().map(Returned::Stream),
-            };
+            return wanted.take();
         }
         let returned = if let Some((kind, watcher)) = self.oneshots.remove(id, path) {
             self.left_once(kind, path);
