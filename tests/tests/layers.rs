@@ -44,6 +44,7 @@ const CRATES: &[Layers] = &[
         name: "zk-client",
         depends_on: &["zk-proto"],
         modules: &[
+            "auth",
             "error",
             "path",
             "event",
@@ -55,6 +56,7 @@ const CRATES: &[Layers] = &[
             "session/pings",
             "session/deadline",
             "session/handshake",
+            "session/auths",
             "session/watches/oneshots",
             "session/watches/streams",
             "session/watches",
@@ -89,6 +91,7 @@ const CRATES: &[Layers] = &[
             "client/writes",
             "client/access",
             "client/watches",
+            "client/auth",
             "client/life",
             "client",
             "owned",

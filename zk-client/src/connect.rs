@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::auth::Credential;
 use crate::client::Client;
 use crate::clock::{self, Clock};
 use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
@@ -13,6 +14,7 @@ use crate::driver::Driver;
 use crate::error::{Error, Fault};
 use crate::hosts::{Hosts, Random};
 use crate::link::{Link, Names};
+use crate::reply::Reply;
 use crate::session::Session;
 use crate::transport::{Connector, TcpConnector};
 
@@ -45,6 +47,7 @@ pub struct ClientBuilder {
     seed: Option<u64>,
     deadline_rule: DeadlineRule,
     clock: Option<Clock>,
+    credentials: Vec<Credential>,
 }
 
 impl Default for ClientBuilder {
@@ -58,6 +61,7 @@ impl Default for ClientBuilder {
             seed: None,
             deadline_rule: DeadlineRule::default(),
             clock: None,
+            credentials: Vec::new(),
         }
     }
 }
@@ -82,6 +86,16 @@ impl ClientBuilder {
     /// How connections are made. Default: [`TcpConnector`].
     pub fn connector(self, connector: impl Connector) -> Self {
         Self { connector: Arc::new(connector), ..self }
+    }
+
+    /// Proves an identity on every connection, ahead of all requests: see
+    /// [`Client::add_auth`]. Call it once for each identity.
+    ///
+    /// [`connect`](Self::connect) fails with [`AuthFailed`](crate::ErrorKind::AuthFailed) if the
+    /// server refuses.
+    pub fn auth(mut self, scheme: &str, auth: &[u8]) -> Self {
+        self.credentials.push(Credential::new(scheme, auth));
+        self
     }
 
     /// Takes up a session that another client began, instead of opening a new one. The servers
@@ -125,9 +139,9 @@ impl ClientBuilder {
     /// As tokio does, in a runtime without time or io enabled.
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
-        let Parts { client, link, chroot, driver } = self.parts(servers)?;
+        let Parts { client, link, chroot, proofs, driver } = self.parts(servers)?;
         spawn(driver)?;
-        match tokio::time::timeout(timeout, settled(&client, &link, chroot)).await {
+        match tokio::time::timeout(timeout, settled(&client, &link, proofs, chroot)).await {
             Ok(settled) => settled.map(|()| client),
             Err(_) => Err(Fault::NoServer { timeout, attempts: link.attempts() }.into()),
         }
@@ -203,7 +217,9 @@ impl ClientBuilder {
         let max_reply = self.limits.max_reply;
         let driver = Driver::new(Arc::clone(&link), hosts, self.connector, max_reply);
         let client = Client::new(Arc::clone(&link), chroot.clone());
-        Ok(Parts { client, link, chroot: chroot.as_str().map(str::to_owned), driver })
+        let proofs = self.credentials.into_iter().map(|proof| client.authenticate(proof));
+        let proofs = proofs.collect::<Result<_, _>>()?;
+        Ok(Parts { client, link, chroot: chroot.as_str().map(str::to_owned), proofs, driver })
     }
 }
 
@@ -212,6 +228,8 @@ struct Parts {
     client: Client,
     link: Arc<Link>,
     chroot: Option<String>,
+    /// What the server says to the credentials that the builder was given.
+    proofs: Vec<Reply<()>>,
     driver: Driver,
 }
 
@@ -242,8 +260,16 @@ impl Client {
     }
 }
 
-/// Waits for a server, and looks whether the chroot is there.
-async fn settled(client: &Client, link: &Link, chroot: Option<String>) -> Result<(), Error> {
+/// Waits for a server and its consent, and looks whether the chroot is there.
+async fn settled(
+    client: &Client,
+    link: &Link,
+    proofs: Vec<Reply<()>>,
+    chroot: Option<String>,
+) -> Result<(), Error> {
+    for proof in proofs {
+        proof.await?;
+    }
     loop {
         let mut states = link.states();
         // An error means that the link is gone, which this one is not.

@@ -12,6 +12,8 @@ use zk_proto::{
     DecodeError, EncodeError, ErrorCode, EventType, KeeperState, OpCode, PathRule, SessionId, Xid,
 };
 
+use crate::auth::Refusal;
+
 /// What is left of a request that failed: may the server have carried it out?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,7 +63,8 @@ pub enum ErrorKind {
     Protocol,
     /// The session is over: its ephemeral nodes are gone, and this client with it.
     SessionExpired,
-    /// Authentication failed, which ends a client for good.
+    /// A server refused this client's credentials, which ends the client for good; the session
+    /// itself goes on at the ensemble until its timeout has passed. The text says which.
     AuthFailed,
     /// The client was closed by this side.
     Closed,
@@ -150,6 +153,10 @@ pub enum Limit {
     /// [`Limits::max_queued_bytes`](crate::Limits::max_queued_bytes)
     #[error("{0} bytes are waiting to be sent already")]
     Bytes(usize),
+    /// A session remembers at most 100 credentials, together no larger than
+    /// [`Limits::max_request`](crate::Limits::max_request).
+    #[error("{0} credentials are remembered already, and there is no room for this one")]
+    Credentials(usize),
 }
 
 /// How a session ended. Nothing comes after it.
@@ -159,9 +166,10 @@ pub enum Ended {
     /// The server said so, or this side was cut off for so long that it must be so.
     #[error("the session is expired")]
     Expired,
-    /// The server refused this client's credentials.
-    #[error("authentication failed")]
-    AuthFailed,
+    /// The server refused this client's credentials. The session itself goes on at the ensemble,
+    /// with its ephemeral nodes, until its timeout has passed.
+    #[error("authentication failed: {0}")]
+    AuthFailed(Refusal),
     /// This side closed it.
     #[error("the client is closed")]
     Closed,
@@ -297,7 +305,7 @@ impl Error {
             Fault::ConnectionLoss { .. } => ErrorKind::ConnectionLoss,
             Fault::Answer { .. } => ErrorKind::Protocol,
             Fault::Ended { ended: Ended::Expired, .. } => ErrorKind::SessionExpired,
-            Fault::Ended { ended: Ended::AuthFailed, .. } => ErrorKind::AuthFailed,
+            Fault::Ended { ended: Ended::AuthFailed(_), .. } => ErrorKind::AuthFailed,
             Fault::Ended { ended: Ended::Closed, .. } => ErrorKind::Closed,
         }
     }

@@ -2,6 +2,7 @@
 
 use zk_proto::{AddWatchMode, EventType, Zxid};
 
+use crate::auth::Refusal;
 use crate::error::Ended;
 
 /// Where a session stands.
@@ -27,7 +28,7 @@ pub enum SessionState {
     /// Over, because the ensemble said so or because it was cut off for 4/3 of its timeout.
     Expired,
     /// Over, because credentials were refused.
-    AuthFailed,
+    AuthFailed(Refusal),
     /// Over, because this side closed it.
     Closed,
 }
@@ -42,7 +43,7 @@ impl SessionState {
     pub const fn ended(self) -> Option<Ended> {
         match self {
             Self::Expired => Some(Ended::Expired),
-            Self::AuthFailed => Some(Ended::AuthFailed),
+            Self::AuthFailed(refusal) => Some(Ended::AuthFailed(refusal)),
             Self::Closed => Some(Ended::Closed),
             _ => None,
         }
@@ -53,7 +54,7 @@ impl From<Ended> for SessionState {
     fn from(ended: Ended) -> Self {
         match ended {
             Ended::Expired => Self::Expired,
-            Ended::AuthFailed => Self::AuthFailed,
+            Ended::AuthFailed(refusal) => Self::AuthFailed(refusal),
             Ended::Closed => Self::Closed,
         }
     }

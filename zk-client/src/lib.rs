@@ -66,6 +66,8 @@
 //! protocol itself is [`session::Session`], a state machine without I/O, clock or runtime, for
 //! those who want to run it differently.
 
+mod auth;
+
 mod error;
 mod path;
 
@@ -109,6 +111,7 @@ mod connect;
 pub mod fuzz;
 
 pub use acl::{AccessList, Acl, Id, Perms};
+pub use auth::{Credential, Refusal, Scheme};
 pub use client::Client;
 pub use clock::Clock;
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};

@@ -151,6 +151,11 @@ impl fmt::Display for Request {
         match op {
             OpCode::PING => write!(f, "ping"),
             OpCode::CLOSE_SESSION => write!(f, "closeSession#{xid}"),
+            OpCode::AUTH => {
+                let AuthPacket { scheme, auth, .. } = self.body();
+                let proof = String::from_utf8_lossy(auth.expose().unwrap_or_default());
+                write!(f, "auth#{xid} {} {proof}", scheme.as_str().unwrap_or_default())
+            }
             OpCode::SET_WATCHES => {
                 let SetWatches { relative_zxid, data, exist, child } = self.body();
                 write!(f, "setWatches#{xid} since {relative_zxid}: {data:?} {exist:?} {child:?}")

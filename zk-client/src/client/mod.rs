@@ -18,6 +18,8 @@ mod access;
 
 mod watches;
 
+mod auth;
+
 mod life;
 
 pub use self::handle::Client;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tracing::{debug, trace, warn};
 use zk_proto::{
-    CloseSessionRequest, DecodeError, Encode, Operation, PingRequest, RequestHeader, Writer, Xid,
-    frame,
+    CloseSessionRequest, DecodeError, Encode, OpCode, Operation, PingRequest, RequestHeader,
+    Writer, Xid, frame,
 };
 
 use crate::config::SessionConfig;
@@ -166,11 +166,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if self.phase == Phase::Established {
             self.pings.sent(now);
             self.assurance.sent(now, self.pipeline.waiting());
-            self.pipeline.transmit(now, out);
-            self.tend_leases(now);
-            if out.len() > before {
+            // An auth request does not keep the session: servers answer it without touching that.
+            if out.len() > before || self.pipeline.waiting().any(|op| op != OpCode::AUTH) {
                 self.timers.sent(now, self.timeout);
             }
+            self.pipeline.transmit(now, out);
+            self.tend_leases(now);
         }
         out.len() > before
     }
@@ -201,8 +202,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(())
     }
 
-    /// Queues what must precede every request of the callers': watches, lost creates, due deletes.
+    /// Queues what must precede every request of the callers': credentials, watches, lost creates,
+    /// due deletes.
     fn reattach(&mut self) {
+        for (id, tokens) in self.auths.replay() {
+            if let Err(error) = self.prove(Turn::Urgent, id, tokens) {
+                warn!(%error, "a credential is not sent");
+            }
+        }
         let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;
         watches.rearm(*last_zxid, config.limits.max_request, |rearm| {
             match pipeline.push(Turn::Urgent, rearm.op(), rearm, Purpose::Rearm) {

@@ -63,7 +63,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
 impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn detach_if_done(&mut self) {
-        let is_done = self.pipeline.len() == 0 && !self.claims.is_busy();
+        let is_done = self.pipeline.len() == 0 && !self.claims.is_busy() && !self.auths.is_busy();
         if self.detaching && is_done && self.ended().is_none() {
             self.end(Ended::Closed);
         }
@@ -81,6 +81,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 let returned = watch.and_then(|id| self.watches.answered(id, None));
                 self.give_back(returned);
             }
+            Purpose::Auth(id, tokens) => match failure {
+                Failure::ConnectionLoss { .. } => self.auths.wait(id, tokens),
+                _ => tokens.into_iter().for_each(|token| self.complete(token, Err(failure))),
+            },
             Purpose::Question(question) => self.claims.unanswered(&question, failure),
             Purpose::Arm(token) => {
                 self.arming = self.arming.saturating_sub(1);
@@ -103,6 +107,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.phase = Phase::Over(ended);
         for (sent, slot) in self.pipeline.take_all() {
             self.give_up(slot, Failure::Ended { sent, ended });
+        }
+        for token in self.auths.take_all() {
+            self.complete(token, Err(Failure::Ended { sent: false, ended }));
         }
         self.claims.end(Failure::Ended { sent: true, ended });
         self.end_leases(ended);

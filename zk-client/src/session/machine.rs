@@ -16,6 +16,7 @@ use crate::config::{SessionConfig, SessionCredentials};
 use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::event::{SessionState, StreamEvent};
 use crate::session::assurance::Assurance;
+use crate::session::auths::{AuthId, Auths};
 use crate::session::claims::{ClaimId, Claims, Question};
 use crate::session::event::{Answer, Event};
 use crate::session::pings::Pings;
@@ -47,6 +48,7 @@ pub struct Session<T, W, S = W> {
     pub(super) timeout: Duration,
     pub(super) credentials: Option<SessionCredentials>,
     pub(super) last_zxid: Zxid,
+    pub(super) auths: Auths<T>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
     pub(super) watches: Watches<W, S>,
     pub(super) claims: Claims<T>,
@@ -90,6 +92,8 @@ pub(super) enum Purpose<T> {
         token: T,
         watch: Option<WatchId>,
     },
+    /// Those who wait for it: none if the session repeats it of itself.
+    Auth(AuthId, Vec<T>),
     Create(ClaimId),
     /// Creates with their places in the multi.
     Multi(Vec<(usize, ClaimId)>),
@@ -111,6 +115,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             timeout: config.timeout,
             credentials: config.resume,
             last_zxid: Zxid::default(),
+            auths: Auths::new(),
             pipeline: Pipeline::new(config.limits),
             watches: Watches::new(),
             claims: Claims::new(),

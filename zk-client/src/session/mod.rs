@@ -18,6 +18,8 @@ mod deadline;
 
 mod handshake;
 
+mod auths;
+
 mod watches;
 
 mod event;

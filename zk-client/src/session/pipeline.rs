@@ -78,7 +78,7 @@ impl<P> Pipeline<P> {
         }
     }
 
-    /// Queues a request and gives it the next xid; a setWatches has one of its own.
+    /// Queues a request and gives it the next xid; setWatches and auth have their own.
     pub(crate) fn push(
         &mut self,
         turn: Turn,
@@ -87,7 +87,11 @@ impl<P> Pipeline<P> {
         purpose: P,
     ) -> Result<(), EncodeError> {
         let rearms = [OpCode::SET_WATCHES, OpCode::SET_WATCHES2].contains(&op);
-        let xid = if rearms { Xid::SET_WATCHES } else { self.next };
+        let xid = match op {
+            OpCode::AUTH => Xid::AUTH,
+            _ if rearms => Xid::SET_WATCHES,
+            _ => self.next,
+        };
         let bytes = match turn {
             Turn::Last => &mut self.bytes,
             Turn::Urgent => &mut self.urgent_bytes,
@@ -139,7 +143,8 @@ impl<P> Pipeline<P> {
 
     /// The request that a reply answers: the oldest one.
     ///
-    /// Two errors are answered by servers ahead of their pipeline, and so are looked up.
+    /// Auth requests and two errors are answered by servers ahead of their pipeline, and so are
+    /// looked up. Among themselves auth requests are answered in order.
     pub(crate) fn take_reply(
         &mut self,
         xid: Xid,
@@ -151,7 +156,7 @@ impl<P> Pipeline<P> {
         };
         let position = if front.xid == xid {
             Some(0)
-        } else if OVERTAKING.contains(&error) {
+        } else if xid == Xid::AUTH || OVERTAKING.contains(&error) {
             sent.position(|slot| slot.xid == xid).map(|behind| behind + 1)
         } else {
             None

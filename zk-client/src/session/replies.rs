@@ -11,8 +11,10 @@ use zk_proto::{
     WatcherEvent, Xid, Zxid,
 };
 
+use crate::auth::{Credential, Refusal, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::event::{StreamEvent, WatchedEvent};
+use crate::session::auths::AuthId;
 use crate::session::event::{Answer, Event};
 use crate::session::machine::{Purpose, Session};
 use crate::session::pipeline::{Slot, Turn};
@@ -72,7 +74,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         trace!(xid = %header.xid, op = %slot.op, error = %header.error, "answered");
         self.last_zxid = self.last_zxid.max(header.zxid);
         let requested_at = slot.sent_at.unwrap_or(now);
-        self.assurance.answered(requested_at, slot.op, header.error);
+        // Servers answer an auth request without touching the session.
+        if slot.op != OpCode::AUTH {
+            self.assurance.answered(requested_at, slot.op, header.error);
+        }
         let result = match header.error {
             ErrorCode::OK => body.map(|body| Answer { zxid: header.zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),
@@ -103,6 +108,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 }
                 self.complete(token, result);
             }
+            Purpose::Auth(id, tokens) => {
+                let result = result.map_err(|_| self.refused(id));
+                tokens.into_iter().for_each(|token| self.complete(token, result.clone()));
+                if let Err(Failure::Ended { ended, .. }) = result {
+                    self.end(ended);
+                }
+            }
             Purpose::Create(claim) => understood = self.claims.create_answered(claim, result),
             Purpose::Multi(owned) => understood = self.claims.multi_answered(&owned, result),
             Purpose::Question(question) => {
@@ -129,6 +141,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         self.upkeep(Turn::Last);
         understood
+    }
+
+    fn refused(&self, id: AuthId) -> Failure {
+        let scheme = self.auths.get(id).map(Credential::scheme).unwrap_or_default();
+        let ended = Ended::AuthFailed(Refusal::Credential(Scheme::new(scheme)));
+        Failure::Ended { sent: false, ended }
     }
 
     fn conclude_chore(&mut self, chore: Chore, result: &Result<Answer, Failure>) {

@@ -6,11 +6,14 @@
 use std::time::Instant;
 
 use zk_proto::{
-    AddWatchRequest, CreateRequest, ErrorCode, List, MultiRequest, Operation, SetWatches,
+    AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, List, MultiRequest,
+    Operation, Secret, SetWatches,
 };
 
+use crate::auth::Credential;
 use crate::error::{Ended, Failure, Rejected};
 use crate::event::WatchMode;
+use crate::session::auths::AuthId;
 use crate::session::claims::ClaimId;
 use crate::session::event::{Event, Watch};
 use crate::session::lease::{LeaseId, LeaseState};
@@ -25,6 +28,37 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
         self.accept()?;
         self.queue(request, Purpose::Call { token, watch: None })
+    }
+
+    /// Remembers a credential, identical ones once, and proves it: on this connection behind what
+    /// is queued, and on every later one ahead of everything else. A connection that breaks before
+    /// the answer comes is none: `token` waits for the next.
+    ///
+    /// A server that refuses it ends the session on this side.
+    pub fn add_auth(&mut self, credential: Credential, token: T) -> Result<(), Rejected> {
+        self.accept()?;
+        let id = self.auths.remember(credential, self.config.limits.max_request)?;
+        if self.phase == Phase::Established {
+            self.prove(Turn::Last, id, vec![token])?;
+        } else {
+            self.auths.wait(id, [token]);
+        }
+        Ok(())
+    }
+
+    /// Queues the proof of a credential.
+    pub(super) fn prove(
+        &mut self,
+        turn: Turn,
+        id: AuthId,
+        tokens: Vec<T>,
+    ) -> Result<(), EncodeError> {
+        let Some(credential) = self.auths.get(id) else {
+            return Ok(());
+        };
+        let auth = Secret::new(Some(credential.proof()));
+        let packet = AuthPacket { kind: 0, scheme: credential.scheme().into(), auth };
+        self.pipeline.push(turn, packet.op(), &packet, Purpose::Auth(id, tokens))
     }
 
     /// Queues a request that sets a watch.

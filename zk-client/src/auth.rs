@@ -1,0 +1,129 @@
+//! What a client proves of itself, and how servers refuse it.
+//!
+//! The secret half of a credential is seen by the request that carries it alone: no Debug, trace or
+//! error shows it. Knows no session.
+
+use std::fmt;
+use std::hint;
+use std::str;
+
+use thiserror::Error as ThisError;
+
+/// A scheme of authentication and the proof that it asks for, as in `digest` and `user:password`.
+///
+/// It is remembered for as long as its session lasts, and overwritten in memory when it is dropped.
+/// The bytes that went to the socket are not.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    scheme: String,
+    proof: Vec<u8>,
+}
+
+impl Credential {
+    /// A proof in the form that the scheme asks for.
+    pub fn new(scheme: &str, proof: &[u8]) -> Self {
+        Self { scheme: scheme.to_owned(), proof: proof.to_owned() }
+    }
+
+    /// How the identity is established.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    pub(crate) fn proof(&self) -> &[u8] {
+        &self.proof
+    }
+
+    /// No less than what the request that carries it takes of a frame.
+    pub(crate) fn size(&self) -> usize {
+        const HEADER_AND_LENGTHS: usize = 32;
+        HEADER_AND_LENGTHS + self.scheme.len() + self.proof.len()
+    }
+}
+
+impl Drop for Credential {
+    fn drop(&mut self) {
+        self.proof.fill(0);
+        // Nothing reads the zeros, so without this they need not be written.
+        hint::black_box(&self.proof);
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scheme, proof: _ } = self;
+        f.debug_struct("Credential").field("scheme", scheme).finish_non_exhaustive()
+    }
+}
+
+/// What of a client's authentication was refused. That ends the client for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The server refused a credential of this scheme: it does not know the scheme, or the proof
+    /// is none. Of `digest` no server refuses a proof: whoever knows the password is that user.
+    #[error("the server refused a credential of the scheme {0}")]
+    Credential(Scheme),
+}
+
+/// The name of a scheme, in an error: what is beyond 16 bytes of it is cut off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Scheme {
+    name: [u8; Self::MAX],
+    len: usize,
+}
+
+impl Scheme {
+    const MAX: usize = 16;
+
+    pub(crate) fn new(name: &str) -> Self {
+        let fits = |len: &usize| name.is_char_boundary(*len);
+        let len = (0..=Self::MAX).rev().find(fits).unwrap_or_default();
+        let mut short = [0; Self::MAX];
+        for (to, from) in short.iter_mut().zip(name.bytes().take(len)) {
+            *to = from;
+        }
+        Self { name: short, len }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        self.name.get(..self.len).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_shows_its_scheme_alone() {
+        let shown = format!("{:?}", Credential::new("digest", b"ann:secret"));
+        assert_eq!(shown, r#"Credential { scheme: "digest", .. }"#);
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        for (name, shown) in [
+            ("", ""),
+            ("digest", "digest"),
+            ("sixteen-letters!", "sixteen-letters!"),
+            ("seventeen-letters", "seventeen-letter"),
+            ("fifteen-letters\u{e9}", "fifteen-letters"),
+        ] {
+            assert_eq!(Scheme::new(name).to_string(), shown);
+        }
+    }
+}
