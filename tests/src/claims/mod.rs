@@ -1,9 +1,11 @@
 //! Claims that hold on every server, real or embedded: each is given the address of one that is new
 //! and empty.
 //!
-//! [`client_claims!`](crate::client_claims), [`operation_claims!`](crate::operation_claims) and
-//! [`lock_claims!`](crate::lock_claims) make tests of them.
+//! [`auth_claims!`](crate::auth_claims), [`client_claims!`](crate::client_claims),
+//! [`operation_claims!`](crate::operation_claims) and [`lock_claims!`](crate::lock_claims) make
+//! tests of them.
 
+pub mod auth;
 pub mod client;
 pub mod lock;
 pub mod operations;
@@ -31,8 +33,8 @@ macro_rules! claims {
 mod tests {
     #[test]
     fn no_claim_is_forgotten() {
-        let operations = include_str!("operations.rs");
-        for file in [include_str!("client.rs"), include_str!("lock.rs"), operations] {
+        let (auth, operations) = (include_str!("auth.rs"), include_str!("operations.rs"));
+        for file in [auth, include_str!("client.rs"), include_str!("lock.rs"), operations] {
             for function in file.split("pub async fn ").skip(1) {
                 let (name, rest) = function.split_once('(').expect("parameters");
                 let is_claim = rest.trim_start().starts_with("address: &str)")

@@ -1,0 +1,40 @@
+//! Who may read what: identities that the client proves on every connection.
+
+use zk_client::{Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, OpCode};
+use zk_embedded::{Fault, Server};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start().await?;
+    let ann = Client::builder().auth("digest", b"ann:secret").connect(server.address()).await?;
+
+    // Names the user and a hash, so that whoever reads the list cannot be her.
+    let name = zk_proto::digest(b"ann:secret");
+    let hers = Id { scheme: "digest".into(), id: name.as_str().into() };
+    let acl = [Acl { perms: Acl::ALL, id: hers }];
+    ann.create("/diary", b"today", &CreateOptions::persistent().with_acl(&acl)).await?;
+    println!("made /diary for {name}");
+
+    let bob = Client::connect(server.address()).await?;
+    match bob.get_data("/diary").await {
+        Err(refused) if refused.code() == Some(ErrorCode::NO_AUTH) => println!("bob: {refused}"),
+        other => return Err(format!("it is not his, and yet: {other:?}").into()),
+    }
+    // No server refuses a password: whoever knows the right one is the user.
+    bob.add_auth("digest", b"ann:guess").await?;
+    assert!(bob.get_data("/diary").await.is_err());
+    bob.add_auth("digest", b"ann:secret").await?;
+    println!("bob, told the password: {:?}", bob.get_data("/diary").await?.data);
+
+    // Servers know the identities of a connection, so the client proves them on each.
+    server.inject(Fault::lose_reply().op(OpCode::SET_DATA));
+    let lost = ann.set_data("/diary", b"tomorrow", None).await.expect_err("the connection broke");
+    println!("ann: {lost}");
+    println!("ann, on another connection: {:?}", ann.get_data("/diary").await?.data);
+
+    // A scheme that the server does not know ends the client.
+    let error = bob.add_auth("kerberos", b"ticket").await.expect_err("nobody knows it");
+    assert_eq!(error.kind(), ErrorKind::AuthFailed);
+    println!("bob: {error}");
+    Ok(())
+}
