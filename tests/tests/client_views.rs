@@ -69,12 +69,12 @@ async fn transactions_and_owned_nodes_name_nodes_from_the_root_of_their_view() {
     assert_eq!(refused.failed_op(), Some(1));
     assert!(refused.to_string().contains("delete /b:"), "{refused}");
 
-    let owned = orders.create_owned("/mine-", b"", &[Acl::OPEN]).await.unwrap();
+    let owned = orders.create_owned("/mine-", b"", Acl::OPEN).await.unwrap();
     assert_eq!(owned.path(), "/mine-0000000001");
     assert!(server.has_node("/shop/orders/mine-0000000001"));
     owned.delete().await.unwrap();
     assert!(!server.has_node("/shop/orders/mine-0000000001"));
-    for owned in orders.multi_owned(&[Op::create_owned("/two-", b"", &[Acl::OPEN])]) {
+    for owned in orders.multi_owned(&[Op::create_owned("/two-", b"", Acl::OPEN)]) {
         assert_eq!(owned.await.unwrap().path(), "/two-0000000002");
     }
     client.create("/shop/orders/e", b"", &CreateOptions::ephemeral()).await.unwrap();

@@ -354,7 +354,7 @@ async fn large_nodes_cost_no_connection() {
 
     // The path is as long as the limit, and so is each answer that names it.
     let stem = format!("/{}-", "n".repeat(450));
-    let node = client.create_owned(&stem, b"", &[Acl::OPEN]).await.unwrap_err();
+    let node = client.create_owned(&stem, b"", Acl::OPEN).await.unwrap_err();
     assert_eq!((node.kind(), node.outcome()), (ErrorKind::ReplyTooLarge, Outcome::Unknown));
     let other = format!("{stem}2");
     let persistent = CreateOptions::persistent();

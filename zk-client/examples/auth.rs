@@ -1,6 +1,8 @@
 //! Who may read what: identities that the client proves on every connection.
 
-use zk_client::{Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, OpCode};
+#![expect(clippy::expect_used, reason = "an example ends where it is proved wrong")]
+
+use zk_client::{Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, OpCode, Perms};
 use zk_embedded::{Fault, Server};
 
 #[tokio::main]
@@ -9,11 +11,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ann = Client::builder().auth("digest", b"ann:secret").connect(server.address()).await?;
 
     // Names the user and a hash, so that whoever reads the list cannot be her.
-    let name = zk_proto::digest(b"ann:secret");
-    let hers = Id { scheme: "digest".into(), id: name.as_str().into() };
-    let acl = [Acl { perms: Acl::ALL, id: hers }];
+    let acl = [Acl::new(Perms::ALL, Id::digest("ann", "secret"))];
     ann.create("/diary", b"today", &CreateOptions::persistent().with_acl(&acl)).await?;
-    println!("made /diary for {name}");
+    println!("made /diary for {}", acl[0].id);
 
     let bob = Client::connect(server.address()).await?;
     match bob.get_data("/diary").await {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use zk_client::{
-    Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Id, OpCode, Outcome,
+    Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Id, OpCode, Outcome, Perms,
     SessionState,
 };
 
@@ -44,7 +44,7 @@ pub async fn only_the_owner_may_read_and_still_after_a_reconnect(address: &str) 
     let owner = builder().auth("digest", b"ann:secret").connector(faults.clone());
     let owner = owner.connect(address).await?;
     let id = zk_proto::digest(b"ann:secret");
-    let acl = [Acl { perms: Acl::ALL, id: Id { scheme: "digest".into(), id: id.as_str().into() } }];
+    let acl = [Acl::new(Perms::ALL, Id::new("digest", id))];
     owner.create("/hers", b"", &CreateOptions::persistent().with_acl(&acl)).await?;
 
     let other = builder().connect(address).await?;
@@ -72,7 +72,7 @@ pub async fn only_the_owner_may_read_and_still_after_a_reconnect(address: &str) 
 
 pub async fn the_super_user_may_do_everything(address: &str) -> Result<()> {
     let client = builder().connect(address).await?;
-    let nobody = [Acl { perms: Acl::READ, id: Id { scheme: "ip".into(), id: "10.9.8.7".into() } }];
+    let nobody = [Acl::new(Perms::READ, Id::ip("10.9.8.7"))];
     client.create("/closed", b"", &CreateOptions::persistent().with_acl(&nobody)).await?;
     client.add_auth("digest", b"super:guess").await?;
     let error = client.set_data("/closed", b"", None).await.expect_err("that was a guess");
