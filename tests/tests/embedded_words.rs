@@ -158,6 +158,21 @@ async fn wchs_counts_data_watches_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn wchp_names_who_watches_each_path() {
+    let (server, [first, _second]) = used(Config::new()).await;
+    let mut session = server.sessions().into_iter().map(|id| format!("\t0x{:x}", id.0));
+    let session = session.next().unwrap();
+    let told = answer(&server, b"wchp").await;
+    let lines = told.lines().collect::<Vec<_>>();
+    assert_eq!(lines.len(), 4, "{told}");
+    assert!(lines[0].starts_with('/') && lines[2].starts_with('/'), "{told}");
+    assert_eq!((lines[1], lines[3]), (&*session, &*session));
+    drop(first);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(answer(&server, b"wchp").await, "");
+}
+
+#[tokio::test(start_paused = true)]
 async fn envi_names_the_version() {
     let server = Server::in_memory(Config::new());
     let version = "Environment:\nzookeeper.version=3.9.3-embedded,";

@@ -312,6 +312,13 @@ impl Watches {
     pub(crate) fn data_counts(&self) -> (usize, usize, usize) {
         (self.data.by_connection.len(), self.data.by_path.len(), self.data.len())
     }
+
+    /// The paths of the data table with who watches them, which is what `wchp` tells.
+    pub(crate) fn data_paths(
+        &self,
+    ) -> impl Iterator<Item = (&str, impl Iterator<Item = ConnectionId>)> {
+        self.data.by_path.iter().map(|(path, watchers)| (&**path, watchers.keys().copied()))
+    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ impl State {
             b"cons" => Self::write_connections,
             b"dump" => Self::write_dump,
             b"wchs" => Self::write_watches,
+            b"wchp" => Self::write_watched_paths,
             b"envi" => Self::write_environment,
             _ => return None,
         };
@@ -174,6 +175,17 @@ impl State {
         let (connections, paths, watches) = self.watches.data_counts();
         writeln!(out, "{connections} connections watching {paths} paths")?;
         writeln!(out, "Total watches:{watches}")
+    }
+
+    fn write_watched_paths(&self, _: Duration, out: &mut String) -> fmt::Result {
+        for (path, connections) in self.watches.data_paths() {
+            writeln!(out, "{path}")?;
+            for one in connections.filter_map(|id| self.connections.get(id)) {
+                let session = one.session.map_or(0, |session| session.0);
+                writeln!(out, "\t0x{session:x}")?;
+            }
+        }
+        Ok(())
     }
 }
 

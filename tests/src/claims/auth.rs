@@ -27,6 +27,7 @@ macro_rules! auth_claims {
         $crate::claims!(
             $server,
             $start,
+            |server| &server.address(),
             auth:
             only_the_owner_may_read_and_still_after_a_reconnect,
             the_super_user_may_do_everything,

@@ -4,7 +4,6 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zk_client::{
@@ -12,15 +11,25 @@ use zk_client::{
     SessionState, StreamEvent, WatchMode, WatchStream, Watcher,
 };
 
-use crate::server::four_letter;
+use crate::claims::target::Target;
 
-/// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
+/// Puts every claim of this file to what `$start` yields, new and empty each time; or, behind `at
+/// once`, all of them in one test to one.
+///
+/// Whatever becomes a [`Target`] will do.
 #[macro_export]
 macro_rules! client_claims {
-    ($server:ident, $start:expr) => {
-        $crate::claims!(
-            $server,
+    ($tests:ident, $start:expr) => {
+        $crate::client_claims!(@ claims, $tests, $start);
+    };
+    (at once: $test:ident, $start:expr) => {
+        $crate::client_claims!(@ claims_at_once, $test, $start);
+    };
+    (@ $how:ident, $tests:ident, $start:expr) => {
+        $crate::$how!(
+            $tests,
             $start,
+            |target| &$crate::claims::target::Target::from(target),
             client:
             every_operation_does_what_zookeeper_does,
             calls_reach_the_server_in_call_order_however_they_are_awaited,
@@ -49,18 +58,14 @@ macro_rules! client_claims {
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
-async fn connect(servers: &str) -> Result<Client> {
-    Ok(Client::builder().session_timeout(Duration::from_secs(4)).connect(servers).await?)
-}
-
 async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> {
     let event = watch.changed().await?;
     assert_eq!((event.kind, event.path.as_str()), (kind, path));
     Ok(event.missed)
 }
 
-pub async fn every_operation_does_what_zookeeper_does(address: &str) -> Result<()> {
-    let client = connect(address).await?;
+pub async fn every_operation_does_what_zookeeper_does(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
 
     let created = client.create("/a", b"one", &PERSISTENT).await?;
     assert_eq!((created.path.as_str(), created.stat.version), ("/a", 0));
@@ -99,9 +104,9 @@ pub async fn every_operation_does_what_zookeeper_does(address: &str) -> Result<(
 }
 
 pub async fn calls_reach_the_server_in_call_order_however_they_are_awaited(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
-    let client = connect(address).await?;
+    let client = target.connect().await?;
     client.create("/n", b"", &PERSISTENT).await?;
     let mut writes = Vec::new();
     for n in 0..500 {
@@ -113,8 +118,8 @@ pub async fn calls_reach_the_server_in_call_order_however_they_are_awaited(
     Ok(())
 }
 
-pub async fn watches_see_each_kind_of_change_once(address: &str) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+pub async fn watches_see_each_kind_of_change_once(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
     let (absent, mut created) = client.exists_and_watch("/w").await?;
     assert_eq!(absent, None);
     other.create("/w", b"1", &PERSISTENT).await?;
@@ -168,8 +173,8 @@ async fn stir(client: &Client, other: &Client) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_stream_tells_every_change_of_its_node(address: &str) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+pub async fn a_stream_tells_every_change_of_its_node(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
     let mut stream = client.watch("/w", WatchMode::Persistent).await?;
     stir(&client, &other).await?;
     let expected = [
@@ -183,8 +188,8 @@ pub async fn a_stream_tells_every_change_of_its_node(address: &str) -> Result<()
     Ok(())
 }
 
-pub async fn a_recursive_stream_tells_every_change_below_its_node(address: &str) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+pub async fn a_recursive_stream_tells_every_change_below_its_node(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
     let mut stream = client.watch("/w", WatchMode::PersistentRecursive).await?;
     let mut root = client.watch("/", WatchMode::PersistentRecursive).await?;
     // The server tells this client that children changed, but not the streams.
@@ -202,9 +207,9 @@ pub async fn a_recursive_stream_tells_every_change_below_its_node(address: &str)
 
 /// Servers before 3.9 know one kind of watch for each path of a connection.
 pub async fn a_recursive_stream_outlives_every_other_watch_at_its_path(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+    let (client, other) = (target.connect().await?, target.connect().await?);
     let mut stream = client.watch("/w", WatchMode::PersistentRecursive).await?;
     client.create("/w", b"", &PERSISTENT).await?;
     assert_eq!(heard(&mut stream).await?, ["NodeCreated /w"]);
@@ -246,9 +251,9 @@ pub async fn a_recursive_stream_outlives_every_other_watch_at_its_path(
 }
 
 pub async fn a_persistent_stream_outlives_every_other_watch_at_its_path(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+    let (client, other) = (target.connect().await?, target.connect().await?);
     client.create("/w", b"", &PERSISTENT).await?;
     let mut stream = client.watch("/w", WatchMode::Persistent).await?;
     let (_, mut data) = client.get_data_and_watch("/w").await?;
@@ -268,8 +273,8 @@ pub async fn a_persistent_stream_outlives_every_other_watch_at_its_path(
     Ok(())
 }
 
-pub async fn a_stream_takes_nothing_from_the_watches_at_its_path(address: &str) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+pub async fn a_stream_takes_nothing_from_the_watches_at_its_path(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
     client.create("/w", b"", &PERSISTENT).await?;
     for mode in [WatchMode::Persistent, WatchMode::PersistentRecursive] {
         let child = format!("/w/{mode:?}");
@@ -289,9 +294,9 @@ pub async fn a_stream_takes_nothing_from_the_watches_at_its_path(address: &str) 
 }
 
 pub async fn a_stream_that_is_dropped_leaves_the_others_at_its_path_alone(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+    let (client, other) = (target.connect().await?, target.connect().await?);
     client.create("/w", b"", &PERSISTENT).await?;
     let mut kept = client.watch("/w", WatchMode::Persistent).await?;
     let (_, mut children) = client.get_children_and_watch("/w").await?;
@@ -317,9 +322,9 @@ pub async fn a_stream_that_is_dropped_leaves_the_others_at_its_path_alone(
 }
 
 pub async fn a_stream_has_all_changes_before_the_reply_that_reflects_them(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+    let (client, other) = (target.connect().await?, target.connect().await?);
     let mut stream = client.watch("/", WatchMode::PersistentRecursive).await?;
     for n in 0..200 {
         let path = format!("/{n}");
@@ -336,35 +341,35 @@ pub async fn a_stream_has_all_changes_before_the_reply_that_reflects_them(
     Ok(())
 }
 
-pub async fn what_nobody_waits_for_is_not_watched(address: &str) -> Result<()> {
-    let client = connect(address).await?;
+pub async fn what_nobody_waits_for_is_not_watched(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
     let watched = async || {
         client.sync("/").await?;
         client.sync("/").await?;
-        four_letter(address, "wchs").await
+        target.watched().await
     };
     client.create("/w", b"", &PERSISTENT).await?;
     let tree = client.watch("/w", WatchMode::PersistentRecursive).await?;
     let node = client.watch("/v", WatchMode::Persistent).await?;
     let (_, data) = client.get_data_and_watch("/w").await?;
     let (_, exists) = client.exists_and_watch("/absent").await?;
-    assert!(watched().await?.contains("watching 3 paths"));
+    assert_eq!(watched().await?, 3);
     drop((tree, node));
-    assert!(watched().await?.contains("watching 2 paths"), "the data of /w and /absent");
+    assert_eq!(watched().await?, 2, "the data of /w and /absent");
     drop((data, exists));
     // Callers that leave before the reply.
     drop(client.watch("/w", WatchMode::PersistentRecursive));
     drop(client.get_data_and_watch("/w"));
-    assert!(watched().await?.contains("watching 0 paths"));
+    assert_eq!(watched().await?, 0);
     Ok(())
 }
 
-pub async fn a_session_that_the_server_ended_is_expired_for_good(address: &str) -> Result<()> {
-    let client = connect(address).await?;
+pub async fn a_session_that_the_server_ended_is_expired_for_good(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
     let (_, mut watch) = client.exists_and_watch("/never").await?;
     // Taking the session up cuts the first client off, and closing it is an expiry for that one.
     let session = client.session().context("a session")?;
-    let thief = Client::builder().session(session).connect(address).await?;
+    let thief = target.builder().session(session).connect(&target.servers()).await?;
     assert_eq!(thief.session(), Some(session));
     thief.close().await;
 
@@ -375,44 +380,49 @@ pub async fn a_session_that_the_server_ended_is_expired_for_good(address: &str) 
     ] {
         assert_eq!(error.kind(), ErrorKind::SessionExpired, "{error}");
     }
-    let again = Client::builder().session(session).connect(address).await;
+    let again = target.builder().session(session).connect(&target.servers()).await;
     assert_eq!(again.expect_err("expired").kind(), ErrorKind::SessionExpired);
     client.close().await;
     Ok(())
 }
 
-pub async fn close_ends_the_session_on_the_server(address: &str) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+pub async fn close_ends_the_session_on_the_server(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
     client.create("/eph", b"", &CreateOptions::ephemeral()).await?;
+    other.sync("/").await?;
     let (stat, mut watch) = other.exists_and_watch("/eph").await?;
     assert!(stat.is_some());
     let pending = client.get_data("/eph");
     client.close().await;
     pending.await?;
     assert_eq!(client.state(), SessionState::Closed);
+    other.sync("/").await?;
     assert_eq!(other.exists("/eph").await?, None);
     sees(&mut watch, EventType::NODE_DELETED, "/eph").await?;
 
     // The last handle's end is a close too.
-    let client = connect(address).await?;
+    let client = target.connect().await?;
     client.create("/eph", b"", &CreateOptions::ephemeral()).await?;
+    other.sync("/").await?;
     let (_, mut watch) = other.exists_and_watch("/eph").await?;
     drop(client);
     sees(&mut watch, EventType::NODE_DELETED, "/eph").await?;
     Ok(())
 }
 
-pub async fn a_chroot_is_the_clients_root(address: &str) -> Result<()> {
-    let outside = connect(address).await?;
-    let missing = connect(&format!("{}/app", address)).await.expect_err("no chroot");
-    assert!(missing.to_string().contains("chroot /app"), "{missing}");
+pub async fn a_chroot_is_the_clients_root(target: &Target) -> Result<()> {
+    let outside = target.connect().await?;
+    let missing = target.connect_at("/app").await.expect_err("no chroot");
+    assert!(missing.to_string().contains("/app of the connect string"), "{missing}");
 
     outside.create("/app", b"root", &PERSISTENT).await?;
-    let inside = connect(&format!("{}/app", address)).await?;
+    target.catch_up().await?;
+    let inside = target.connect_at("/app").await?;
     assert_eq!(&inside.get_data("/").await?.data[..], b"root");
     let (_, mut watch) = inside.exists_and_watch("/a").await?;
     assert_eq!(inside.create("/a", b"", &PERSISTENT).await?.path, "/a");
     sees(&mut watch, EventType::NODE_CREATED, "/a").await?;
+    outside.sync("/").await?;
     assert!(outside.exists("/app/a").await?.is_some());
     Ok(())
 }
@@ -427,8 +437,8 @@ fn created(results: &[OpResult]) -> Vec<&str> {
     paths
 }
 
-pub async fn a_multi_happens_as_a_whole_and_tells_in_order(address: &str) -> Result<()> {
-    let client = connect(address).await?;
+pub async fn a_multi_happens_as_a_whole_and_tells_in_order(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
     let sequential = PERSISTENT.sequential();
     let results = client
         .multi(&[
@@ -455,9 +465,9 @@ pub async fn a_multi_happens_as_a_whole_and_tells_in_order(address: &str) -> Res
 }
 
 pub async fn a_refused_multi_changes_nothing_and_tells_which_operation_failed(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
-    let client = connect(address).await?;
+    let client = target.connect().await?;
     client.create("/r", b"", &PERSISTENT).await?;
     let good = Op::create("/r/a", b"", &PERSISTENT);
     let bad = [
@@ -480,10 +490,11 @@ pub async fn a_refused_multi_changes_nothing_and_tells_which_operation_failed(
     Ok(())
 }
 
-pub async fn a_multi_happens_below_the_chroot(address: &str) -> Result<()> {
-    let outside = connect(address).await?;
+pub async fn a_multi_happens_below_the_chroot(target: &Target) -> Result<()> {
+    let outside = target.connect().await?;
     outside.create("/app", b"", &PERSISTENT).await?;
-    let inside = connect(&format!("{address}/app")).await?;
+    target.catch_up().await?;
+    let inside = target.connect_at("/app").await?;
     let ops = [
         Op::create("/a", b"", &PERSISTENT),
         Op::check("/", None),
@@ -492,11 +503,13 @@ pub async fn a_multi_happens_below_the_chroot(address: &str) -> Result<()> {
     ];
     let results = inside.multi(&ops).await?;
     assert_eq!(created(&results), ["/a", "/b", "/a/s-0000000000"]);
+    outside.sync("/").await?;
     assert!(outside.exists("/app/a/s-0000000000").await?.is_some());
 
     let ops = [Op::create_owned("/o-", b"", Acl::OPEN)];
     let [node] = owned(&inside, &ops).await?.try_into().expect("one");
     assert_eq!(node.path(), "/o-0000000002");
+    outside.sync("/").await?;
     assert!(outside.exists("/app/o-0000000002").await?.is_some());
     node.delete().await?;
     Ok(())
@@ -510,8 +523,8 @@ async fn owned(client: &Client, ops: &[Op<'_>]) -> Result<Vec<OwnedNode>> {
     Ok(nodes)
 }
 
-pub async fn owned_nodes_of_a_multi_go_with_their_owners(address: &str) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
     client.create("/l", b"", &PERSISTENT).await?;
     let stem = format!("/l/{:032x}-", client.unique());
     let at = format!("/l/{:032x}-0000000123", client.unique());
@@ -524,6 +537,7 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(address: &str) -> Resul
     let [first, second] = owned(&client, &ops).await?.try_into().expect("two");
     assert_eq!((first.path(), second.path()), (&*format!("{stem}0000000000"), &*at));
     let own = client.session().context("a session")?.id;
+    other.sync("/").await?;
     for (node, data) in [(&first, "first"), (&second, "second")] {
         let there = other.get_data(node.path()).await?;
         assert_eq!((there.stat.czxid, there.stat.ephemeral_owner), (node.czxid(), own));
@@ -551,11 +565,12 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(address: &str) -> Resul
     Ok(())
 }
 
-pub async fn a_node_is_adopted_by_its_session_alone(address: &str) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+pub async fn a_node_is_adopted_by_its_session_alone(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
     let ephemeral = CreateOptions::ephemeral();
     let stat = client.create("/mine", b"", &ephemeral).await?.stat;
     other.create("/theirs", b"", &ephemeral).await?;
+    client.sync("/").await?;
     for path in ["/theirs", "/"] {
         let error = client.adopt(path).await.expect_err("not ours");
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::NotOwned, Outcome::NotApplied));
@@ -571,8 +586,8 @@ pub async fn a_node_is_adopted_by_its_session_alone(address: &str) -> Result<()>
     Ok(())
 }
 
-pub async fn a_session_that_was_detached_is_taken_up_with_its_nodes(address: &str) -> Result<()> {
-    let (client, other) = (connect(address).await?, connect(address).await?);
+pub async fn a_session_that_was_detached_is_taken_up_with_its_nodes(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
     let stem = format!("/{:032x}-", client.unique());
     let node = client.create_owned(&stem, b"", Acl::OPEN).await?;
     let (path, czxid) = (node.path().to_owned(), node.czxid());
@@ -583,31 +598,36 @@ pub async fn a_session_that_was_detached_is_taken_up_with_its_nodes(address: &st
     assert_eq!(client.state(), SessionState::Closed);
     assert_eq!(client.get_data("/").await.expect_err("detached").kind(), ErrorKind::Closed);
     drop(client);
+    other.sync("/").await?;
     for path in [path.as_str(), "/pending"] {
         let there = other.exists(path).await?.context("it stays")?;
         assert_eq!(there.ephemeral_owner, session.id);
     }
 
-    let heir = Client::builder().session(session).connect(address).await?;
+    let heir = target.builder().session(session).connect(&target.servers()).await?;
     assert_eq!(heir.session(), Some(session));
+    heir.sync("/").await?;
     let node = heir.adopt(&path).await?;
     assert_eq!(node.czxid(), czxid);
     node.delete().await?;
+    other.sync("/").await?;
     assert_eq!(other.exists(&path).await?, None);
     heir.close().await;
+    other.sync("/").await?;
     assert_eq!(other.exists("/pending").await?, None, "it went with its session");
     Ok(())
 }
 
 pub async fn what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there(
-    address: &str,
+    target: &Target,
 ) -> Result<()> {
-    let client = connect(address).await?;
+    let client = target.connect().await?;
     let error = client.create("/big", &[0; 2 << 20], &PERSISTENT).await.expect_err("2 MiB");
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotApplied));
     assert!(error.to_string().contains("1048575"), "{error}");
     // The largest that fits: the limit less header, path, access list and the lengths.
-    let overhead = 8 + 4 + "/big".len() + 4 + 4 + 4 + 4 + "world".len() + 4 + "anyone".len() + 4;
+    let path = format!("{}/big", target.root());
+    let overhead = 8 + 4 + path.len() + 4 + 4 + 4 + 4 + "world".len() + 4 + "anyone".len() + 4;
     let data = vec![7; 0xf_ffff - overhead];
     client.create("/big", &data, &PERSISTENT).await?;
     assert_eq!(client.get_data("/big").await?.data, data);

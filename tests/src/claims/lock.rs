@@ -21,6 +21,7 @@ macro_rules! lock_claims {
         $crate::claims!(
             $server,
             $start,
+            |server| &server.address(),
             lock:
             an_uncontended_cycle_is_two_packets_in_two_writes,
             missing_parents_are_made_as_containers_in_one_more_round_trip,

@@ -13,6 +13,7 @@ macro_rules! operation_claims {
         $crate::claims!(
             $server,
             $start,
+            |server| &server.address(),
             operations:
             an_access_list_is_read_and_replaced_by_whoever_may,
             an_access_list_says_who_may_do_what,
