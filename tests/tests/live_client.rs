@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use zk_client::{
-    Client, CreateOptions, ErrorKind, EventType, OpCode, Outcome, SessionState, StreamEvent,
-    WatchMode, Watcher,
+    Client, CreateOptions, ErrorCode, ErrorKind, EventType, OpCode, Outcome, Reconfig,
+    SessionState, StreamEvent, WatchMode, Watcher,
 };
 use zk_tests::fault::{Fault, Faults};
 use zk_tests::server::{Ensemble, ServerConfig, Standalone};
@@ -163,4 +163,43 @@ async fn no_server_is_an_error_that_names_the_server() -> Result<()> {
 async fn the_tour_is_told_to_its_end() -> Result<()> {
     let server = Standalone::start().await?;
     zk_tests::tour::check(&["--connect", &server.address()]).await
+}
+
+#[tokio::test]
+async fn members_leave_and_join_while_the_ensemble_serves() -> Result<()> {
+    let config = ServerConfig {
+        lines: vec!["reconfigEnabled=true".to_owned()],
+        properties: vec![("zookeeper.skipACL".to_owned(), "yes".to_owned())],
+        ..ServerConfig::default()
+    };
+    let ensemble = Ensemble::with(&config, 3).await?;
+    let leader = ensemble.leader().await.expect("a leader");
+    let client = connect(&ensemble.members()[leader].address()).await?;
+    let (before, mut watch) = client.get_config_and_watch().await?;
+    assert_eq!(before.members.iter().map(|member| member.id).collect::<Vec<_>>(), [1, 2, 3]);
+    let version = before.version.expect("an ensemble has one");
+    let addresses = ensemble.connect_string();
+
+    let follower = (0..3).rfind(|index| *index != leader).expect("two of them");
+    let id = follower as u64 + 1;
+    let leaving = Reconfig::Change { joining: &[], leaving: &[id] };
+    let less = client.reconfig(leaving, Some(version)).await?;
+    assert_eq!(less.members.len(), 2);
+    assert!(less.version > Some(version), "{:?}", less.version);
+    sees(&mut watch, EventType::NODE_DATA_CHANGED, "/zookeeper/config").await?;
+    assert_eq!(client.get_config().await?.text, less.text);
+
+    let error = client.reconfig(leaving, Some(version)).await.expect_err("stale");
+    assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
+    let same = client.reconfig(Reconfig::Members(&[]), None).await?;
+    assert_eq!(same.text, less.text, "to ask for nothing changes nothing");
+
+    let mut returning = before.members[follower].clone();
+    returning.client = addresses.split(',').nth(follower).map(str::to_owned);
+    let joining = [returning];
+    let more = client.reconfig(Reconfig::Change { joining: &joining, leaving: &[] }, None).await?;
+    assert_eq!(more.members.len(), 3);
+    let whole = client.reconfig(Reconfig::Members(&less.members), more.version).await?;
+    assert_eq!(whole.members, less.members);
+    Ok(())
 }

@@ -4,8 +4,8 @@
 use zk_client::session::Event;
 use zk_client::{Ended, Failure, Hangup, Limit, ProtocolError, Rejected, SessionConfig};
 use zk_proto::{
-    CreateMode, CreateRequest, ErrorCode, EventType, GetDataRequest, List, SetDataRequest, Xid,
-    Zxid, frame,
+    CreateMode, CreateRequest, ErrorCode, EventType, GetDataRequest, List, ReconfigRequest,
+    SetDataRequest, Text, WhoAmIRequest, Xid, Zxid, frame,
 };
 use zk_tests::peer::{Bench, TIMEOUT, data, notification, payload, reply, welcome};
 
@@ -173,6 +173,38 @@ fn unimplemented_overtakes_and_finds_its_request_by_its_number() {
     bench.frame(reply(Xid(7), -1, ErrorCode::UNIMPLEMENTED, &()));
     let wrong = ProtocolError::WrongXid { expected: Xid(1), got: Xid(7) };
     assert_eq!(hangup(&mut bench), wrong, "to nobody");
+}
+
+#[test]
+fn what_a_server_is_too_old_for_is_asked_once() {
+    let mut bench = Bench::attached();
+    for (xid, token) in [(1, 1), (2, 2)] {
+        bench.session.submit(&WhoAmIRequest {}, token).unwrap();
+        assert_eq!(bench.sent(), [format!("whoAmI#{xid}")]);
+        if xid == 1 {
+            bench.answer(xid, &());
+        } else {
+            bench.frame(reply(Xid(xid), -1, ErrorCode::UNIMPLEMENTED, &()));
+        }
+    }
+    bench.session.submit(&WhoAmIRequest {}, 3).unwrap();
+    assert_eq!(bench.sent(), [""; 0], "the server would hang up again");
+    assert_eq!(bench.said(), ["1 ok", "2 Unimplemented", "3 Unimplemented"]);
+
+    // What may be switched off may be on elsewhere.
+    let nothing = Text::NULL;
+    let reconfig = ReconfigRequest {
+        joining_servers: nothing,
+        leaving_servers: nothing,
+        new_members: nothing,
+        cur_config_id: -1,
+    };
+    for xid in [3, 4] {
+        bench.session.submit(&reconfig, 4).unwrap();
+        assert_eq!(bench.sent(), [format!("reconfig#{xid}")]);
+        bench.refuse(xid, ErrorCode::UNIMPLEMENTED);
+        assert_eq!(bench.said(), ["4 Unimplemented"]);
+    }
 }
 
 #[test]

@@ -54,6 +54,15 @@
 //! reconnects. A watcher is told what it missed; a stream is told that it may have missed something,
 //! since servers do not replay it. Both are removed on the server when nobody waits any more.
 //!
+//! # Old servers
+//!
+//! Operations that came after ZooKeeper 3.4 say so. A server that does not know one refuses it with
+//! the [`code`](Error::code) `Unimplemented` and then hangs up: requests behind it fail with
+//! `ConnectionLoss`, and the session goes on. The client asks that once; then it refuses the
+//! operation by itself for as long as it lives, at no such cost. Two can be switched off on servers
+//! that do know them, which refuse them without hanging up and are asked again:
+//! [time to live](CreateOptions::ttl) and [`reconfig`](Client::reconfig).
+//!
 //! # Cancel safety
 //!
 //! Dropping a [`Reply`] does not take its request back; it only throws the answer away. Dropping a
@@ -101,6 +110,8 @@ mod lease;
 
 mod multi;
 
+mod ensemble;
+
 mod client;
 
 mod owned;
@@ -116,6 +127,7 @@ pub use client::Client;
 pub use clock::Clock;
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
+pub use ensemble::{EnsembleConfig, Member, NotAMember, Reconfig, Role};
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };

@@ -4,7 +4,7 @@
 #![expect(missing_docs, reason = "the names are the claims")]
 
 use anyhow::{Context, Result};
-use zk_client::{Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, Outcome, Perms};
+use zk_client::{Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, Outcome, Perms, Reconfig};
 
 /// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
 #[macro_export]
@@ -18,6 +18,9 @@ macro_rules! operation_claims {
             an_access_list_is_read_and_replaced_by_whoever_may,
             an_access_list_says_who_may_do_what,
             a_client_learns_who_it_is,
+            a_sessions_ephemerals_are_listed_by_prefix,
+            descendants_are_counted_at_any_depth,
+            a_server_that_stands_alone_has_no_members_and_changes_none,
         );
     };
 }
@@ -98,5 +101,69 @@ pub async fn an_access_list_says_who_may_do_what(address: &str) -> Result<()> {
 pub async fn a_client_learns_who_it_is(address: &str) -> Result<()> {
     let client = connect(address).await?;
     assert_eq!(client.who_am_i().await?, [Id::ip("127.0.0.1")]);
+    Ok(())
+}
+
+pub async fn a_sessions_ephemerals_are_listed_by_prefix(address: &str) -> Result<()> {
+    let (client, other) = (connect(address).await?, connect(address).await?);
+    let ephemeral = CreateOptions::ephemeral();
+    for path in ["/app", "/app/jobs"] {
+        client.create(path, b"", &PERSISTENT).await?;
+    }
+    for path in ["/app/jobs/a", "/app/jobs/ab", "/app/b", "/apple"] {
+        client.create(path, b"", &ephemeral).await?;
+    }
+    other.create("/app/theirs", b"", &ephemeral).await?;
+    let sorted = async |client: &Client, prefix: &str| {
+        let mut paths = client.get_ephemerals(prefix).await?;
+        paths.sort();
+        Ok::<_, zk_client::Error>(paths)
+    };
+    let all = ["/app/b", "/app/jobs/a", "/app/jobs/ab", "/apple"];
+    assert_eq!(sorted(&client, "/").await?, all);
+    assert_eq!(sorted(&client, "/app").await?, all);
+    assert_eq!(sorted(&client, "/app/").await?, all[..3]);
+    assert_eq!(sorted(&client, "/app/jobs/a").await?, all[1..3]);
+    assert_eq!(sorted(&client, "/none").await?, [""; 0]);
+    assert_eq!(sorted(&other, "/").await?, ["/app/theirs"]);
+    let error = client.get_ephemerals("jobs").await.expect_err("no path");
+    assert_eq!(error.kind(), ErrorKind::InvalidPath);
+
+    let inside = connect(&format!("{address}/app")).await?;
+    for path in ["/jobs/c", "/d"] {
+        inside.create(path, b"", &ephemeral).await?;
+    }
+    assert_eq!(sorted(&inside, "/").await?, ["/d", "/jobs/c"]);
+    assert_eq!(sorted(&inside, "/jobs/").await?, ["/jobs/c"]);
+    Ok(())
+}
+
+pub async fn descendants_are_counted_at_any_depth(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    for path in ["/app", "/app/a", "/app/a/b", "/app/c", "/apple"] {
+        client.create(path, b"", &PERSISTENT).await?;
+    }
+    let inside = connect(&format!("{address}/app")).await?;
+    assert_eq!(client.get_all_children_number("/app").await?, 3);
+    assert_eq!(inside.get_all_children_number("/").await?, 3);
+    assert_eq!(inside.get_all_children_number("/a/b").await?, 0);
+    assert!(client.get_all_children_number("/none").await.expect_err("absent").is_no_node());
+    Ok(())
+}
+
+pub async fn a_server_that_stands_alone_has_no_members_and_changes_none(
+    address: &str,
+) -> Result<()> {
+    let client = connect(address).await?;
+    client.create("/app", b"", &PERSISTENT).await?;
+    let inside = connect(&format!("{address}/app")).await?;
+    for client in [&client, &inside] {
+        let (config, _watch) = client.get_config_and_watch().await?;
+        assert_eq!((config.members.as_slice(), config.version), (&[][..], None));
+        assert_eq!(client.get_config().await?, config);
+        let error = client.reconfig(Reconfig::Members(&[]), None).await.expect_err("alone");
+        assert_eq!(error.code(), Some(ErrorCode::RECONFIG_DISABLED));
+        assert!(client.exists("/").await?.is_some(), "the session goes on");
+    }
     Ok(())
 }

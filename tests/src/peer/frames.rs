@@ -150,7 +150,8 @@ impl fmt::Display for Request {
         let RequestHeader { xid, op } = self.header();
         match op {
             OpCode::PING => write!(f, "ping"),
-            OpCode::CLOSE_SESSION => write!(f, "closeSession#{xid}"),
+            // They begin with no path.
+            OpCode::CLOSE_SESSION | OpCode::WHO_AM_I | OpCode::RECONFIG => write!(f, "{op}#{xid}"),
             OpCode::AUTH => {
                 let AuthPacket { scheme, auth, .. } = self.body();
                 let proof = String::from_utf8_lossy(auth.expose().unwrap_or_default());
@@ -168,6 +169,7 @@ impl fmt::Display for Request {
                     let path = match op {
                         MultiOp::Create(CreateRequest { path, .. })
                         | MultiOp::CreateContainer(CreateRequest { path, .. })
+                        | MultiOp::CreateTtl(CreateTtlRequest { path, .. })
                         | MultiOp::Delete(DeleteRequest { path, .. })
                         | MultiOp::SetData(SetDataRequest { path, .. })
                         | MultiOp::Check(CheckVersionRequest { path, .. }) => path,

@@ -16,6 +16,10 @@ mod writes;
 
 mod access;
 
+mod surveys;
+
+mod ensemble;
+
 mod watches;
 
 mod auth;

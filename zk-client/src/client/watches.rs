@@ -62,8 +62,7 @@ impl Client {
     /// Every change from the reply on, of a node that need not exist, or of everything below it
     /// too.
     ///
-    /// Servers can do so since 3.6. Older ones refuse with `Unimplemented` and hang up, which costs
-    /// the connection but not the session.
+    /// Servers can do so since 3.6; older ones answer [`Unimplemented`](crate#old-servers).
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {

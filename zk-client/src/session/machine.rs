@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tracing::trace;
-use zk_proto::{Operation, Zxid};
+use zk_proto::{OpCode, Operation, Zxid};
 
 use crate::config::{SessionConfig, SessionCredentials};
 use crate::error::{Ended, Failure, Hangup, Rejected};
@@ -50,6 +50,8 @@ pub struct Session<T, W, S = W> {
     pub(super) last_zxid: Zxid,
     pub(super) auths: Auths<T>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
+    /// What a server has refused as unknown.
+    pub(super) unknown: Vec<OpCode>,
     pub(super) watches: Watches<W, S>,
     pub(super) claims: Claims<T>,
     pub(super) timers: Timers,
@@ -117,6 +119,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             last_zxid: Zxid::default(),
             auths: Auths::new(),
             pipeline: Pipeline::new(config.limits),
+            unknown: Vec::new(),
             watches: Watches::new(),
             claims: Claims::new(),
             timers: Timers::default(),

@@ -24,6 +24,17 @@ use crate::session::watches::Chore;
 /// As much of a reply as is needed to know whose it is.
 pub const HEAD_BYTES: usize = 16;
 
+/// What servers refuse and hang up for if they are too old to know it. Others that came late can
+/// be switched on and off, so that a refusal says nothing of the next server.
+const NEWER: [OpCode; 6] = [
+    OpCode::CREATE_CONTAINER,
+    OpCode::MULTI_READ,
+    OpCode::GET_EPHEMERALS,
+    OpCode::GET_ALL_CHILDREN_NUMBER,
+    OpCode::ADD_WATCH,
+    OpCode::WHO_AM_I,
+];
+
 impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn handle_reply(&mut self, now: Instant, frame: Bytes) -> Result<(), ProtocolError> {
         let mut reader = Reader::new(&frame);
@@ -96,8 +107,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut understood = Ok(());
         match slot.purpose {
             Purpose::Call { token, watch } => {
-                if (slot.op, code(&result)) == (OpCode::ADD_WATCH, Some(ErrorCode::UNIMPLEMENTED)) {
-                    self.watches.cannot_stream();
+                if code(&result) == Some(ErrorCode::UNIMPLEMENTED) && NEWER.contains(&slot.op) {
+                    self.unknown.push(slot.op);
                 }
                 if let Some(id) = watch {
                     let returned = match result {

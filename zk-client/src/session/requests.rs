@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use zk_proto::{
-    AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, List, MultiRequest,
+    AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, List, MultiRequest, OpCode,
     Operation, Secret, SetWatches,
 };
 
@@ -25,8 +25,15 @@ use crate::session::watches::oneshots::WatchId;
 /// Requests. They are queued whatever the connection does, and sent as soon as it can.
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Queues a request. Its answer comes as [`Event::Completed`](crate::session::Event::Completed).
+    ///
+    /// Servers that are too old for an operation refuse it with `Unimplemented`, and hang up; so
+    /// that is asked once, and answered like this from then on.
     pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
         self.accept()?;
+        if self.unknown.contains(&request.op()) {
+            self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
+            return Ok(());
+        }
         self.queue(request, Purpose::Call { token, watch: None })
     }
 
@@ -109,8 +116,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// recursive, of everything below it, from the reply on and until it is
     /// [forgotten](Self::unwatch).
     ///
-    /// Servers before 3.6 refuse with `Unimplemented`, and hang up; so that is asked once, and answered
-    /// like this from then on.
+    /// Servers before 3.6 do not know it: see [`submit`](Self::submit).
     pub fn submit_stream(
         &mut self,
         path: &str,
@@ -120,7 +126,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<WatchId, Rejected> {
         self.accept()?;
         let id = self.watches.next_id();
-        if !self.watches.can_stream() {
+        if self.unknown.contains(&OpCode::ADD_WATCH) {
             self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
             self.events.push_back(Event::Unstreamed { stream });
             return Ok(id);

@@ -125,8 +125,6 @@ pub(crate) struct Watches<W, S> {
     chores: VecDeque<Chore>,
     /// Servers before 3.5 cannot.
     irremovable: bool,
-    /// Servers before 3.6 have none.
-    streamless: bool,
 }
 
 impl<W, S: Clone> Watches<W, S> {
@@ -140,7 +138,6 @@ impl<W, S: Clone> Watches<W, S> {
             strays: BTreeMap::new(),
             chores: VecDeque::new(),
             irremovable: false,
-            streamless: false,
         }
     }
 
@@ -324,16 +321,6 @@ impl<W, S: Clone> Watches<W, S> {
     /// The server does not know how to remove a watch.
     pub(crate) fn cannot_remove(&mut self) {
         self.irremovable = true;
-    }
-
-    /// The server does not know persistent watches.
-    pub(crate) fn cannot_stream(&mut self) {
-        self.streamless = true;
-    }
-
-    /// Whether a server may know persistent watches.
-    pub(crate) fn can_stream(&self) -> bool {
-        !self.streamless
     }
 
     /// What is to be asked next. It is void without a connection, since watches end with theirs.

@@ -1,0 +1,102 @@
+//! The ensemble itself: who its members are, and changing that while it serves.
+//!
+//! The membership is the data of a node outside of every chroot.
+
+use zk_proto::{GetDataRequest, GetDataResponse, ReconfigRequest, Text, Zxid};
+
+use crate::client::handle::Client;
+use crate::ensemble::{EnsembleConfig, Reconfig, joined};
+use crate::error::Error;
+use crate::link::Completion;
+use crate::reply::{Call, Reply};
+use crate::session::WatchKind;
+use crate::watcher::Watcher;
+
+/// Where servers keep the membership.
+const CONFIG: &str = "/zookeeper/config";
+
+/// Any configuration will do.
+const ANY_CONFIG: i64 = -1;
+
+impl Client {
+    /// The members of the ensemble. Of a server that stands alone there are none. Since ZooKeeper
+    /// 3.5.
+    ///
+    /// A chroot does not matter. The server answers by what it knows:
+    /// [`sync`](Self::sync) first to see what others have just changed.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// for member in client.get_config().await?.members {
+    ///     println!("{} is {:?}, for clients at {:?}", member.id, member.role, member.client);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_config(&self) -> Reply<EnsembleConfig> {
+        self.send(CONFIG, &GetDataRequest { path: CONFIG, watch: false }, config)
+    }
+
+    /// The same, with a watch for the next change of the membership.
+    pub fn get_config_and_watch(&self) -> Reply<(EnsembleConfig, Watcher)> {
+        let request = GetDataRequest { path: CONFIG, watch: true };
+        self.send_watching(CONFIG, CONFIG, &request, WatchKind::Data, config)
+    }
+
+    /// Changes the membership of the ensemble, if its configuration is still `from_config` or that
+    /// is `None`. Returns the new one. Since ZooKeeper 3.5.
+    ///
+    /// The servers must run with `reconfigEnabled=true`, and this client needs the permission to
+    /// write `/zookeeper/config`, which by default nobody but the superuser has.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::{Member, Reconfig};
+    ///
+    /// let now = client.get_config().await?;
+    /// let joining = [Member::new(4, "zk4:2888:3888").client("2181").observer()];
+    /// let change = Reconfig::Change { joining: &joining, leaving: &[3] };
+    /// let then = client.reconfig(change, now.version).await?;
+    /// println!("{} members", then.members.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `ReconfigDisabled` if the servers do not allow it, and `Unimplemented` if the server stands
+    /// alone or is [too old](crate#old-servers); `NoAuth`; `BadVersion` if the configuration is
+    /// another one; `BadArguments` if the change makes no sense; `NewConfigNoQuorum` if too few of
+    /// the new members are there and up to date; `ReconfigInProgress`.
+    ///
+    /// A change that ends the leader's office breaks this client's connection, with the
+    /// [`outcome`](Error::outcome) `Unknown`: [`get_config`](Self::get_config) tells.
+    pub fn reconfig(
+        &self,
+        change: Reconfig<'_>,
+        from_config: Option<Zxid>,
+    ) -> Reply<EnsembleConfig> {
+        let (joining, leaving, members) = match change {
+            Reconfig::Change { joining, leaving } => (joined(joining), joined(leaving), None),
+            Reconfig::Members(members) => (None, None, joined(members)),
+        };
+        let request = ReconfigRequest {
+            joining_servers: text(joining.as_deref()),
+            leaving_servers: text(leaving.as_deref()),
+            new_members: text(members.as_deref()),
+            cur_config_id: from_config.map_or(ANY_CONFIG, |Zxid(id)| id),
+        };
+        self.send(CONFIG, &request, config)
+    }
+}
+
+fn text(part: Option<&str>) -> Text<'_> {
+    part.map_or(Text::NULL, Text::new)
+}
+
+fn config(call: &Call, completion: Completion) -> Result<EnsembleConfig, Error> {
+    let answer = call.answer(completion)?;
+    let GetDataResponse { data, stat } = call.decode(&answer)?;
+    let text = String::from_utf8_lossy(data.unwrap_or_default()).into_owned();
+    Ok(EnsembleConfig::parse(text, stat))
+}
