@@ -96,6 +96,7 @@ const CRATES: &[Layers] = &[
             "client/watches",
             "client/auth",
             "client/life",
+            "client/causal",
             "client",
             "owned",
             "connect",

@@ -154,7 +154,8 @@ fn a_lost_create_is_looked_for_found_and_answered() {
     assert_eq!(bench.said(), [""; 0]);
     assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
     bench.answer(4, &owned_by(SESSION));
-    let Some(Event::Completed { token: CREATOR, result: Ok(answer) }) = bench.session.poll_event()
+    let Some(Event::Completed { token: CREATOR, result: Ok(answer), .. }) =
+        bench.session.poll_event()
     else {
         panic!("not completed");
     };

@@ -178,7 +178,7 @@ impl History {
 
     fn listen(&mut self) {
         while let Some(event) = self.bench.session.poll_event() {
-            let Event::Completed { token, result } = event else { continue };
+            let Event::Completed { token, result, .. } = event else { continue };
             *self.answered.get_mut(&token).unwrap() += 1;
             let Some(stem) = self.stems.get(&token) else { continue };
             let there = self.server.nodes.iter().any(|node| node.starts_with(stem.as_str()));

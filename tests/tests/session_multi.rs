@@ -81,7 +81,7 @@ fn list(bench: &mut Bench, children: &[&str]) {
 fn nodes(bench: &mut Bench) -> Vec<(u32, String, Zxid)> {
     let mut nodes = Vec::new();
     while let Some(event) = bench.session.poll_event() {
-        let Event::Completed { token, result: Ok(answer) } = event else {
+        let Event::Completed { token, result: Ok(answer), .. } = event else {
             panic!("{event:?}");
         };
         let CreateResponse { path } = CreateResponse::decode_exact(&answer.body).unwrap();
@@ -122,7 +122,7 @@ fn a_refused_multi_tells_every_creator_why_and_leaves_no_claim() {
     bench.answer(1, &MultiResponse::new(&[&results[..], &[rolled_back]].concat()));
     for token in [FIRST, SECOND] {
         let failure = Failure::OpRefused { index: 2, code: ErrorCode::NO_NODE };
-        let expected = Event::Completed { token, result: Err(failure) };
+        let expected = Event::Completed { token, result: Err(failure), zxid: Some(Zxid(1)) };
         assert_eq!(bench.session.poll_event(), Some(expected));
     }
     assert_eq!(bench.session.load(), (0, 0, 0));

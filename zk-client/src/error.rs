@@ -10,6 +10,7 @@ use std::time::Duration;
 use thiserror::Error as ThisError;
 use zk_proto::{
     DecodeError, EncodeError, ErrorCode, EventType, KeeperState, OpCode, PathRule, SessionId, Xid,
+    Zxid,
 };
 
 use crate::auth::Refusal;
@@ -53,6 +54,8 @@ pub enum ErrorKind {
     NoRuntime,
     /// No server was reached in time.
     NoServer,
+    /// No server that was reached has come as far as it was waited for.
+    Behind,
     /// The chroot of the connect string does not exist on the server.
     ChrootNotFound,
     /// The server said no; [`Error::code`] says why.
@@ -89,7 +92,11 @@ pub enum ErrorKind {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Error(Arc<Fault>);
+pub struct Error {
+    fault: Arc<Fault>,
+    /// Of the server's answer, if there was one.
+    zxid: Option<Zxid>,
+}
 
 #[derive(Debug, ThisError)]
 pub(crate) enum Fault {
@@ -111,6 +118,8 @@ pub(crate) enum Fault {
     NoServer { timeout: Duration, attempts: Vec<Attempt> },
     #[error("chroot {chroot} of the connect string does not exist on the server; create it first")]
     ChrootNotFound { chroot: String },
+    #[error("the servers reached within {timeout:?} are at zxid {seen}, behind {wanted}")]
+    Behind { wanted: Zxid, seen: Zxid, timeout: Duration },
     #[error("{op} {path}: {code}")]
     Refused { op: OpCode, path: String, code: ErrorCode },
     #[error("operation {index} of a multi, {op} {path}: {code}")]
@@ -287,7 +296,7 @@ pub enum Rejected {
 impl Error {
     /// What went wrong, as something to match on.
     pub fn kind(&self) -> ErrorKind {
-        match &*self.0 {
+        match &*self.fault {
             Fault::ConnectString { .. } => ErrorKind::InvalidConnectString,
             Fault::Setting(_) => ErrorKind::InvalidSetting,
             Fault::WatchSpent { .. } => ErrorKind::WatchSpent,
@@ -300,6 +309,7 @@ impl Error {
             Fault::Limit { .. } => ErrorKind::LimitExceeded,
             Fault::NoRuntime => ErrorKind::NoRuntime,
             Fault::NoServer { .. } => ErrorKind::NoServer,
+            Fault::Behind { .. } => ErrorKind::Behind,
             Fault::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
             Fault::Refused { .. } | Fault::OpRefused { .. } => ErrorKind::Refused,
             Fault::ConnectionLoss { .. } => ErrorKind::ConnectionLoss,
@@ -315,7 +325,7 @@ impl Error {
     /// Of a write whose [reply is too large](ErrorKind::ReplyTooLarge) this is `Unknown`, although
     /// it has most likely happened; a read changes nothing.
     pub fn outcome(&self) -> Outcome {
-        match &*self.0 {
+        match &*self.fault {
             Fault::ReplyTooLarge { op, .. } if is_read(*op) => Outcome::NotApplied,
             Fault::ReplyTooLarge { .. } => Outcome::Unknown,
             Fault::ConnectionLoss { sent: true, .. }
@@ -328,7 +338,7 @@ impl Error {
     /// What the server said, if it answered. Of a refused multi, what it said of the operation
     /// that failed.
     pub fn code(&self) -> Option<ErrorCode> {
-        match &*self.0 {
+        match &*self.fault {
             Fault::Refused { code, .. } | Fault::OpRefused { code, .. } => Some(*code),
             _ => None,
         }
@@ -336,7 +346,7 @@ impl Error {
 
     /// The operation that a multi failed for, counted from 0.
     pub fn failed_op(&self) -> Option<usize> {
-        match &*self.0 {
+        match &*self.fault {
             Fault::OpRefused { index, .. } | Fault::InvalidOp { index, .. } => Some(*index),
             _ => None,
         }
@@ -344,15 +354,23 @@ impl Error {
 
     /// How many bytes the reply has, if it was [too large](ErrorKind::ReplyTooLarge).
     pub fn reply_size(&self) -> Option<usize> {
-        match &*self.0 {
+        match &*self.fault {
             Fault::ReplyTooLarge { len, .. } => Some(*len),
             _ => None,
         }
     }
 
+    /// What the server stamped its refusal with: of a write its own transaction, since a refused
+    /// write is one too; of a read the last one that the server had applied. Whoever is
+    /// [at least](crate::Client::at_least) there sees why it was refused. `None` if the server
+    /// gave no answer.
+    pub fn zxid(&self) -> Option<Zxid> {
+        self.zxid
+    }
+
     /// The servers that were tried, of a connect that found none.
     pub fn attempts(&self) -> &[Attempt] {
-        match &*self.0 {
+        match &*self.fault {
             Fault::NoServer { attempts, .. } => attempts,
             _ => &[],
         }
@@ -375,7 +393,7 @@ impl Error {
 
     /// The session is over, whichever way; only a new client helps.
     pub fn is_session_over(&self) -> bool {
-        matches!(&*self.0, Fault::Ended { .. })
+        matches!(&*self.fault, Fault::Ended { .. })
     }
 
     pub(crate) fn failed(op: OpCode, path: &str, failure: Failure) -> Self {
@@ -390,6 +408,11 @@ impl Error {
             }
         }
         .into()
+    }
+
+    /// The same, of an answer that came with this zxid.
+    pub(crate) fn stamped(self, zxid: Option<Zxid>) -> Self {
+        Self { zxid, ..self }
     }
 
     pub(crate) fn rejected(op: OpCode, path: &str, rejected: Rejected) -> Self {
@@ -425,7 +448,7 @@ fn is_read(op: OpCode) -> bool {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
-        Self(Arc::new(fault))
+        Self { fault: Arc::new(fault), zxid: None }
     }
 }
 
@@ -437,7 +460,7 @@ impl From<Ended> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.fault.fmt(f)
     }
 }
 
@@ -450,7 +473,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&*self.0)
+        std::error::Error::source(&*self.fault)
     }
 }
 

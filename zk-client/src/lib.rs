@@ -137,7 +137,7 @@ pub use multi::{Op, OpResult};
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
 pub use owned::OwnedNode;
 pub use path::check as check_path;
-pub use reply::Reply;
+pub use reply::{Reply, WithZxid};
 pub use session::{Lapse, LeaseState};
 pub use stream::WatchStream;
 pub use transport::{Connecting, Connector, TcpConnector, Transport};

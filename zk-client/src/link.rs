@@ -10,6 +10,7 @@ use std::task::{Context, Waker};
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
+use zk_proto::Zxid;
 
 use crate::clock::Clock;
 use crate::error::{Attempt, Failure};
@@ -21,13 +22,16 @@ use crate::session::{Answer, Event, Session};
 /// How a request went.
 pub(crate) type Completion = Result<Answer, Failure>;
 
+/// The same with the zxid that the server stamped its answer with, if it did.
+pub(crate) type Answered = (Completion, Option<Zxid>);
+
 /// The session with what its callers wait on.
 pub(crate) type Core =
-    Session<oneshot::Sender<Completion>, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
+    Session<oneshot::Sender<Answered>, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
 
 /// What the core says to its callers.
 pub(crate) type CoreEvent =
-    Event<oneshot::Sender<Completion>, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
+    Event<oneshot::Sender<Answered>, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
 
 /// One session, shared by its handles and its driver.
 pub(crate) struct Link {
@@ -125,7 +129,7 @@ impl Link {
         for event in events {
             match event {
                 // A caller that has gone does not want to know.
-                Event::Completed { token, result } => drop(token.send(result)),
+                Event::Completed { token, result, zxid } => drop(token.send((result, zxid))),
                 Event::Watched { watcher, event } => drop(watcher.send(event)),
                 // Whoever waits is told by the end of the channel.
                 Event::Unwatched { watcher } => drop(watcher),

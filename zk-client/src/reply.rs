@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
-use zk_proto::{Decode, DecodeError, OpCode, Reader};
+use zk_proto::{Decode, DecodeError, OpCode, Reader, Zxid};
 
 use crate::error::{Ended, Error, Failure, Fault};
-use crate::link::Completion;
+use crate::link::{Answered, Completion};
 use crate::path::Chroot;
 use crate::session::Answer;
 
@@ -69,7 +69,7 @@ enum State<R> {
     Failed(Error),
     Waiting {
         call: Call,
-        answer: oneshot::Receiver<Completion>,
+        answer: oneshot::Receiver<Answered>,
         finish: Finish<R>,
     },
     Done,
@@ -82,10 +82,54 @@ impl<R> Reply<R> {
 
     pub(crate) fn waiting(
         call: Call,
-        answer: oneshot::Receiver<Completion>,
+        answer: oneshot::Receiver<Answered>,
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Self {
         Self(State::Waiting { call, answer, finish: Box::new(finish) })
+    }
+
+    /// The same answer, with the zxid that it came with: of a write its own transaction, of a read
+    /// the last one that the server had applied when it answered. An
+    /// [`exists`](crate::Client::exists) of no node has one, too. That of a refusal is in the
+    /// [error](Error::zxid).
+    ///
+    /// ```
+    /// # async fn f(ours: &zk_client::Client, theirs: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// let (stat, zxid) = ours.set_data("/config", b"2", None).with_zxid().await?;
+    /// assert_eq!(stat.mzxid, zxid);
+    /// // Whoever hears of the zxid can wait for what it stands for.
+    /// theirs.at_least(zxid).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The zxid is 0 of the few answers that tell of no transaction, such as that of an
+    /// authentication; everybody has seen that one.
+    pub fn with_zxid(self) -> WithZxid<R> {
+        WithZxid(self)
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Result<R, Error>, Option<Zxid>)> {
+        let (completion, zxid) = match &mut self.0 {
+            State::Waiting { answer, .. } => match Pin::new(answer).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                // The session answers every request, so this is a session that is no more.
+                Poll::Ready(answered) => answered
+                    .unwrap_or((Err(Failure::Ended { sent: true, ended: Ended::Closed }), None)),
+            },
+            // Polled after it was done, like any future that is not fused.
+            State::Failed(_) | State::Done => {
+                (Err(Failure::Ended { sent: false, ended: Ended::Closed }), None)
+            }
+        };
+        let result = match std::mem::replace(&mut self.0, State::Done) {
+            State::Failed(error) => Err(error),
+            State::Waiting { call, finish, .. } => {
+                finish(&call, completion).map_err(|error| error.stamped(zxid))
+            }
+            State::Done => Err(Ended::Closed.into()),
+        };
+        Poll::Ready((result, zxid))
     }
 }
 
@@ -93,24 +137,7 @@ impl<R> Future for Reply<R> {
     type Output = Result<R, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let completion = match &mut self.0 {
-            State::Waiting { answer, .. } => match Pin::new(answer).poll(cx) {
-                Poll::Pending => return Poll::Pending,
-                // The session answers every request, so this is a session that is no more.
-                Poll::Ready(completion) => {
-                    completion.unwrap_or(Err(Failure::Ended { sent: true, ended: Ended::Closed }))
-                }
-            },
-            // Polled after it was done, like any future that is not fused.
-            State::Failed(_) | State::Done => {
-                Err(Failure::Ended { sent: false, ended: Ended::Closed })
-            }
-        };
-        Poll::Ready(match std::mem::replace(&mut self.0, State::Done) {
-            State::Failed(error) => Err(error),
-            State::Waiting { call, finish, .. } => finish(&call, completion),
-            State::Done => Err(Ended::Closed.into()),
-        })
+        self.poll_answer(cx).map(|(result, _)| result)
     }
 }
 
@@ -124,5 +151,23 @@ impl<R> fmt::Debug for Reply<R> {
             State::Done => &"done",
         };
         f.debug_tuple("Reply").field(state).finish()
+    }
+}
+
+/// The answer to come, with its zxid: see [`Reply::with_zxid`].
+///
+/// # Cancel safety
+///
+/// As that of the [`Reply`].
+#[derive(Debug)]
+#[must_use = "the request is sent in any case, but only awaiting it tells how it went"]
+pub struct WithZxid<R>(Reply<R>);
+
+impl<R> Future for WithZxid<R> {
+    type Output = Result<(R, Zxid), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = self.0.poll_answer(cx);
+        answer.map(|(result, zxid)| result.map(|result| (result, zxid.unwrap_or_default())))
     }
 }

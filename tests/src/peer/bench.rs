@@ -145,8 +145,8 @@ impl Bench {
 fn text(event: Event<u32, u32>) -> String {
     let sent = |sent| if sent { "sent" } else { "unsent" };
     match event {
-        Event::Completed { token, result: Ok(_) } => format!("{token} ok"),
-        Event::Completed { token, result: Err(failure) } => match failure {
+        Event::Completed { token, result: Ok(_), .. } => format!("{token} ok"),
+        Event::Completed { token, result: Err(failure), .. } => match failure {
             Failure::Refused(code) => format!("{token} {code}"),
             Failure::ReplyTooLarge { len, .. } => format!("{token} too large: {len}"),
             Failure::ConnectionLoss { sent: was, .. } => format!("{token} lost, {}", sent(was)),

@@ -26,4 +26,6 @@ mod auth;
 
 mod life;
 
+mod causal;
+
 pub use self::handle::Client;

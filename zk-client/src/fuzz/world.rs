@@ -128,7 +128,7 @@ impl World {
         while let Some(event) = self.session.poll_event() {
             let over = self.over;
             match event {
-                Event::Completed { token, result } => {
+                Event::Completed { token, result, .. } => {
                     assert!(!over, "{token} is completed behind the end");
                     assert!(self.waiting.remove(&token), "{token} was not waiting");
                     self.completed.push(token);

@@ -33,6 +33,10 @@ pub enum Event<T, W, S = W> {
         token: T,
         /// How it went.
         result: Result<Answer, Failure>,
+        /// What the server stamped its answer with, be it a refusal: the zxid of a write, or for
+        /// reads the last one that the server had applied. `None` if it gave no answer, or none
+        /// that tells of a transaction.
+        zxid: Option<Zxid>,
     },
     /// A one-shot watch has fired and is gone.
     Watched {

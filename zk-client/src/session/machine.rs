@@ -49,6 +49,8 @@ pub struct Session<T, W, S = W> {
     pub(super) credentials: Option<SessionCredentials>,
     pub(super) last_zxid: Zxid,
     pub(super) auths: Auths<T>,
+    /// While a reply is heard: what it is stamped with.
+    pub(super) replying: Option<Zxid>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
     /// What a server has refused as unknown.
     pub(super) unknown: Vec<OpCode>,
@@ -118,6 +120,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             credentials: config.resume,
             last_zxid: Zxid::default(),
             auths: Auths::new(),
+            replying: None,
             pipeline: Pipeline::new(config.limits),
             unknown: Vec::new(),
             watches: Watches::new(),
@@ -203,7 +206,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     pub(super) fn complete(&mut self, token: T, result: Result<Answer, Failure>) {
-        self.events.push_back(Event::Completed { token, result });
+        let zxid = match &result {
+            Ok(answer) => told(answer.zxid),
+            Err(Failure::Refused(_) | Failure::OpRefused { .. }) => self.replying,
+            Err(_) => None,
+        };
+        self.events.push_back(Event::Completed { token, result, zxid });
     }
 
     pub(super) fn tell(&mut self, state: SessionState) {
@@ -219,6 +227,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn give_back(&mut self, returned: Option<Returned<W, S>>) {
         self.events.extend(returned.map(Event::from));
     }
+}
+
+/// A reply's zxid, if it tells of a transaction: 0 and -1 do not.
+pub(super) fn told(zxid: Zxid) -> Option<Zxid> {
+    (zxid.0 > 0).then_some(zxid)
 }
 
 impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {

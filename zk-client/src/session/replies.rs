@@ -16,7 +16,7 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::event::{StreamEvent, WatchedEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Answer, Event};
-use crate::session::machine::{Purpose, Session};
+use crate::session::machine::{Purpose, Session, told};
 use crate::session::pipeline::{Slot, Turn};
 use crate::session::timers::Timer;
 use crate::session::watches::Chore;
@@ -93,7 +93,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             ErrorCode::OK => body.map(|body| Answer { zxid: header.zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),
         };
-        self.conclude(slot, result)?;
+        self.replying = told(header.zxid);
+        let understood = self.conclude(slot, result);
+        self.replying = None;
+        understood?;
         self.detach_if_done();
         Ok(())
     }
