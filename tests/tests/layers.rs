@@ -100,6 +100,7 @@ const CRATES: &[Layers] = &[
             "client",
             "owned",
             "connect",
+            "keeper",
             "fuzz/input",
             "fuzz/shadow",
             "fuzz/world",

@@ -43,8 +43,8 @@ pub struct ClientBuilder {
     connect_timeout: Duration,
     limits: Limits,
     connector: Arc<dyn Connector>,
-    resume: Option<SessionCredentials>,
-    seed: Option<u64>,
+    pub(crate) resume: Option<SessionCredentials>,
+    pub(crate) seed: Option<u64>,
     deadline_rule: DeadlineRule,
     clock: Option<Clock>,
     credentials: Vec<Credential>,
@@ -196,7 +196,7 @@ impl ClientBuilder {
         Ok((client, driver.run()))
     }
 
-    fn parts(self, servers: &str) -> Result<Parts, Error> {
+    pub(crate) fn parts(self, servers: &str) -> Result<Parts, Error> {
         let ConnectString { hosts, chroot } = servers.parse()?;
         let timeout = self.session_timeout;
         if timeout < Duration::from_millis(1) || timeout > MAX_TIMEOUT {
@@ -224,13 +224,13 @@ impl ClientBuilder {
 }
 
 /// A client that nothing drives yet.
-struct Parts {
-    client: Client,
-    link: Arc<Link>,
+pub(crate) struct Parts {
+    pub(crate) client: Client,
+    pub(crate) link: Arc<Link>,
     chroot: Option<String>,
     /// What the server says to the credentials that the builder was given.
     proofs: Vec<Reply<()>>,
-    driver: Driver,
+    pub(crate) driver: Driver,
 }
 
 fn spawn(driver: Driver) -> Result<(), Error> {
@@ -292,6 +292,6 @@ async fn settled(
 }
 
 /// The standard library's hash maps are keyed by the operating system's randomness.
-fn entropy() -> u64 {
+pub(crate) fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -42,6 +42,17 @@ impl Random {
     fn duration(&mut self, bound: Duration) -> Duration {
         Duration::from_micros(self.below(bound.as_micros() as u64))
     }
+
+    /// The wait before an attempt of a round: next to nothing in the first, and then ever longer.
+    pub(crate) fn wait(&mut self, round: u32) -> Duration {
+        match round {
+            0 => self.duration(SPREAD),
+            later => {
+                let full = BASE.saturating_mul(1 << (later - 1).min(16)).min(CAP);
+                full / 2 + self.duration(full / 2)
+            }
+        }
+    }
 }
 
 /// The rotation through the servers.
@@ -70,11 +81,7 @@ impl Hosts {
         let round = self.attempts / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
         let delay = match round {
             0 if !std::mem::replace(&mut self.started, true) => Duration::ZERO,
-            0 => self.random.duration(SPREAD),
-            later => {
-                let full = BASE.saturating_mul(1 << (later - 1).min(16)).min(CAP);
-                full / 2 + self.random.duration(full / 2)
-            }
+            round => self.random.wait(round),
         };
         self.next = (self.next + 1) % self.hosts.len();
         self.attempts = self.attempts.saturating_add(1);

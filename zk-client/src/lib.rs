@@ -37,7 +37,8 @@
 //! sent yet wait for it. A session ends for good when the server says that it is
 //! [`Expired`](SessionState::Expired), when the client was cut off for 4/3 of the session timeout
 //! and so must assume it, or when it is closed. A new session is a new [`Client`], never a silent
-//! replacement, because everything ephemeral is gone with the old one.
+//! replacement, because everything ephemeral is gone with the old one. For services that must live
+//! through that, a [`SessionKeeper`] opens one after the other and tells of each.
 //!
 //! | after this part of the session timeout | without | the client |
 //! |---|---|---|
@@ -118,6 +119,8 @@ mod owned;
 
 mod connect;
 
+mod keeper;
+
 #[doc(hidden)]
 pub mod fuzz;
 
@@ -132,6 +135,7 @@ pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
 pub use event::{SessionState, StreamEvent, WatchMode, WatchedEvent};
+pub use keeper::{KeptSession, SessionKeeper, Sessions};
 pub use lease::Lease;
 pub use multi::{Op, OpResult};
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
