@@ -21,4 +21,5 @@ pub mod raw;
 pub mod relay;
 pub mod server;
 pub mod simulation;
+pub mod tls;
 pub mod tour;

@@ -11,7 +11,8 @@ pub async fn run(example: &str, arguments: &[&str]) -> anyhow::Result<String> {
 /// Runs an example of a crate, and returns what it says. Fails if it does.
 pub async fn example(package: &str, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let run = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked", "--package", package, "--example", name, "--"])
+        .args(["run", "--quiet", "--locked", "--package", package, "--all-features"])
+        .args(["--example", name, "--"])
         .args(arguments)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()

@@ -77,6 +77,7 @@ const CRATES: &[Layers] = &[
             "inbox",
             "codec",
             "transport",
+            "tls",
             "clock",
             "link",
             "driver",

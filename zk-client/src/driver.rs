@@ -5,6 +5,7 @@
 //! about the protocol.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -51,6 +52,8 @@ struct Wire {
     output: BytesMut,
     /// Whether the transport may still hold what it was given.
     unflushed: bool,
+    /// What the transport failed with, which says more than its kind.
+    broken: Option<io::Error>,
 }
 
 impl Driver {
@@ -108,11 +111,11 @@ impl Driver {
         let up = clock.now();
         self.link.with(|core| core.handle_connected(clock.now()));
         let codec = FrameCodec::new(self.max_reply);
-        let (input, output) = (BytesMut::new(), BytesMut::new());
-        let mut wire = Wire { io, codec, input, output, unflushed: false };
+        let mut wire = Wire::new(io, codec);
         let why = poll_fn(|cx| self.poll_serve(cx, &mut wire)).await;
         self.link.with(|core| core.hang_up(why));
-        (why.to_string(), clock.now() - up)
+        let why = wire.broken.map_or_else(|| why.to_string(), |error| error.to_string());
+        (why, clock.now() - up)
     }
 
     /// Runs `future` while the session's own deadlines go on; gives up when the session says so.
@@ -223,26 +226,34 @@ impl Drop for Driver {
 }
 
 impl Wire {
+    fn new(io: Box<dyn Transport>, codec: FrameCodec) -> Self {
+        let (input, output) = (BytesMut::new(), BytesMut::new());
+        Self { io, codec, input, output, unflushed: false, broken: None }
+    }
+
+    fn broken(&mut self, error: io::Error) -> Hangup {
+        Hangup::Io(self.broken.insert(error).kind())
+    }
+
     /// Ready if there may be more to read.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Hangup>> {
         self.input.reserve(READ_BYTES);
         match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)) {
             Ok(0) => Poll::Ready(Err(Hangup::Eof)),
             Ok(_) => Poll::Ready(Ok(())),
-            Err(error) => Poll::Ready(Err(Hangup::Io(error.kind()))),
+            Err(error) => Poll::Ready(Err(self.broken(error))),
         }
     }
 
     /// Ready if something was written and there may be more; pending if there was nothing to
     /// write or there is no room for it.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Hangup> {
-        let broken = |error: std::io::Error| Hangup::Io(error.kind());
         let mut progress = Poll::Pending;
         while !self.output.is_empty() {
             match Pin::new(&mut self.io).poll_write(cx, &self.output) {
-                Poll::Ready(Ok(0)) => return Err(Hangup::Io(std::io::ErrorKind::WriteZero)),
+                Poll::Ready(Ok(0)) => return Err(Hangup::Io(io::ErrorKind::WriteZero)),
                 Poll::Ready(Ok(n)) => self.output.advance(n),
-                Poll::Ready(Err(error)) => return Err(broken(error)),
+                Poll::Ready(Err(error)) => return Err(self.broken(error)),
                 Poll::Pending => return Ok(progress),
             }
             self.unflushed = true;
@@ -251,7 +262,7 @@ impl Wire {
         if self.unflushed
             && let Poll::Ready(flushed) = Pin::new(&mut self.io).poll_flush(cx)
         {
-            flushed.map_err(broken)?;
+            flushed.map_err(|error| self.broken(error))?;
             self.unflushed = false;
         }
         Ok(progress)

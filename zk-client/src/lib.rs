@@ -97,6 +97,9 @@ mod inbox;
 mod codec;
 mod transport;
 
+#[cfg(feature = "tls")]
+mod tls;
+
 mod clock;
 
 mod link;
@@ -144,6 +147,8 @@ pub use path::check as check_path;
 pub use reply::{Reply, WithZxid};
 pub use session::{Lapse, LeaseState};
 pub use stream::WatchStream;
+#[cfg(feature = "tls")]
+pub use tls::{Pem, ServerName, TlsConnector, TlsOptions};
 pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;
 

@@ -1,0 +1,141 @@
+//! Certificates for tests, and a front that puts TLS before the embedded server.
+//!
+//! An [`Authority`] signs what a test needs, also what is no good. Real servers are given its
+//! certificates by [`ServerConfig::tls`](crate::server::ServerConfig::tls).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use zk_client::{Connecting, Connector, Host, Pem, TlsOptions, Transport};
+use zk_embedded::Server;
+
+/// Signs certificates, and is trusted by whoever is told to.
+#[derive(Debug)]
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate with its private key, both in PEM.
+#[derive(Clone, Debug)]
+pub struct Certified {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Authority {
+    /// One that nobody knows yet.
+    pub fn new(name: &str) -> Result<Self> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
+    }
+
+    /// Its certificate: what a client or a server trusts.
+    pub fn root(&self) -> String {
+        self.0.pem()
+    }
+
+    /// What a client needs to know to trust it.
+    pub fn trusted(&self) -> TlsOptions {
+        TlsOptions::new(Pem::bytes(self.root()))
+    }
+
+    /// A certificate for these host names and addresses, whose subject is `CN=common_name`.
+    pub fn sign(&self, common_name: &str, names: &[&str]) -> Result<Certified> {
+        self.sign_until(common_name, names, 4096)
+    }
+
+    /// Like [`sign`](Self::sign), but it ends with the year before.
+    pub fn sign_until(&self, common_name: &str, names: &[&str], year: i32) -> Result<Certified> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        params.not_after = date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.0)?.pem();
+        Ok(Certified { certificate, key: key.serialize_pem() })
+    }
+}
+
+impl Certified {
+    /// Shows it as what a client is.
+    pub fn shown(&self, options: TlsOptions) -> TlsOptions {
+        let Self { certificate, key } = self;
+        options.identity(Pem::bytes(certificate.as_str()), Pem::bytes(key.as_str()))
+    }
+
+    /// Both in one text.
+    pub fn both(&self) -> String {
+        format!("{}{}", self.key, self.certificate)
+    }
+
+    /// Writes both into one file.
+    pub fn write(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
+        let path = folder.join(name);
+        fs::write(&path, self.both())?;
+        Ok(path)
+    }
+}
+
+/// The embedded server behind TLS, as a client's way to it.
+#[derive(Clone)]
+pub struct Front {
+    acceptor: TlsAcceptor,
+    server: Arc<Server>,
+}
+
+impl Front {
+    /// Shows this certificate, and wants one from `clients` if there are any.
+    pub fn new(
+        server: &Arc<Server>,
+        shown: &Certified,
+        clients: Option<&Authority>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Result<Self> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_protocol_versions(versions)?;
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(authority.root().as_bytes())?)?;
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build()?)
+            }
+        };
+        let certificate = CertificateDer::from_pem_slice(shown.certificate.as_bytes())?;
+        let key = PrivateKeyDer::from_pem_slice(shown.key.as_bytes())?;
+        let config = builder.with_single_cert(vec![certificate], key)?;
+        Ok(Self { acceptor: Arc::new(config).into(), server: Arc::clone(server) })
+    }
+}
+
+impl Connector for Front {
+    fn connect<'a>(&'a self, _: &'a Host) -> Connecting<'a> {
+        let (here, there) = tokio::io::duplex(64 * 1024);
+        let Self { acceptor, server } = self.clone();
+        tokio::spawn(async move {
+            // Whoever is not let in hears it from the handshake.
+            if let Ok(mut encrypted) = acceptor.accept(there).await {
+                let mut inner = server.connect();
+                tokio::io::copy_bidirectional(&mut encrypted, &mut inner).await.ok();
+            }
+        });
+        Box::pin(async { Ok(Box::new(here) as Box<dyn Transport>) })
+    }
+}

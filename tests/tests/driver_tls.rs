@@ -1,0 +1,241 @@
+//! Encrypted connections: whom a client trusts, what it shows, and what it says if it may not.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio_rustls::rustls::SupportedProtocolVersion;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use zk_client::{
+    Client, ClientBuilder, CreateOptions, ErrorKind, Host, Pem, ServerName, SessionState,
+    TlsConnector, TlsOptions,
+};
+use zk_embedded::{Config, Server};
+use zk_tests::tls::{Authority, Certified, Front};
+
+const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
+
+/// A server behind TLS.
+struct Bench {
+    server: Arc<Server>,
+    authority: Authority,
+}
+
+impl Bench {
+    fn new() -> Result<Self> {
+        let server = Arc::new(Server::in_memory(Config::new()));
+        Ok(Self { server, authority: Authority::new("root")? })
+    }
+
+    fn good(&self) -> Result<Certified> {
+        self.authority.sign("server", &["zk.test", "127.0.0.1", "::1"])
+    }
+
+    fn front(&self, shown: &Certified) -> Result<Front> {
+        Front::new(&self.server, shown, None, BOTH)
+    }
+}
+
+fn builder(options: TlsOptions, front: Front) -> Result<ClientBuilder> {
+    let connector = TlsConnector::new(options)?.over(front);
+    Ok(Client::builder().connect_timeout(Duration::from_secs(2)).connector(connector))
+}
+
+/// Why no server was found.
+async fn refused(options: TlsOptions, front: Front, servers: &str) -> Result<String> {
+    let error = builder(options, front)?.connect(servers).await.expect_err("it must not trust");
+    assert_eq!(error.kind(), ErrorKind::NoServer);
+    Ok(error.attempts()[0].why.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_talks_to_a_server_that_it_trusts_in_either_version() -> Result<()> {
+    for version in [&TLS12, &TLS13] {
+        let bench = Bench::new()?;
+        let front = Front::new(&bench.server, &bench.good()?, None, &[version])?;
+        for (nth, servers) in ["zk.test", "127.0.0.1", "[::1]:2281"].into_iter().enumerate() {
+            let client =
+                builder(bench.authority.trusted(), front.clone())?.connect(servers).await?;
+            let path = format!("/{nth}");
+            let large = vec![7; 500_000];
+            client.create(&path, &large, &CreateOptions::persistent()).await?;
+            assert_eq!(client.get_data(&path).await?.data, large);
+            client.close().await;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_trusted_is_refused_and_the_error_says_why() -> Result<()> {
+    let bench = Bench::new()?;
+    let stranger = Authority::new("root")?;
+    let forged = stranger.sign("server", &["zk.test"])?;
+    let expired = bench.authority.sign_until("server", &["zk.test"], 2020)?;
+    let nameless = bench.authority.sign("server", &[])?;
+    for (shown, servers, expected) in [
+        (&forged, "zk.test", "comes from none of the trusted roots"),
+        (&expired, "zk.test", "expired"),
+        (&bench.good()?, "other.test", "another name"),
+        (&bench.good()?, "127.0.0.2", "another name"),
+        (&nameless, "zk.test", "another name"),
+    ] {
+        let why = refused(bench.authority.trusted(), bench.front(shown)?, servers).await?;
+        assert!(why.starts_with("TLS: the server's certificate"), "{why}");
+        assert!(why.contains(expected), "{expected}: {why}");
+    }
+    assert_eq!(bench.server.sessions(), []);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_name_that_counts_is_the_expected_one() -> Result<()> {
+    let bench = Bench::new()?;
+    let front = bench.front(&bench.good()?)?;
+    let expecting =
+        |name: &str| bench.authority.trusted().server_name(ServerName::Expected(name.to_owned()));
+    builder(expecting("zk.test"), front.clone())?.connect("10.0.0.1").await?;
+    let why = refused(expecting("other.test"), front, "zk.test").await?;
+    assert!(why.contains("another name"), "{why}");
+    let error = TlsConnector::new(expecting("no name")).expect_err("a name with a space");
+    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_name_will_do_if_that_is_wanted_and_nothing_else() -> Result<()> {
+    let bench = Bench::new()?;
+    let any = || bench.authority.trusted().server_name(ServerName::Any);
+    let nameless = bench.authority.sign("server", &[])?;
+    for servers in ["other.test", "10.0.0.1", "under_score"] {
+        builder(any(), bench.front(&nameless)?)?.connect(servers).await?;
+    }
+    for version in [&TLS12, &TLS13] {
+        let front = Front::new(&bench.server, &bench.good()?, None, &[version])?;
+        builder(any(), front)?.connect("other.test").await?;
+    }
+    let forged = Authority::new("root")?.sign("server", &["zk.test"])?;
+    let why = refused(any(), bench.front(&forged)?, "zk.test").await?;
+    assert!(why.contains("comes from none of the trusted roots"), "{why}");
+    let expired = bench.authority.sign_until("server", &["zk.test"], 2020)?;
+    let why = refused(any(), bench.front(&expired)?, "zk.test").await?;
+    assert!(why.contains("expired"), "{why}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_wants_a_certificate_gets_it_or_the_error_says_so() -> Result<()> {
+    for version in [&TLS12, &TLS13] {
+        let bench = Bench::new()?;
+        let clients = Authority::new("clients")?;
+        let front = Front::new(&bench.server, &bench.good()?, Some(&clients), &[version])?;
+        let trusting = bench.authority.trusted();
+        let shown = clients.sign("client", &[])?.shown(trusting.clone());
+        builder(shown, front.clone())?.connect("zk.test").await?;
+        let why = refused(trusting.clone(), front.clone(), "zk.test").await?;
+        assert_eq!(why, "TLS: the server wants a client certificate");
+        let foreign = bench.authority.sign("client", &[])?.shown(trusting);
+        let why = refused(foreign, front, "zk.test").await?;
+        assert!(why.contains("the server refused"), "{why}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn certificates_that_were_replaced_count_from_the_next_connection_on() -> Result<()> {
+    let bench = Bench::new()?;
+    let (old, new) = (Authority::new("old")?, Authority::new("new")?);
+    let folder = tempfile::tempdir()?;
+    let file = old.sign("client", &[])?.write(folder.path(), "client.pem")?;
+    let options = bench.authority.trusted().identity(Pem::file(&file), Pem::file(&file));
+    let (front, switch) = switched(Front::new(&bench.server, &bench.good()?, Some(&old), BOTH)?);
+    let connector = TlsConnector::new(options)?.over(front);
+    let client = Client::builder().connector(connector).connect("zk.test").await?;
+    let session = client.session();
+
+    // Half written, and a certificate beside a key that is not its own: the old ones go on.
+    let next = new.sign("client", &[])?;
+    let mixed = Certified { key: new.sign("client", &[])?.key, ..next.clone() };
+    let half = &next.both()[..next.both().len() - 40];
+    for broken in [half, "", mixed.both().as_str()] {
+        fs::write(&file, broken)?;
+        reconnect(&bench.server, &client).await?;
+    }
+
+    // Servers that trust the new ones alone.
+    fs::write(&file, next.both())?;
+    switch(Front::new(&bench.server, &bench.good()?, Some(&new), BOTH)?);
+    reconnect(&bench.server, &client).await?;
+    // A file that is gone does no harm either.
+    fs::remove_file(&file)?;
+    reconnect(&bench.server, &client).await?;
+    assert_eq!(client.session(), session);
+    Ok(())
+}
+
+/// A connector that goes where it was last told.
+fn switched(front: Front) -> (impl zk_client::Connector, impl Fn(Front)) {
+    struct Switched(Arc<std::sync::Mutex<Front>>);
+    impl zk_client::Connector for Switched {
+        fn connect<'a>(&'a self, host: &'a Host) -> zk_client::Connecting<'a> {
+            let front = self.0.lock().unwrap().clone();
+            Box::pin(async move { front.connect(host).await })
+        }
+    }
+    let shared = Arc::new(std::sync::Mutex::new(front));
+    (Switched(Arc::clone(&shared)), move |front| *shared.lock().unwrap() = front)
+}
+
+async fn reconnect(server: &Server, client: &Client) -> Result<()> {
+    let mut states = client.states();
+    server.disconnect_all();
+    states.wait_for(|state| *state == SessionState::Disconnected).await?;
+    client.sync("/").await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_tls_is_told_from_one_that_is_not_there() -> Result<()> {
+    let server = Server::in_memory(Config::new());
+    let connector =
+        TlsConnector::new(Authority::new("root")?.trusted())?.over(server.connector::<Host>());
+    let builder = Client::builder().connect_timeout(Duration::from_secs(2)).connector(connector);
+    let error = builder.connect("zk.test").await.expect_err("it does not speak TLS");
+    let why = &error.attempts()[0].why;
+    assert_eq!(why, "TLS: the server hung up: is this its secure port?");
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_at_once_and_named() -> Result<()> {
+    let authority = Authority::new("root")?;
+    let client = authority.sign("client", &[])?;
+    let other = authority.sign("other", &[])?;
+    let pem = |text: &str| Pem::bytes(text);
+    let trusting = || authority.trusted();
+    for (options, expected) in [
+        (TlsOptions::new(Pem::file("/nowhere/ca.pem")), "/nowhere/ca.pem"),
+        (TlsOptions::new(pem("")), "no certificate in it"),
+        (TlsOptions::new(pem(&client.key)), "no certificate in it"),
+        (TlsOptions::new(pem("-----BEGIN CERTIFICATE-----\nAAAA\n")), "bytes in PEM"),
+        (trusting().identity(pem(&client.certificate), pem("")), "no private key"),
+        (trusting().identity(pem(&client.certificate), pem(&other.key)), "bytes in PEM"),
+        (trusting().identity(pem(&client.certificate), Pem::file("/nowhere/key")), "/nowhere/key"),
+    ] {
+        let error = TlsConnector::new(options).expect_err(expected);
+        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_shows_a_key() -> Result<()> {
+    let authority = Authority::new("root")?;
+    let client = authority.sign("client", &[])?;
+    let connector = TlsConnector::new(client.shown(authority.trusted()))?;
+    let shown = format!("{connector:?} {:?}", client.shown(authority.trusted()));
+    assert!(!shown.contains("BEGIN") && !shown.contains("45, 45"), "{shown}");
+    Ok(())
+}
