@@ -30,7 +30,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-pub use config::ServerConfig;
+pub use config::{ServerConfig, ServerTls};
 pub use ensemble::Ensemble;
 use installation::Installation;
 pub(crate) use installation::find_java;
@@ -90,6 +90,7 @@ pub struct Server {
     process: Option<Process>,
     folder: TempDir,
     port: u16,
+    secure_port: Option<u16>,
     properties: Vec<(String, String)>,
 }
 
@@ -97,6 +98,16 @@ impl Server {
     /// Where clients connect: `127.0.0.1:PORT`.
     pub fn address(&self) -> String {
         format!("{}:{}", Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    /// Where clients connect over TLS.
+    ///
+    /// # Panics
+    ///
+    /// The server was made without [`ServerConfig::tls`].
+    pub fn secure_address(&self) -> String {
+        let port = self.secure_port.expect("only a server made with tls has a secure port");
+        format!("{}:{port}", Ipv4Addr::LOCALHOST)
     }
 
     /// The id of the server's process, or `None` after [`kill`](Self::kill).
@@ -175,8 +186,11 @@ impl Server {
     /// configuration that make it a member of an ensemble. The server is not started.
     fn create(config: &ServerConfig, port: u16, peers: &str) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("zk-tests-").tempdir()?;
-        config.write(folder.path(), port, peers)?;
-        Ok(Self { process: None, folder, port, properties: config.properties() })
+        let secure_port = config.tls.as_ref().map(|_| free_ports(1)).transpose()?;
+        let secure_port = secure_port.map(|ports| ports[0]);
+        config.write(folder.path(), port, secure_port, peers)?;
+        let properties = config.properties();
+        Ok(Self { process: None, folder, port, secure_port, properties })
     }
 
     /// Starts the process, with a new log for its output.

@@ -1,8 +1,11 @@
 //! What a server is told before it starts: `zoo.cfg`, system properties and how to log.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
+
+use crate::tls::Certified;
 
 /// The name of the configuration in a server's folder.
 pub(super) const FILE: &str = "zoo.cfg";
@@ -42,11 +45,22 @@ pub struct ServerConfig {
     /// Whether writes reach the disk before they are acknowledged. By default they do not; they
     /// survive [`Server::kill`](super::Server::kill) all the same.
     pub fsync: bool,
+    /// Whether there is an encrypted port for clients, too, and whom it trusts.
+    pub tls: Option<ServerTls>,
     /// Further lines of `zoo.cfg`; they win over what the other fields say.
     pub lines: Vec<String>,
     /// Further system properties of Java, by name and value; they win over the harness's own.
     /// The harness asks with the four-letter words `srvr` and `conf`, so leave these allowed.
     pub properties: Vec<(String, String)>,
+}
+
+/// An encrypted port: what it shows, and whom it lets in.
+#[derive(Clone, Debug)]
+pub struct ServerTls {
+    /// The server's certificate and its key.
+    pub shown: Certified,
+    /// The root of the clients' certificates. If `None`, clients need none.
+    pub clients: Option<String>,
 }
 
 impl Default for ServerConfig {
@@ -56,6 +70,7 @@ impl Default for ServerConfig {
             min_session_timeout: None,
             max_session_timeout: None,
             fsync: false,
+            tls: None,
             lines: Vec::new(),
             properties: Vec::new(),
         }
@@ -64,13 +79,24 @@ impl Default for ServerConfig {
 
 impl ServerConfig {
     /// Writes all that a server for clients on `port` reads from its `folder` when it starts.
-    pub(super) fn write(&self, folder: &Path, port: u16, peers: &str) -> io::Result<()> {
-        fs::write(folder.join(FILE), self.zoo_cfg(folder, port, peers))?;
+    pub(super) fn write(
+        &self,
+        folder: &Path,
+        port: u16,
+        secure_port: Option<u16>,
+        peers: &str,
+    ) -> io::Result<()> {
+        let mut lines = self.zoo_cfg(folder, port, peers);
+        if let Some((tls, port)) = self.tls.as_ref().zip(secure_port) {
+            lines.extend(tls.write(folder, port)?);
+        }
+        lines.extend_from_slice(&self.lines);
+        fs::write(folder.join(FILE), lines.join("\n"))?;
         LOGGING.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))
     }
 
-    /// The text of `zoo.cfg`. Of equal names the last wins.
-    fn zoo_cfg(&self, folder: &Path, port: u16, peers: &str) -> String {
+    /// The lines of `zoo.cfg`. Of equal names the last wins.
+    fn zoo_cfg(&self, folder: &Path, port: u16, peers: &str) -> Vec<String> {
         let timeouts = [
             ("minSessionTimeout", self.min_session_timeout),
             ("maxSessionTimeout", self.max_session_timeout),
@@ -88,8 +114,7 @@ impl ServerConfig {
         lines.extend(timeouts.into_iter().filter_map(|(name, timeout)| {
             timeout.map(|timeout| format!("{name}={}", timeout.as_millis()))
         }));
-        lines.extend_from_slice(&self.lines);
-        lines.join("\n")
+        lines
     }
 
     /// The system properties of the server's Java. Of equal names the last wins.
@@ -101,5 +126,26 @@ impl ServerConfig {
         ];
         let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
         own.into_iter().chain(self.properties.iter().cloned()).collect()
+    }
+}
+
+impl ServerTls {
+    /// Writes the certificates, and returns the lines that name them.
+    fn write(&self, folder: &Path, port: u16) -> io::Result<Vec<String>> {
+        let shown = self.shown.write(folder, "shown.pem")?;
+        let trusted = folder.join("trusted.pem");
+        // Without clients' certificates the server trusts whom it will never meet.
+        fs::write(&trusted, self.clients.as_ref().unwrap_or(&self.shown.certificate))?;
+        let client_auth = if self.clients.is_some() { "need" } else { "none" };
+        Ok(vec![
+            format!("secureClientPort={port}"),
+            format!("secureClientPortAddress={}", Ipv4Addr::LOCALHOST),
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
+            format!("ssl.keyStore.location={}", shown.display()),
+            "ssl.keyStore.type=PEM".to_owned(),
+            format!("ssl.trustStore.location={}", trusted.display()),
+            "ssl.trustStore.type=PEM".to_owned(),
+            format!("ssl.clientAuth={client_auth}"),
+        ])
     }
 }

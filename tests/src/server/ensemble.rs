@@ -75,6 +75,11 @@ impl Ensemble {
         self.members.iter().map(Server::address).collect::<Vec<_>>().join(",")
     }
 
+    /// The same for clients over TLS: see [`Server::secure_address`].
+    pub fn secure_connect_string(&self) -> String {
+        self.members.iter().map(Server::secure_address).collect::<Vec<_>>().join(",")
+    }
+
     /// The index of the member that leads; `None` while there is no quorum.
     ///
     /// This is what the members say, all asked at once, but for isolated ones. A leader that was

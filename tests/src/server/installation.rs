@@ -11,6 +11,9 @@ use anyhow::{Context, ensure};
 const DEBIAN_JAR: &str = "/usr/share/java/zookeeper.jar";
 /// The library that prints what the server logs; Debian's jar leaves the choice open.
 const DEBIAN_LOGGING_JAR: &str = "/usr/share/java/slf4j-simple.jar";
+/// What Netty needs of itself for TLS; Debian's jar names its other parts alone.
+const DEBIAN_NETTY_JARS: [&str; 2] =
+    ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
 /// The programs that a server is made of.
 pub(super) struct Installation {
@@ -79,5 +82,6 @@ fn debian_jars() -> anyhow::Result<Vec<PathBuf>> {
         "no ZooKeeper found: install it (Debian: the package zookeeper), or set ZOOKEEPER_HOME to \
          the folder of a release"
     );
-    Ok([DEBIAN_JAR, DEBIAN_LOGGING_JAR].map(PathBuf::from).to_vec())
+    let jars = [DEBIAN_JAR, DEBIAN_LOGGING_JAR].into_iter().chain(DEBIAN_NETTY_JARS);
+    Ok(jars.map(PathBuf::from).collect())
 }
