@@ -176,7 +176,7 @@ fn an_owned_node_whose_reply_was_too_large_is_found() {
     bench.session.release(claim, None).unwrap();
     assert_eq!(bench.sent(), ["delete#5 /l/x-0000000007"]);
     bench.answer(5, &());
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn an_owned_node_that_cannot_be_listed_is_looked_for_again_and_goes() {
     bench.oversized(3, ErrorCode::OK, LARGE + 1);
     assert_eq!(bench.said(), ["1 too large: 20000000"], "of the create, not of the list");
     bench.session.release(claim, None).unwrap();
-    assert_eq!(bench.session.load(), (0, 0, 1), "it is not forgotten");
+    assert_eq!(bench.load(), (0, 0, 1), "it is not forgotten");
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.attach();
@@ -196,7 +196,7 @@ fn an_owned_node_that_cannot_be_listed_is_looked_for_again_and_goes() {
     bench.answer(6, &own());
     assert_eq!(bench.sent(), ["delete#7 /l/x-0000000007"]);
     bench.answer(7, &());
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_delete_that_was_answered_at_length_is_done() {
     assert_eq!(bench.sent(), ["delete#5 /l/x-0000000007"]);
     bench.oversized(5, ErrorCode::OK, LARGE);
     assert_eq!(bench.said(), ["1 ok", "2 too large: 20000000"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 fn builder(network: &Network) -> ClientBuilder {

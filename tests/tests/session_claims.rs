@@ -37,7 +37,7 @@ fn held() -> (Bench, ClaimId) {
     let (mut bench, claim) = creating();
     bench.answer(1, &created(NODE));
     assert_eq!(bench.said(), ["1 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 1));
+    assert_eq!(bench.load(), (0, 0, 1));
     (bench, claim)
 }
 
@@ -46,7 +46,7 @@ fn lost() -> (Bench, ClaimId) {
     let (mut bench, claim) = creating();
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"], "the creator waits");
-    assert_eq!(bench.session.load(), (0, 0, 1));
+    assert_eq!(bench.load(), (0, 0, 1));
     (bench, claim)
 }
 
@@ -78,7 +78,7 @@ fn a_release_deletes_the_node_once_at_any_version() {
     assert_eq!(delete.body::<DeleteRequest<'_>>(), DeleteRequest { path: NODE, version: -1 });
     bench.answer(2, &());
     assert_eq!(bench.said(), ["2 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
     bench.session.release(claim, Some(RELEASER)).unwrap();
     assert_eq!(bench.said(), ["2 NoNode"], "there is nothing left to delete");
 }
@@ -92,7 +92,7 @@ fn the_delete_goes_behind_what_was_asked_before() {
     assert_eq!(bench.sent(), ["getData#2 /a", "delete#3 /locks/x-0000000003", "getData#4 /a"]);
     (2..=4).for_each(|xid| bench.answer(xid, &()));
     assert_eq!(bench.said(), ["5 ok", "6 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn released_before_the_reply_it_is_deleted_right_behind_it() {
     assert_eq!(bench.said(), ["1 ok"]);
     assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
     bench.answer(2, &());
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn released_before_it_was_sent_it_is_made_and_deleted() {
     assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
     bench.answer(2, &());
     assert_eq!(bench.said(), ["1 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_refused_create_leaves_nothing_to_do() {
         }
         bench.refuse(1, ErrorCode::NO_NODE);
         assert_eq!(bench.said(), ["1 NoNode"]);
-        assert_eq!(bench.session.load(), (0, 0, 0));
+        assert_eq!(bench.load(), (0, 0, 0));
         bench.session.release(claim, None).unwrap();
         assert_eq!(bench.sent(), [""; 0]);
     }
@@ -167,7 +167,7 @@ fn a_lost_create_is_looked_for_found_and_answered() {
     assert_eq!(bench.sent(), ["delete#5 /locks/x-0000000003"]);
     bench.answer(5, &());
     assert_eq!(bench.said(), ["2 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -193,12 +193,12 @@ fn a_lost_create_that_made_nothing_is_told_and_looked_for_once_more() {
     let (mut bench, _) = lost();
     look(&mut bench, 2, OTHERS);
     assert_eq!(bench.said(), ["1 lost, unsent"]);
-    assert_eq!(bench.session.load(), (0, 0, 1), "the server may have been behind");
+    assert_eq!(bench.load(), (0, 0, 1), "the server may have been behind");
 
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     look(&mut bench, 4, OTHERS);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.attach();
@@ -219,7 +219,7 @@ fn a_node_that_shows_up_in_the_second_look_is_deleted() {
         look(&mut bench, 4, FOUND);
         assert_eq!(serve(&mut bench, FOUND).deleted, 1);
         assert_eq!(bench.said(), [""; 0]);
-        assert_eq!(bench.session.load(), (0, 0, 0));
+        assert_eq!(bench.load(), (0, 0, 0));
     }
 }
 
@@ -272,7 +272,7 @@ fn behind_a_node_of_another_session_the_own_one_is_found() {
     assert_eq!(bench.sent(), [format!("exists#5 {NODE}")]);
     bench.answer(5, &owned_by(SESSION));
     assert_eq!(bench.said(), ["1 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 1));
+    assert_eq!(bench.load(), (0, 0, 1));
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn a_look_that_was_refused_leaves_the_outcome_open_and_is_repeated() {
         bench.cut();
         assert_eq!(bench.said(), ["Disconnected"]);
         assert_eq!(serve(&mut bench, FOUND).deleted, 1, "nobody waits for it any more");
-        assert_eq!(bench.session.load(), (0, 0, 0));
+        assert_eq!(bench.load(), (0, 0, 0));
     }
 }
 
@@ -357,7 +357,7 @@ fn released_while_lost_the_node_is_deleted_when_it_is_found() {
     let (mut bench, claim) = lost();
     bench.session.release(claim, None).unwrap();
     assert_eq!(serve(&mut bench, FOUND).deleted, 1);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn released_during_the_look_the_node_is_deleted_when_it_is_seen() {
     bench.answer(4, &owned_by(SESSION));
     assert_eq!(bench.sent(), ["delete#5 /locks/x-0000000003"]);
     bench.answer(5, &());
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
     bench.said();
 }
 
@@ -488,13 +488,13 @@ fn a_lost_delete_is_told_and_repeated_until_it_is_answered() {
         let lost =
             if xid == 4 { vec!["5 lost, sent", "Disconnected"] } else { vec!["Disconnected"] };
         assert_eq!(bench.said(), lost);
-        assert_eq!(bench.session.load(), (0, 0, 1));
+        assert_eq!(bench.load(), (0, 0, 1));
     }
     bench.attach();
     assert_eq!(bench.sent(), ["delete#7 /locks/x-0000000003"]);
     bench.refuse(7, ErrorCode::NO_NODE);
     assert_eq!(bench.said(), [""; 0], "nobody waits any more");
-    assert_eq!(bench.session.load(), (0, 0, 0), "gone is gone");
+    assert_eq!(bench.load(), (0, 0, 0), "gone is gone");
 }
 
 #[test]
@@ -523,7 +523,7 @@ fn a_due_delete_goes_right_behind_the_watches() {
     bench.answer(5, &());
     bench.answer(4, &());
     assert_eq!(bench.said(), ["6 ok"]);
-    assert_eq!(bench.session.load(), (0, 1, 0));
+    assert_eq!(bench.load(), (0, 1, 0));
 }
 
 #[test]
@@ -539,7 +539,7 @@ fn a_delete_that_was_not_sent_waits_with_its_releaser() {
     assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
     bench.answer(2, &());
     assert_eq!(bench.said(), ["2 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -549,7 +549,7 @@ fn a_delete_that_is_refused_is_told_and_over() {
     bench.sent();
     bench.refuse(2, ErrorCode::NOT_EMPTY);
     assert_eq!(bench.said(), ["2 NotEmpty"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -559,7 +559,7 @@ fn what_is_held_is_left_alone_by_a_reconnect() {
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.attach();
     assert_eq!(bench.sent(), [""; 0]);
-    assert_eq!(bench.session.load(), (0, 0, 1));
+    assert_eq!(bench.load(), (0, 0, 1));
 }
 
 #[test]
@@ -643,7 +643,7 @@ fn the_end_of_the_session_answers_everybody_and_empties_everything() {
         let answers: Vec<_> = said.iter().filter(|said| said.contains(" over")).collect();
         assert_eq!(answers, expected, "{what}: {said:?}");
         assert_eq!(said.iter().filter(|said| *said == "Expired").count(), 1, "{what}");
-        assert_eq!(bench.session.load(), (0, 0, 0), "{what}");
+        assert_eq!(bench.load(), (0, 0, 0), "{what}");
     }
 }
 
@@ -667,5 +667,5 @@ fn closing_ends_what_is_owned() {
     bench.answer(2, &Bytes::new().is_empty());
     let said = bench.said();
     assert_eq!(said, ["2 over, sent: Closed", "Closed", "hangup: the client is closed"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }

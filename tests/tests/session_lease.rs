@@ -216,7 +216,7 @@ fn the_term_counts_from_the_send_of_the_create() {
     assert_eq!(bench.said(), [""; 0]);
     bench.answer(2, &());
     assert_eq!(bench.said(), ["2 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
     bench.session.release(claim, Some(2)).unwrap();
     assert_eq!(bench.said(), ["2 NoNode"]);
     let late = bench.session.open_lease(bench.now, claim, None);
@@ -382,7 +382,7 @@ fn an_idle_session_proves_itself_once_in_each_third_while_it_has_leases() {
     bench.session.close_lease(lease);
     assert_eq!(live(&mut bench, TIMEOUT * 10), []);
     assert_eq!(bench.said(), [""; 0]);
-    assert_eq!(bench.session.load(), (0, 0, 1), "the node stays");
+    assert_eq!(bench.load(), (0, 0, 1), "the node stays");
 }
 
 #[test]

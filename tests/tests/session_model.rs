@@ -226,7 +226,7 @@ impl History {
         let Self { seed, bench, server, answered, .. } = self;
         assert!(answered.values().all(|times| *times == 1), "seed {seed}: {answered:?}");
         assert_eq!(server.nodes, [""; 0], "seed {seed}: left behind");
-        assert_eq!(bench.session.load(), (0, 0, 0), "seed {seed}");
+        assert_eq!(bench.load(), (0, 0, 0), "seed {seed}");
     }
 }
 

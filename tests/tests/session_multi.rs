@@ -55,7 +55,7 @@ fn held() -> (Bench, [ClaimId; 2]) {
     let (mut bench, claims) = asked();
     bench.answer(1, &MultiResponse::new(ALL));
     assert_eq!(bench.said(), ["1 ok", "2 ok"]);
-    assert_eq!(bench.session.load(), (0, 0, 2));
+    assert_eq!(bench.load(), (0, 0, 2));
     (bench, claims)
 }
 
@@ -109,7 +109,7 @@ fn each_creator_is_told_of_its_own_node_and_of_the_transaction() {
         assert_eq!(bench.sent(), [format!("delete#2 {AT}"), format!("delete#3 {MADE}")]);
         bench.answer(2, &());
         bench.answer(3, &());
-        assert_eq!(bench.session.load(), (0, 0, 0));
+        assert_eq!(bench.load(), (0, 0, 0));
     }
 }
 
@@ -125,7 +125,7 @@ fn a_refused_multi_tells_every_creator_why_and_leaves_no_claim() {
         let expected = Event::Completed { token, result: Err(failure), zxid: Some(Zxid(1)) };
         assert_eq!(bench.session.poll_event(), Some(expected));
     }
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
     bench.session.release(first, None).unwrap();
     assert_eq!(bench.sent(), [""; 0]);
 }
@@ -135,7 +135,7 @@ fn a_multi_that_is_refused_as_a_whole_leaves_no_claim() {
     let (mut bench, _) = asked();
     bench.refuse(1, ErrorCode::MARSHALLING_ERROR);
     assert_eq!(bench.said(), ["1 MarshallingError", "2 MarshallingError"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_multi_that_does_not_fit_leaves_no_claim() {
     let ops = [MultiOp::Check(CheckVersionRequest { path: AT, version: -1 })];
     let owned = [(0, WRITE, FIRST)];
     bench.session.submit_multi_owned(&MultiRequest::new(&ops), owned).unwrap_err();
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_lost_multi_that_was_applied_is_found_node_by_node() {
     bench.answer(7, &ExistsResponse { stat: stat_of(SESSION) });
     let told = [(FIRST, MADE.to_owned(), Zxid(0x77)), (SECOND, AT.to_owned(), Zxid(0x77))];
     assert_eq!(nodes(&mut bench), told);
-    assert_eq!(bench.session.load(), (0, 0, 2));
+    assert_eq!(bench.load(), (0, 0, 2));
 
     bench.session.release(second, None).unwrap();
     assert_eq!(bench.sent(), [format!("delete#8 {AT}")]);
@@ -192,7 +192,7 @@ fn a_creator_that_has_gone_leaves_no_node_and_the_other_its_own() {
     assert_eq!(bench.said(), ["1 ok", "2 ok"]);
     assert_eq!(bench.sent(), [format!("delete#2 {MADE}")]);
     bench.answer(2, &());
-    assert_eq!(bench.session.load(), (0, 0, 1));
+    assert_eq!(bench.load(), (0, 0, 1));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_session_that_ends_tells_every_creator_once() {
     bench.session.abandon();
     let said = bench.said();
     assert_eq!(said[..2], ["1 over, unsent: Closed", "2 over, unsent: Closed"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -243,9 +243,9 @@ fn a_node_that_is_forgotten_is_left_alone() {
     bench.session.forget(first);
     bench.session.release(first, None).unwrap();
     assert_eq!(bench.sent(), [""; 0]);
-    assert_eq!(bench.session.load(), (0, 0, 1));
+    assert_eq!(bench.load(), (0, 0, 1));
     bench.session.forget(second);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_node_that_is_adopted_is_deleted_when_it_is_released() {
     let mut bench = Bench::attached();
     let claim = bench.session.adopt(AT).unwrap().unwrap();
     assert_eq!(bench.session.adopt(AT), Ok(None), "it has an owner");
-    assert_eq!(bench.session.load(), (0, 0, 1));
+    assert_eq!(bench.load(), (0, 0, 1));
     bench.session.release(claim, None).unwrap();
     assert_eq!(bench.sent(), [format!("delete#1 {AT}")]);
     bench.cut();
@@ -271,7 +271,7 @@ fn a_node_that_is_adopted_is_deleted_when_it_is_released() {
     bench.attach();
     assert_eq!(bench.sent(), [format!("delete#2 {AT}")], "until it is answered");
     bench.answer(2, &());
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
@@ -293,7 +293,7 @@ fn detaching_answers_what_was_asked_and_sends_nothing_else() {
     bench.answer(3, &data(b""));
     assert_eq!(bench.said(), ["5 ok", "Closed", "hangup: the client is closed"]);
     assert_eq!(bench.session.detached(), credentials);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]

@@ -367,7 +367,7 @@ fn every_request_is_over_once_when_the_session_is() {
         assert_eq!(bench.said(), ["1 ok", "2 NoNode"]);
         end(&mut bench);
         assert_eq!(bench.said(), expected, "{how}");
-        assert_eq!(bench.session.load(), (0, 0, 0), "{how}");
+        assert_eq!(bench.load(), (0, 0, 0), "{how}");
         bench.session.abandon();
         bench.session.close();
         bench.cut();
@@ -430,7 +430,7 @@ fn max_requests_counts_what_is_unanswered() {
     let full = Err(Rejected::Limit(Limit::Requests(2)));
     assert_eq!(bench.session.submit(&GET, 3), full);
     assert_eq!(bench.session.submit_owned(&owned(), 4).map(drop), full);
-    assert_eq!(bench.session.load(), (2, 0, 0));
+    assert_eq!(bench.load(), (2, 0, 0));
     bench.answer(1, &());
     bench.session.submit(&GET, 5).unwrap();
     assert_eq!(bench.sent(), ["getData#2 /a", "getData#3 /a"]);
@@ -488,7 +488,7 @@ fn an_oversize_owned_create_leaves_no_claim() {
     config.limits.max_request = 20;
     let mut bench = Bench::new(config);
     assert!(matches!(bench.session.submit_owned(&owned(), 1), Err(Rejected::TooLong(_))));
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn streaming(streams: &[(WatchMode, &str, u32)]) -> (Bench, Vec<WatchId>) {
     let ids = ids.collect::<Vec<_>>();
     answer_all(&mut bench);
     assert_eq!(bench.said(), vec!["0 ok"; streams.len()]);
-    assert_eq!(bench.session.load(), (0, streams.len(), 0));
+    assert_eq!(bench.load(), (0, streams.len(), 0));
     (bench, ids)
 }
 
@@ -69,7 +69,7 @@ fn a_stream_begins_with_the_reply_and_not_before() {
         "one request each"
     );
     bench.fire(EventType::NODE_CREATED, "/w");
-    assert_eq!(bench.session.load(), (2, 0, 0));
+    assert_eq!(bench.load(), (2, 0, 0));
     bench.answer(1, &ADDED);
     bench.fire(EventType::NODE_DATA_CHANGED, "/w");
     bench.refuse(2, ErrorCode::UNIMPLEMENTED);
@@ -291,7 +291,7 @@ fn a_child_watch_may_miss_something_while_a_recursive_one_is_replaced() {
     answer_all(&mut bench);
     assert_eq!(answer_all(&mut bench), 1);
     assert_eq!(bench.said(), ["0 ok", "0 ok", "7 saw NodeChildrenChanged /w, missed", "1 Rearmed"]);
-    assert_eq!(bench.session.load(), (0, 2, 0), "the other one waits on");
+    assert_eq!(bench.load(), (0, 2, 0), "the other one waits on");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn the_servers_watch_is_removed_with_the_last_that_waits_at_its_path() {
     bench.session.unwatch(once, "/w");
     bench.session.unwatch(ids[0], "/w");
     assert_eq!(bench.said(), ["7 unwatched"]);
-    assert_eq!(bench.session.load(), (0, 1, 0));
+    assert_eq!(bench.load(), (0, 1, 0));
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn a_watch_whose_caller_left_before_the_reply_is_removed_behind_it() {
         assert_eq!(bench.said(), [returned, "0 ok"]);
         assert_eq!(bench.sent(), ["removeWatches#2 /w"]);
         bench.fire(EventType::NODE_DELETED, "/w");
-        assert_eq!((bench.said(), bench.session.load()), (vec![], (1, 0, 0)));
+        assert_eq!((bench.said(), bench.load()), (vec![], (1, 0, 0)));
     }
 }
 
@@ -498,5 +498,5 @@ fn the_end_of_the_session_gives_all_streams_back_behind_what_they_were_told() {
             "hangup: the client is closed",
         ]
     );
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }

@@ -36,7 +36,7 @@ fn watching(watches: &[(WatchKind, &str, u32)]) -> Bench {
         ask(&mut bench, *kind, path, *watcher);
     }
     answer_all(&mut bench);
-    assert_eq!(bench.session.load(), (0, watches.len(), 0));
+    assert_eq!(bench.load(), (0, watches.len(), 0));
     bench
 }
 
@@ -57,12 +57,12 @@ fn a_watch_is_set_by_success_and_that_of_exists_by_an_absent_node_too() {
         let mut bench = Bench::attached();
         ask(&mut bench, kind, "/a", 7);
         assert_eq!(bench.sent().len(), 1);
-        assert_eq!(bench.session.load(), (1, 0, 0), "not before the reply");
+        assert_eq!(bench.load(), (1, 0, 0), "not before the reply");
         bench.frame(reply(Xid(1), 1, code, &()));
         let said = bench.said();
         let unwatched = said.iter().filter(|said| *said == "7 unwatched").count();
         assert_eq!((said.len(), unwatched), (2 - set, 1 - set), "{kind:?} and {code}: {said:?}");
-        assert_eq!(bench.session.load(), (0, set, 0), "{kind:?} and {code}");
+        assert_eq!(bench.load(), (0, set, 0), "{kind:?} and {code}");
     }
 }
 
@@ -73,7 +73,7 @@ fn a_watch_whose_request_was_lost_is_not_set() {
     bench.sent();
     bench.cut();
     assert_eq!(bench.said(), ["0 lost, sent", "7 unwatched", "Disconnected"]);
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn each_event_ends_the_kinds_that_the_server_ends() {
         assert_eq!(bench.said(), seen_by.iter().map(told).collect::<Vec<_>>());
         bench.frame(notification(0x99, event, "/a"));
         assert_eq!(bench.said(), [""; 0], "{event}: once");
-        assert_eq!(bench.session.load(), (0, 5 - seen_by.len(), 0));
+        assert_eq!(bench.load(), (0, 5 - seen_by.len(), 0));
     }
 }
 
@@ -135,14 +135,14 @@ fn a_watch_that_is_forgotten_before_or_after_its_reply_sees_nothing() {
         ask(&mut bench, WatchKind::Data, "/a", 2);
         if !before {
             answer_all(&mut bench);
-            assert_eq!(bench.session.load(), (0, 2, 0));
+            assert_eq!(bench.load(), (0, 2, 0));
         }
         bench.session.unwatch(id, "/a");
         assert_eq!(bench.said(), ["1 unwatched"]);
         if before {
             answer_all(&mut bench);
         }
-        assert_eq!(bench.session.load(), (0, 1, 0));
+        assert_eq!(bench.load(), (0, 1, 0));
         bench.session.unwatch(id, "/a");
         bench.frame(notification(-1, EventType::NODE_DELETED, "/a"));
         assert_eq!(bench.said(), ["2 saw NodeDeleted /a"], "and nothing comes back twice");
@@ -158,7 +158,7 @@ fn the_last_watch_that_is_forgotten_is_not_armed_again() {
     answer_all(&mut bench);
     bench.session.unwatch(id, "/a");
     assert_eq!(bench.sent(), ["removeWatches#2 /a"]);
-    assert_eq!(bench.session.load(), (1, 0, 0));
+    assert_eq!(bench.load(), (1, 0, 0));
     bench.cut();
     assert_eq!(bench.said(), ["1 unwatched", "Disconnected"]);
     bench.attach();
@@ -194,7 +194,7 @@ fn an_unknown_event_or_state_breaks_the_protocol() {
             hangup.starts_with("hangup: the server broke the protocol: watch event"),
             "{hangup}"
         );
-        assert_eq!(bench.session.load(), (0, 1, 0), "the watch waits on");
+        assert_eq!(bench.load(), (0, 1, 0), "the watch waits on");
     }
 }
 
@@ -251,7 +251,7 @@ fn watches_are_armed_again_ahead_of_requests_that_wait() {
     bench.answer(6, &());
     bench.answer(7, &());
     assert_eq!(bench.said(), ["9 ok", "10 ok"]);
-    assert_eq!(bench.session.load(), (0, 5, 0));
+    assert_eq!(bench.load(), (0, 5, 0));
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn a_path_longer_than_a_batch_is_armed_alone() {
     bench.attach();
     assert_eq!(bench.sent().len(), 3);
     (0..3).for_each(|_| bench.answer(-8, &()));
-    assert_eq!(bench.session.load(), (0, 3, 0));
+    assert_eq!(bench.load(), (0, 3, 0));
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn the_end_of_the_session_gives_all_watches_back() {
     let mut bench = watching(&[(WatchKind::Data, "/a", 1), (WatchKind::Child, "/a", 2)]);
     ask(&mut bench, WatchKind::Data, "/b", 3);
     bench.session.abandon();
-    assert_eq!(bench.session.load(), (0, 0, 0));
+    assert_eq!(bench.load(), (0, 0, 0));
     bench.frame(notification(5, EventType::NODE_DELETED, "/a"));
     let mut said = bench.said();
     let closed = said.split_off(4);

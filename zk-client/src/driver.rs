@@ -98,6 +98,7 @@ impl Driver {
     /// transport was up.
     async fn attempt(&mut self, host: &Host) -> (String, Duration) {
         let clock = self.link.clock().clone();
+        self.link.trying(host);
         self.link.with(|core| core.handle_connecting(clock.now()));
         let connector = Arc::clone(&self.connector);
         let io = match self.unless_stopped(connector.connect(host)).await {

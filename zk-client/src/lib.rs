@@ -88,6 +88,8 @@ mod node;
 
 mod config;
 
+mod stats;
+
 pub mod session;
 
 mod hosts;
@@ -146,6 +148,7 @@ pub use owned::OwnedNode;
 pub use path::check as check_path;
 pub use reply::{Reply, WithZxid};
 pub use session::{Lapse, LeaseState};
+pub use stats::Stats;
 pub use stream::WatchStream;
 #[cfg(feature = "tls")]
 pub use tls::{Pem, ServerName, TlsConnector, TlsOptions};

@@ -13,11 +13,13 @@ use tokio::sync::{Notify, oneshot, watch};
 use zk_proto::Zxid;
 
 use crate::clock::Clock;
+use crate::config::Host;
 use crate::error::{Attempt, Failure};
 use crate::event::{SessionState, WatchedEvent};
 use crate::hosts::Random;
 use crate::inbox::Inbox;
 use crate::session::{Answer, Event, Session};
+use crate::stats::Stats;
 
 /// How a request went.
 pub(crate) type Completion = Result<Answer, Failure>;
@@ -48,6 +50,8 @@ struct Shared {
     corks: usize,
     /// Set while the driver sleeps. Whoever takes it wakes it.
     driver: Option<Waker>,
+    /// The server that is being tried or talked to.
+    server: Option<Host>,
     /// The last attempt at each server since the last success.
     attempts: Vec<Attempt>,
     names: Names,
@@ -62,7 +66,8 @@ pub(crate) struct Names {
 impl Link {
     pub(crate) fn new(core: Core, names: Names, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
-        let shared = Shared { core, corks: 0, driver: None, attempts: Vec::new(), names };
+        let shared =
+            Shared { core, corks: 0, driver: None, server: None, attempts: Vec::new(), names };
         Arc::new(Self { shared: Mutex::new(shared), state, leases: Notify::new(), clock })
     }
 
@@ -147,6 +152,20 @@ impl Link {
                 Event::Hangup(_) => {}
             }
         }
+    }
+
+    /// Notes which server is being tried.
+    pub(crate) fn trying(&self, host: &Host) {
+        self.lock().server = Some(host.clone());
+    }
+
+    /// The session in numbers, with the server that it is connected to.
+    pub(crate) fn stats(&self) -> Stats {
+        let now = self.clock.now();
+        let shared = self.lock();
+        let stats = shared.core.stats(now);
+        let server = shared.server.clone().filter(|_| stats.state.is_connected());
+        Stats { server, ..stats }
     }
 
     /// Notes that a server is being tried, unless it was before.

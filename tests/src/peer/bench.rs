@@ -105,6 +105,12 @@ impl Bench {
         self.session.poll_timeout().map(|at| at.saturating_duration_since(self.now))
     }
 
+    /// Requests without an answer, watches and streams that are set, and nodes that are owned.
+    pub fn load(&self) -> (usize, usize, usize) {
+        let stats = self.session.stats(self.now);
+        (stats.in_flight + stats.queued, stats.watches + stats.streams, stats.owned_nodes)
+    }
+
     /// How long this bench has existed, on its own clock.
     pub fn age(&self) -> Duration {
         self.now - self.start

@@ -27,5 +27,6 @@ mod auth;
 mod life;
 
 mod causal;
+mod numbers;
 
 pub use self::handle::Client;

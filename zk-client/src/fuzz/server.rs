@@ -12,6 +12,7 @@ use zk_proto::{
 
 use crate::fuzz::input::Input;
 use crate::fuzz::world::{Asked, Link, OVERHEAD, OWN, TIMEOUT, World};
+use crate::stats::Stats;
 
 impl World {
     pub(super) fn connect(&mut self) {
@@ -211,11 +212,11 @@ impl World {
     /// session in, watches and claims ask for more.
     fn frame(&mut self, frame: Bytes) {
         self.allowance += frame.len() + OVERHEAD;
-        let (_, watches, claims) = self.session.load();
+        let Stats { watches, streams, owned_nodes: claims, .. } = self.session.stats(self.now);
         self.session.handle_frame(self.now, frame);
         if self.link == Link::Up && self.session.state().is_connected() {
             self.link = Link::Serving;
-            self.allowance += (watches + 4 * claims + 1) * OVERHEAD;
+            self.allowance += (watches + streams + 4 * claims + 1) * OVERHEAD;
         }
     }
 

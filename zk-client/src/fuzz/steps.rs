@@ -102,8 +102,9 @@ impl World {
             self.serve();
         }
         if !self.over {
-            let (requests, _, claims) = self.session.load();
-            assert_eq!(requests, 0, "everything was answered");
+            let stats = self.session.stats(self.now);
+            let claims = stats.owned_nodes;
+            assert_eq!(stats.in_flight + stats.queued, 0, "everything was answered");
             assert!(self.waiting.is_empty(), "nobody answered {:?}", self.waiting);
             assert!(self.cramped || claims == self.shadow.held(), "{claims} claims");
         }

@@ -198,7 +198,10 @@ impl World {
         assert!(self.over);
         assert!(self.waiting.is_empty(), "nobody answered {:?}", self.waiting);
         assert!(self.watching.is_empty(), "nobody gave back {:?}", self.watching);
-        assert_eq!(self.session.load(), (0, 0, 0));
+        let stats = self.session.stats(self.now);
+        assert_eq!((stats.in_flight, stats.queued, stats.queued_bytes), (0, 0, 0));
+        assert_eq!((stats.watches, stats.streams, stats.owned_nodes), (0, 0, 0));
+        assert_eq!(stats.leases, 0);
         assert_eq!(self.session.poll_timeout(), None);
         assert!(!format!("{:?}", self.session).is_empty());
     }

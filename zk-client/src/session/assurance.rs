@@ -84,6 +84,11 @@ impl Assurance {
         }
     }
 
+    /// Leases that have not lapsed.
+    pub(crate) fn leases(&self) -> usize {
+        self.leases.running()
+    }
+
     // What happened.
 
     /// The handshake was handed to the transport, or will be.

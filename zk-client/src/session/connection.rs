@@ -25,6 +25,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// An attempt at a server begins.
     pub fn handle_connecting(&mut self, now: Instant) {
         if self.phase == Phase::Idle {
+            self.tally.attempts += 1;
             self.timers.set(Timer::Attempt, now + self.attempt_timeout());
         }
     }
@@ -45,6 +46,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// One whole frame came.
     pub fn handle_frame(&mut self, now: Instant, frame: Bytes) {
         self.expire_leases(now);
+        self.tally.received(frame::PREFIX + frame.len());
         let handled = match self.phase {
             Phase::Handshake => self.handle_handshake(now, &frame),
             Phase::Established => {
@@ -71,6 +73,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// [`HEAD_BYTES`]: crate::session::HEAD_BYTES
     pub fn handle_oversized(&mut self, now: Instant, head: &[u8], len: usize) {
         self.expire_leases(now);
+        self.tally.received(frame::PREFIX + head.len());
         let limit = self.config.limits.max_reply;
         let handled = match self.phase {
             Phase::Handshake => Err(DecodeError::FrameTooLong { len, limit }.into()),
@@ -160,19 +163,22 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let before = out.len();
         out.extend_from_slice(&self.control);
         self.control.clear();
+        let mut frames = usize::from(out.len() > before);
         if self.phase == Phase::Handshake && out.len() > before {
             self.assurance.shaking_hands(now);
         }
         if self.phase == Phase::Established {
-            self.pings.sent(now);
+            let pings = self.pings.sent(now);
             self.assurance.sent(now, self.pipeline.waiting());
             // An auth request does not keep the session: servers answer it without touching that.
             if out.len() > before || self.pipeline.waiting().any(|op| op != OpCode::AUTH) {
                 self.timers.sent(now, self.timeout);
             }
-            self.pipeline.transmit(now, out);
+            frames = pings as usize + self.pipeline.transmit(now, out);
+            self.tally.pings_sent += u64::from(pings);
             self.tend_leases(now);
         }
+        self.tally.sent(frames, out.len() - before);
         out.len() > before
     }
 }
@@ -188,6 +194,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.credentials = Some(session);
                 self.timeout = timeout;
                 self.phase = Phase::Established;
+                self.tally.established(now);
                 self.timers.stop(Timer::Attempt);
                 self.timers.sent(now, self.timeout);
                 self.timers.heard(now, self.timeout);

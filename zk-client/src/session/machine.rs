@@ -21,9 +21,11 @@ use crate::session::claims::{ClaimId, Claims, Question};
 use crate::session::event::{Answer, Event};
 use crate::session::pings::Pings;
 use crate::session::pipeline::{Pipeline, Turn};
+use crate::session::tally::Tally;
 use crate::session::timers::Timers;
 use crate::session::watches::oneshots::WatchId;
 use crate::session::watches::{Chore, Returned, Watches};
+use crate::stats::Stats;
 
 /// A session with one ensemble, over one connection at a time.
 ///
@@ -60,6 +62,7 @@ pub struct Session<T, W, S = W> {
     /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
     pub(super) control: BytesMut,
     pub(super) pings: Pings,
+    pub(super) tally: Tally,
     pub(super) assurance: Assurance,
     /// setWatches requests without a reply: until the last is answered, events tell of the past.
     pub(super) rearming: u32,
@@ -128,6 +131,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             timers: Timers::default(),
             control: BytesMut::new(),
             pings: Pings::default(),
+            tally: Tally::default(),
             assurance: Assurance::new(config.deadline_rule, config.timeout),
             rearming: 0,
             arming: 0,
@@ -168,9 +172,39 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// Requests without an answer, watches and streams that are set, and nodes that are owned.
-    pub fn load(&self) -> (usize, usize, usize) {
-        (self.pipeline.len(), self.watches.len(), self.claims.len())
+    /// The session in numbers.
+    pub fn stats(&self, now: Instant) -> Stats {
+        let tally = &self.tally;
+        let since = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
+        let connected = tally.connected.filter(|_| self.state.is_connected());
+        let (in_flight, queued) = self.pipeline.lengths();
+        let (watches, streams) = self.watches.lengths();
+        Stats {
+            state: self.state,
+            session: self.credentials.map(|own| own.id),
+            session_timeout: self.timeout,
+            age: since(tally.first),
+            connected_for: since(connected),
+            server: None,
+            last_zxid: self.last_zxid,
+            attempts: tally.attempts,
+            connections: tally.connections,
+            in_flight,
+            queued,
+            queued_bytes: self.pipeline.queued_bytes(),
+            last_round_trip: tally.last_round_trip,
+            watches,
+            streams,
+            owned_nodes: self.claims.len(),
+            leases: self.assurance.leases(),
+            frames_sent: tally.frames_sent,
+            bytes_sent: tally.bytes_sent,
+            pings_sent: tally.pings_sent,
+            frames_received: tally.frames_received,
+            bytes_received: tally.bytes_received,
+            events_received: tally.events_received,
+            replies_too_large: tally.replies_too_large,
+        }
     }
 
     /// The next thing that the session has to say.
@@ -242,7 +276,9 @@ impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {
             .field("id", &self.credentials.map(|own| own.id))
             .field("timeout", &self.timeout)
             .field("last_zxid", &self.last_zxid)
-            .field("load", &self.load())
+            .field("requests", &self.pipeline.len())
+            .field("watches", &self.watches.lengths())
+            .field("owned_nodes", &self.claims.len())
             .finish_non_exhaustive()
     }
 }

@@ -8,6 +8,8 @@
 //! knows no session; then the session made of them, what it does of itself, what callers ask, how
 //! it ends, what replies bring, and the connection, where a session's life begins.
 
+mod tally;
+
 mod timers;
 
 mod pipeline;

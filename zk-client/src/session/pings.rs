@@ -24,8 +24,8 @@ impl Pings {
         self.waiting += 1;
     }
 
-    /// All that waited are sent.
-    pub(crate) fn sent(&mut self, now: Instant) {
+    /// All that waited are sent: so many.
+    pub(crate) fn sent(&mut self, now: Instant) -> u32 {
         let count = std::mem::take(&mut self.waiting);
         let full = self.sent.len() == MAX_TIMES;
         match self.sent.back_mut() {
@@ -33,6 +33,7 @@ impl Pings {
             Some((_, with)) if full => *with += count,
             _ => self.sent.push_back((now, count)),
         }
+        count
     }
 
     /// A ping was answered: when the oldest was sent at the earliest, if it was. `None` if there is

@@ -66,12 +66,22 @@ impl<P> Pipeline<P> {
         self.slots.len()
     }
 
+    /// Requests that are sent, and requests that wait to be.
+    pub(crate) fn lengths(&self) -> (usize, usize) {
+        (self.sent, self.slots.len() - self.sent)
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.urgent_bytes.len() + self.bytes.len()
+    }
+
     /// Whether one more request may be taken from a caller.
     pub(crate) fn room(&self) -> Result<(), Limit> {
         let Limits { max_requests, max_queued_bytes, .. } = self.limits;
         if self.slots.len() >= max_requests {
             Err(Limit::Requests(max_requests))
-        } else if self.urgent_bytes.len() + self.bytes.len() >= max_queued_bytes {
+        } else if self.queued_bytes() >= max_queued_bytes {
             Err(Limit::Bytes(max_queued_bytes))
         } else {
             Ok(())
@@ -124,21 +134,24 @@ impl<P> Pipeline<P> {
         self.slots.iter().skip(self.sent).map(|slot| slot.op)
     }
 
-    /// Moves everything that waits into `out`, in order. From here on it counts as sent.
-    pub(crate) fn transmit(&mut self, now: Instant, out: &mut BytesMut) {
+    /// Moves everything that waits into `out`, in order, and tells how many requests that is. From
+    /// here on they count as sent.
+    pub(crate) fn transmit(&mut self, now: Instant, out: &mut BytesMut) -> usize {
+        let (_, waiting) = self.lengths();
         for slot in self.slots.iter_mut().skip(self.sent) {
             slot.sent_at = Some(now);
         }
-        for waiting in [&mut self.urgent_bytes, &mut self.bytes] {
+        for bytes in [&mut self.urgent_bytes, &mut self.bytes] {
             if out.is_empty() {
-                std::mem::swap(out, waiting);
+                std::mem::swap(out, bytes);
             } else {
-                out.extend_from_slice(waiting);
-                waiting.clear();
+                out.extend_from_slice(bytes);
+                bytes.clear();
             }
         }
         self.sent = self.slots.len();
         self.urgent = 0;
+        waiting
     }
 
     /// The request that a reply answers: the oldest one.

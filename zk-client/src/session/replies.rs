@@ -44,6 +44,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Xid::PING => {
                 let sent = self.pings.answered().ok_or(ProtocolError::Unasked(Xid::PING))?;
                 if let Some(sent) = sent {
+                    self.tally.answered(sent, now);
                     self.assurance.ponged(sent);
                 }
                 return Ok(());
@@ -78,6 +79,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         body: Result<Bytes, Failure>,
     ) -> Result<(), ProtocolError> {
         let slot = self.pipeline.take_reply(header.xid, header.error)?;
+        self.tally.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
             // A server that works through what was asked before will come to the close.
             self.timers.set(Timer::Close, now + self.timeout);
@@ -85,6 +87,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         trace!(xid = %header.xid, op = %slot.op, error = %header.error, "answered");
         self.last_zxid = self.last_zxid.max(header.zxid);
         let requested_at = slot.sent_at.unwrap_or(now);
+        self.tally.answered(requested_at, now);
         // Servers answer an auth request without touching the session.
         if slot.op != OpCode::AUTH {
             self.assurance.answered(requested_at, slot.op, header.error);
@@ -191,6 +194,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if state != KeeperState::SYNC_CONNECTED {
             return Err(ProtocolError::UnknownState(state));
         }
+        self.tally.events_received += 1;
         trace!(%kind, path, "watch event");
         let event = WatchedEvent {
             kind,

@@ -141,9 +141,9 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// How many watches are set.
-    pub(crate) fn len(&self) -> usize {
-        self.oneshots.len() + self.streams.len()
+    /// How many one-shot watches are set, and how many streams.
+    pub(crate) fn lengths(&self) -> (usize, usize) {
+        (self.oneshots.len(), self.streams.len())
     }
 
     pub(crate) fn next_id(&mut self) -> WatchId {

@@ -44,11 +44,12 @@ pub(crate) struct OneShots<W> {
     data: Table<W>,
     exist: Table<W>,
     child: Table<W>,
+    len: usize,
 }
 
 impl<W> OneShots<W> {
     pub(crate) fn new() -> Self {
-        Self { data: Table::new(), exist: Table::new(), child: Table::new() }
+        Self { data: Table::new(), exist: Table::new(), child: Table::new(), len: 0 }
     }
 
     fn table(&self, kind: WatchKind) -> &Table<W> {
@@ -69,8 +70,7 @@ impl<W> OneShots<W> {
 
     /// How many watches there are.
     pub(crate) fn len(&self) -> usize {
-        let tables = [&self.data, &self.exist, &self.child];
-        tables.into_iter().flat_map(BTreeMap::values).map(Vec::len).sum()
+        self.len
     }
 
     pub(crate) fn any_at(&self, path: &str) -> bool {
@@ -94,6 +94,7 @@ impl<W> OneShots<W> {
 
     pub(crate) fn insert(&mut self, kind: WatchKind, path: String, id: WatchId, watcher: W) {
         self.table_mut(kind).entry(path).or_default().push((id, watcher));
+        self.len += 1;
     }
 
     /// Forgets a watch whose caller has gone. It may not be there: the event may have won.
@@ -106,6 +107,7 @@ impl<W> OneShots<W> {
             if watchers.is_empty() {
                 table.remove(path);
             }
+            self.len -= 1;
             Some((kind, watcher))
         })
     }
@@ -114,12 +116,14 @@ impl<W> OneShots<W> {
     pub(crate) fn take(&mut self, event: EventType, path: &str) -> Vec<W> {
         let kinds = WatchKind::ALL.into_iter().filter(|kind| kind.sees(event));
         let taken = kinds.filter_map(|kind| self.table_mut(kind).remove(path)).collect::<Vec<_>>();
-        taken.into_iter().flatten().map(|(_, watcher)| watcher).collect()
+        let taken = taken.into_iter().flatten().map(|(_, watcher)| watcher).collect::<Vec<_>>();
+        self.len -= taken.len();
+        taken
     }
 
     /// Gives up all watches.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = W> + use<W> {
-        let Self { data, exist, child } = std::mem::replace(self, Self::new());
+        let Self { data, exist, child, .. } = std::mem::replace(self, Self::new());
         let tables = [data, exist, child].into_iter().flatten();
         tables.flat_map(|(_, watchers)| watchers).map(|(_, watcher)| watcher)
     }

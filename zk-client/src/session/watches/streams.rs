@@ -17,11 +17,12 @@ type Table<S> = BTreeMap<String, Vec<(WatchId, S)>>;
 pub(crate) struct Streams<S> {
     persistent: Table<S>,
     recursive: Table<S>,
+    len: usize,
 }
 
 impl<S> Streams<S> {
     pub(crate) fn new() -> Self {
-        Self { persistent: Table::new(), recursive: Table::new() }
+        Self { persistent: Table::new(), recursive: Table::new(), len: 0 }
     }
 
     fn table(&self, mode: WatchMode) -> &Table<S> {
@@ -40,7 +41,7 @@ impl<S> Streams<S> {
 
     /// How many streams there are.
     pub(crate) fn len(&self) -> usize {
-        self.persistent.values().chain(self.recursive.values()).map(Vec::len).sum()
+        self.len
     }
 
     pub(crate) fn any(&self, mode: WatchMode, path: &str) -> bool {
@@ -58,6 +59,7 @@ impl<S> Streams<S> {
 
     pub(crate) fn insert(&mut self, mode: WatchMode, path: String, id: WatchId, stream: S) {
         self.table_mut(mode).entry(path).or_default().push((id, stream));
+        self.len += 1;
     }
 
     /// Forgets a stream whose caller has gone.
@@ -70,13 +72,14 @@ impl<S> Streams<S> {
             if streams.is_empty() {
                 table.remove(path);
             }
+            self.len -= 1;
             Some((mode, stream))
         })
     }
 
     /// Gives up all streams.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = S> + use<S> {
-        let Self { persistent, recursive } = std::mem::replace(self, Self::new());
+        let Self { persistent, recursive, .. } = std::mem::replace(self, Self::new());
         let tables = [persistent, recursive].into_iter().flatten();
         tables.flat_map(|(_, streams)| streams).map(|(_, stream)| stream)
     }

@@ -1,0 +1,155 @@
+//! A session and a client in numbers.
+
+use std::time::Duration;
+
+use zk_client::session::{Watch, WatchKind};
+use zk_client::{Acl, Client, CreateOptions, SessionState, Stats, WatchMode};
+use zk_embedded::{Config, Fault, Server};
+use zk_proto::{ErrorCode, EventType, GetDataRequest, OpCode, Xid, Zxid};
+use zk_tests::peer::{Bench, Network, TIMEOUT, data, password, reply};
+
+const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
+
+/// A handshake takes this on the wire, its answer this, and a request for `/a` or a ping these.
+const HANDSHAKE: u64 = 4 + 45;
+const WELCOME: u64 = 4 + 37;
+const REQUEST: u64 = 4 + 8 + 4 + 2 + 1;
+const PING: u64 = 4 + 8;
+const HEAD: u64 = 4 + 16;
+
+fn stats(bench: &Bench) -> Stats {
+    bench.session.stats(bench.now)
+}
+
+#[test]
+fn frames_and_bytes_are_counted_both_ways() {
+    let mut bench = Bench::new(Bench::config());
+    let none = stats(&bench);
+    assert_eq!((none.frames_sent, none.bytes_sent, none.frames_received), (0, 0, 0));
+    assert_eq!((none.session, none.age, none.state), (None, None, SessionState::Connecting));
+    assert_eq!(none.session_timeout, TIMEOUT);
+
+    bench.attach();
+    let attached = stats(&bench);
+    assert_eq!((attached.frames_sent, attached.bytes_sent), (1, HANDSHAKE));
+    assert_eq!((attached.frames_received, attached.bytes_received), (1, WELCOME));
+    assert_eq!((attached.attempts, attached.connections, attached.reconnects()), (1, 1, 0));
+
+    (1..=3).for_each(|token| bench.session.submit(&GET, token).unwrap());
+    let queued = stats(&bench);
+    assert_eq!((queued.in_flight, queued.queued), (0, 3));
+    assert_eq!(queued.queued_bytes as u64, 3 * REQUEST);
+    assert_eq!(queued.bytes_sent, HANDSHAKE, "nothing left yet");
+
+    assert_eq!(bench.sent().len(), 3);
+    let sent = stats(&bench);
+    assert_eq!((sent.in_flight, sent.queued, sent.queued_bytes), (3, 0, 0));
+    assert_eq!((sent.frames_sent, sent.bytes_sent), (4, HANDSHAKE + 3 * REQUEST));
+
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(stats(&bench).last_round_trip, None);
+    bench.answer(1, &());
+    bench.fire(EventType::NODE_CREATED, "/b");
+    bench.oversized(2, ErrorCode::OK, 1 << 30);
+    let answered = stats(&bench);
+    assert_eq!(answered.last_round_trip, Some(Duration::from_secs(1)));
+    assert_eq!((answered.frames_received, answered.events_received), (4, 1));
+    let event = HEAD + 4 + 4 + 4 + 2;
+    assert_eq!(answered.bytes_received, WELCOME + HEAD + event + HEAD, "of the large one the head");
+    assert_eq!((answered.replies_too_large, answered.in_flight), (1, 1));
+    assert_eq!(answered.last_zxid, Zxid(3));
+
+    bench.pass(TIMEOUT / 3);
+    assert_eq!(bench.sent(), ["ping"]);
+    let pinged = stats(&bench);
+    assert_eq!((pinged.pings_sent, pinged.frames_sent), (1, 5));
+    assert_eq!(pinged.bytes_sent, HANDSHAKE + 3 * REQUEST + PING);
+    bench.pass(Duration::from_millis(7));
+    bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
+    assert_eq!(stats(&bench).last_round_trip, Some(Duration::from_millis(7)));
+    assert_eq!(bench.said().len(), 2);
+
+    bench.cut();
+    assert_eq!(bench.said().len(), 2);
+    let cut = stats(&bench);
+    assert_eq!((cut.state, cut.connected_for), (SessionState::Disconnected, None));
+    assert_eq!(cut.age, Some(bench.age()));
+    bench.pass(Duration::from_secs(1));
+    bench.attach();
+    let again = stats(&bench);
+    assert_eq!((again.attempts, again.connections, again.reconnects()), (2, 2, 1));
+    assert_eq!((again.age, again.connected_for), (Some(bench.age()), Some(Duration::ZERO)));
+}
+
+#[test]
+fn watches_are_counted_until_they_fire_or_are_forgotten() {
+    let mut bench = Bench::attached();
+    let watch = |watcher| Watch { kind: WatchKind::Data, path: "/a".to_owned(), watcher };
+    let id = bench.session.submit_watching(&GET, 1, watch(1)).unwrap();
+    bench.session.submit_watching(&GET, 2, watch(2)).unwrap();
+    let stream = bench.session.submit_stream("/a", WatchMode::Persistent, 3, 3).unwrap();
+    assert_eq!(bench.sent().len(), 3);
+    assert_eq!((stats(&bench).watches, stats(&bench).streams), (0, 0), "not set yet");
+    (1..=3).for_each(|xid| bench.answer(xid, &data(b"")));
+    assert_eq!((stats(&bench).watches, stats(&bench).streams), (2, 1));
+    bench.session.unwatch(id, "/a");
+    assert_eq!((stats(&bench).watches, stats(&bench).streams), (1, 1));
+    bench.fire(EventType::NODE_DELETED, "/a");
+    assert_eq!((stats(&bench).watches, stats(&bench).streams), (0, 1));
+    bench.session.unwatch(stream, "/a");
+    assert_eq!((stats(&bench).watches, stats(&bench).streams), (0, 0));
+    assert_eq!(bench.sent().len(), 1, "the server is told");
+    assert_eq!(bench.said().len(), 7);
+
+    bench.answer(4, &());
+    for n in 5..=6 {
+        bench.session.submit_watching(&GET, n, watch(n)).unwrap();
+    }
+    assert_eq!(bench.sent().len(), 2);
+    (5..=6).for_each(|xid| bench.answer(xid, &data(b"")));
+    assert_eq!(stats(&bench).watches, 2);
+    bench.session.abandon();
+    assert_eq!(stats(&bench).watches, 0);
+    assert!(!bench.said().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_tells_its_server_while_it_has_one() {
+    let mut network = Network::new();
+    let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT);
+    let client = builder.connect_lazily("zk7:2182").unwrap();
+    assert_eq!(client.stats().server, None);
+    let peer = network.attach().await;
+    let mut states = client.states();
+    states.wait_for(|state| state.is_connected()).await.unwrap();
+    let stats = client.stats();
+    assert_eq!(stats.server.map(|host| host.to_string()).as_deref(), Some("zk7:2182"));
+    drop(peer);
+    states.wait_for(|state| !state.is_connected()).await.unwrap();
+    assert_eq!(client.stats().server, None);
+    drop(network.dial().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_at_rest_holds_what_is_held() {
+    let server = Server::in_memory(Config::new());
+    let client = Client::builder().connector(server.connector()).connect("zk").await.unwrap();
+    client.create("/a", b"", &CreateOptions::persistent()).await.unwrap();
+    let owned = client.create_owned("/a/x-", b"", Acl::OPEN).await.unwrap();
+    let lease = owned.lease(None);
+    let stats = client.stats();
+    assert_eq!((stats.owned_nodes, stats.leases, stats.in_flight, stats.queued), (1, 1, 0, 0));
+    drop((owned, lease));
+    client.sync("/").await.unwrap();
+    let stats = client.stats();
+    assert_eq!((stats.owned_nodes, stats.leases), (0, 0));
+
+    server.inject(Fault::lose_reply().op(OpCode::GET_DATA));
+    client.get_data("/a").await.unwrap_err();
+    client.sync("/").await.unwrap();
+    assert_eq!(client.stats().reconnects(), 1);
+    let text = format!("{:?}", client.stats());
+    assert!(!text.contains(&format!("{:?}", password())), "no secret: {text}");
+    client.close().await;
+    assert_eq!(client.stats().state, SessionState::Closed);
+}

@@ -1,0 +1,25 @@
+//! The client in numbers.
+
+use crate::client::handle::Client;
+use crate::stats::Stats;
+
+impl Client {
+    /// The client in numbers, as of now: what a service exports as metrics. Cheap enough to be
+    /// called for every scrape, or every second: it takes the session's lock for a moment, and
+    /// copies.
+    ///
+    /// Clones and views share a session, and so tell the same.
+    ///
+    /// ```
+    /// # fn f(client: &zk_client::Client) {
+    /// let stats = client.stats();
+    /// println!("zk_in_flight {}", stats.in_flight);
+    /// println!("zk_queued_bytes {}", stats.queued_bytes);
+    /// println!("zk_reconnects_total {}", stats.reconnects());
+    /// println!("zk_round_trip_seconds {:?}", stats.last_round_trip.map(|it| it.as_secs_f64()));
+    /// # }
+    /// ```
+    pub fn stats(&self) -> Stats {
+        self.link().stats()
+    }
+}

@@ -1,0 +1,47 @@
+//! What a session counts. Numbers alone: whoever looks gets a copy.
+
+use std::time::{Duration, Instant};
+
+/// Counters since the session was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// When the first connection was there, and when the present one was.
+    pub(crate) first: Option<Instant>,
+    pub(crate) connected: Option<Instant>,
+    pub(crate) attempts: u64,
+    pub(crate) connections: u64,
+    pub(crate) frames_sent: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) pings_sent: u64,
+    pub(crate) frames_received: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) events_received: u64,
+    pub(crate) replies_too_large: u64,
+    pub(crate) last_round_trip: Option<Duration>,
+}
+
+impl Tally {
+    /// A connection is there.
+    pub(crate) fn established(&mut self, now: Instant) {
+        self.first.get_or_insert(now);
+        self.connected = Some(now);
+        self.connections += 1;
+    }
+
+    /// So many frames were handed to the transport.
+    pub(crate) fn sent(&mut self, frames: usize, bytes: usize) {
+        self.frames_sent += frames as u64;
+        self.bytes_sent += bytes as u64;
+    }
+
+    /// A frame came, with so many bytes on the wire.
+    pub(crate) fn received(&mut self, bytes: usize) {
+        self.frames_received += 1;
+        self.bytes_received += bytes as u64;
+    }
+
+    /// What was sent then is answered now.
+    pub(crate) fn answered(&mut self, sent: Instant, now: Instant) {
+        self.last_round_trip = Some(now.saturating_duration_since(sent));
+    }
+}
