@@ -3,11 +3,13 @@
 //! not ours: [`foreign`] runs them. And a client that is only frames: [`raw`]. [`differential`]
 //! compares two servers of any kind, and [`claims`] hold on each. [`contender`] runs a process that
 //! fights for a lock, and [`history`] writes down and judges what such processes do. Tests of locks
-//! on the embedded server begin with [`locks`], and [`explore`] runs them in every order.
+//! on the embedded server begin with [`locks`], and [`explore`] runs them in every order. [`capture`]
+//! hears what is traced.
 //!
 //! The tests that use them are built by the features `live` and `interop`; `tests/run` installs
 //! what they need and runs them.
 
+pub mod capture;
 pub mod claims;
 pub mod contender;
 pub mod differential;

@@ -44,6 +44,7 @@ const CRATES: &[Layers] = &[
         name: "zk-client",
         depends_on: &["zk-proto"],
         modules: &[
+            "trace",
             "auth",
             "error",
             "path",

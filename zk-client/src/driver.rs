@@ -16,14 +16,17 @@ use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
-use tracing::{debug, info};
+use tracing::{Instrument, Span, debug, field, info, info_span};
 
 use crate::codec::{CodecError, Frame, FrameCodec};
 use crate::config::Host;
 use crate::error::{Attempt, Hangup};
+use crate::event::SessionState;
 use crate::hosts::Hosts;
 use crate::link::{Core, CoreEvent, Link};
 use crate::session::Event;
+use crate::stats::Stats;
+use crate::trace;
 use crate::transport::{Connector, Transport};
 
 /// Room for one read: enough for a burst of small replies.
@@ -42,6 +45,8 @@ pub(crate) struct Driver {
     alarm: Pin<Box<Sleep>>,
     /// What the session said in this turn; empty between turns.
     said: Vec<CoreEvent>,
+    /// The session's, in which all of this happens.
+    span: Span,
 }
 
 /// A connection with what is half read and half written.
@@ -65,11 +70,18 @@ impl Driver {
         max_reply: usize,
     ) -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { link, hosts, connector, max_reply, alarm, said: Vec::new() }
+        // It outlives whatever the caller is doing.
+        let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
+        Self { link, hosts, connector, max_reply, alarm, said: Vec::new(), span }
     }
 
     /// Connects, serves and connects again until the session ends.
-    pub(crate) async fn run(mut self) {
+    pub(crate) fn run(self) -> impl Future<Output = ()> + Send {
+        let span = self.span.clone();
+        self.serve().instrument(span)
+    }
+
+    async fn serve(mut self) {
         let clock = self.link.clock().clone();
         while self.link.look(|core| core.ended()).is_none() {
             let Some((host, delay)) = self.hosts.next() else {
@@ -82,12 +94,13 @@ impl Driver {
             self.link.attempting(Attempt { server: server.clone(), why: "no answer".to_owned() });
             let (why, lived) = self.attempt(&host).await;
             if self.link.look(|core| core.state().is_connected()) {
-                info!(%host, why, "connection ended");
+                let lived_ms = lived.as_millis() as u64;
+                info!(target: trace::CONNECTION, server, why, lived_ms, "lost");
                 if lived >= LIVED {
                     self.hosts.lived();
                 }
-            } else {
-                debug!(%host, why, "attempt failed");
+            } else if self.link.look(|core| core.ended()).is_none() {
+                debug!(target: trace::CONNECTION, server, why, "attempt failed");
                 self.link.attempted(Attempt { server, why });
             }
             self.link.with(|core| core.handle_disconnected(clock.now()));
@@ -98,6 +111,7 @@ impl Driver {
     /// transport was up.
     async fn attempt(&mut self, host: &Host) -> (String, Duration) {
         let clock = self.link.clock().clone();
+        debug!(target: trace::CONNECTION, server = %host, "connecting");
         self.link.trying(host);
         self.link.with(|core| core.handle_connecting(clock.now()));
         let connector = Arc::clone(&self.connector);
@@ -184,6 +198,20 @@ impl Driver {
         }
     }
 
+    /// A connection is there, if that is what has changed.
+    fn trace_state(&self) {
+        let Stats { state, session, session_timeout, server, connections, .. } = self.link.stats();
+        if let (true, Some(session), Some(server)) = (state.is_connected(), session, server) {
+            self.span.record("session", field::display(session));
+            let read_only = state == SessionState::ConnectedReadOnly;
+            let timeout_ms = session_timeout.as_millis() as u64;
+            info!(
+                target: trace::CONNECTION,
+                %server, %session, timeout_ms, read_only, connections, "connected"
+            );
+        }
+    }
+
     /// One visit to the session: `act` on it, hear what it says, and sleep until its next
     /// deadline. Ready when the connection must end.
     fn turn(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut Core, bool)) -> Poll<Hangup> {
@@ -197,6 +225,9 @@ impl Driver {
             Event::Hangup(why) => Some(*why),
             _ => None,
         });
+        if self.said.iter().any(|event| matches!(event, Event::State(_))) {
+            self.trace_state();
+        }
         self.link.deliver(self.said.drain(..));
         if let Some(why) = hangup.or(ended.map(Hangup::Ended)) {
             return Poll::Ready(why);

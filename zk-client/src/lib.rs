@@ -70,11 +70,41 @@
 //! [`Watcher`] or a [`WatchStream`] forgets the watch, and dropping an [`OwnedNode`], or the reply that would have
 //! brought it, deletes the node.
 //!
+//! # Seeing inside
+//!
+//! [`Client::stats`] is for metrics. What happens is told to [`tracing`], with targets, messages
+//! and fields that stay:
+//!
+//! | target | level | message | fields |
+//! |---|---|---|---|
+//! | `zk_client::connection` | debug | `connecting` | `server` |
+//! | | debug | `attempt failed` | `server`, `why` |
+//! | | info | `connected` | `server`, `session`, `timeout_ms`, `read_only`, `connections`, which counts them |
+//! | | info | `lost` | `server`, `why`, `lived_ms` |
+//! | `zk_client::session` | info | `over`, if this side closed it | `session`, `why` |
+//! | | warn | `over`, if it expired or was refused | `session`, `why` |
+//! | `zk_client::request` | trace | `queued` | `xid`, `op`, `path` |
+//! | | trace | `sent` | `xid`, `op`, `path` |
+//! | | trace | `answered` | `xid`, `op`, `path`, `error`, `zxid`, `latency_us`, `bytes` |
+//! | | trace | `unanswered` | `xid`, `op`, `path`, `failure` |
+//! | | trace | `ping answered` | `latency_us` |
+//! | `zk_client::watch` | debug | `rearming` | `watches`, `streams`, `requests` |
+//! | | debug | `rearmed` | |
+//! | | trace | `event` | `kind`, `path`, `zxid`, `missed`, `watchers`, `streams` |
+//!
+//! `queued` is told in the caller's span, and all else in the session's: `zk` of the target
+//! `zk_client::session`, at level info, with the field `session` from `connected` on. Warnings beside these tell of what
+//! should not happen. Data, passwords and credentials are in none of them, and neither are they in
+//! the `Debug` of any type, but for records of `zk_proto` and data that was read. Requests that are
+//! not traced cost one look at a flag each.
+//!
 //! # What it runs on
 //!
 //! tokio, with time and io enabled: a client spawns one task, which does all of its I/O. The
 //! protocol itself is [`session::Session`], a state machine without I/O, clock or runtime, for
 //! those who want to run it differently.
+
+mod trace;
 
 mod auth;
 

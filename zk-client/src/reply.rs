@@ -16,6 +16,7 @@ use crate::error::{Ended, Error, Failure, Fault};
 use crate::link::{Answered, Completion};
 use crate::path::Chroot;
 use crate::session::Answer;
+use crate::trace;
 
 /// What was asked, to make sense of the answer and of errors.
 pub(crate) struct Call {
@@ -31,7 +32,8 @@ impl Call {
         let mut reader = Reader::new(&answer.body);
         let record = T::decode(&mut reader).map_err(|source| self.undecodable(source))?;
         if reader.remaining() > 0 {
-            tracing::trace!(op = %self.op, bytes = reader.remaining(), "the server appended");
+            let bytes = reader.remaining();
+            tracing::trace!(target: trace::REQUEST, op = %self.op, bytes, "appended");
         }
         Ok(record)
     }

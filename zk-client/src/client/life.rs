@@ -72,7 +72,7 @@ impl Client {
     /// has given one yet, or it has ended otherwise.
     ///
     /// Always returns: what is not answered within one session timeout fails as closed, with its
-    /// [`outcome`](Error::outcome).
+    /// [`outcome`](crate::Error::outcome).
     ///
     /// # Cancel safety
     ///

@@ -95,8 +95,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A refused multi is [`Refused`](crate::ErrorKind::Refused) with the [`code`](Error::code) of
-    /// the operation that failed, whose place [`failed_op`](Error::failed_op) tells. `None` there
+    /// A refused multi is [`Refused`](crate::ErrorKind::Refused) with the [`code`](crate::Error::code) of
+    /// the operation that failed, whose place [`failed_op`](crate::Error::failed_op) tells. `None` there
     /// means that the server refused the request as a whole. An [owned](Op::create_owned) create is
     /// [`InvalidOp`](crate::ErrorKind::InvalidOp): that is for
     /// [`multi_owned`](Self::multi_owned).

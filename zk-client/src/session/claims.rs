@@ -26,6 +26,7 @@ pub use crate::session::claims::question::ClaimId;
 use crate::session::claims::question::Query;
 pub(crate) use crate::session::claims::question::Question;
 use crate::session::event::Answer;
+use crate::trace;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -351,7 +352,7 @@ impl<T> Claims<T> {
                 if let Err(Failure::Refused(code)) = result
                     && *code != ErrorCode::NO_NODE
                 {
-                    warn!(%code, path, "a node outlives its owner until the session ends");
+                    warn!(target: trace::SESSION, %code, path, "a node outlives its owner until the session ends");
                 }
                 let releaser = self.claims.remove(&id).and_then(|claim| claim.waiting);
                 let told = releaser.map(|token| Effect::Complete(token, result.clone()));

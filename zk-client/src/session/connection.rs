@@ -19,6 +19,7 @@ use crate::session::handshake::{self, Verdict};
 use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::Turn;
 use crate::session::timers::{self, Timer};
+use crate::trace;
 
 /// What happens to the connection, and what it is to send.
 impl<T, W, S: Clone> Session<T, W, S> {
@@ -99,7 +100,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.events.retain(|event| !matches!(event, Event::Hangup(_)));
         self.phase = Phase::Idle;
         let why = self.last_hangup;
-        debug!(%why, "disconnected");
         self.control.clear();
         self.pings.clear();
         self.assurance.disconnected();
@@ -132,7 +132,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.timers.set(Timer::Close, now + self.timeout);
         }
         while let Some(timer) = self.timers.take_due(now) {
-            trace!(?timer, "due");
+            trace!(target: trace::SESSION, ?timer, "due");
             match timer {
                 Timer::Attempt => {
                     self.hang_up(Hangup::AttemptTimedOut(self.attempt_timeout()));
@@ -190,7 +190,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Verdict::Expired if self.closing && !self.detaching => self.end(Ended::Closed),
             Verdict::Expired => self.end(Ended::Expired),
             Verdict::Established { session, timeout, read_only } => {
-                debug!(id = %session.id, ?timeout, read_only, "established");
                 self.credentials = Some(session);
                 self.timeout = timeout;
                 self.phase = Phase::Established;
@@ -221,9 +220,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         watches.rearm(*last_zxid, config.limits.max_request, |rearm| {
             match pipeline.push(Turn::Urgent, rearm.op(), rearm, Purpose::Rearm) {
                 Ok(()) => *rearming += 1,
-                Err(error) => warn!(%error, "a watch with a path of this length is lost"),
+                Err(error) => warn!(target: trace::WATCH, %error, "a watch with a path of this length is lost"),
             }
         });
+        let (watches, streams) = self.watches.lengths();
+        if self.rearming > 0 {
+            let requests = self.rearming;
+            debug!(target: trace::WATCH, watches, streams, requests, "rearming");
+        }
         self.claims.attached();
         self.upkeep(Turn::Urgent);
     }
@@ -241,7 +245,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Handshake and pings have no slot and no limit to run into.
     fn put_control(&mut self, body: impl FnOnce(&mut Writer<'_>)) {
         if let Err(error) = frame::encode(&mut self.control, frame::SERVER_FRAME_LIMIT, body) {
-            warn!(%error, "a control frame does not encode");
+            warn!(target: trace::CONNECTION, %error, "a control frame does not encode");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Everybody who waits hears it, exactly once: on a loss those whose request was sent, at the end
 //! of the session all.
 
-use tracing::debug;
+use tracing::{info, trace, warn};
 use zk_proto::CloseSessionRequest;
 
 use crate::config::SessionCredentials;
@@ -12,6 +12,7 @@ use crate::session::claims::ClaimId;
 use crate::session::event::Event;
 use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::{Slot, Turn};
+use crate::trace;
 
 /// The ways to end it.
 impl<T, W, S: Clone> Session<T, W, S> {
@@ -71,6 +72,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// A request will get no answer.
     pub(super) fn give_up(&mut self, slot: Slot<Purpose<T>>, failure: Failure) {
+        let Slot { xid, op, ref path, .. } = slot;
+        trace!(target: trace::REQUEST, xid = xid.0, %op, path, ?failure, "unanswered");
         match slot.purpose {
             Purpose::Create(claim) => self.give_up_create(claim, failure),
             Purpose::Multi(owned) => {
@@ -102,7 +105,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// The session is over: everybody who waits hears it, and nothing is left.
     pub(super) fn end(&mut self, ended: Ended) {
-        debug!(%ended, "session over");
+        let session = self.credentials.map(|own| tracing::field::display(own.id));
+        match ended {
+            Ended::Closed => info!(target: trace::SESSION, session, why = %ended, "over"),
+            _ => warn!(target: trace::SESSION, session, why = %ended, "over"),
+        }
         let connected = matches!(self.phase, Phase::Handshake | Phase::Established);
         self.phase = Phase::Over(ended);
         for (sent, slot) in self.pipeline.take_all() {

@@ -1,5 +1,6 @@
 //! What goes into a session and comes out of it, beside bytes and time.
 
+use std::fmt;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use crate::session::watches::Returned;
 use crate::session::watches::oneshots::WatchKind;
 
 /// A successful reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
     /// The write's transaction, or for reads the last one that the server had applied.
@@ -21,6 +22,16 @@ pub struct Answer {
     /// When the request was handed to the transport. For a create whose answer was lost, when the
     /// request was that found the node.
     pub requested_at: Instant,
+}
+
+/// The record may hold a node's data, so its length alone is shown.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { zxid, body, requested_at } = self;
+        let mut shown = f.debug_struct("Answer");
+        shown.field("zxid", zxid).field("bytes", &body.len()).field("requested_at", requested_at);
+        shown.finish()
+    }
 }
 
 /// What a session has to say.

@@ -9,7 +9,6 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tracing::trace;
 use zk_proto::{OpCode, Operation, Zxid};
 
 use crate::config::{SessionConfig, SessionCredentials};
@@ -235,7 +234,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
         request: &impl Operation,
         purpose: Purpose<T>,
     ) -> Result<(), Rejected> {
-        trace!(op = %request.op(), "queued");
         Ok(self.pipeline.push(Turn::Last, request.op(), request, purpose)?)
     }
 

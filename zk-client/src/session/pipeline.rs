@@ -8,10 +8,12 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::BytesMut;
+use tracing::{Level, enabled, trace};
 use zk_proto::{Encode, EncodeError, ErrorCode, OpCode, RequestHeader, Xid, frame};
 
 use crate::config::Limits;
 use crate::error::{Limit, ProtocolError};
+use crate::trace;
 
 /// A request that is owed a reply.
 #[derive(Debug)]
@@ -20,8 +22,13 @@ pub(crate) struct Slot<P> {
     pub(crate) op: OpCode,
     /// When it was handed to the transport, if it was.
     pub(crate) sent_at: Option<Instant>,
+    /// Kept for traces alone, and only while they are on.
+    pub(crate) path: Option<Box<str>>,
     pub(crate) purpose: P,
 }
+
+/// Bytes of a request's header.
+const HEADER_BYTES: usize = 8;
 
 /// What servers answer as soon as they read the request. Both close the connection.
 const OVERTAKING: [ErrorCode; 2] =
@@ -106,14 +113,21 @@ impl<P> Pipeline<P> {
             Turn::Last => &mut self.bytes,
             Turn::Urgent => &mut self.urgent_bytes,
         };
+        let start = bytes.len();
         frame::encode(bytes, self.limits.max_request, |writer| {
             RequestHeader { xid, op }.encode(writer);
             request.encode(writer);
         })?;
+        let mut path = None;
+        if enabled!(target: trace::REQUEST, Level::TRACE) {
+            let record = bytes.get(start + frame::PREFIX + HEADER_BYTES..).unwrap_or_default();
+            path = trace::path(op, record).map(Box::from);
+            trace!(target: trace::REQUEST, xid = xid.0, %op, path, "queued");
+        }
         if xid == self.next {
             self.next = xid.next();
         }
-        let slot = Slot { xid, op, sent_at: None, purpose };
+        let slot = Slot { xid, op, sent_at: None, path, purpose };
         match turn {
             Turn::Last => self.slots.push_back(slot),
             Turn::Urgent => {
@@ -140,6 +154,8 @@ impl<P> Pipeline<P> {
         let (_, waiting) = self.lengths();
         for slot in self.slots.iter_mut().skip(self.sent) {
             slot.sent_at = Some(now);
+            let Slot { xid, op, path, .. } = slot;
+            trace!(target: trace::REQUEST, xid = xid.0, %op, path, "sent");
         }
         for bytes in [&mut self.urgent_bytes, &mut self.bytes] {
             if out.is_empty() {

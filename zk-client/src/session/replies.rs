@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use tracing::trace;
+use tracing::{debug, trace};
 use zk_proto::{
     Decode, DecodeError, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
     WatcherEvent, Xid, Zxid,
@@ -20,6 +20,7 @@ use crate::session::machine::{Purpose, Session, told};
 use crate::session::pipeline::{Slot, Turn};
 use crate::session::timers::Timer;
 use crate::session::watches::Chore;
+use crate::trace;
 
 /// As much of a reply as is needed to know whose it is.
 pub const HEAD_BYTES: usize = 16;
@@ -44,6 +45,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Xid::PING => {
                 let sent = self.pings.answered().ok_or(ProtocolError::Unasked(Xid::PING))?;
                 if let Some(sent) = sent {
+                    let latency_us = micros(now, sent);
+                    trace!(target: trace::REQUEST, latency_us, "ping answered");
                     self.tally.answered(sent, now);
                     self.assurance.ponged(sent);
                 }
@@ -84,7 +87,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             // A server that works through what was asked before will come to the close.
             self.timers.set(Timer::Close, now + self.timeout);
         }
-        trace!(xid = %header.xid, op = %slot.op, error = %header.error, "answered");
         self.last_zxid = self.last_zxid.max(header.zxid);
         let requested_at = slot.sent_at.unwrap_or(now);
         self.tally.answered(requested_at, now);
@@ -92,6 +94,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if slot.op != OpCode::AUTH {
             self.assurance.answered(requested_at, slot.op, header.error);
         }
+        trace!(
+            target: trace::REQUEST,
+            xid = slot.xid.0,
+            op = %slot.op,
+            path = slot.path,
+            error = %header.error,
+            zxid = %header.zxid,
+            latency_us = micros(now, requested_at),
+            bytes = body.as_ref().map(Bytes::len).ok(),
+            "answered"
+        );
         let result = match header.error {
             ErrorCode::OK => body.map(|body| Answer { zxid: header.zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),
@@ -148,6 +161,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 if let Err(Failure::Refused(code)) = result {
                     self.hang_up(Hangup::Rearm(code));
                 } else if self.rearming == 0 {
+                    debug!(target: trace::WATCH, "rearmed");
                     let streams = self.watches.streams();
                     self.notice(streams, &StreamEvent::Rearmed);
                 }
@@ -195,7 +209,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return Err(ProtocolError::UnknownState(state));
         }
         self.tally.events_received += 1;
-        trace!(%kind, path, "watch event");
         let event = WatchedEvent {
             kind,
             path: path.to_owned(),
@@ -223,6 +236,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Tells everybody who watches.
     fn watched(&mut self, event: WatchedEvent) {
         let (watchers, streams) = self.watches.see(event.kind, &event.path);
+        trace!(
+            target: trace::WATCH,
+            kind = %event.kind,
+            path = event.path,
+            zxid = event.zxid.map(tracing::field::display),
+            missed = event.missed,
+            watchers = watchers.len(),
+            streams = streams.len(),
+            "event"
+        );
         self.fire(watchers, &event);
         self.notice(streams, &StreamEvent::Changed(event));
     }
@@ -231,6 +254,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let watched = |watcher| Event::Watched { watcher, event: event.clone() };
         self.events.extend(watchers.into_iter().map(watched));
     }
+}
+
+fn micros(now: Instant, sent: Instant) -> u64 {
+    now.saturating_duration_since(sent).as_micros() as u64
 }
 
 /// What a server said, if it answered.

@@ -15,6 +15,7 @@ use crate::session::claims::{Effect, Question};
 use crate::session::event::Event;
 use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::Turn;
+use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Does what claims and watches want done; what claims ask takes this turn.
@@ -31,7 +32,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 let purpose = Purpose::Chore(chore.clone());
                 if let Err(error) = self.pipeline.push(Turn::Last, chore.op(), &chore, purpose) {
                     // A path near the frame limit, which another request has carried.
-                    warn!(%error, ?chore, "not asked");
+                    warn!(target: trace::WATCH, %error, ?chore, "not asked");
                 }
             }
         }
@@ -41,7 +42,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let purpose = Purpose::Question(question.clone());
         if let Err(error) = self.pipeline.push(turn, question.op(), &question, purpose) {
             // It is small, so this is a path near the frame limit.
-            warn!(%error, "a node may outlive its owner until the session ends");
+            warn!(target: trace::SESSION, %error, "a node may outlive its owner until the session ends");
             let failure = Failure::ConnectionLoss { sent: false, why: self.last_hangup };
             self.claims.unanswered(&question, failure);
         }
@@ -65,7 +66,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             let multi = MultiRequest::new(&check);
             let pushed = self.pipeline.push(Turn::Urgent, multi.op(), &multi, Purpose::Probe);
             if let Err(error) = pushed {
-                warn!(%error, "leases get no proof");
+                warn!(target: trace::SESSION, %error, "leases get no proof");
             }
         }
         if changed {

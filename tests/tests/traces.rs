@@ -1,0 +1,236 @@
+//! What a client tells to `tracing`: the table in its documentation, and no secret.
+
+use std::fmt::Debug;
+
+use zk_client::session::{Event, Session};
+use zk_client::{
+    Acl, Client, CreateOptions, ErrorCode, EventType, Op, SessionConfig, SessionCredentials,
+    WatchMode,
+};
+use zk_embedded::{Config, Server};
+use zk_proto::{OpCode, Password, SessionId};
+use zk_tests::capture::{Capture, Told};
+use zk_tests::peer::{Bench, Network, SESSION, TIMEOUT, data};
+
+const CONNECTION: &str = "zk_client::connection";
+const SESSIONS: &str = "zk_client::session";
+const REQUEST: &str = "zk_client::request";
+const WATCH: &str = "zk_client::watch";
+
+/// Lets every task run until it waits.
+async fn settle() {
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+}
+
+fn field<'a>(told: &'a Told, name: &str) -> &'a str {
+    told.fields.get(name).map_or("", String::as_str)
+}
+
+/// The one of its kind.
+#[track_caller]
+fn one(capture: &Capture, target: &str, message: &str) -> Told {
+    let told = capture.of(target, message);
+    assert_eq!(told.len(), 1, "{target} {message}: {told:?}");
+    told[0].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_life_is_told_with_the_names_and_fields_of_the_table() {
+    let capture = Capture::new();
+    let mut network = Network::new();
+    let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1);
+    let client = builder.connect_lazily("zk7:2182").unwrap();
+    network.dial().await.refuse(std::io::ErrorKind::ConnectionRefused);
+    let mut peer = network.attach().await;
+
+    let reading = client.get_data_and_watch("/a");
+    peer.expect("getData#1 /a").await;
+    tokio::time::sleep(TIMEOUT / 100).await;
+    peer.answer(&data(b"text")).await;
+    let (_, mut watcher) = reading.await.unwrap();
+    let refused = client.delete("/b", None);
+    peer.expect("delete#2 /b").await;
+    peer.refuse(ErrorCode::NO_NODE).await;
+    refused.await.unwrap_err();
+    let watching = client.watch("/a", WatchMode::Persistent);
+    peer.expect("addWatch#3 /a persistent").await;
+    peer.answer(&()).await;
+    let stream = watching.await.unwrap();
+    // The session's own: a persistent watch beside a one-shot one.
+    peer.fire(EventType::NODE_DATA_CHANGED, "/a").await;
+    watcher.changed().await.unwrap();
+    let lost = client.get_data("/lost");
+    settle().await;
+    while peer.next().await.unwrap().op() != OpCode::GET_DATA {}
+    drop(peer);
+    lost.await.unwrap_err();
+    let mut peer = network.attach().await;
+    peer.next().await.unwrap();
+    peer.answer(&()).await;
+    settle().await;
+    tokio::time::sleep(TIMEOUT / 2).await;
+    let closing = client.close();
+    peer.expect("closeSession#5").await;
+    peer.answer(&()).await;
+    closing.await;
+    settle().await;
+    drop(stream);
+
+    let mut seen = capture.told().iter().map(Told::to_string).collect::<Vec<_>>();
+    seen.retain(|told| told.contains("zk_client") && !told.contains("due: timer"));
+    seen.sort();
+    seen.dedup();
+    let expected = [
+        "DEBUG zk_client::connection attempt failed: server why",
+        "DEBUG zk_client::connection connecting: server",
+        "DEBUG zk_client::watch rearmed: ",
+        "DEBUG zk_client::watch rearming: requests streams watches",
+        "INFO zk_client::connection connected: connections read_only server session timeout_ms",
+        "INFO zk_client::connection lost: lived_ms server why",
+        "INFO zk_client::session over: session why",
+        "TRACE zk_client::request answered: bytes error latency_us op path xid zxid",
+        "TRACE zk_client::request answered: bytes error latency_us op xid zxid",
+        "TRACE zk_client::request ping answered: latency_us",
+        "TRACE zk_client::request queued: op path xid",
+        "TRACE zk_client::request queued: op xid",
+        "TRACE zk_client::request sent: op path xid",
+        "TRACE zk_client::request sent: op xid",
+        "TRACE zk_client::request unanswered: failure op path xid",
+        "TRACE zk_client::watch event: kind missed path streams watchers zxid",
+    ];
+    assert_eq!(seen, expected);
+
+    let connected = capture.of(CONNECTION, "connected");
+    assert_eq!(connected.len(), 2);
+    assert_eq!(field(&connected[0], "server"), "zk7:2182");
+    assert_eq!(field(&connected[0], "session"), SESSION.to_string());
+    assert_eq!(field(&connected[0], "timeout_ms"), "12000");
+    assert_eq!(field(&connected[1], "connections"), "2");
+    let lost = one(&capture, CONNECTION, "lost");
+    assert_eq!(field(&lost, "why"), "the server closed the connection");
+    assert_eq!(field(&one(&capture, SESSIONS, "over"), "why"), "the client is closed");
+
+    let answered = capture.of(REQUEST, "answered");
+    let [read, refused, ..] = answered.as_slice() else { panic!("{answered:?}") };
+    assert_eq!((field(read, "xid"), field(read, "op")), ("1", "getData"));
+    assert_eq!((field(read, "path"), field(read, "error")), ("/a", "Ok"));
+    assert_eq!(field(read, "latency_us"), "120000");
+    assert_eq!(field(read, "bytes"), (4 + 4 + 68).to_string());
+    assert_eq!((field(refused, "path"), field(refused, "error")), ("/b", "NoNode"));
+    let unanswered = one(&capture, REQUEST, "unanswered");
+    assert_eq!((field(&unanswered, "op"), field(&unanswered, "path")), ("getData", "/lost"));
+
+    let event = one(&capture, WATCH, "event");
+    assert_eq!((field(&event, "kind"), field(&event, "path")), ("NodeDataChanged", "/a"));
+    assert_eq!((field(&event, "watchers"), field(&event, "streams")), ("1", "1"));
+
+    // All but what callers do is told in the session's span, which has an id once there is one.
+    let told = capture.told();
+    let first = told.iter().position(|told| *told == connected[0]).unwrap();
+    for (at, told) in told.iter().enumerate().filter(|(_, told)| told.message != "queued") {
+        let span = told.span.as_ref();
+        assert!(span.is_some(), "{told}");
+        let session = span.and_then(|fields| fields.get("session"));
+        assert_eq!(session.is_some(), at >= first, "{told}");
+    }
+}
+
+#[test]
+fn an_expiry_is_a_warning() {
+    let capture = Capture::new();
+    let mut bench = Bench::attached();
+    bench.cut();
+    bench.pass(TIMEOUT * 2);
+    assert_eq!(bench.said(), ["Disconnected", "Expired"]);
+    let over = one(&capture, SESSIONS, "over");
+    assert_eq!(over.level, tracing::Level::WARN);
+    assert_eq!(field(&over, "why"), "the session is expired");
+}
+
+#[test]
+fn a_ping_is_told_with_its_latency() {
+    let capture = Capture::new();
+    let mut bench = Bench::attached();
+    bench.pass(TIMEOUT / 3);
+    assert_eq!(bench.sent(), ["ping"]);
+    bench.pass(std::time::Duration::from_millis(3));
+    bench.frame(zk_tests::peer::reply(zk_proto::Xid::PING, 0, ErrorCode::OK, &()));
+    assert_eq!(field(&one(&capture, REQUEST, "ping answered"), "latency_us"), "3000");
+}
+
+/// As bytes, as text and as numbers.
+fn secrets() -> (Vec<u8>, [String; 4]) {
+    let secret = b"SeCrEt-0123456789".to_vec();
+    let listed = format!("{secret:?}");
+    let hex = secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let shown = [
+        "SeCrEt".to_owned(),
+        listed[1..20].to_owned(),
+        hex[..12].to_owned(),
+        "U2VDckV0".to_owned(),
+    ];
+    (secret, shown)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_secret_is_traced_or_shown() {
+    let capture = Capture::new();
+    let (secret, shown) = secrets();
+    let mut debugs = Vec::new();
+    let mut show = |value: &dyn Debug| debugs.extend([format!("{value:?}"), format!("{value:#?}")]);
+
+    let password = Password::new(&secret[..16]).unwrap();
+    let credentials = SessionCredentials::new(SessionId(7), password);
+    show(&credentials);
+    let mut config = SessionConfig::new(TIMEOUT, 1);
+    config.resume = Some(credentials);
+    show(&config);
+    show(&Session::<u32, u32>::new(config));
+
+    let server = Server::in_memory(Config::new());
+    let resumed = Client::builder().connector(server.connector()).session(credentials);
+    show(&resumed);
+    let error = resumed.connect("zk").await.unwrap_err();
+    assert!(error.is_session_over(), "nobody knows that session");
+    show(&error);
+
+    let client = Client::builder().connector(server.connector()).connect("zk").await.unwrap();
+    let persistent = CreateOptions::persistent();
+    let creating = client.create("/a", &secret, &persistent);
+    show(&creating);
+    creating.await.unwrap();
+    let owned = client.create_owned("/a/x-", &secret, Acl::OPEN).await.unwrap();
+    show(&owned);
+    show(&client.set_data("/a", &secret, Some(7)).await.unwrap_err());
+    let (node, watcher) = client.get_data_and_watch("/a").await.unwrap();
+    assert_eq!(node.data, secret, "it went over the wire");
+    show(&watcher);
+    let ops = [Op::set_data("/a", &secret, None), Op::create("/b", &secret, &persistent)];
+    show(&ops);
+    show(&client.multi(&ops).await.unwrap());
+    show(&client);
+    show(&client.stats());
+    show(&client.session());
+    server.disconnect_all();
+    client.get_data("/a").await.err();
+    client.sync("/").await.unwrap();
+    drop(owned);
+    client.close().await;
+
+    let mut bench = Bench::attached();
+    bench.session.submit(&zk_proto::GetDataRequest { path: "/a", watch: false }, 1).unwrap();
+    show(&bench.session);
+    assert_eq!(bench.sent().len(), 1);
+    bench.answer(1, &data(&secret));
+    let event = bench.session.poll_event().unwrap();
+    assert!(matches!(event, Event::Completed { .. }));
+    show(&event);
+
+    let told = capture.told();
+    assert!(told.len() > 50, "{} are few", told.len());
+    for text in told.iter().map(|told| format!("{told:?}")).chain(debugs) {
+        for secret in &shown {
+            assert!(!text.contains(secret.as_str()), "{secret} is shown: {text}");
+        }
+    }
+}

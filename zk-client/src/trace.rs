@@ -1,0 +1,45 @@
+//! The targets of what is traced, which stay when files move, and what may be said of a request.
+//!
+//! The table of all events is in the crate's documentation. Data, passwords and credentials have no
+//! place in any of them.
+
+use zk_proto::{Decode, OpCode, Reader};
+
+/// Attempts at servers, and connections.
+pub(crate) const CONNECTION: &str = "zk_client::connection";
+
+/// What becomes of the session and of what it keeps.
+pub(crate) const SESSION: &str = "zk_client::session";
+
+/// Single requests.
+pub(crate) const REQUEST: &str = "zk_client::request";
+
+/// Watch events, and watches that are armed again.
+pub(crate) const WATCH: &str = "zk_client::watch";
+
+/// The path that a request begins with, if it is of an operation that does. Others may begin with
+/// a secret.
+pub(crate) fn path(op: OpCode, record: &[u8]) -> Option<&str> {
+    let has_path = matches!(
+        op,
+        OpCode::CREATE
+            | OpCode::CREATE2
+            | OpCode::CREATE_CONTAINER
+            | OpCode::CREATE_TTL
+            | OpCode::DELETE
+            | OpCode::EXISTS
+            | OpCode::GET_DATA
+            | OpCode::SET_DATA
+            | OpCode::GET_ACL
+            | OpCode::SET_ACL
+            | OpCode::GET_CHILDREN
+            | OpCode::GET_CHILDREN2
+            | OpCode::GET_ALL_CHILDREN_NUMBER
+            | OpCode::GET_EPHEMERALS
+            | OpCode::SYNC
+            | OpCode::CHECK_WATCHES
+            | OpCode::REMOVE_WATCHES
+            | OpCode::ADD_WATCH
+    );
+    has_path.then(|| <&str>::decode(&mut Reader::new(record)).ok()).flatten()
+}
