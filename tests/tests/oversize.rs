@@ -42,7 +42,7 @@ fn a_reply_above_the_limit_fails_its_own_request_alone() {
     bench.session.submit(&GET, 4).unwrap();
     assert_eq!(bench.sent(), ["getData#4 /a"]);
     bench.oversized(4, ErrorCode::OK, LARGE);
-    let Some(Event::Completed { token: 4, result: Err(failure) }) = bench.session.poll_event()
+    let Some(Event::Completed { token: 4, result: Err(failure), .. }) = bench.session.poll_event()
     else {
         panic!("not completed");
     };
