@@ -102,6 +102,7 @@ const CRATES: &[Layers] = &[
             "client/life",
             "client/causal",
             "client/numbers",
+            "client/servers",
             "client",
             "owned",
             "connect",

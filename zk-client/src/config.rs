@@ -223,14 +223,19 @@ impl SessionConfig {
     /// A new session with this timeout, tried at `hosts` servers in turn: each attempt gets its
     /// part of the timeout, a third at most, so that all of them fit into one.
     pub fn new(timeout: Duration, hosts: usize) -> Self {
-        let share = timeout / u32::try_from(hosts.max(3)).unwrap_or(u32::MAX);
         Self {
             timeout,
-            attempt_timeout: share.max(Self::MIN_ATTEMPT_TIMEOUT),
+            attempt_timeout: Self::share(timeout, hosts),
             resume: None,
             limits: Limits::default(),
             deadline_rule: DeadlineRule::default(),
         }
+    }
+
+    /// What of the timeout an attempt gets where there are this many servers.
+    pub(crate) fn share(timeout: Duration, hosts: usize) -> Duration {
+        let share = timeout / u32::try_from(hosts.max(3)).unwrap_or(u32::MAX);
+        share.max(Self::MIN_ATTEMPT_TIMEOUT)
     }
 }
 

@@ -139,7 +139,7 @@ impl ClientBuilder {
     /// As tokio does, in a runtime without time or io enabled.
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
-        let Parts { client, link, chroot, proofs, driver } = self.parts(servers)?;
+        let Parts { client, link, chroot, proofs, driver } = self.parts(servers.parse()?)?;
         spawn(driver)?;
         match tokio::time::timeout(timeout, settled(&client, &link, proofs, chroot)).await {
             Ok(settled) => settled.map(|()| client),
@@ -158,7 +158,7 @@ impl ClientBuilder {
     ///
     /// As tokio does, in a runtime without time or io enabled.
     pub fn connect_lazily(self, servers: &str) -> Result<Client, Error> {
-        let Parts { client, driver, .. } = self.parts(servers)?;
+        let Parts { client, driver, .. } = self.parts(servers.parse()?)?;
         spawn(driver)?;
         Ok(client)
     }
@@ -192,12 +192,12 @@ impl ClientBuilder {
         self,
         servers: &str,
     ) -> Result<(Client, impl Future<Output = ()> + Send + use<>), Error> {
-        let Parts { client, driver, .. } = self.parts(servers)?;
+        let Parts { client, driver, .. } = self.parts(servers.parse()?)?;
         Ok((client, driver.run()))
     }
 
-    pub(crate) fn parts(self, servers: &str) -> Result<Parts, Error> {
-        let ConnectString { hosts, chroot } = servers.parse()?;
+    pub(crate) fn parts(self, servers: ConnectString) -> Result<Parts, Error> {
+        let ConnectString { hosts, chroot } = servers;
         let timeout = self.session_timeout;
         if timeout < Duration::from_millis(1) || timeout > MAX_TIMEOUT {
             let longest = MAX_TIMEOUT.as_millis();
@@ -213,9 +213,9 @@ impl ClientBuilder {
         config.deadline_rule = self.deadline_rule;
         let clock = self.clock.unwrap_or_else(|| Clock::new(clock::suspended));
         let hosts = Hosts::new(hosts, random.next());
-        let link = Link::new(Session::new(config), Names { client, random }, clock);
+        let link = Link::new(Session::new(config), hosts, Names { client, random }, clock);
         let max_reply = self.limits.max_reply;
-        let driver = Driver::new(Arc::clone(&link), hosts, self.connector, max_reply);
+        let driver = Driver::new(Arc::clone(&link), self.connector, max_reply);
         let client = Client::new(Arc::clone(&link), chroot.clone());
         let proofs = self.credentials.into_iter().map(|proof| client.authenticate(proof));
         let proofs = proofs.collect::<Result<_, _>>()?;

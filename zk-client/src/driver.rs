@@ -39,7 +39,6 @@ const LIVED: Duration = Duration::from_secs(1);
 /// Runs one session until it is over.
 pub(crate) struct Driver {
     link: Arc<Link>,
-    hosts: Hosts,
     connector: Arc<dyn Connector>,
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
@@ -63,16 +62,11 @@ struct Wire {
 
 impl Driver {
     /// Must be called within a tokio runtime.
-    pub(crate) fn new(
-        link: Arc<Link>,
-        hosts: Hosts,
-        connector: Arc<dyn Connector>,
-        max_reply: usize,
-    ) -> Self {
+    pub(crate) fn new(link: Arc<Link>, connector: Arc<dyn Connector>, max_reply: usize) -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         // It outlives whatever the caller is doing.
         let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
-        Self { link, hosts, connector, max_reply, alarm, said: Vec::new(), span }
+        Self { link, connector, max_reply, alarm, said: Vec::new(), span }
     }
 
     /// Connects, serves and connects again until the session ends.
@@ -84,10 +78,12 @@ impl Driver {
     async fn serve(mut self) {
         let clock = self.link.clock().clone();
         while self.link.look(|core| core.ended()).is_none() {
-            let Some((host, delay)) = self.hosts.next() else {
+            let Some((host, delay)) = self.link.hosts(Hosts::next) else {
                 return;
             };
             if self.unless_stopped(tokio::time::sleep(delay)).await.is_err() {
+                // It is over, or this server is none of ours any more.
+                self.link.with(|core| core.handle_disconnected(clock.now()));
                 continue;
             }
             let server = host.to_string();
@@ -97,7 +93,7 @@ impl Driver {
                 let lived_ms = lived.as_millis() as u64;
                 info!(target: trace::CONNECTION, server, why, lived_ms, "lost");
                 if lived >= LIVED {
-                    self.hosts.lived();
+                    self.link.hosts(Hosts::lived);
                 }
             } else if self.link.look(|core| core.ended()).is_none() {
                 debug!(target: trace::CONNECTION, server, why, "attempt failed");

@@ -235,6 +235,11 @@ pub enum Hangup {
     /// The server refused to arm the session's watches again.
     #[error("the server refused to arm watches again: {0}")]
     Rearm(ErrorCode),
+    /// This side goes on at another server, by its own choice: see
+    /// [`Client::set_servers`](crate::Client::set_servers). It waits for answers before, so this
+    /// costs a request its answer only if the server owes it for a third of the session timeout.
+    #[error("moving to another server")]
+    Moving,
     /// The session ended.
     #[error("{0}")]
     Ended(Ended),

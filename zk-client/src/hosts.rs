@@ -1,7 +1,9 @@
 //! Which server to try next, and how long to wait before.
 //!
 //! Servers are shuffled once and tried in turn. Every wait is random, since all clients of a
-//! server lose it at the same moment. Seeded and clockless: the same seed makes the same choices.
+//! server lose it at the same moment; and so is who moves when the servers change, so that each
+//! ends up with its share of the clients. Seeded and clockless: the same seed makes the same
+//! choices.
 
 use std::time::Duration;
 
@@ -34,6 +36,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// Says yes with a probability of `part` in `whole`.
+    fn is_within(&mut self, part: usize, whole: usize) -> bool {
+        self.below(whole as u64) < part as u64
+    }
+
     /// A number below `bound`; 0 if there is none.
     fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
@@ -41,6 +48,12 @@ impl Random {
 
     fn duration(&mut self, bound: Duration) -> Duration {
         Duration::from_micros(self.below(bound.as_micros() as u64))
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            items.swap(end, self.below(end as u64 + 1) as usize);
+        }
     }
 
     /// The wait before an attempt of a round: next to nothing in the first, and then ever longer.
@@ -60,6 +73,8 @@ impl Random {
 pub(crate) struct Hosts {
     hosts: Vec<Host>,
     next: usize,
+    /// The server that was tried last, and is perhaps the one that the client is at.
+    current: Option<Host>,
     /// Attempts since the last connection that lived, or since the start.
     attempts: u32,
     started: bool,
@@ -69,10 +84,60 @@ pub(crate) struct Hosts {
 impl Hosts {
     pub(crate) fn new(mut hosts: Vec<Host>, seed: u64) -> Self {
         let mut random = Random::new(seed);
-        for end in (1..hosts.len()).rev() {
-            hosts.swap(end, random.below(end as u64 + 1) as usize);
+        random.shuffle(&mut hosts);
+        Self { hosts, next: 0, current: None, attempts: 0, started: false, random }
+    }
+
+    /// All of them, in the order of the rotation.
+    pub(crate) fn all(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// Replaces the servers. Whether a client that is `connected` must move, and a server that is
+    /// just being tried be given up.
+    ///
+    /// If every client of the old servers does the same, each of the new ones gets its share, and
+    /// no more clients move than must (ZOOKEEPER-1355). With s servers before and n afterwards, of
+    /// which k stay:
+    ///
+    /// * n > s: a client of a server that stays leaves it for a new one with a probability of
+    ///   1 - s/n; a client of a server that goes takes a new one.
+    /// * n <= s: a client of a server that stays stays. A client of a server that goes takes one
+    ///   that stays with a probability of k(s - n) / n(s - k), which fills these up to their share,
+    ///   and else a new one.
+    pub(crate) fn replace(&mut self, mut hosts: Vec<Host>, connected: bool) -> bool {
+        self.random.shuffle(&mut hosts);
+        self.attempts = 0;
+        let before = std::mem::take(&mut self.hosts);
+        let here = self.current.as_ref();
+        let here = here.and_then(|here| hosts.iter().position(|host| host == here));
+        if !connected {
+            (self.hosts, self.next) = (hosts, 0);
+            return here.is_none() && self.current.is_some();
         }
-        Self { hosts, next: 0, attempts: 0, started: false, random }
+        let (was, is) = (before.len(), hosts.len());
+        let (old, new): (Vec<_>, Vec<_>) =
+            hosts.iter().cloned().partition(|host| before.contains(host));
+        let stays = here.is_some() && (is <= was || self.random.is_within(was, is));
+        if let Some(here) = here.filter(|_| stays) {
+            (self.hosts, self.next) = (hosts, (here + 1) % is.max(1));
+            return false;
+        }
+        // Of those to be tried first, how often an old one.
+        let (part, whole) = match is > was {
+            true => (0, 1),
+            false => (old.len() * (was - is), is * was.saturating_sub(old.len())),
+        };
+        let (mut old, mut new) = (old.into_iter(), new.into_iter());
+        while self.hosts.len() < is {
+            let (first, second) = match self.random.is_within(part, whole) {
+                true => (&mut old, &mut new),
+                false => (&mut new, &mut old),
+            };
+            self.hosts.extend(first.next().or_else(|| second.next()));
+        }
+        self.next = 0;
+        true
     }
 
     /// The server to try, and the wait before it. `None` only if there are no servers at all.
@@ -85,6 +150,7 @@ impl Hosts {
         };
         self.next = (self.next + 1) % self.hosts.len();
         self.attempts = self.attempts.saturating_add(1);
+        self.current = Some(host.clone());
         Some((host, delay))
     }
 
@@ -96,6 +162,8 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn three(seed: u64) -> Hosts {
@@ -152,5 +220,80 @@ mod tests {
         let waits = waits.collect::<Vec<_>>();
         assert!(waits.iter().all(|wait| *wait <= SPREAD));
         assert!(waits.iter().any(|wait| *wait > SPREAD / 4));
+    }
+
+    /// What 10,000 clients of the servers named by `from` do when these become `to`: the share of
+    /// each of the new ones in thousandths, and how many clients moved, also in thousandths.
+    fn shares(from: &str, to: &str) -> (BTreeMap<String, u32>, u32) {
+        const CLIENTS: u32 = 10_000;
+        let hosts = |names: &str| {
+            let host = |name: char| Host { name: name.to_string(), port: 1 };
+            names.chars().map(host).collect::<Vec<_>>()
+        };
+        let (mut shares, mut moved) = (BTreeMap::new(), 0);
+        for seed in 0..CLIENTS {
+            let mut client = Hosts::new(hosts(from), seed.into());
+            let mut at = client.next().unwrap().0;
+            let moves = client.replace(hosts(to), true);
+            if moves {
+                let before = std::mem::replace(&mut at, client.next().unwrap().0);
+                assert!(at != before, "seed {seed} moves to where it was");
+                moved += 1;
+            }
+            *shares.entry(at.name).or_insert(0) += 1;
+        }
+        shares.values_mut().for_each(|share| *share /= CLIENTS / 1000);
+        (shares, moved / (CLIENTS / 1000))
+    }
+
+    #[test]
+    fn every_server_has_its_share_after_a_change_and_few_clients_move() {
+        for (from, to, moving) in [
+            ("abc", "abcde", 400),
+            ("abcde", "abc", 400),
+            ("abc", "abd", 333),
+            ("abc", "def", 1000),
+            ("abc", "abdef", 600),
+            ("abcde", "abf", 600),
+            ("abc", "abc", 0),
+            ("a", "ab", 500),
+            ("abc", "d", 1000),
+            ("abcdef", "abgh", 667),
+        ] {
+            let (shares, moved) = shares(from, to);
+            let names: String = shares.keys().map(String::as_str).collect();
+            assert_eq!(names, to, "{from} to {to}: {shares:?}");
+            let fair = 1000 / to.len() as u32;
+            for share in shares.values() {
+                assert!(share.abs_diff(fair) <= 20, "{from} to {to}: {shares:?}");
+            }
+            assert!(moved.abs_diff(moving) <= 20, "{from} to {to}: {moved} moved");
+        }
+    }
+
+    #[test]
+    fn after_a_change_every_server_is_tried_and_no_other() {
+        for seed in 0..50 {
+            for connected in [false, true] {
+                let mut hosts = three(seed);
+                names(&mut hosts, 1 + seed as usize % 5);
+                let named = |name: &str| Host { name: name.to_owned(), port: 1 };
+                hosts.replace(vec![named("b"), named("c"), named("d"), named("e")], connected);
+                let mut round = names(&mut hosts, 4).chars().collect::<Vec<_>>();
+                round.sort_unstable();
+                assert_eq!(round, ['b', 'c', 'd', 'e']);
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_being_tried_is_given_up_if_it_is_gone() {
+        let mut hosts = three(1);
+        let all = hosts.all().to_vec();
+        assert!(!hosts.replace(all.clone(), false), "nothing is being tried");
+        let tried = hosts.next().unwrap().0;
+        assert!(!hosts.replace(all.clone(), false));
+        let others = all.into_iter().filter(|host| *host != tried).collect();
+        assert!(hosts.replace(others, false));
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tracing::info;
 
 use crate::client::Client;
+use crate::config::ConnectString;
 use crate::connect::{ClientBuilder, Parts, entropy};
 use crate::driver::Driver;
 use crate::error::{Ended, Error, Fault};
@@ -89,12 +90,12 @@ impl ClientBuilder {
         servers: &str,
     ) -> Result<(SessionKeeper, impl Future<Output = ()> + Send + use<>), Error> {
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
-        let first = self.clone().seeded(&mut random).parts(servers)?;
+        let servers: ConnectString = servers.parse()?;
+        let first = self.clone().seeded(&mut random).parts(servers.clone())?;
         self.resume = None;
         let (kept, _) = watch::channel(Kept::default());
         let kept = Arc::new(kept);
-        let running =
-            Running { kept: Arc::clone(&kept), builder: self, servers: servers.to_owned(), random };
+        let running = Running { kept: Arc::clone(&kept), builder: self, servers, random };
         Ok((SessionKeeper(Arc::new(Handle(kept))), running.run(first)))
     }
 
@@ -278,7 +279,8 @@ struct Running {
     kept: Arc<watch::Sender<Kept>>,
     /// For all sessions but the first.
     builder: ClientBuilder,
-    servers: String,
+    /// With those that the last session knew of.
+    servers: ConnectString,
     random: Random,
 }
 
@@ -297,7 +299,8 @@ impl Running {
             let lived = began.is_some_and(|began| link.clock().now() - began >= LIVED);
             brief = if lived { 0 } else { brief + 1 };
             self.rest(brief).await;
-            next = self.builder.clone().seeded(&mut self.random).parts(&self.servers);
+            self.servers.hosts = link.hosts(|hosts| hosts.all().to_vec());
+            next = self.builder.clone().seeded(&mut self.random).parts(self.servers.clone());
         }
     }
 

@@ -14,9 +14,9 @@ use zk_proto::Zxid;
 
 use crate::clock::Clock;
 use crate::config::Host;
-use crate::error::{Attempt, Failure};
+use crate::error::{Attempt, Failure, Hangup};
 use crate::event::{SessionState, WatchedEvent};
-use crate::hosts::Random;
+use crate::hosts::{Hosts, Random};
 use crate::inbox::Inbox;
 use crate::session::{Answer, Event, Session};
 use crate::stats::Stats;
@@ -52,6 +52,7 @@ struct Shared {
     driver: Option<Waker>,
     /// The server that is being tried or talked to.
     server: Option<Host>,
+    hosts: Hosts,
     /// The last attempt at each server since the last success.
     attempts: Vec<Attempt>,
     names: Names,
@@ -64,10 +65,10 @@ pub(crate) struct Names {
 }
 
 impl Link {
-    pub(crate) fn new(core: Core, names: Names, clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(core: Core, hosts: Hosts, names: Names, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
-        let shared =
-            Shared { core, corks: 0, driver: None, server: None, attempts: Vec::new(), names };
+        let attempts = Vec::new();
+        let shared = Shared { core, corks: 0, driver: None, server: None, hosts, attempts, names };
         Arc::new(Self { shared: Mutex::new(shared), state, leases: Notify::new(), clock })
     }
 
@@ -83,8 +84,12 @@ impl Link {
 
     /// Lets a handle use the session, and the driver act on it.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
+        self.change(|shared| f(&mut shared.core))
+    }
+
+    fn change<R>(&self, f: impl FnOnce(&mut Shared) -> R) -> R {
         let mut shared = self.lock();
-        let result = f(&mut shared.core);
+        let result = f(&mut shared);
         let driver = if shared.corks == 0 { shared.driver.take() } else { None };
         drop(shared);
         if let Some(driver) = driver {
@@ -107,6 +112,22 @@ impl Link {
         }
         let open = shared.corks == 0;
         f(&mut shared.core, open)
+    }
+
+    /// Lets the driver choose a server.
+    pub(crate) fn hosts<R>(&self, f: impl FnOnce(&mut Hosts) -> R) -> R {
+        f(&mut self.lock().hosts)
+    }
+
+    /// From now on these are the servers.
+    pub(crate) fn set_servers(&self, servers: Vec<Host>) {
+        let now = self.clock.now();
+        self.change(|Shared { core, hosts, .. }| {
+            core.set_server_count(servers.len());
+            if hosts.replace(servers, core.state().is_connected()) {
+                core.leave(now, Hangup::Moving);
+            }
+        });
     }
 
     /// Holds requests back until the cork is dropped.

@@ -27,6 +27,9 @@ mod auth;
 mod life;
 
 mod causal;
+
 mod numbers;
+
+mod servers;
 
 pub use self::handle::Client;

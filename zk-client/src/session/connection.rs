@@ -90,6 +90,29 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.tend_leases(now);
     }
 
+    /// Ends this connection so that the session goes on at another server, and loses nothing by
+    /// that: nothing more is sent, and when everything that was sent is answered, or after a third
+    /// of the session timeout, the session hangs up and gives `why` as the reason.
+    ///
+    /// An attempt that has no transport yet is given up at once. A session that is closing stays.
+    pub fn leave(&mut self, now: Instant, why: Hangup) {
+        match self.phase {
+            Phase::Idle => self.hang_up(why),
+            Phase::Handshake | Phase::Established if !self.closing && self.leaving.is_none() => {
+                self.leaving = Some(why);
+                self.timers.set(Timer::Leave, now + self.timeout / 3);
+                self.leave_if_done();
+            }
+            _ => {}
+        }
+    }
+
+    /// There are this many servers now, which share the time for attempts as by
+    /// [`SessionConfig::new`].
+    pub fn set_server_count(&mut self, servers: usize) {
+        self.config.attempt_timeout = SessionConfig::share(self.config.timeout, servers);
+    }
+
     /// The transport is gone, or could not be made.
     pub fn handle_disconnected(&mut self, now: Instant) {
         if self.ended().is_some() {
@@ -104,6 +127,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.pings.clear();
         self.assurance.disconnected();
         self.rearming = 0;
+        self.leaving = None;
         let mut close_lost = false;
         let sent = self.pipeline.take_sent();
         let urgent = self.pipeline.take_urgent();
@@ -148,6 +172,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
                 Timer::Expiry => self.end(Ended::Expired),
                 Timer::Close => self.end(Ended::Closed),
+                Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
                 // Tended below.
                 Timer::Probe | Timer::Suspend | Timer::Lapse => {}
             }
@@ -169,12 +194,18 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         if self.phase == Phase::Established {
             let pings = self.pings.sent(now);
-            self.assurance.sent(now, self.pipeline.waiting());
-            // An auth request does not keep the session: servers answer it without touching that.
-            if out.len() > before || self.pipeline.waiting().any(|op| op != OpCode::AUTH) {
+            frames = pings as usize;
+            let mut keeps = out.len() > before;
+            if self.leaving.is_none() {
+                self.assurance.sent(now, self.pipeline.waiting());
+                // An auth request does not keep the session: servers answer it without touching
+                // that.
+                keeps |= self.pipeline.waiting().any(|op| op != OpCode::AUTH);
+                frames += self.pipeline.transmit(now, out);
+            }
+            if keeps {
                 self.timers.sent(now, self.timeout);
             }
-            frames = pings as usize + self.pipeline.transmit(now, out);
             self.tally.pings_sent += u64::from(pings);
             self.tend_leases(now);
         }
@@ -203,9 +234,26 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     true => SessionState::ConnectedReadOnly,
                     false => SessionState::Connected,
                 });
+                self.leave_if_done();
             }
         }
         Ok(())
+    }
+
+    /// Hangs up if that costs nobody an answer.
+    pub(super) fn leave_if_done(&mut self) {
+        if let Some(why) = self.leaving
+            && self.phase == Phase::Established
+            && self.pipeline.in_flight() == 0
+        {
+            self.hang_up(why);
+        }
+    }
+
+    /// Stays at this server.
+    pub(super) fn stay(&mut self) {
+        self.leaving = None;
+        self.timers.stop(Timer::Leave);
     }
 
     /// Queues what must precede every request of the callers': credentials, watches, lost creates,

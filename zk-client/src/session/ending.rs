@@ -25,6 +25,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return;
         }
         self.closing = true;
+        self.stay();
         self.end_leases(Ended::Closed);
         if self.phase == Phase::Idle && self.credentials.is_none() {
             return self.end(Ended::Closed);
@@ -51,6 +52,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return;
         }
         self.closing = true;
+        self.stay();
         self.detaching = true;
         self.detach_if_done();
     }

@@ -67,6 +67,8 @@ pub struct Session<T, W, S = W> {
     pub(super) rearming: u32,
     /// Requests for many watches without a reply, likewise.
     pub(super) arming: u32,
+    /// Why the connection will be left once everything that was sent is answered.
+    pub(super) leaving: Option<Hangup>,
     pub(super) closing: bool,
     /// Closing on this side alone: the session shall live on without us.
     pub(super) detaching: bool,
@@ -134,6 +136,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             assurance: Assurance::new(config.deadline_rule, config.timeout),
             rearming: 0,
             arming: 0,
+            leaving: None,
             closing: false,
             detaching: false,
             state: SessionState::Connecting,

@@ -138,6 +138,11 @@ impl<P> Pipeline<P> {
         Ok(())
     }
 
+    /// Requests that were sent and are owed a reply.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.sent
+    }
+
     /// When the oldest request that is owed a reply was sent.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.slots.front().and_then(|slot| slot.sent_at)

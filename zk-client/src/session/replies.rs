@@ -114,6 +114,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.replying = None;
         understood?;
         self.detach_if_done();
+        self.leave_if_done();
         Ok(())
     }
 

@@ -27,6 +27,8 @@ pub(crate) enum Timer {
     Expiry,
     /// The close has waited long enough for a server.
     Close,
+    /// Enough was waited for answers before the connection is left.
+    Leave,
     /// Leases need a proof that the session is kept.
     Probe,
     /// Something sent has had no answer for so long that leases count as suspended.
@@ -36,12 +38,13 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Attempt,
         Self::Ping,
         Self::Silence,
         Self::Expiry,
         Self::Close,
+        Self::Leave,
         Self::Probe,
         Self::Suspend,
         Self::Lapse,
@@ -79,7 +82,7 @@ impl Timers {
 
     /// The connection is gone, and the session lives on.
     pub(crate) fn hung_up(&mut self) {
-        for timer in [Timer::Attempt, Timer::Ping, Timer::Silence] {
+        for timer in [Timer::Attempt, Timer::Ping, Timer::Silence, Timer::Leave] {
             self.stop(timer);
         }
     }
