@@ -677,7 +677,7 @@ async fn no_secret_is_shown() {
 async fn a_refused_multi_names_the_operation_and_its_place() {
     let mut network = Network::new();
     let (client, mut peer) = in_the_shop(&mut network).await;
-    let ops = [Op::check("/open", None), Op::set_data("/a", b"1", Some(3))];
+    let ops = (Op::check("/open", None), Op::set_data("/a", b"1", Some(3)));
     let refused = client.multi(&ops);
     peer.expect("multi#2 check /shop/open, setData /shop/a").await;
     let results = [ErrorCode::OK, ErrorCode::BAD_VERSION].map(MultiResult::Error);
@@ -699,6 +699,13 @@ async fn a_refused_multi_names_the_operation_and_its_place() {
     peer.answer(&MultiResponse::new(&[MultiResult::Check(())])).await;
     let error = short.await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Protocol, Outcome::Unknown));
+
+    let other = client.multi(&ops);
+    peer.expect("multi#5 check /shop/open, setData /shop/a").await;
+    peer.answer(&MultiResponse::new(&[MultiResult::Check(()), MultiResult::Delete(())])).await;
+    let error = other.await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Protocol, Outcome::Unknown));
+    assert!(error.to_string().ends_with("of type 2 to a multi's operation of type 5"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -706,27 +713,27 @@ async fn a_multi_that_cannot_be_sent_is_refused_here_and_names_the_operation() {
     let mut network = Network::new();
     let (client, _peer) = connected(&mut network).await;
     let owned = Op::create_owned("/x-", b"", Acl::OPEN);
-    let error = client.multi(&[Op::check("/a", None), owned]).await.unwrap_err();
+    let error = client.multi((Op::check("/a", None), owned)).await.unwrap_err();
     assert_eq!((error.kind(), error.failed_op()), (ErrorKind::InvalidOp, Some(1)));
     let rule = "operation 1 of a multi, create /x-: owned nodes are created by multi_owned";
     assert_eq!(error.to_string(), rule);
 
     let undigited = Op::create_owned_at("/x", b"", Acl::OPEN);
-    let replies = client.multi_owned(&[owned, undigited]);
+    let replies = client.multi_owned([owned, undigited]);
     assert_eq!(replies.len(), 2);
     for reply in replies {
         let error = reply.await.unwrap_err();
         assert_eq!((error.kind(), error.failed_op()), (ErrorKind::InvalidOp, Some(1)));
     }
     for ops in [
-        [owned, Op::delete("/a/", None)],
-        [owned, Op::create("/a//", b"", &CreateOptions::persistent().sequential())],
+        [owned.any(), Op::delete("/a/", None).any()],
+        [owned.any(), Op::create("/a//", b"", &CreateOptions::persistent().sequential()).any()],
     ] {
         let error = client.multi_owned(&ops).remove(0).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidPath);
     }
     let large = vec![0; 600_000];
-    let ops = [Op::set_data("/a", &large, None), owned, Op::set_data("/b", &large, None)];
+    let ops = (Op::set_data("/a", &large, None), owned, Op::set_data("/b", &large, None));
     for reply in client.multi_owned(&ops) {
         assert_eq!(reply.await.unwrap_err().kind(), ErrorKind::TooLarge);
     }

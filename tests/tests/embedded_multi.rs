@@ -18,11 +18,11 @@ async fn world(release: Release) -> (Server, Client) {
 
 /// Replaces a node by two that are owned: one numbered by the server, one by us.
 fn replace(client: &Client) -> [Reply<OwnedNode>; 2] {
-    let replies = client.multi_owned(&[
+    let replies = client.multi_owned((
         Op::create_owned("/l/a-", b"", Acl::OPEN),
         Op::delete("/l/old", None),
         Op::create_owned_at("/l/b-0000000007", b"", Acl::OPEN),
-    ]);
+    ));
     replies.try_into().unwrap()
 }
 

@@ -1,10 +1,10 @@
 //! What is written under a lock whose session has ended elsewhere.
 
-use zk_client::{Client, CreateOptions, Op, OpCode, Outcome};
+use zk_client::{Client, CreateOptions, Op, OpCode, Outcome, Stat};
 use zk_embedded::{Config, Fault, Server};
 use zk_recipes::{ErrorKind, Lock, RwLock};
 
-const WRITE: [Op<'static>; 1] = [Op::set_data("/balance", b"70", None)];
+const WRITE: Op<'static, Stat> = Op::set_data("/balance", b"70", None);
 
 /// A server, and a client of it whose writes go to `/balance`.
 async fn stage() -> (Server, Client) {
@@ -29,7 +29,7 @@ async fn a_write_of_a_session_that_is_over_finds_the_lock_lost() {
     let (server, client) = stage().await;
     let guard = Lock::new(&client, "/lock").unwrap().acquire().await.unwrap();
     expire(&server, &client).await;
-    assert_eq!(guard.fenced(&WRITE).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(guard.fenced(WRITE).await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn a_release_with_a_write_brings_no_guard_back_that_is_lost() {
     let (server, client) = stage().await;
     let guard = Lock::new(&client, "/lock").unwrap().acquire().await.unwrap();
     expire(&server, &client).await;
-    let late = guard.release_with(&WRITE).await.unwrap_err();
+    let late = guard.release_with(WRITE).await.unwrap_err();
     assert_eq!(late.error.kind(), ErrorKind::Lost);
     assert!(late.guard.is_none());
 }
@@ -60,7 +60,7 @@ async fn a_write_whose_reply_is_lost_with_the_session_stays_open() {
     let other = connect(&server).await;
     let (_, mut written) = other.get_data_and_watch("/balance").await.unwrap();
     server.inject(Fault::lose_reply().op(OpCode::MULTI));
-    let write = guard.fenced(&WRITE);
+    let write = guard.fenced(WRITE);
     written.changed().await.unwrap();
     expire(&server, &client).await;
     let error = write.await.unwrap_err();

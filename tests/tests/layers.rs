@@ -88,6 +88,8 @@ const CRATES: &[Layers] = &[
             "stream",
             "lease",
             "reply",
+            "shapes",
+            "op",
             "multi",
             "ensemble",
             "client/handle",

@@ -230,12 +230,12 @@ async fn a_guard_that_is_dropped_is_released_whoever_has_asked_under_it() {
     let world = World::new();
     let (lock, other) = (world.lock().await, world.lock().await);
     let guard = lock.acquire().await.unwrap();
-    let fenced = guard.fenced(&[Op::set_data("/locks", b"x", None)]);
+    let fenced = guard.fenced(Op::set_data("/locks", b"x", None));
     drop(guard);
     settle().await;
     let next = other.try_acquire().await.unwrap().expect("nobody holds it");
     world.is_owner(&next);
-    assert_eq!(fenced.await.unwrap().len(), 1, "it was asked while the lock was held");
+    assert_eq!(fenced.await.unwrap().version, 1, "it was asked while the lock was held");
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,8 +39,8 @@ fn a_fenced_write_happens_exactly_if_the_node_is_there() {
                 0 => settle().await,
                 1 => tokio::task::yield_now().await,
                 2 if fenced.is_none() => {
-                    let ops = [Op::set_data("/data", b"mine", None)];
-                    let mut asked = Box::pin(guard.fenced(&ops));
+                    let write = Op::set_data("/data", b"mine", None);
+                    let mut asked = Box::pin(guard.fenced(write));
                     drop(poll_once(asked.as_mut()));
                     fenced = Some(asked);
                 }
@@ -71,12 +71,12 @@ async fn a_fenced_write_of_a_holder_that_has_lost_says_so() {
     let (lock, admin) = (world.lock().await, world.client().await);
     admin.create("/data", b"", &PERSISTENT).await.unwrap();
     let guard = lock.acquire().await.unwrap();
-    guard.fenced(&[Op::set_data("/data", b"1", None)]).await.unwrap();
+    guard.fenced(Op::set_data("/data", b"1", None)).await.unwrap();
     // What is refused for another reason is no loss.
-    let refused = guard.fenced(&[Op::set_data("/nowhere", b"2", None)]).await.unwrap_err();
+    let refused = guard.fenced(Op::set_data("/nowhere", b"2", None)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Client);
     admin.delete(guard.node(), None).await.unwrap();
-    let error = guard.fenced(&[Op::set_data("/data", b"3", None)]).await.unwrap_err();
+    let error = guard.fenced(Op::set_data("/data", b"3", None)).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::NodeDeleted));
     assert_eq!(&admin.get_data("/data").await.unwrap().data[..], b"1");
 }

@@ -120,11 +120,11 @@ async fn the_loss_of_one_is_the_loss_of_all() {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
     let guard = lock.acquire().await.unwrap();
-    assert!(guard.fenced(&[]).await.unwrap().is_empty());
+    guard.fenced(()).await.unwrap();
     let node = guard.locks()[1].node().to_owned();
     other.delete(&node, None).await.unwrap();
 
-    let error = guard.fenced(&[]).await.unwrap_err();
+    let error = guard.fenced(()).await.unwrap_err();
     assert_eq!((error.kind(), error.loss()), (ErrorKind::Lost, Some(Loss::NodeDeleted)));
     assert!(error.to_string().contains("/locks/b"), "{error}");
     assert_eq!(guard.lost().await, Loss::NodeDeleted);

@@ -37,6 +37,8 @@ pub enum ErrorKind {
     WatchSpent,
     /// Caller: the path breaks one of ZooKeeper's rules.
     InvalidPath,
+    /// Caller: what a create asks for contradicts itself, or is out of range.
+    InvalidOptions,
     /// Caller: an operation does not fit into this multi; [`Error::failed_op`] says which.
     InvalidOp,
     /// Caller: the node that is to be adopted belongs to no session, or to another one.
@@ -124,6 +126,8 @@ pub(crate) enum Fault {
     Refused { op: OpCode, path: String, code: ErrorCode },
     #[error("operation {index} of a multi, {op} {path}: {code}")]
     OpRefused { index: usize, op: OpCode, path: String, code: ErrorCode },
+    #[error("create {path}: {rule}")]
+    Options { path: String, rule: &'static str },
     #[error("operation {index} of a multi, {op} {path}: {rule}")]
     InvalidOp { index: usize, op: OpCode, path: String, rule: &'static str },
     #[error("adopt {path}: the node is not of this session{}", Owner(*.owner))]
@@ -306,6 +310,7 @@ impl Error {
             Fault::Setting(_) => ErrorKind::InvalidSetting,
             Fault::WatchSpent { .. } => ErrorKind::WatchSpent,
             Fault::Path { .. } => ErrorKind::InvalidPath,
+            Fault::Options { .. } => ErrorKind::InvalidOptions,
             Fault::InvalidOp { .. } => ErrorKind::InvalidOp,
             Fault::NotOwned { .. } => ErrorKind::NotOwned,
             Fault::AlreadyOwned { .. } => ErrorKind::AlreadyOwned,

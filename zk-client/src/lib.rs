@@ -144,6 +144,10 @@ mod watcher;
 
 mod lease;
 
+mod shapes;
+
+mod op;
+
 mod multi;
 
 mod ensemble;
@@ -172,8 +176,9 @@ pub use error::{
 pub use event::{SessionState, StreamEvent, WatchMode, WatchedEvent};
 pub use keeper::{KeptSession, SessionKeeper, Sessions};
 pub use lease::Lease;
-pub use multi::{Op, OpResult};
+pub use multi::Operations;
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
+pub use op::{Op, OpResult};
 pub use owned::OwnedNode;
 pub use path::check as check_path;
 pub use reply::{Reply, WithZxid};

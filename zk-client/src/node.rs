@@ -1,5 +1,7 @@
 //! Nodes as values: what to create, and what was created or read.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use zk_proto::{CreateMode, OpCode, Stat};
 
@@ -17,13 +19,18 @@ use crate::acl::Acl;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateOptions<'a> {
-    pub(crate) mode: CreateMode,
+    /// As if it had no time to live.
+    mode: CreateMode,
     pub(crate) acl: &'a [Acl],
+    ttl: Option<Duration>,
 }
+
+/// The longest time to live in milliseconds: servers keep it in 40 bits of the node's owner.
+const MAX_TTL: u128 = (1 << 40) - 1;
 
 impl<'a> CreateOptions<'a> {
     const fn new(mode: CreateMode) -> Self {
-        Self { mode, acl: Acl::OPEN }
+        Self { mode, acl: Acl::OPEN, ttl: None }
     }
 
     /// A node that stays until it is deleted.
@@ -53,6 +60,32 @@ impl<'a> CreateOptions<'a> {
         Self { mode, ..self }
     }
 
+    /// Gives a persistent node a time to live: the server removes it some time after it has had no
+    /// children and was not written to for that long. In whole milliseconds, rounded up, from 1 to
+    /// 2^40 - 1, some 34 years. Since ZooKeeper 3.5.3.
+    ///
+    /// Servers look once a minute by default (`znode.container.checkIntervalMs`). Children that come
+    /// and go renew nothing.
+    ///
+    /// Servers take it only with `zookeeper.extendedTypesEnabled=true`, and answer `Unimplemented`
+    /// otherwise. A time out of range, or that of an ephemeral node or a container, is
+    /// [`InvalidOptions`](crate::ErrorKind::InvalidOptions) when the node is created.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use std::time::Duration;
+    /// use zk_client::CreateOptions;
+    ///
+    /// let hour = CreateOptions::persistent().sequential().ttl(Duration::from_secs(3600));
+    /// client.create("/results/r-", b"42", &hour).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl: Some(ttl), ..self }
+    }
+
     /// Sets the access list, which by default lets everybody do everything: see [`Acl`].
     #[must_use]
     pub const fn with_acl(self, acl: &'a [Acl]) -> Self {
@@ -63,13 +96,52 @@ impl<'a> CreateOptions<'a> {
         self.mode.is_sequential()
     }
 
+    /// What the servers are told. A mode without a time to live never goes out with one: it kills
+    /// servers of 3.9.3 for good.
+    pub(crate) const fn mode(&self) -> CreateMode {
+        match (self.mode, self.ttl) {
+            (CreateMode::PERSISTENT, Some(_)) => CreateMode::PERSISTENT_WITH_TTL,
+            (CreateMode::PERSISTENT_SEQUENTIAL, Some(_)) => {
+                CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL
+            }
+            (mode, _) => mode,
+        }
+    }
+
+    /// The time to live of what [was checked](Self::check), in milliseconds.
+    pub(crate) fn ttl_millis(&self) -> Option<i64> {
+        let has_ttl = [CreateMode::PERSISTENT_WITH_TTL, CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL]
+            .contains(&self.mode());
+        self.ttl.filter(|_| has_ttl).and_then(|ttl| i64::try_from(millis(ttl)).ok())
+    }
+
+    /// The rule that they break, if any.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        match (self.mode, self.ttl) {
+            (_, None) => Ok(()),
+            (CreateMode::PERSISTENT | CreateMode::PERSISTENT_SEQUENTIAL, Some(ttl)) => {
+                match millis(ttl) {
+                    1..=MAX_TTL => Ok(()),
+                    _ => Err("a time to live is from 1 to 2^40 - 1 milliseconds"),
+                }
+            }
+            _ => Err("only persistent nodes have a time to live"),
+        }
+    }
+
     /// What it goes out under in a multi.
     pub(crate) const fn op_in_multi(&self) -> OpCode {
         match self.mode {
             CreateMode::CONTAINER => OpCode::CREATE_CONTAINER,
+            _ if self.ttl.is_some() => OpCode::CREATE_TTL,
             _ => OpCode::CREATE,
         }
     }
+}
+
+/// Whole milliseconds, rounded up: nothing is to go early.
+const fn millis(time: Duration) -> u128 {
+    time.as_nanos().div_ceil(1_000_000)
 }
 
 /// A node that was created.

@@ -17,7 +17,7 @@ use crate::acl::{self, Acl};
 use crate::client::Client;
 use crate::error::{Error, Failure, Fault};
 use crate::lease::Lease;
-use crate::multi::{self, Named, Op};
+use crate::multi::{self, Named, Operations, Transaction};
 use crate::node::Deletion;
 use crate::path;
 use crate::reply::{Call, Reply};
@@ -64,8 +64,8 @@ impl Client {
     }
 
     /// Carries all operations out, or none, and hands over the nodes that
-    /// [`create_owned`](Op::create_owned) and [`create_owned_at`](Op::create_owned_at) make: one
-    /// reply for each of them, in order. Each is a promise of its own, as that of
+    /// [`create_owned`](crate::Op::create_owned) and
+    /// [`create_owned_at`](crate::Op::create_owned_at) make: one reply for each of them, in order. Each is a promise of its own, as that of
     /// [`create_owned`](Self::create_owned).
     ///
     /// The other operations just take part. Without an owned node among them, nothing tells how it
@@ -77,7 +77,7 @@ impl Client {
     ///
     /// // Only while the shop is open.
     /// let stem = format!("/queue/{:032x}-", client.unique());
-    /// let ops = [Op::check("/open", None), Op::create_owned(&stem, b"", Acl::OPEN)];
+    /// let ops = (Op::check("/open", None), Op::create_owned(&stem, b"", Acl::OPEN));
     /// for place in client.multi_owned(&ops) {
     ///     println!("here as {}", place.await?.path());
     /// }
@@ -91,9 +91,10 @@ impl Client {
     /// [`multi`](Self::multi) does. If the connection breaks before the answer, each node is looked
     /// for by itself: `ConnectionLoss` with the outcome `NotApplied` means of every one that
     /// nothing of the multi has happened.
-    pub fn multi_owned(&self, ops: &[Op<'_>]) -> Vec<Reply<OwnedNode>> {
-        let owned = ops.iter().enumerate().filter(|(_, op)| op.is_owned());
-        let named = match Named::new(ops, true) {
+    pub fn multi_owned(&self, ops: impl Operations) -> Vec<Reply<OwnedNode>> {
+        let Transaction { actions, .. } = Transaction::new(&ops);
+        let owned = actions.iter().enumerate().filter(|(_, action)| action.is_owned());
+        let named = match Named::new(&actions, true) {
             Ok(named) => Arc::new(named),
             Err(error) => return owned.map(|_| Reply::failed(error.clone())).collect(),
         };
@@ -103,7 +104,7 @@ impl Client {
         let creates = owned.clone().zip(&paths).zip(answering);
         let creates =
             creates.map(|(((index, op), path), answering)| (index, op.stem(path), answering));
-        let submitted = multi::request(ops, &self.chroot, |request| {
+        let submitted = multi::request(&actions, &self.chroot, |request| {
             self.link().with(|core| core.submit_multi_owned(request, creates))
         });
         let claims = match submitted {

@@ -47,6 +47,14 @@ pub enum DecodeError {
         /// What came.
         results: usize,
     },
+    /// A result in the answer to a multi is of another kind than its operation.
+    #[error("a result of type {result} to a multi's operation of type {operation}")]
+    MultiMismatch {
+        /// What was asked.
+        operation: i32,
+        /// What came.
+        result: i32,
+    },
     /// A password that is longer than any server makes.
     #[error("session password of {0} bytes")]
     PasswordTooLong(usize),

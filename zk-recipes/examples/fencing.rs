@@ -43,19 +43,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let guard = Lock::new(&second, LOCK)?.acquire().await?;
     println!("the second holds the lock, with token {}", guard.token());
     store.write(guard.token(), "70")?;
-    guard.fenced(&[Op::set_data(BALANCE, b"70", None)]).await?;
+    guard.fenced(Op::set_data(BALANCE, b"70", None)).await?;
 
     // The first goes on where it was. What it believes of the lock does not matter from here on.
     let late = refused(store.write(stale.token(), "130"))?;
     println!("the first writes to the store: {late}");
 
-    let write = [Op::set_data(BALANCE, b"130", None)];
-    let late = refused(stale.fenced(&write).await)?;
+    let write = Op::set_data(BALANCE, b"130", None);
+    let late = refused(stale.fenced(write).await)?;
     assert_eq!(late.kind(), ErrorKind::Lost);
     println!("the first writes to the ensemble: {late}");
 
     // A result that is stored as the lock is released is refused in the same way.
-    let late = refused(stale.release_with(&write).await)?;
+    let late = refused(stale.release_with(write).await)?;
     assert_eq!(late.error.kind(), ErrorKind::Lost);
     assert!(late.guard.is_none(), "there is nothing left to release");
     println!("the first releases with a result: {late}");

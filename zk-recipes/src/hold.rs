@@ -4,13 +4,13 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use zk_client::{
-    Deletion, Error as ClientError, Lapse, LeaseState, Op, OpResult, Outcome, OwnedNode,
+    Deletion, Error as ClientError, Lapse, LeaseState, Op, Operations, Outcome, OwnedNode, Reply,
 };
 
 use crate::contender::Contender;
@@ -265,7 +265,7 @@ impl Hold {
     ///
     /// Dropping the future changes nothing.
     pub async fn verify(&self) -> Result<(), Error> {
-        self.fenced(&[]).await.map(drop)
+        self.fenced(()).await
     }
 
     /// Carries out `ops` in one transaction, only if the lock is still ours then: exact, whatever
@@ -275,7 +275,8 @@ impl Hold {
     /// # async fn f(guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
     /// use zk_client::Op;
     ///
-    /// guard.fenced(&[Op::set_data("/invoices/last", b"42", None)]).await?;
+    /// let last = guard.fenced(Op::set_data("/invoices/last", b"42", None)).await?;
+    /// println!("written for the {}th time", last.version);
     /// # Ok(())
     /// # }
     /// ```
@@ -283,29 +284,16 @@ impl Hold {
     /// # Errors
     ///
     /// [`Lost`](crate::ErrorKind::Lost): the lock was, so nothing was carried out. A client's error
-    /// tells which of `ops` was refused ([`failed_op`](zk_client::Error::failed_op)), or that the
-    /// outcome is open.
+    /// tells which operation was refused ([`failed_op`](zk_client::Error::failed_op): 0 is the check
+    /// of the lock, and the first of `ops` is 1), or that the outcome is open.
     ///
     /// # Cancel safety
     ///
     /// The transaction is on its way when this returns, whether or not the future is awaited.
-    pub fn fenced(
-        &self,
-        ops: &[Op<'_>],
-    ) -> impl Future<Output = Result<Vec<OpResult>, Error>> + Send + use<> {
+    pub fn fenced<O: Operations>(&self, ops: O) -> Fenced<O::Results> {
         let inner = Arc::clone(&self.inner);
-        let mut all = vec![Op::check(&inner.path, None)];
-        all.extend_from_slice(ops);
-        let reply = inner.queue.client().multi(&all);
-        async move {
-            match reply.await {
-                Ok(mut results) => {
-                    results.drain(..1.min(results.len()));
-                    Ok(results)
-                }
-                Err(error) => Err(inner.fence_error(error)),
-            }
-        }
+        let reply = inner.queue.client().multi((Op::check(&inner.path, None), ops));
+        Fenced { reply, inner }
     }
 
     /// What was wanted of the lock fails for its loss.
@@ -358,19 +346,17 @@ impl Hold {
 
     /// Carries out `ops` and lets the node go, in one transaction. On a refusal nothing has
     /// happened, and the lock is held as before.
-    pub(crate) async fn let_go_with(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>, Error> {
+    pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let inner = &self.inner;
-        let mut all = ops.to_vec();
-        all.push(Op::delete(&inner.path, None));
-        match inner.queue.client().multi(&all).await {
-            Ok(mut results) => {
+        let own = ops.count();
+        match inner.queue.client().multi((ops, Op::delete(&inner.path, None))).await {
+            Ok((results, ())) => {
                 if let Some(node) = self.take_node() {
                     node.forget();
                 }
-                results.truncate(ops.len());
                 Ok(results)
             }
-            Err(error) if error.failed_op() == Some(ops.len()) && error.is_no_node() => {
+            Err(error) if error.failed_op() == Some(own) && error.is_no_node() => {
                 Err(self.lost_by(inner.lose(Loss::NodeDeleted)))
             }
             Err(error) if error.outcome() == Outcome::Unknown => {
@@ -380,6 +366,32 @@ impl Hold {
             }
             Err(error) => Err(inner.failed(error)),
         }
+    }
+}
+
+/// The answer to come of a transaction under a lock: see [`Hold::fenced`].
+#[must_use = "the transaction happens in any case, but only awaiting it tells how it went"]
+pub struct Fenced<R> {
+    reply: Reply<((), R)>,
+    inner: Arc<Held>,
+}
+
+impl<R> Future for Fenced<R> {
+    type Output = Result<R, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Poll::Ready(reply) = Pin::new(&mut self.reply).poll(cx) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(
+            reply.map(|((), results)| results).map_err(|error| self.inner.fence_error(error)),
+        )
+    }
+}
+
+impl<R> fmt::Debug for Fenced<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Fenced").field(&self.reply).finish()
     }
 }
 

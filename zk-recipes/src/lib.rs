@@ -23,7 +23,7 @@
 //!
 //! let guard = lock.acquire().await?;
 //! let invoices = guard.run(rebuild()).await?; // stops when the lock is lost
-//! guard.fenced(&[Op::set_data("/invoices", &invoices, None)]).await?; // only while it is ours
+//! guard.fenced(Op::set_data("/invoices", &invoices, None)).await?; // only while it is ours
 //! guard.release().await?;
 //! # Ok(())
 //! # }
@@ -87,7 +87,7 @@ mod multilock;
 mod ticket;
 
 pub use error::{Error, ErrorKind, Loss};
-pub use hold::{Hold, LockState, NotReleased, Release};
+pub use hold::{Fenced, Hold, LockState, NotReleased, Release};
 pub use layout::Layout;
 pub use lock::{Guard, Lock};
 pub use multilock::{MultiGuard, MultiLock};

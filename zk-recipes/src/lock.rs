@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_client::{Client, Op, OpResult};
+use zk_client::{Client, Operations};
 
 use crate::error::Error;
 use crate::hold::{Hold, NotReleased, Release};
@@ -210,7 +210,10 @@ impl Guard {
     ///
     /// The transaction is on its way once the future has been polled. If it is dropped then, the
     /// lock is released in any case.
-    pub async fn release_with(self, ops: &[Op<'_>]) -> Result<Vec<OpResult>, NotReleased<Self>> {
+    pub async fn release_with<O: Operations>(
+        self,
+        ops: O,
+    ) -> Result<O::Results, NotReleased<Self>> {
         match self.0.let_go_with(ops).await {
             Ok(results) => Ok(results),
             Err(error) => Err(NotReleased { guard: self.0.has_node().then_some(self), error }),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_client::{
-    Children, Client, CreateOptions, Created, Error as ClientError, Op, OpResult, Outcome,
+    Children, Client, CreateOptions, Created, Error as ClientError, Op, Operations, Outcome,
     OwnedNode, Reply,
 };
 
@@ -105,7 +105,7 @@ impl MultiLock {
         let guard = MultiGuard(all(tenures.into_iter().map(Hold::new)).await?);
         if waited {
             // One may have been lost while another was waited for.
-            guard.fenced(&[]).await?;
+            guard.fenced(()).await?;
         }
         Ok(guard)
     }
@@ -279,22 +279,18 @@ impl MultiGuard {
     ///
     /// # Errors
     ///
-    /// As there, if any of the locks is lost.
+    /// As there, if any of the locks is lost. The checks of all locks come before `ops`.
     ///
     /// # Cancel safety
     ///
     /// The transaction is on its way once the future has been polled.
-    pub async fn fenced(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>, Error> {
+    pub async fn fenced<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let Some((first, others)) = self.0.split_first() else {
             return Err(Fault::Set("no lock is held".to_owned()).into());
         };
         let checks = others.iter().map(|hold| Op::check(hold.node(), None));
-        let all = checks.chain(ops.iter().copied()).collect::<Vec<_>>();
-        match first.fenced(&all).await {
-            Ok(mut results) => {
-                results.drain(..others.len().min(results.len()));
-                Ok(results)
-            }
+        match first.fenced((checks.collect::<Vec<_>>(), ops)).await {
+            Ok((_, results)) => Ok(results),
             Err(error) => {
                 let client = error.client();
                 let failed = client.filter(|error| error.is_no_node());

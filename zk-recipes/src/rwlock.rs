@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_client::{Client, Op, OpResult, Outcome, OwnedNode};
+use zk_client::{Client, Op, Operations, Outcome, OwnedNode};
 
 use crate::error::Error;
 use crate::hold::{Hold, NotReleased, Release};
@@ -220,7 +220,10 @@ impl WriteGuard {
     /// # Cancel safety
     ///
     /// As there.
-    pub async fn release_with(self, ops: &[Op<'_>]) -> Result<Vec<OpResult>, NotReleased<Self>> {
+    pub async fn release_with<O: Operations>(
+        self,
+        ops: O,
+    ) -> Result<O::Results, NotReleased<Self>> {
         match self.0.let_go_with(ops).await {
             Ok(results) => Ok(results),
             Err(error) => Err(NotReleased { guard: self.0.has_node().then_some(self), error }),
@@ -267,11 +270,11 @@ impl WriteGuard {
         let name = queue.names().recast(&own.name, Role::Exclusive, Role::Shared);
         let path = queue.child(&name.unwrap_or_default());
         let (client, options) = (queue.client(), queue.options());
-        let mut replies = client.multi_owned(&[
+        let mut replies = client.multi_owned((
             Op::check(self.0.node(), None),
             Op::create_owned_at(&path, &options.data, &options.acl),
             Op::delete(self.0.node(), None),
-        ]);
+        ));
         // One operation makes an owned node, so there is one reply.
         let Some(reply) = replies.pop() else {
             return Err(self.0.deleted());

@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use anyhow::{Context, Result};
 use zk_client::{
-    Acl, Client, CreateOptions, ErrorCode, ErrorKind, EventType, Op, OpResult, Outcome, OwnedNode,
-    SessionState, StreamEvent, WatchMode, WatchStream, Watcher,
+    Acl, Client, CreateOptions, ErrorCode, ErrorKind, EventType, Op, OpResult, Operations, Outcome,
+    OwnedNode, SessionState, StreamEvent, WatchMode, WatchStream, Watcher,
 };
 
 use crate::claims::target::Target;
@@ -427,40 +427,33 @@ pub async fn a_chroot_is_the_clients_root(target: &Target) -> Result<()> {
     Ok(())
 }
 
-fn created(results: &[OpResult]) -> Vec<&str> {
-    let mut paths = Vec::new();
-    for result in results {
-        if let OpResult::Created { path, .. } = result {
-            paths.push(path.as_str());
-        }
-    }
-    paths
-}
-
 pub async fn a_multi_happens_as_a_whole_and_tells_in_order(target: &Target) -> Result<()> {
     let client = target.connect().await?;
     let sequential = PERSISTENT.sequential();
-    let results = client
-        .multi(&[
+    let (parent, numbered, container, set, (), ()) = client
+        .multi((
             Op::create("/m", b"one", &PERSISTENT),
-            Op::create("/m/s-", b"", &sequential),
-            Op::create("/m/s-", b"", &sequential),
+            [Op::create("/m/s-", b"", &sequential); 2],
             Op::create("/m/c", b"", &CreateOptions::container()),
             Op::set_data("/m", b"two", Some(0)),
             Op::check("/m", Some(1)),
             Op::delete("/m/c", None),
-        ])
+        ))
         .await?;
-    assert_eq!(created(&results), ["/m", "/m/s-0000000000", "/m/s-0000000001", "/m/c"]);
-    let [.., OpResult::DataSet(set), OpResult::Checked, OpResult::Deleted] = &results[..] else {
-        panic!("{results:?}");
-    };
+    assert_eq!((&*parent, &*container), ("/m", "/m/c"));
+    assert_eq!(numbered, ["/m/s-0000000000", "/m/s-0000000001"]);
     let node = client.get_data("/m").await?;
     assert_eq!((&node.data[..], node.stat.version), (&b"two"[..], 1));
     assert_eq!((set.version, set.mzxid, set.czxid), (1, node.stat.mzxid, node.stat.mzxid));
     assert_eq!(client.get_children("/m").await?.names.len(), 2);
 
-    assert_eq!(client.multi(&[]).await?, []);
+    client.multi(()).await?;
+    assert_eq!(client.multi(Vec::<Op<'_>>::new()).await?, []);
+    let any = [Op::create("/m/a", b"", &PERSISTENT).any(), Op::delete("/m/a", None).any()];
+    match client.multi(&any[..]).await?.as_slice() {
+        [OpResult::Created { path, .. }, OpResult::Deleted] => assert_eq!(path, "/m/a"),
+        other => panic!("{other:?}"),
+    }
     Ok(())
 }
 
@@ -471,20 +464,20 @@ pub async fn a_refused_multi_changes_nothing_and_tells_which_operation_failed(
     client.create("/r", b"", &PERSISTENT).await?;
     let good = Op::create("/r/a", b"", &PERSISTENT);
     let bad = [
-        (Op::create("/r", b"", &PERSISTENT), ErrorCode::NODE_EXISTS),
-        (Op::create("/none/a", b"", &PERSISTENT), ErrorCode::NO_NODE),
-        (Op::delete("/r", None), ErrorCode::NOT_EMPTY),
-        (Op::set_data("/r", b"", Some(7)), ErrorCode::BAD_VERSION),
-        (Op::check("/r", Some(7)), ErrorCode::BAD_VERSION),
-        (Op::check("/none", None), ErrorCode::NO_NODE),
+        (Op::create("/r", b"", &PERSISTENT).any(), ErrorCode::NODE_EXISTS),
+        (Op::create("/none/a", b"", &PERSISTENT).any(), ErrorCode::NO_NODE),
+        (Op::delete("/r", None).any(), ErrorCode::NOT_EMPTY),
+        (Op::set_data("/r", b"", Some(7)).any(), ErrorCode::BAD_VERSION),
+        (Op::check("/r", Some(7)).any(), ErrorCode::BAD_VERSION),
+        (Op::check("/none", None).any(), ErrorCode::NO_NODE),
     ];
     for (bad, code) in bad {
-        let error = client.multi(&[good, bad, good]).await.expect_err("one is bad");
+        let error = client.multi((good, bad, good)).await.expect_err("one is bad");
         assert_eq!((error.code(), error.failed_op()), (Some(code), Some(1)), "{bad:?}");
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied));
     }
     assert_eq!(client.get_children("/r").await?.names, [""; 0]);
-    let error = client.multi(&[Op::delete("/none", None)]).await.expect_err("absent");
+    let error = client.multi(Op::delete("/none", None)).await.expect_err("absent");
     assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(0)));
     assert_eq!(error.to_string(), "operation 0 of a multi, delete /none: NoNode");
     Ok(())
@@ -495,19 +488,19 @@ pub async fn a_multi_happens_below_the_chroot(target: &Target) -> Result<()> {
     outside.create("/app", b"", &PERSISTENT).await?;
     target.catch_up().await?;
     let inside = target.connect_at("/app").await?;
-    let ops = [
+    let ops = (
         Op::create("/a", b"", &PERSISTENT),
         Op::check("/", None),
         Op::create("/b", b"", &CreateOptions::container()),
         Op::create("/a/s-", b"", &PERSISTENT.sequential()),
-    ];
-    let results = inside.multi(&ops).await?;
-    assert_eq!(created(&results), ["/a", "/b", "/a/s-0000000000"]);
+    );
+    let (a, (), b, numbered) = inside.multi(ops).await?;
+    assert_eq!([a, b, numbered], ["/a", "/b", "/a/s-0000000000"]);
     outside.sync("/").await?;
     assert!(outside.exists("/app/a/s-0000000000").await?.is_some());
 
-    let ops = [Op::create_owned("/o-", b"", Acl::OPEN)];
-    let [node] = owned(&inside, &ops).await?.try_into().expect("one");
+    let ops = Op::create_owned("/o-", b"", Acl::OPEN);
+    let [node] = owned(&inside, ops).await?.try_into().expect("one");
     assert_eq!(node.path(), "/o-0000000002");
     outside.sync("/").await?;
     assert!(outside.exists("/app/o-0000000002").await?.is_some());
@@ -515,7 +508,7 @@ pub async fn a_multi_happens_below_the_chroot(target: &Target) -> Result<()> {
     Ok(())
 }
 
-async fn owned(client: &Client, ops: &[Op<'_>]) -> Result<Vec<OwnedNode>> {
+async fn owned(client: &Client, ops: impl Operations) -> Result<Vec<OwnedNode>> {
     let mut nodes = Vec::new();
     for reply in client.multi_owned(ops) {
         nodes.push(reply.await?);
@@ -528,12 +521,12 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Res
     client.create("/l", b"", &PERSISTENT).await?;
     let stem = format!("/l/{:032x}-", client.unique());
     let at = format!("/l/{:032x}-0000000123", client.unique());
-    let ops = [
+    let ops = (
         Op::check("/l", None),
         Op::create_owned(&stem, b"first", Acl::OPEN),
         Op::create("/l/other", b"", &PERSISTENT),
         Op::create_owned_at(&at, b"second", Acl::OPEN),
-    ];
+    );
     let [first, second] = owned(&client, &ops).await?.try_into().expect("two");
     assert_eq!((first.path(), second.path()), (&*format!("{stem}0000000000"), &*at));
     let own = client.session().context("a session")?.id;

@@ -3,8 +3,13 @@
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
-use zk_client::{Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, Outcome, Perms, Reconfig};
+use zk_client::{
+    Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, Op, Operations, Outcome, Perms, Reconfig,
+    SessionId,
+};
 
 /// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
 #[macro_export]
@@ -21,6 +26,9 @@ macro_rules! operation_claims {
             a_sessions_ephemerals_are_listed_by_prefix,
             descendants_are_counted_at_any_depth,
             a_server_that_stands_alone_has_no_members_and_changes_none,
+            nodes_with_a_time_to_live_are_created_alone_and_together,
+            a_time_to_live_that_no_server_would_take_is_refused_here,
+            results_come_in_the_shape_of_the_operations,
         );
     };
 }
@@ -165,5 +173,83 @@ pub async fn a_server_that_stands_alone_has_no_members_and_changes_none(
         assert_eq!(error.code(), Some(ErrorCode::RECONFIG_DISABLED));
         assert!(client.exists("/").await?.is_some(), "the session goes on");
     }
+    Ok(())
+}
+
+pub async fn nodes_with_a_time_to_live_are_created_alone_and_together(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    let hour = PERSISTENT.ttl(Duration::from_secs(3600));
+    let created = client.create("/t", b"data", &hour).await?;
+    assert_eq!((&*created.path, created.stat.ephemeral_owner), ("/t", SessionId(0)));
+    let made = client.create("/t/s-", b"", &hour.sequential()).await?;
+    assert_eq!(made.path, "/t/s-0000000000");
+    let in_order = PERSISTENT.sequential().ttl(Duration::from_micros(1));
+    let (one, other, ()) = client
+        .multi((
+            Op::create("/t/s-", b"", &in_order),
+            Op::create("/t/m", b"", &hour),
+            Op::check("/t/m", Some(0)),
+        ))
+        .await?;
+    assert_eq!((&*one, &*other), ("/t/s-0000000001", "/t/m"));
+    assert_eq!(client.get_children("/t").await?.names.len(), 3);
+
+    let longest = PERSISTENT.ttl(Duration::from_millis((1 << 40) - 1));
+    client.create("/longest", b"", &longest).await?;
+    Ok(())
+}
+
+pub async fn a_time_to_live_that_no_server_would_take_is_refused_here(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    let second = Duration::from_secs(1);
+    for invalid in [
+        PERSISTENT.ttl(Duration::ZERO),
+        PERSISTENT.ttl(Duration::from_millis(1 << 40)),
+        PERSISTENT.sequential().ttl(Duration::MAX),
+        CreateOptions::ephemeral().ttl(second),
+        CreateOptions::ephemeral().sequential().ttl(second),
+        CreateOptions::container().ttl(second),
+    ] {
+        let error = client.create("/t", b"", &invalid).await.expect_err("no such node");
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::InvalidOptions, Outcome::NotApplied)
+        );
+        let ops = (Op::check("/", None), Op::create("/t", b"", &invalid));
+        let error = client.multi(ops).await.expect_err("no such node");
+        assert_eq!((error.kind(), error.failed_op()), (ErrorKind::InvalidOp, Some(1)));
+    }
+    assert_eq!(client.exists("/t").await?, None);
+    Ok(())
+}
+
+pub async fn results_come_in_the_shape_of_the_operations(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    let create = |path| Op::create(path, b"", &PERSISTENT);
+    let (set, check) = (Op::set_data("/a", b"x", None), Op::check("/a", None));
+
+    assert_eq!(client.multi(create("/a")).await?, "/a");
+    assert_eq!(client.multi([create("/b"), create("/c")]).await?, ["/b", "/c"]);
+    let paths = ["/d", "/e", "/f"];
+    let made = client.multi(paths.iter().map(|path| create(path)).collect::<Vec<_>>()).await?;
+    assert_eq!(made, paths);
+    assert_eq!(client.multi(&[set; 3][1..]).await?.len(), 2);
+
+    // One in the other.
+    let ((), stats, (path, stat)) =
+        client.multi((check, vec![set; 2], &(create("/g"), set))).await?;
+    let versions = stats.iter().chain([&stat]).map(|stat| stat.version).collect::<Vec<_>>();
+    assert_eq!((versions, &*path), (vec![3, 4, 5], "/g"));
+    let twelve =
+        (set, check, set, check, set, check, set, check, set, check, set, Op::delete("/g", None));
+    assert_eq!(twelve.count(), 12);
+    let (.., eleventh, ()) = client.multi(twelve).await?;
+    assert_eq!(eleventh.version, 11);
+
+    // What fails is counted flat.
+    let ops = (check, [set, set], (Op::delete("/none", None), check));
+    let error = client.multi(ops).await.expect_err("absent");
+    assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(3)));
+    assert_eq!(client.get_data("/a").await?.stat.version, 11);
     Ok(())
 }

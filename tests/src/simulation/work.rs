@@ -223,7 +223,7 @@ impl Job {
 
     /// Writes what nobody else may write meanwhile.
     async fn write(&mut self, guard: &AnyGuard, grant: usize) {
-        match guard.fenced(&[Op::set_data(COUNTER, b"", None)]).await {
+        match guard.fenced(Op::set_data(COUNTER, b"", None)).await {
             Ok(_) => {
                 self.stage.count("written under the lock");
                 // The answer may be an old one by now.
@@ -247,7 +247,7 @@ impl Job {
         judge::leaves(&self.stage, grant);
         let stage = Arc::clone(&self.stage);
         let otherwise = self.random.within(0..100);
-        let ops = [Op::set_data(COUNTER, b"", None)];
+        let write = Op::set_data(COUNTER, b"", None);
         let refused = match guard {
             AnyGuard::Plain(guard) if otherwise < 15 => {
                 let again = attend(&stage, who, guard.requeue());
@@ -268,11 +268,11 @@ impl Job {
                 };
             }
             AnyGuard::Plain(guard) if otherwise < 30 => guard
-                .release_with(&ops)
+                .release_with(write)
                 .await
                 .map_err(|NotReleased { guard, error, .. }| (guard.map(AnyGuard::Plain), error)),
             AnyGuard::Writes(guard) if otherwise < 15 => guard
-                .release_with(&ops)
+                .release_with(write)
                 .await
                 .map_err(|NotReleased { guard, error, .. }| (guard.map(AnyGuard::Writes), error)),
             AnyGuard::Writes(guard) if otherwise < 50 => match guard.downgrade().await {

@@ -1,15 +1,18 @@
 //! Writes: of one node, or of many as one transaction.
 
 use zk_proto::{
-    Create2Response, CreateRequest, DeleteRequest, SetDataRequest, SetDataResponse, Stat,
+    Create2Response, CreateRequest, CreateTtlRequest, DeleteRequest, SetDataRequest,
+    SetDataResponse, Stat,
 };
 
 use crate::acl;
 use crate::client::handle::Client;
-use crate::multi::{self, Named, Op, OpResult};
+use crate::error::{Error, Fault};
+use crate::link::Completion;
+use crate::multi::{self, Named, Operations, Transaction};
 use crate::node::{CreateOptions, Created};
 use crate::path;
-use crate::reply::Reply;
+use crate::reply::{Call, Reply};
 
 /// Any version will do.
 const ANY_VERSION: i32 = -1;
@@ -28,17 +31,23 @@ impl Client {
     /// # }
     /// ```
     pub fn create(&self, path: &str, data: &[u8], options: &CreateOptions<'_>) -> Reply<Created> {
+        if let Err(rule) = options.check() {
+            return Reply::failed(Fault::Options { path: path.to_owned(), rule }.into());
+        }
         let sequential = options.is_sequential();
         let check = if sequential { path::check_sequential } else { path::check };
         self.at(path, check, |full| {
             acl::lend(options.acl, |acl| {
-                let request =
-                    CreateRequest { path: full, data: Some(data), acl, mode: options.mode };
-                self.send(path, &request, |call, completion| {
-                    let answer = call.answer(completion)?;
-                    let Create2Response { path, stat } = call.decode(&answer)?;
-                    Ok(Created { path: call.chroot.strip(path).to_owned(), stat })
-                })
+                let (data, mode) = (Some(data), options.mode());
+                match options.ttl_millis() {
+                    None => {
+                        self.send(path, &CreateRequest { path: full, data, acl, mode }, created)
+                    }
+                    Some(ttl) => {
+                        let request = CreateTtlRequest { path: full, data, acl, mode, ttl };
+                        self.send(path, &request, created)
+                    }
+                }
             })
         })
     }
@@ -79,19 +88,27 @@ impl Client {
     /// use zk_client::{CreateOptions, Op};
     ///
     /// let (from, to) = (client.get_data("/todo/7").await?, "/done/7");
-    /// let moved = client.multi(&[
+    /// let moved = client.multi((
     ///     Op::create(to, &from.data, &CreateOptions::persistent()),
+    ///     Op::set_data("/last", b"7", None),
     ///     Op::delete("/todo/7", Some(from.stat.version)),
-    /// ]);
-    /// if let Err(error) = moved.await {
-    ///     println!("operation {:?} failed: {error}", error.failed_op());
+    /// ));
+    /// match moved.await {
+    ///     Ok((path, last, ())) => println!("{path} is the {}th", last.version),
+    ///     Err(error) => println!("operation {:?} failed: {error}", error.failed_op()),
     /// }
+    ///
+    /// // A list of one kind, and one of any.
+    /// let stats = client.multi(["/a", "/b"].map(|path| Op::set_data(path, b"", None))).await?;
+    /// let mut ops = vec![Op::check("/a", Some(stats[0].version)).any()];
+    /// ops.push(Op::delete("/b", None).any());
+    /// println!("{:?}", client.multi(ops).await?);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// Returns what each operation came to, in order. An empty list is a transaction that changes
-    /// nothing. Limits hold for the request as a whole.
+    /// Returns what each operation came to, in the shape that they came in: see [`Operations`]. An
+    /// empty list is a transaction that changes nothing. Limits hold for the request as a whole.
     ///
     /// # Errors
     ///
@@ -100,14 +117,21 @@ impl Client {
     /// means that the server refused the request as a whole. An [owned](Op::create_owned) create is
     /// [`InvalidOp`](crate::ErrorKind::InvalidOp): that is for
     /// [`multi_owned`](Self::multi_owned).
-    pub fn multi(&self, ops: &[Op<'_>]) -> Reply<Vec<OpResult>> {
-        let named = match Named::new(ops, false) {
+    pub fn multi<O: Operations>(&self, ops: O) -> Reply<O::Results> {
+        let Transaction { actions, read } = Transaction::new(&ops);
+        let named = match Named::new(&actions, false) {
             Ok(named) => named,
             Err(error) => return Reply::failed(error),
         };
-        multi::request(ops, &self.chroot, |request| {
+        multi::request(&actions, &self.chroot, |request| {
             let name = named.to_string();
-            self.send(&name, request, move |call, completion| named.results(call, completion))
+            self.send(&name, request, move |call, completion| named.results(call, completion, read))
         })
     }
+}
+
+fn created(call: &Call, completion: Completion) -> Result<Created, Error> {
+    let answer = call.answer(completion)?;
+    let Create2Response { path, stat } = call.decode(&answer)?;
+    Ok(Created { path: call.chroot.strip(path).to_owned(), stat })
 }

@@ -32,7 +32,7 @@ pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(
     );
     let mut store = Store { greatest: guard_of_dan.token() };
     store.write("Ben", &guard_of_ben);
-    guard_of_ben.fenced(&[Op::set_data(BALANCE, b"Ben's", None)]).await?;
+    guard_of_ben.fenced(Op::set_data(BALANCE, b"Ben's", None)).await?;
 
     say(
         "DAN GOES ON, and cannot know what he missed: his guard still says that he holds the lock. \
@@ -46,8 +46,8 @@ pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(
         "SO DOES THE ENSEMBLE: Dan's transaction finds his connection closed, and the next one is \
          refused. Now his guard knows.",
     );
-    let late = [Op::set_data(BALANCE, b"Dan's", None)];
-    let Err(refused) = guard_of_dan.fenced(&late).await else {
+    let late = Op::set_data(BALANCE, b"Dan's", None);
+    let Err(refused) = guard_of_dan.fenced(late).await else {
         return Err("a holder that lost the lock was let through".into());
     };
     note(&format!("Dan's transaction: {:?}, {:?}", refused.kind(), refused.outcome()));
@@ -58,7 +58,7 @@ pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(
          refused all the same: the check asks for the node that held the lock, not for who sends.",
     );
     let check = Op::check(guard_of_dan.node(), None);
-    let late = cho.client.multi(&[check, Op::set_data(BALANCE, b"Cho's", None)]);
+    let late = cho.client.multi((check, Op::set_data(BALANCE, b"Cho's", None)));
     if late.await.is_ok() {
         return Err("work for a holder that lost the lock was let through".into());
     }
