@@ -1,6 +1,6 @@
 //! Connections that break at a chosen frame.
 //!
-//! A [`Faults`] is a connector over TCP that reads along. What it does is what networks do, at the
+//! A [`Faults`] is a connector over another one, most often TCP, that reads along. What it does is what networks do, at the
 //! worst moment instead of a random one.
 
 use std::collections::VecDeque;
@@ -26,7 +26,33 @@ pub enum Fault {
 
 /// A connector whose connections break as told.
 #[derive(Clone, Debug, Default)]
-pub struct Faults(Arc<Mutex<State>>);
+pub struct Faults {
+    state: Arc<Mutex<State>>,
+    over: Way,
+}
+
+/// Any connector, to be used more than once.
+#[derive(Clone, Debug)]
+pub struct Way(Arc<dyn Connector>);
+
+impl Way {
+    /// This one.
+    pub fn new(connector: impl Connector) -> Self {
+        Self(Arc::new(connector))
+    }
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self::new(TcpConnector)
+    }
+}
+
+impl Connector for Way {
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        self.0.connect(host)
+    }
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -36,9 +62,14 @@ struct State {
 }
 
 impl Faults {
-    /// No fault so far.
+    /// No fault so far, over TCP.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No fault so far, on connections that are made like this.
+    pub fn over(way: &Way) -> Self {
+        Self { over: way.clone(), ..Self::default() }
     }
 
     /// Arms a fault. It happens once, on whichever connection meets it first.
@@ -58,7 +89,7 @@ impl Faults {
     }
 
     fn state<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether this is the fault that is armed; it is not armed any more then.
@@ -71,7 +102,7 @@ impl Connector for Faults {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
         Box::pin(async move {
             Ok(Box::new(Tap {
-                io: TcpConnector.connect(host).await?,
+                io: self.over.connect(host).await?,
                 faults: self.clone(),
                 greeted: (false, false),
                 sent: BytesMut::new(),

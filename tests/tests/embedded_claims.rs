@@ -16,6 +16,9 @@ zk_tests::client_claims!(client_of_3_8, Server::with(before_3_9()).await?);
 zk_tests::client_claims!(client_over_tls, encrypted().await?);
 zk_tests::operation_claims!(operations, Server::with(extended(Config::new())).await?);
 zk_tests::operation_claims!(operations_of_3_8, Server::with(extended(before_3_9())).await?);
+zk_tests::composed_claims!(composed, Server::start().await?);
+zk_tests::composed_claims!(composed_over_tls, encrypted().await?);
+zk_tests::composed_claims!(composed_of_3_8, Server::with(before_3_9()).await?);
 zk_tests::lock_claims!(lock, Server::start().await?);
 
 zk_tests::auth_claims!(auth, Server::with(Config::new().super_digest(super_digest())).await?);
@@ -28,7 +31,7 @@ async fn encrypted() -> Result<Target> {
     let front = Front::new(&server, &shown, None, &[&TLS12, &TLS13])?;
     let connector = TlsConnector::new(authority.trusted())?.over(front);
     let target = Target::new(server.address().to_owned(), server);
-    Ok(target.reached("zk.test", |builder| builder.connector(connector)))
+    Ok(target.reached("zk.test", connector))
 }
 
 /// Nodes with a time to live are not allowed everywhere.

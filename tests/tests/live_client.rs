@@ -23,6 +23,8 @@ async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> 
 }
 
 zk_tests::client_claims!(real, Standalone::start().await?);
+zk_tests::composed_claims!(composed, Standalone::start().await?);
+zk_tests::composed_claims!(at once: what_is_composed_holds_on_an_ensemble, Ensemble::start(3).await?);
 zk_tests::client_claims!(at once: every_claim_holds_on_an_ensemble, Ensemble::start(3).await?);
 zk_tests::operation_claims!(operations, Standalone::with(&extended()).await?);
 

@@ -18,7 +18,7 @@ async fn standalone() -> Result<Target> {
     let authority = Authority::new("root")?;
     let server = Standalone::with(&config(&authority, None)?).await?;
     let (secure, connector) = (server.secure_address(), TlsConnector::new(authority.trusted())?);
-    Ok(Target::from(server).reached(secure, |builder| builder.connector(connector)))
+    Ok(Target::from(server).reached(secure, connector))
 }
 
 async fn ensemble() -> Result<Target> {
@@ -26,7 +26,7 @@ async fn ensemble() -> Result<Target> {
     let servers = Ensemble::with(&config(&authority, None)?, 3).await?;
     let secure = servers.secure_connect_string();
     let connector = TlsConnector::new(authority.trusted())?;
-    Ok(Target::from(servers).reached(secure, |builder| builder.connector(connector)))
+    Ok(Target::from(servers).reached(secure, connector))
 }
 
 /// A server with a good certificate, which wants the clients' from `clients`.

@@ -165,7 +165,7 @@ pub mod fuzz;
 
 pub use acl::{AccessList, Acl, Id, Perms};
 pub use auth::{Credential, Refusal, Scheme};
-pub use client::Client;
+pub use client::{Client, Resolving, Visited, Walk};
 pub use clock::Clock;
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;

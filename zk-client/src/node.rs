@@ -86,6 +86,16 @@ impl<'a> CreateOptions<'a> {
         Self { ttl: Some(ttl), ..self }
     }
 
+    /// The same for a node that others shall stand below: a container or persistent, and with the
+    /// name that it is given.
+    pub(crate) const fn lasting(self) -> Self {
+        let mode = match self.mode {
+            CreateMode::CONTAINER => CreateMode::CONTAINER,
+            _ => CreateMode::PERSISTENT,
+        };
+        Self { mode, ttl: None, ..self }
+    }
+
     /// Sets the access list, which by default lets everybody do everything: see [`Acl`].
     #[must_use]
     pub const fn with_acl(self, acl: &'a [Acl]) -> Self {

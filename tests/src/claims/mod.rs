@@ -2,11 +2,12 @@
 //! that is new and empty, as a [`Target`](target::Target) or by its address.
 //!
 //! [`auth_claims!`](crate::auth_claims), [`client_claims!`](crate::client_claims),
-//! [`operation_claims!`](crate::operation_claims) and [`lock_claims!`](crate::lock_claims) make
-//! tests of them.
+//! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims) and
+//! [`lock_claims!`](crate::lock_claims) make tests of them.
 
 pub mod auth;
 pub mod client;
+pub mod composed;
 pub mod lock;
 pub mod operations;
 pub mod target;
@@ -66,7 +67,8 @@ mod tests {
     #[test]
     fn no_claim_is_forgotten() {
         let (auth, operations) = (include_str!("auth.rs"), include_str!("operations.rs"));
-        for file in [auth, include_str!("client.rs"), include_str!("lock.rs"), operations] {
+        let (client, composed) = (include_str!("client.rs"), include_str!("composed.rs"));
+        for file in [auth, client, composed, include_str!("lock.rs"), operations] {
             for function in file.split("pub async fn ").skip(1) {
                 let (name, rest) = function.split_once('(').expect("parameters");
                 let given = rest.trim_start();

@@ -2,7 +2,7 @@
 //!
 //! A claim sees nothing but a tree that is new and empty, and clients that may each be at another
 //! server of it; so what one has written, another reads after a sync. How connections are made is
-//! said by a builder, and what serves them is kept for as long as the target is.
+//! said by a connector, and what serves them is kept for as long as the target is.
 
 use std::any::Any;
 use std::fmt;
@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use zk_client::{Client, ClientBuilder, CreateOptions};
+use zk_client::{Client, ClientBuilder, Connector, CreateOptions};
 
+use crate::fault::Way;
 use crate::server::{Ensemble, Standalone, four_letter};
 
 /// Servers that share one tree, and how clients reach it.
@@ -21,7 +22,7 @@ pub struct Target {
     servers: String,
     /// The node that claims see as their root; empty for the servers' own.
     root: String,
-    builder: ClientBuilder,
+    way: Way,
     /// Where four-letter words are answered, in the clear.
     words: Vec<String>,
     /// What serves, and ends with the last of the targets.
@@ -33,19 +34,15 @@ impl Target {
     pub fn new(servers: impl Into<String>, keep: impl Any + Send + Sync) -> Self {
         let servers: String = servers.into();
         let words = servers.split(',').map(str::to_owned).collect();
-        let builder = Client::builder().session_timeout(Duration::from_secs(4));
-        Self { servers, root: String::new(), builder, words, _keep: Arc::new(keep) }
+        let way = Way::default();
+        Self { servers, root: String::new(), way, words, _keep: Arc::new(keep) }
     }
 
     /// The same servers, where clients reach them in another way: through TLS, say, for which
     /// they listen at other addresses. Four-letter words go where they went.
     #[must_use]
-    pub fn reached(
-        self,
-        servers: impl Into<String>,
-        with: impl FnOnce(ClientBuilder) -> ClientBuilder,
-    ) -> Self {
-        Self { servers: servers.into(), builder: with(self.builder), ..self }
+    pub fn reached(self, servers: impl Into<String>, by: impl Connector) -> Self {
+        Self { servers: servers.into(), way: Way::new(by), ..self }
     }
 
     /// The same servers, with an empty tree of its own at a new node for each of these names.
@@ -82,12 +79,27 @@ impl Target {
 
     /// What every client of this target is made with.
     pub fn builder(&self) -> ClientBuilder {
-        self.builder.clone()
+        Client::builder().session_timeout(Duration::from_secs(4)).connector(self.way.clone())
+    }
+
+    /// How connections are made.
+    pub fn way(&self) -> &Way {
+        &self.way
     }
 
     /// A client that sees this tree.
     pub async fn connect(&self) -> Result<Client> {
         Ok(self.builder().connect(&self.servers()).await?)
+    }
+
+    /// For each of the servers, a client that is at that one alone.
+    pub async fn connect_to_each(&self) -> Result<Vec<Client>> {
+        let mut clients = Vec::new();
+        for server in self.servers.split(',') {
+            let servers = format!("{server}{}", self.root);
+            clients.push(self.builder().connect(&servers).await?);
+        }
+        Ok(clients)
     }
 
     /// A client that sees the part of this tree at `chroot`.

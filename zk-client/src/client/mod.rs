@@ -31,5 +31,14 @@ mod causal;
 mod numbers;
 
 mod servers;
+mod tree;
+
+mod walk;
+
+mod prune;
+
+mod resolve;
 
 pub use self::handle::Client;
+pub use self::resolve::Resolving;
+pub use self::walk::{Visited, Walk};

@@ -1,0 +1,172 @@
+//! Nodes together with the parents that they need.
+//!
+//! Parents are there nearly always, so the node is created first and they are only when the server
+//! says that they are missing: all of them and the node again in one flush, since a create of what
+//! is there already changes nothing.
+
+use std::future::Future;
+
+use crate::client::handle::Client;
+use crate::error::Error;
+use crate::node::{CreateOptions, Created};
+use crate::reply::Reply;
+
+/// How often the parents are made before somebody who deletes them again has won.
+const ATTEMPTS: usize = 8;
+
+impl Client {
+    /// Creates a node, and before it those of its parents that do not exist.
+    ///
+    /// `parents` says what these shall be like: containers, which servers remove again some time
+    /// after their last child, or persistent nodes, which is what every other kind counts as; and
+    /// who may use them. They hold no data. The root of a chroot is nobody's parent: if it does
+    /// not exist, it is not made.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::CreateOptions;
+    ///
+    /// let (job, folders) = (CreateOptions::ephemeral().sequential(), CreateOptions::container());
+    /// let created = client.create_all("/jobs/eu/job-", b"42", &job, &folders).await?;
+    /// assert!(created.path.starts_with("/jobs/eu/job-"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    ///
+    /// One round trip if the parent exists, else two, whatever the depth.
+    ///
+    /// # Ordering
+    ///
+    /// The first create is sent by the call, in call order; what follows a missing parent is sent
+    /// when the future is polled, in one flush, parents first.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create) fails, with its [`outcome`](Error::outcome), which tells of the
+    /// node alone: parents may have been made in any case. Of a parent that cannot be made, the
+    /// server's refusal. `NoNode` means that the parents vanished again, eight times in a row, or
+    /// that the chroot does not exist.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future takes nothing back: the node and its parents may have been made, or
+    /// some of the parents alone.
+    pub fn create_all(
+        &self,
+        path: &str,
+        data: &[u8],
+        options: &CreateOptions<'_>,
+        parents: &CreateOptions<'_>,
+    ) -> impl Future<Output = Result<Created, Error>> + Send {
+        let first = self.create(path, data, options);
+        async move {
+            match first.await {
+                Err(error) if error.is_no_node() => {
+                    self.create_missing(path, data, options, parents).await
+                }
+                created => created,
+            }
+        }
+    }
+
+    /// Makes sure that a node exists: looks, and creates it and its parents if it does not. What
+    /// is made is as `kind` says, as the parents in [`create_all`](Self::create_all).
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::CreateOptions;
+    ///
+    /// client.ensure("/services/web", &CreateOptions::persistent()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    ///
+    /// One round trip, which is a read, if the node exists, else two.
+    ///
+    /// # Errors
+    ///
+    /// As [`create_all`](Self::create_all), but for a node that exists. After an error, whatever
+    /// its outcome, it may just be called again: to ensure twice is to ensure once.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of [`create_all`](Self::create_all).
+    pub fn ensure(
+        &self,
+        path: &str,
+        kind: &CreateOptions<'_>,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let look = self.exists(path);
+        async move {
+            if look.await?.is_some() {
+                return Ok(());
+            }
+            match self.create_missing(path, b"", &kind.lasting(), kind).await {
+                Err(error) if error.is_node_exists() => Ok(()),
+                created => created.map(drop),
+            }
+        }
+    }
+
+    /// Creates a node whose parents may all be missing.
+    async fn create_missing(
+        &self,
+        path: &str,
+        data: &[u8],
+        options: &CreateOptions<'_>,
+        parents: &CreateOptions<'_>,
+    ) -> Result<Created, Error> {
+        let parents = parents.lasting();
+        let mut attempt = 1;
+        loop {
+            let (making, node) = self.batch(|| {
+                let make = |parent| self.create(parent, b"", &parents);
+                let making: Vec<Reply<_>> = ancestors(path).map(make).collect();
+                (making, self.create(path, data, options))
+            });
+            let missing = match node.await {
+                Err(error) if error.is_no_node() => error,
+                created => return created,
+            };
+            for parent in making {
+                // One that is there will do, and one whose parent is missing is not to blame.
+                match parent.await {
+                    Err(error) if !error.is_node_exists() && !error.is_no_node() => {
+                        return Err(error);
+                    }
+                    _ => {}
+                }
+            }
+            // All of them were there, and one has gone since.
+            if attempt == ATTEMPTS {
+                return Err(missing);
+            }
+            attempt += 1;
+        }
+    }
+}
+
+/// The parents of a node below the root, from the top.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').filter_map(|(at, _)| path.get(..at)).filter(|path| !path.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_come_from_the_top() {
+        let check = |path, expected: &[&str]| {
+            assert_eq!(ancestors(path).collect::<Vec<_>>(), expected, "{path}");
+        };
+        check("/", &[]);
+        check("/a", &[]);
+        check("/a/b/c", &["/a", "/a/b"]);
+        check("/a/b/", &["/a", "/a/b"]); // A sequential node with a name of digits alone.
+    }
+}

@@ -1,0 +1,150 @@
+//! A tree, node by node and from the top.
+//!
+//! Asking for a node's children brings its state as well, so a node costs one request. Answers come
+//! in the order of the questions, so what is on its way is a queue, and a walk is that queue behind
+//! another one of what is still to be asked.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use zk_proto::{ErrorCode, Stat};
+
+use crate::client::handle::Client;
+use crate::error::{Error, ErrorKind};
+use crate::node::Children;
+use crate::reply::Reply;
+
+/// Requests on their way at once: enough to fill a round trip, and no burden to others.
+const AT_ONCE: usize = 64;
+
+impl Client {
+    /// Visits a node and everything below it, level by level, siblings by name.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// let mut walk = client.walk("/services");
+    /// while let Some(node) = walk.next().await? {
+    ///     println!("{} has {} bytes", node.path, node.stat.data_length);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It is no snapshot: each node is as it was when it was visited, in that order. What is
+    /// created meanwhile may be missed, and what was deleted is left out. Of the servers' root,
+    /// `/zookeeper` is a part.
+    ///
+    /// # Cost
+    ///
+    /// One request for each node, up to 64 of them on their way at once. The paths that are still
+    /// to be visited are held in memory: in the worst case all of the widest level.
+    pub fn walk(&self, path: &str) -> Walk {
+        let mut walk = Walk {
+            client: self.clone(),
+            found: false,
+            to_ask: VecDeque::from([path.to_owned()]),
+            asked: VecDeque::new(),
+        };
+        walk.ask();
+        walk
+    }
+}
+
+/// A node that a [`Walk`] came by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Visited {
+    /// Its path.
+    pub path: String,
+    /// Its state, with the size of its data and the number of its children.
+    pub stat: Stat,
+}
+
+/// A tree, node by node: see [`Client::walk`].
+#[derive(Debug)]
+#[must_use = "a walk goes on when it is asked for the next node"]
+pub struct Walk {
+    client: Client,
+    /// Whether the first node was there: nobody expects the others to be.
+    found: bool,
+    to_ask: VecDeque<String>,
+    asked: VecDeque<(String, Reply<Children>)>,
+}
+
+impl Walk {
+    /// The next node, or `None` behind the last one.
+    ///
+    /// # Errors
+    ///
+    /// If the connection breaks, the walk does not: the next call goes on with the node that the
+    /// error tells of, as it does if the server was too busy or the client's
+    /// [limits](crate::Limits) were reached. A node that the server refuses to list is left out,
+    /// with all below it, and the next call goes on behind it; [`Client::walk`]'s own node fails with `NoNode` if it does
+    /// not exist. Nothing comes after the end of the session but that error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn next(&mut self) -> Result<Option<Visited>, Error> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The same for a future or stream of your own. Wakes the last task that was told to wait.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Visited>, Error>> {
+        loop {
+            self.ask();
+            let Some((_, reply)) = self.asked.front_mut() else {
+                return Poll::Ready(Ok(None));
+            };
+            let answer = ready!(Pin::new(reply).poll(cx));
+            let Some((path, _)) = self.asked.pop_front() else {
+                return Poll::Ready(Ok(None));
+            };
+            match answer {
+                Ok(Children { mut names, stat }) => {
+                    self.found = true;
+                    names.sort_unstable();
+                    let parent = if path == "/" { "" } else { &path };
+                    self.to_ask.extend(names.iter().map(|name| format!("{parent}/{name}")));
+                    return Poll::Ready(Ok(Some(Visited { path, stat })));
+                }
+                // Deleted since its parent was listed.
+                Err(error) if error.is_no_node() && self.found => {}
+                Err(error) => {
+                    let later = [ErrorKind::ConnectionLoss, ErrorKind::LimitExceeded];
+                    let throttled = error.code() == Some(ErrorCode::THROTTLED_OP);
+                    if later.contains(&error.kind()) || throttled || error.is_session_over() {
+                        self.ask_again(path);
+                    }
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+    }
+
+    /// Keeps as many questions on their way as there may be.
+    fn ask(&mut self) {
+        let Self { client, to_ask, asked, .. } = self;
+        let room = AT_ONCE.saturating_sub(asked.len()).min(to_ask.len());
+        if room == 0 {
+            return;
+        }
+        client.batch(|| {
+            for path in to_ask.drain(..room) {
+                let reply = client.get_children(&path);
+                asked.push_back((path, reply));
+            }
+        });
+    }
+
+    /// A connection broke: what was asked is asked again, in the same order.
+    fn ask_again(&mut self, path: String) {
+        let asked = std::mem::take(&mut self.asked).into_iter().map(|(path, _)| path);
+        let again: Vec<String> = std::iter::once(path).chain(asked).collect();
+        for path in again.into_iter().rev() {
+            self.to_ask.push_front(path);
+        }
+    }
+}
