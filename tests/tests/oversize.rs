@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use zk_client::session::{ClaimId, Event, Watch, WatchKind};
 use zk_client::{
-    Acl, Client, ClientBuilder, CreateOptions, ErrorKind, Failure, Hangup, Limits, Op, Outcome,
-    ProtocolError, WatchMode,
+    Acl, Client, ClientBuilder, CreateOptions, Credential, ErrorKind, Failure, Hangup, Limits, Op,
+    Outcome, ProtocolError, WatchMode,
 };
 use zk_embedded::{Config, Server};
 use zk_proto::{
@@ -66,7 +66,7 @@ fn a_large_reply_out_of_order_drops_the_connection() {
 
 /// What comes unasked, or as the answer to what the session does by itself, is small.
 #[test]
-fn events_pings_rearms_and_handshakes_above_the_limit_break_the_protocol() {
+fn events_pings_and_what_the_session_does_itself_above_the_limit_break_the_protocol() {
     let too_long = DecodeError::FrameTooLong { len: LARGE, limit: LIMIT };
     let broken = Hangup::Protocol(ProtocolError::Undecodable(too_long));
     let check = |mut bench: Bench, xid: Xid| {
@@ -82,6 +82,11 @@ fn events_pings_rearms_and_handshakes_above_the_limit_break_the_protocol() {
     pinged.pass(TIMEOUT / 3);
     assert_eq!(pinged.sent(), ["ping"]);
     check(pinged, Xid::PING);
+
+    let mut proving = busy(0);
+    proving.session.add_auth(Credential::new("digest", b"ann:secret"), 1).unwrap();
+    assert_eq!(proving.frames().len(), 1);
+    check(proving, Xid::AUTH);
 
     let mut rearming = Bench::attached();
     let watch = Watch { kind: WatchKind::Data, path: "/a".to_owned(), watcher: 7 };

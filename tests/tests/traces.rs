@@ -2,15 +2,16 @@
 
 use std::fmt::Debug;
 
+use tracing::Level;
 use zk_client::session::{Event, Session};
 use zk_client::{
-    Acl, Client, CreateOptions, ErrorCode, EventType, Op, SessionConfig, SessionCredentials,
-    WatchMode,
+    Acl, Client, CreateOptions, Credential, ErrorCode, EventType, Op, SessionConfig,
+    SessionCredentials, WatchMode,
 };
 use zk_embedded::{Config, Server};
-use zk_proto::{OpCode, Password, SessionId};
+use zk_proto::{GetDataRequest, OpCode, Password, SessionId, Xid};
 use zk_tests::capture::{Capture, Told};
-use zk_tests::peer::{Bench, Network, SESSION, TIMEOUT, data};
+use zk_tests::peer::{Bench, Network, SESSION, TIMEOUT, data, reply};
 
 const CONNECTION: &str = "zk_client::connection";
 const SESSIONS: &str = "zk_client::session";
@@ -48,6 +49,10 @@ async fn a_life_is_told_with_the_names_and_fields_of_the_table() {
     tokio::time::sleep(TIMEOUT / 100).await;
     peer.answer(&data(b"text")).await;
     let (_, mut watcher) = reading.await.unwrap();
+    let proving = client.add_auth("digest", b"ann:secret");
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::AUTH);
+    peer.answer(&()).await;
+    proving.await.unwrap();
     let refused = client.delete("/b", None);
     peer.expect("delete#2 /b").await;
     peer.refuse(ErrorCode::NO_NODE).await;
@@ -65,8 +70,10 @@ async fn a_life_is_told_with_the_names_and_fields_of_the_table() {
     drop(peer);
     lost.await.unwrap_err();
     let mut peer = network.attach().await;
-    peer.next().await.unwrap();
-    peer.answer(&()).await;
+    for op in [OpCode::AUTH, OpCode::SET_WATCHES2] {
+        assert_eq!(peer.next().await.unwrap().op(), op);
+        peer.answer(&()).await;
+    }
     settle().await;
     tokio::time::sleep(TIMEOUT / 2).await;
     let closing = client.close();
@@ -83,6 +90,7 @@ async fn a_life_is_told_with_the_names_and_fields_of_the_table() {
     let expected = [
         "DEBUG zk_client::connection attempt failed: server why",
         "DEBUG zk_client::connection connecting: server",
+        "DEBUG zk_client::session authenticated: scheme",
         "DEBUG zk_client::watch rearmed: ",
         "DEBUG zk_client::watch rearming: requests streams watches",
         "INFO zk_client::connection connected: connections read_only server session timeout_ms",
@@ -111,7 +119,7 @@ async fn a_life_is_told_with_the_names_and_fields_of_the_table() {
     assert_eq!(field(&one(&capture, SESSIONS, "over"), "why"), "the client is closed");
 
     let answered = capture.of(REQUEST, "answered");
-    let [read, refused, ..] = answered.as_slice() else { panic!("{answered:?}") };
+    let [read, _, refused, ..] = answered.as_slice() else { panic!("{answered:?}") };
     assert_eq!((field(read, "xid"), field(read, "op")), ("1", "getData"));
     assert_eq!((field(read, "path"), field(read, "error")), ("/a", "Ok"));
     assert_eq!(field(read, "latency_us"), "120000");
@@ -136,6 +144,19 @@ async fn a_life_is_told_with_the_names_and_fields_of_the_table() {
 }
 
 #[test]
+fn a_refused_credential_is_a_warning() {
+    let capture = Capture::new();
+    let mut bench = Bench::attached();
+    bench.session.add_auth(Credential::new("digest", b"ann:secret"), 1).unwrap();
+    assert_eq!(bench.frames().len(), 1);
+    bench.refuse(Xid::AUTH.0, ErrorCode::AUTH_FAILED);
+    assert!(!bench.said().is_empty());
+    let refused = one(&capture, SESSIONS, "authentication refused");
+    assert_eq!((refused.level, field(&refused, "scheme")), (Level::WARN, "digest"));
+    assert_eq!(one(&capture, SESSIONS, "over").level, Level::WARN);
+}
+
+#[test]
 fn an_expiry_is_a_warning() {
     let capture = Capture::new();
     let mut bench = Bench::attached();
@@ -143,7 +164,7 @@ fn an_expiry_is_a_warning() {
     bench.pass(TIMEOUT * 2);
     assert_eq!(bench.said(), ["Disconnected", "Expired"]);
     let over = one(&capture, SESSIONS, "over");
-    assert_eq!(over.level, tracing::Level::WARN);
+    assert_eq!(over.level, Level::WARN);
     assert_eq!(field(&over, "why"), "the session is expired");
 }
 
@@ -154,7 +175,7 @@ fn a_ping_is_told_with_its_latency() {
     bench.pass(TIMEOUT / 3);
     assert_eq!(bench.sent(), ["ping"]);
     bench.pass(std::time::Duration::from_millis(3));
-    bench.frame(zk_tests::peer::reply(zk_proto::Xid::PING, 0, ErrorCode::OK, &()));
+    bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
     assert_eq!(field(&one(&capture, REQUEST, "ping answered"), "latency_us"), "3000");
 }
 
@@ -195,6 +216,12 @@ async fn no_secret_is_traced_or_shown() {
     show(&error);
 
     let client = Client::builder().connector(server.connector()).connect("zk").await.unwrap();
+    client.add_auth("digest", &[b"ann:", &secret[..]].concat()).await.unwrap();
+    show(&Credential::new("digest", &secret));
+    let refused = Client::builder().connector(server.connector()).connect("zk").await.unwrap();
+    let error = refused.add_auth("nonsense", &secret).await.unwrap_err();
+    show(&error);
+    show(&refused);
     let persistent = CreateOptions::persistent();
     let creating = client.create("/a", &secret, &persistent);
     show(&creating);
@@ -218,7 +245,7 @@ async fn no_secret_is_traced_or_shown() {
     client.close().await;
 
     let mut bench = Bench::attached();
-    bench.session.submit(&zk_proto::GetDataRequest { path: "/a", watch: false }, 1).unwrap();
+    bench.session.submit(&GetDataRequest { path: "/a", watch: false }, 1).unwrap();
     show(&bench.session);
     assert_eq!(bench.sent().len(), 1);
     bench.answer(1, &data(&secret));

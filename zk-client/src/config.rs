@@ -136,7 +136,7 @@ pub struct Limits {
     pub max_request: usize,
     /// The largest reply, in bytes. One above it is thrown away as it comes, and its request fails
     /// with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge); connection and session live on,
-    /// unless it takes longer than a server may be silent. Watch events, pings and handshakes are
+    /// unless it takes longer than a server may be silent. Watch events, pings, handshakes and the like are
     /// small: a server that sends one above this is dropped. Default: 16 MiB.
     pub max_reply: usize,
 }

@@ -81,7 +81,9 @@
 //! | | debug | `attempt failed` | `server`, `why` |
 //! | | info | `connected` | `server`, `session`, `timeout_ms`, `read_only`, `connections`, which counts them |
 //! | | info | `lost` | `server`, `why`, `lived_ms` |
-//! | `zk_client::session` | info | `over`, if this side closed it | `session`, `why` |
+//! | `zk_client::session` | debug | `authenticated` | `scheme` |
+//! | | warn | `authentication refused` | `scheme` |
+//! | | info | `over`, if this side closed it | `session`, `why` |
 //! | | warn | `over`, if it expired or was refused | `session`, `why` |
 //! | `zk_client::request` | trace | `queued` | `xid`, `op`, `path` |
 //! | | trace | `sent` | `xid`, `op`, `path` |

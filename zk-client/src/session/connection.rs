@@ -261,7 +261,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     fn reattach(&mut self) {
         for (id, tokens) in self.auths.replay() {
             if let Err(error) = self.prove(Turn::Urgent, id, tokens) {
-                warn!(%error, "a credential is not sent");
+                warn!(target: trace::SESSION, %error, "a credential is not sent");
             }
         }
         let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use tracing::{debug, trace};
+use tracing::{debug, trace, warn};
 use zk_proto::{
     Decode, DecodeError, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
     WatcherEvent, Xid, Zxid,
@@ -68,7 +68,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<(), ProtocolError> {
         let limit = self.config.limits.max_reply;
         let header = ReplyHeader::decode(&mut Reader::new(head))?;
-        if [Xid::NOTIFICATION, Xid::PING, Xid::SET_WATCHES].contains(&header.xid) {
+        if [Xid::NOTIFICATION, Xid::PING, Xid::SET_WATCHES, Xid::AUTH].contains(&header.xid) {
             return Err(DecodeError::FrameTooLong { len, limit }.into());
         }
         self.answered(now, header, Err(Failure::ReplyTooLarge { len, limit }))
@@ -140,6 +140,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.complete(token, result);
             }
             Purpose::Auth(id, tokens) => {
+                let scheme = self.auths.get(id).map(Credential::scheme);
+                match &result {
+                    Ok(_) => debug!(target: trace::SESSION, scheme, "authenticated"),
+                    Err(_) => warn!(target: trace::SESSION, scheme, "authentication refused"),
+                }
                 let result = result.map_err(|_| self.refused(id));
                 tokens.into_iter().for_each(|token| self.complete(token, result.clone()));
                 if let Err(Failure::Ended { ended, .. }) = result {
