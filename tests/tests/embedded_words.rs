@@ -91,7 +91,7 @@ async fn mntr_tells_key_and_value() {
          zk_server_state\tstandalone\nzk_avg_latency\t0.0\nzk_min_latency\t0\n\
          zk_max_latency\t0\nzk_packets_received\t7\nzk_packets_sent\t4\n\
          zk_num_alive_connections\t3\nzk_outstanding_requests\t0\nzk_znode_count\t6\n\
-         zk_watch_count\t2\nzk_ephemerals_count\t1\nzk_approximate_data_size\t50\n\
+         zk_watch_count\t3\nzk_ephemerals_count\t1\nzk_approximate_data_size\t50\n\
          zk_global_sessions\t2\nzk_local_sessions\t0\nzk_uptime\t1234\n"
     );
     server.expire(clients[0].session);

@@ -114,7 +114,7 @@ impl State {
         line("num_alive_connections", &self.connections.len())?;
         line("outstanding_requests", &0)?;
         line("znode_count", &(tree.len() + 1))?;
-        line("watch_count", &self.watches.data_counts().2)?;
+        line("watch_count", &self.watches.len())?;
         line("ephemerals_count", &ephemerals)?;
         line("approximate_data_size", &size)?;
         line("global_sessions", &self.sessions.len())?;
