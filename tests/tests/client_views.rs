@@ -1,8 +1,6 @@
 //! Views of one session: whatever names a path names it from the view's root.
 
-use zk_client::{
-    Acl, Client, CreateOptions, ErrorKind, Op, OpResult, SessionState, StreamEvent, WatchMode,
-};
+use zk_client::{Acl, Client, CreateOptions, ErrorKind, Op, SessionState, StreamEvent, WatchMode};
 use zk_embedded::{Config, Server};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
@@ -62,10 +60,10 @@ async fn watchers_and_streams_name_nodes_from_the_root_of_their_view() {
 #[tokio::test(start_paused = true)]
 async fn transactions_and_owned_nodes_name_nodes_from_the_root_of_their_view() {
     let (server, client, _, orders) = views().await;
-    let results = orders.multi(&[Op::create("/a", b"", &PERSISTENT), Op::check("/", None)]).await;
-    let OpResult::Created { path, .. } = &results.unwrap()[0] else { panic!("a create") };
+    let ops = (Op::create("/a", b"", &PERSISTENT), Op::check("/", None));
+    let (path, ()) = orders.multi(ops).await.unwrap();
     assert_eq!(path, "/a");
-    let refused = orders.multi(&[Op::check("/a", None), Op::delete("/b", None)]).await.unwrap_err();
+    let refused = orders.multi((Op::check("/a", None), Op::delete("/b", None))).await.unwrap_err();
     assert_eq!(refused.failed_op(), Some(1));
     assert!(refused.to_string().contains("delete /b:"), "{refused}");
 

@@ -729,12 +729,12 @@ async fn a_multi_that_cannot_be_sent_is_refused_here_and_names_the_operation() {
         [owned.any(), Op::delete("/a/", None).any()],
         [owned.any(), Op::create("/a//", b"", &CreateOptions::persistent().sequential()).any()],
     ] {
-        let error = client.multi_owned(&ops).remove(0).await.unwrap_err();
+        let error = client.multi_owned(ops).remove(0).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidPath);
     }
     let large = vec![0; 600_000];
     let ops = (Op::set_data("/a", &large, None), owned, Op::set_data("/b", &large, None));
-    for reply in client.multi_owned(&ops) {
+    for reply in client.multi_owned(ops) {
         assert_eq!(reply.await.unwrap_err().kind(), ErrorKind::TooLarge);
     }
 }
@@ -751,7 +751,7 @@ async fn owned_nodes_of_a_multi_have_each_an_owner() {
     let paths = ["/shop/x-0000000001", "/shop/y-0000000007"];
     let made = paths.map(|path| MultiResult::Create(CreateResponse { path }));
 
-    let replies = client.multi_owned(&ops);
+    let replies = client.multi_owned(ops);
     peer.expect(&format!("multi#2 {text}")).await;
     peer.answer(&MultiResponse::new(&made)).await;
     let mut nodes = Vec::new();
@@ -767,7 +767,7 @@ async fn owned_nodes_of_a_multi_have_each_an_owner() {
     peer.answer(&()).await;
 
     // Lost, and one of the replies with it.
-    let replies = client.multi_owned(&ops);
+    let replies = client.multi_owned(ops);
     peer.expect(&format!("multi#4 {text}")).await;
     drop(peer);
     let [first, second] = replies.try_into().unwrap();

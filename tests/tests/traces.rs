@@ -232,9 +232,9 @@ async fn no_secret_is_traced_or_shown() {
     let (node, watcher) = client.get_data_and_watch("/a").await.unwrap();
     assert_eq!(node.data, secret, "it went over the wire");
     show(&watcher);
-    let ops = [Op::set_data("/a", &secret, None), Op::create("/b", &secret, &persistent)];
+    let ops = (Op::set_data("/a", &secret, None), Op::create("/b", &secret, &persistent));
     show(&ops);
-    show(&client.multi(&ops).await.unwrap());
+    show(&client.multi(ops).await.unwrap());
     show(&client);
     show(&client.stats());
     show(&client.session());

@@ -538,7 +538,7 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Res
     }
 
     // Refused: everybody hears why, and nothing is left.
-    for reply in client.multi_owned(&ops) {
+    for reply in client.multi_owned(ops) {
         let error = reply.await.expect_err("it exists");
         assert_eq!((error.is_node_exists(), error.failed_op()), (true, Some(2)), "{error}");
     }

@@ -10,7 +10,7 @@ use zk_proto::ErrorCode;
 
 use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
-use crate::multi::Op;
+use crate::op::Op;
 
 /// Deletes in one transaction, and what their paths may take: far below the frame limit of any
 /// server, and little to repeat if one of them is refused.

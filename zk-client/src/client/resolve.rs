@@ -177,7 +177,7 @@ impl Write for Create<'_> {
     }
 
     fn trace(&self) -> Option<&str> {
-        (!self.options.mode.is_sequential()).then_some(self.path)
+        (!self.options.mode().is_sequential()).then_some(self.path)
     }
 
     fn judge(&self, before: Zxid, seen: Seen) -> Option<Verdict<Created>> {
@@ -190,7 +190,7 @@ impl Write for Create<'_> {
         }
         let owner = Some(stat.ephemeral_owner);
         let is_as_made = stat.version == 0 && data == self.data;
-        let ours = match self.options.mode {
+        let ours = match self.options.mode() {
             CreateMode::EPHEMERAL => owner == seen.own,
             // Servers show of all others nothing but that they are not ephemeral.
             _ => owner == Some(SessionId(0)) && is_as_made,
