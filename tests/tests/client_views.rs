@@ -72,7 +72,7 @@ async fn transactions_and_owned_nodes_name_nodes_from_the_root_of_their_view() {
     assert!(server.has_node("/shop/orders/mine-0000000001"));
     owned.delete().await.unwrap();
     assert!(!server.has_node("/shop/orders/mine-0000000001"));
-    for owned in orders.multi_owned(&[Op::create_owned("/two-", b"", Acl::OPEN)]) {
+    for owned in orders.multi_owned([Op::create_owned("/two-", b"", Acl::OPEN)]) {
         assert_eq!(owned.await.unwrap().path(), "/two-0000000002");
     }
     client.create("/shop/orders/e", b"", &CreateOptions::ephemeral()).await.unwrap();

@@ -13,16 +13,16 @@ use thiserror::Error as ThisError;
 ///
 /// It is remembered for as long as its session lasts, and overwritten in memory when it is dropped.
 /// The bytes that went to the socket are not.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     scheme: String,
-    proof: Vec<u8>,
+    proof: Secret,
 }
 
 impl Credential {
     /// A proof in the form that the scheme asks for.
     pub fn new(scheme: &str, proof: &[u8]) -> Self {
-        Self { scheme: scheme.to_owned(), proof: proof.to_owned() }
+        Self { scheme: scheme.to_owned(), proof: Secret::new(proof) }
     }
 
     /// How the identity is established.
@@ -31,29 +31,65 @@ impl Credential {
     }
 
     pub(crate) fn proof(&self) -> &[u8] {
-        &self.proof
+        self.proof.expose()
     }
 
     /// No less than what the request that carries it takes of a frame.
     pub(crate) fn size(&self) -> usize {
         const HEADER_AND_LENGTHS: usize = 32;
-        HEADER_AND_LENGTHS + self.scheme.len() + self.proof.len()
+        HEADER_AND_LENGTHS + self.scheme.len() + self.proof().len()
     }
 }
 
-impl Drop for Credential {
+/// Bytes that are shown to nobody, and overwritten when they are dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(Vec<u8>);
+
+impl Secret {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self(bytes.to_owned())
+    }
+
+    pub(crate) fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Secret {
     fn drop(&mut self) {
-        self.proof.fill(0);
+        self.0.fill(0);
         // Nothing reads the zeros, so without this they need not be written.
-        hint::black_box(&self.proof);
+        hint::black_box(&self.0);
     }
 }
 
-impl fmt::Debug for Credential {
+impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheme, proof: _ } = self;
-        f.debug_struct("Credential").field("scheme", scheme).finish_non_exhaustive()
+        f.write_str("..")
     }
+}
+
+/// What follows on a token of a server's, in an exchange of SASL.
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "sasl-digest-md5"),
+    expect(dead_code, reason = "no mechanism takes steps")
+)]
+pub(crate) enum Step {
+    /// Send this token.
+    Answer(Vec<u8>),
+    /// Both sides are convinced.
+    Done,
+}
+
+/// Why an exchange of SASL does not go on.
+#[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "sasl-digest-md5"), expect(dead_code, reason = "no mechanism can break"))]
+pub(crate) enum Broken {
+    /// For good.
+    Refused(Refusal),
+    /// What the server said makes no sense, and why.
+    Nonsense(&'static str),
 }
 
 /// What of a client's authentication was refused. That ends the client for good.
@@ -64,6 +100,15 @@ pub enum Refusal {
     /// is none. Of `digest` no server refuses a proof: whoever knows the password is that user.
     #[error("the server refused a credential of the scheme {0}")]
     Credential(Scheme),
+    /// The server does not know the user of SASL, or the password is another.
+    #[error("the server refused the user or the password of SASL")]
+    SaslUser,
+    /// The server has no SASL. It would let the client in as nobody.
+    #[error("the server has no SASL")]
+    SaslUnsupported,
+    /// The server did not show that it knows the password: it is not the one that it seems to be.
+    #[error("the server did not show that it knows the password of SASL")]
+    SaslServer,
 }
 
 /// The name of a scheme, in an error: what is beyond 16 bytes of it is cut off.
@@ -111,7 +156,7 @@ mod tests {
     #[test]
     fn a_credential_shows_its_scheme_alone() {
         let shown = format!("{:?}", Credential::new("digest", b"ann:secret"));
-        assert_eq!(shown, r#"Credential { scheme: "digest", .. }"#);
+        assert_eq!(shown, r#"Credential { scheme: "digest", proof: .. }"#);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use zk_proto::{Password, SessionId, frame};
 
 use crate::error::{Error, Fault};
 use crate::path::Chroot;
+use crate::sasl::Sasl;
 
 /// The port that a host without one is taken to serve.
 const DEFAULT_PORT: u16 = 2181;
@@ -205,6 +206,8 @@ pub struct SessionConfig {
     /// How long connecting to one server and shaking hands with it may take, if the server grants
     /// the wanted timeout; it shrinks and grows with what is granted.
     pub attempt_timeout: Duration,
+    /// What every connection begins with, if anything.
+    pub sasl: Option<Sasl>,
     /// A session to take up instead of opening a new one.
     pub resume: Option<SessionCredentials>,
     /// Caps.
@@ -226,6 +229,7 @@ impl SessionConfig {
         Self {
             timeout,
             attempt_timeout: Self::share(timeout, hosts),
+            sasl: None,
             resume: None,
             limits: Limits::default(),
             deadline_rule: DeadlineRule::default(),

@@ -15,6 +15,7 @@ use crate::error::{Error, Fault};
 use crate::hosts::{Hosts, Random};
 use crate::link::{Link, Names};
 use crate::reply::Reply;
+use crate::sasl::Sasl;
 use crate::session::Session;
 use crate::transport::{Connector, TcpConnector};
 
@@ -44,6 +45,7 @@ pub struct ClientBuilder {
     limits: Limits,
     connector: Arc<dyn Connector>,
     pub(crate) resume: Option<SessionCredentials>,
+    pub(crate) sasl: Option<Sasl>,
     pub(crate) seed: Option<u64>,
     deadline_rule: DeadlineRule,
     clock: Option<Clock>,
@@ -58,6 +60,7 @@ impl Default for ClientBuilder {
             limits: Limits::default(),
             connector: Arc::new(TcpConnector),
             resume: None,
+            sasl: None,
             seed: None,
             deadline_rule: DeadlineRule::default(),
             clock: None,
@@ -96,6 +99,33 @@ impl ClientBuilder {
     pub fn auth(mut self, scheme: &str, auth: &[u8]) -> Self {
         self.credentials.push(Credential::new(scheme, auth));
         self
+    }
+
+    /// Proves on every connection, ahead of everything else, to be a user of SASL's DIGEST-MD5, as
+    /// servers name them in the section `Server` of their JAAS configuration. What is queued waits
+    /// until both sides are convinced: the server shows that it knows the password, too.
+    ///
+    /// An access list names the user as `sasl` and `user`. The password does not go over the wire,
+    /// but who reads along can guess it at leisure: use it over TLS.
+    ///
+    /// If the server refuses, has no SASL, or does not know the password,
+    /// [`connect`](Self::connect) fails with [`AuthFailed`](crate::ErrorKind::AuthFailed), whose
+    /// text says which; so does everything else if that happens later. The session itself goes on
+    /// at the ensemble until its timeout has passed.
+    ///
+    /// ```
+    /// # async fn f() -> Result<(), zk_client::Error> {
+    /// use zk_client::Client;
+    ///
+    /// let builder = Client::builder().sasl_digest_md5("bob", "secret");
+    /// let client = builder.connect("zk1:2181,zk2:2181,zk3:2181").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "sasl-digest-md5")]
+    pub fn sasl_digest_md5(self, user: &str, password: &str) -> Self {
+        let seed = u128::from(entropy()) << 64 | u128::from(entropy());
+        Self { sasl: Some(Sasl::digest_md5(user, password, seed)), ..self }
     }
 
     /// Takes up a session that another client began, instead of opening a new one. The servers
@@ -208,6 +238,7 @@ impl ClientBuilder {
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
         let client = self.seed.map_or_else(entropy, |_| random.next());
         let mut config = SessionConfig::new(timeout, hosts.len());
+        config.sasl = self.sasl;
         config.resume = self.resume;
         config.limits = self.limits;
         config.deadline_rule = self.deadline_rule;

@@ -212,6 +212,9 @@ pub enum ProtocolError {
     /// A watch event with a state that servers do not send.
     #[error("watch event with the state {0}")]
     UnknownState(KeeperState),
+    /// A step of SASL makes no sense.
+    #[error("SASL: {0}")]
+    Sasl(&'static str),
     /// The handshake's answer makes no sense.
     #[error("handshake: {0}")]
     Handshake(&'static str),

@@ -84,6 +84,8 @@
 //! | `zk_client::session` | debug | `authenticated` | `scheme` |
 //! | | warn | `authentication refused` | `scheme` |
 //! | | info | `over`, if this side closed it | `session`, `why` |
+//! | | info | `certificates replaced`, with the feature `tls` | |
+//! | `zk_client::session` | info | `over`, if this side closed it | `session`, `why` |
 //! | | warn | `over`, if it expired or was refused | `session`, `why` |
 //! | `zk_client::request` | trace | `queued` | `xid`, `op`, `path` |
 //! | | trace | `sent` | `xid`, `op`, `path` |
@@ -112,6 +114,10 @@ mod auth;
 
 mod error;
 mod path;
+
+#[cfg(feature = "sasl-digest-md5")]
+mod digest_md5;
+mod sasl;
 
 mod event;
 
@@ -184,6 +190,7 @@ pub use op::{Op, OpResult};
 pub use owned::OwnedNode;
 pub use path::check as check_path;
 pub use reply::{Reply, WithZxid};
+pub use sasl::Sasl;
 pub use session::{Lapse, LeaseState};
 pub use stats::Stats;
 pub use stream::WatchStream;

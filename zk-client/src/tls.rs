@@ -33,6 +33,7 @@ use tracing::{info, warn};
 
 use crate::config::Host;
 use crate::error::{Error, Fault};
+use crate::trace;
 use crate::transport::{Connecting, Connector, TcpConnector, Transport};
 
 /// Certificates or a key in PEM: the bytes, or a file that holds them.
@@ -244,7 +245,7 @@ impl Identity {
             Ok(material) if material == current.material => None,
             Ok(material) => match material.config(&self.options) {
                 Ok(config) => {
-                    info!("the certificates for TLS were replaced");
+                    info!(target: trace::CONNECTION, "certificates replaced");
                     (current.material, current.config) = (material, Arc::new(config));
                     None
                 }
@@ -255,7 +256,7 @@ impl Identity {
         if let Some(problem) = &problem
             && current.warned.as_ref() != Some(problem)
         {
-            warn!(problem, "the certificates for TLS cannot be used; going on with the old ones");
+            warn!(target: trace::CONNECTION, problem, "the certificates for TLS cannot be used; going on with the old ones");
         }
         current.warned = problem;
         Arc::clone(&current.config)

@@ -50,6 +50,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.tally.received(frame::PREFIX + frame.len());
         let handled = match self.phase {
             Phase::Handshake => self.handle_handshake(now, &frame),
+            Phase::Authenticating { xid, read_only } => {
+                self.timers.heard(now, self.timeout);
+                self.handle_token(now, &frame, xid, read_only)
+            }
             Phase::Established => {
                 self.timers.heard(now, self.timeout);
                 self.handle_reply(now, frame)
@@ -77,7 +81,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.tally.received(frame::PREFIX + head.len());
         let limit = self.config.limits.max_reply;
         let handled = match self.phase {
-            Phase::Handshake => Err(DecodeError::FrameTooLong { len, limit }.into()),
+            Phase::Handshake | Phase::Authenticating { .. } => {
+                Err(DecodeError::FrameTooLong { len, limit }.into())
+            }
             Phase::Established => {
                 self.timers.heard(now, self.timeout);
                 self.handle_head(now, head, len)
@@ -223,21 +229,26 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Verdict::Established { session, timeout, read_only } => {
                 self.credentials = Some(session);
                 self.timeout = timeout;
-                self.phase = Phase::Established;
                 self.tally.established(now);
-                self.timers.stop(Timer::Attempt);
-                self.timers.sent(now, self.timeout);
                 self.timers.heard(now, self.timeout);
                 self.assurance.established(now, timeout);
-                self.reattach();
-                self.tell(match read_only {
-                    true => SessionState::ConnectedReadOnly,
-                    false => SessionState::Connected,
-                });
-                self.leave_if_done();
+                self.authenticate(now, read_only);
             }
         }
         Ok(())
+    }
+
+    /// Begins with what waits.
+    pub(super) fn serve(&mut self, now: Instant, read_only: bool) {
+        self.phase = Phase::Established;
+        self.timers.stop(Timer::Attempt);
+        self.timers.sent(now, self.timeout);
+        self.reattach();
+        self.tell(match read_only {
+            true => SessionState::ConnectedReadOnly,
+            false => SessionState::Connected,
+        });
+        self.leave_if_done();
     }
 
     /// Hangs up if that costs nobody an answer.
@@ -291,7 +302,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// Handshake and pings have no slot and no limit to run into.
-    fn put_control(&mut self, body: impl FnOnce(&mut Writer<'_>)) {
+    pub(super) fn put_control(&mut self, body: impl FnOnce(&mut Writer<'_>)) {
         if let Err(error) = frame::encode(&mut self.control, frame::SERVER_FRAME_LIMIT, body) {
             warn!(target: trace::CONNECTION, %error, "a control frame does not encode");
         }

@@ -112,7 +112,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Ended::Closed => info!(target: trace::SESSION, session, why = %ended, "over"),
             _ => warn!(target: trace::SESSION, session, why = %ended, "over"),
         }
-        let connected = matches!(self.phase, Phase::Handshake | Phase::Established);
+        let connected = matches!(
+            self.phase,
+            Phase::Handshake | Phase::Authenticating { .. } | Phase::Established
+        );
         self.phase = Phase::Over(ended);
         for (sent, slot) in self.pipeline.take_all() {
             self.give_up(slot, Failure::Ended { sent, ended });

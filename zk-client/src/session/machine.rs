@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use zk_proto::{OpCode, Operation, Zxid};
+use zk_proto::{OpCode, Operation, Xid, Zxid};
 
 use crate::config::{SessionConfig, SessionCredentials};
 use crate::error::{Ended, Failure, Hangup, Rejected};
@@ -85,6 +85,13 @@ pub(super) enum Phase {
     Idle,
     /// The connect request is on its way.
     Handshake,
+    /// The session is there, and SASL goes on before anything else.
+    Authenticating {
+        /// The request that is owed an answer.
+        xid: Xid,
+        /// Whether the server is without a quorum, as its handshake said.
+        read_only: bool,
+    },
     /// Serving.
     Established,
     /// It broke the protocol or died; nothing it says counts any more.

@@ -42,6 +42,8 @@ mod ending;
 
 mod replies;
 
+mod sasl;
+
 mod connection;
 
 pub use self::claims::ClaimId;

@@ -95,6 +95,13 @@ impl<P> Pipeline<P> {
         }
     }
 
+    /// The next xid, for a request that is answered ahead of all in here.
+    pub(crate) fn number(&mut self) -> Xid {
+        let xid = self.next;
+        self.next = xid.next();
+        xid
+    }
+
     /// Queues a request and gives it the next xid; setWatches and auth have their own.
     pub(crate) fn push(
         &mut self,
