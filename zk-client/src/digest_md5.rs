@@ -131,7 +131,7 @@ impl Exchange<'_> {
 /// What is hashed of a text: in ISO 8859-1 if that has all of its characters, else in UTF-8
 /// (RFC 2831, 2.1.2.1).
 fn hashed(text: &str) -> Vec<u8> {
-    let latin = text.chars().map(|letter| u8::try_from(letter)).collect::<Result<Vec<_>, _>>();
+    let latin = text.chars().map(u8::try_from).collect::<Result<Vec<_>, _>>();
     latin.unwrap_or_else(|_| text.as_bytes().to_owned())
 }
 

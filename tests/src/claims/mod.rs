@@ -2,12 +2,14 @@
 //! that is new and empty, as a [`Target`](target::Target) or by its address.
 //!
 //! [`auth_claims!`](crate::auth_claims), [`client_claims!`](crate::client_claims),
-//! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims) and
+//! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
+//! [`leak_claims!`](crate::leak_claims) and
 //! [`lock_claims!`](crate::lock_claims) make tests of them.
 
 pub mod auth;
 pub mod client;
 pub mod composed;
+pub mod leaks;
 pub mod lock;
 pub mod operations;
 pub mod target;

@@ -1,0 +1,322 @@
+//! What is left of clients, watches and calls that are gone, here and on the server: nothing. And
+//! what is there comes through a reconnect, all of it.
+//!
+//! A server is asked with four-letter words.
+
+#![expect(missing_docs, reason = "the names are the claims")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+use zk_client::{
+    Acl, Client, CreateOptions, EventType, StreamEvent, WatchMode, WatchStream, WatchedEvent,
+    Watcher,
+};
+
+use crate::relay::Relay;
+use crate::server::four_letter;
+
+/// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
+#[macro_export]
+macro_rules! leak_claims {
+    ($server:ident, $start:expr) => {
+        $crate::claims!(
+            $server,
+            $start,
+            |server| &server.address(),
+            leaks:
+            a_thousand_clients_leave_nothing,
+            ten_thousand_dropped_watchers_leave_no_watch,
+            a_hundred_thousand_dropped_calls_leave_nothing,
+            fifty_thousand_watches_come_through_a_reconnect,
+        );
+    };
+}
+
+const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
+
+/// How long a server may take to notice what is gone.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Calls that are under way at once.
+const FLIGHT: usize = 5_000;
+
+fn builder() -> zk_client::ClientBuilder {
+    Client::builder().session_timeout(Duration::from_secs(15))
+}
+
+/// What `mntr` counts, less the connection that asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Counts {
+    connections: u64,
+    ephemerals: u64,
+    watches: u64,
+    nodes: u64,
+}
+
+impl Counts {
+    async fn of(address: &str) -> Result<Self> {
+        let answer = four_letter(address, "mntr").await?;
+        let lines = answer.lines().filter_map(|line| line.split_once('\t'));
+        let counts = lines.collect::<BTreeMap<_, _>>();
+        let count = |key: &str| -> Result<u64> {
+            let count = counts.get(key).with_context(|| format!("no {key}: {answer}"))?;
+            Ok(count.trim().parse()?)
+        };
+        Ok(Self {
+            connections: count("zk_num_alive_connections")?,
+            ephemerals: count("zk_ephemerals_count")?,
+            watches: count("zk_watch_count")?,
+            nodes: count("zk_znode_count")?,
+        })
+    }
+
+    /// Asks until it is this, and fails with what it is otherwise.
+    async fn come_to(&self, address: &str) -> Result<()> {
+        let mut last = Self::of(address).await?;
+        let same = async {
+            while last != *self {
+                sleep(Duration::from_millis(20)).await;
+                last = Self::of(address).await?;
+            }
+            anyhow::Ok(())
+        };
+        match timeout(DEADLINE, same).await {
+            Ok(asked) => asked,
+            Err(_) => anyhow::bail!("{self:?} became {last:?}"),
+        }
+    }
+}
+
+/// The tasks of this runtime come down to this.
+async fn tasks_come_to(count: usize) -> Result<()> {
+    let alive = || Handle::current().metrics().num_alive_tasks();
+    let ended = async {
+        while alive() > count {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(DEADLINE, ended).await.with_context(|| format!("{} tasks, not {count}", alive()))
+}
+
+/// Nothing waits and nothing is watched.
+fn at_rest(client: &Client) -> Result<()> {
+    let stats = client.stats();
+    let none = stats.in_flight + stats.queued + stats.queued_bytes + stats.owned_nodes;
+    ensure!(none + stats.watches + stats.streams == 0, "{stats:?}");
+    ensure!(stats.connections == 1, "{stats:?}");
+    Ok(())
+}
+
+pub async fn a_thousand_clients_leave_nothing(address: &str) -> Result<()> {
+    let before = Counts::of(address).await?;
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    for _ in 0..50 {
+        let mut clients = Vec::new();
+        for at in 0..20 {
+            let client = builder().connect(address).await?;
+            let (_, watcher) = client.exists_and_watch("/none").await?;
+            let owned = client.create_owned("/own-", b"", Acl::OPEN).await?;
+            clients.push((client, watcher, owned, at));
+        }
+        for (client, watcher, owned, at) in clients {
+            match at % 3 {
+                0 => client.close().await,
+                // In the background, with the last of them.
+                1 => drop((client, watcher, owned)),
+                _ => {
+                    let closing = client.close();
+                    drop((watcher, owned, client));
+                    closing.await;
+                }
+            }
+        }
+    }
+    before.come_to(address).await?;
+    tasks_come_to(tasks).await
+}
+
+pub async fn ten_thousand_dropped_watchers_leave_no_watch(address: &str) -> Result<()> {
+    let client = builder().connect(address).await?;
+    client.create("/w", b"", &PERSISTENT).await?;
+    let before = Counts::of(address).await?;
+    // Half of them on paths of their own, the other half share one.
+    let mut asked = Vec::new();
+    for n in 0..5_000 {
+        asked.push(client.exists_and_watch(&format!("/w/none-{n}")));
+    }
+    let mut watchers = Vec::new();
+    for reply in asked {
+        watchers.push(reply.await?.1);
+    }
+    for _ in 0..2_500 {
+        let (data, children) =
+            (client.get_data_and_watch("/w"), client.get_children_and_watch("/w"));
+        watchers.extend([data.await?.1, children.await?.1]);
+    }
+    let mut streams = Vec::new();
+    for n in 0..1_000 {
+        let mode = [WatchMode::Persistent, WatchMode::PersistentRecursive][n % 2];
+        streams.push(client.watch(&format!("/w/stream-{n}"), mode).await?);
+    }
+    ensure!(client.stats().watches == 10_000 && client.stats().streams == 1_000);
+    let held = Counts::of(address).await?;
+    ensure!(held.watches > before.watches + 6_000, "{held:?}");
+    drop((watchers, streams));
+    client.sync("/").await?;
+    at_rest(&client)?;
+    before.come_to(address).await?;
+    client.close().await;
+    Ok(())
+}
+
+pub async fn a_hundred_thousand_dropped_calls_leave_nothing(address: &str) -> Result<()> {
+    let client = builder().connect(address).await?;
+    client.create("/c", b"", &PERSISTENT).await?;
+    let before = Counts::of(address).await?;
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    for _ in 0..100_000 / FLIGHT {
+        for n in 0..FLIGHT {
+            match n % 50 {
+                0 => drop(client.create_owned("/c/own-", b"", Acl::OPEN)),
+                1 | 2 => drop(client.exists_and_watch(&format!("/c/none-{n}"))),
+                3 => drop(client.watch("/c", WatchMode::PersistentRecursive)),
+                _ => drop(client.get_data("/c")),
+            }
+        }
+        client.sync("/").await?;
+    }
+    // What the answers made necessary is behind that sync: deletes, and removals of watches.
+    client.sync("/").await?;
+    at_rest(&client)?;
+    before.come_to(address).await?;
+    tasks_come_to(tasks).await?;
+    client.close().await;
+    Ok(())
+}
+
+/// Of each kind of watch.
+const KIND: usize = 10_000;
+
+/// Of those, one in so many is changed while the client is cut off.
+const CHANGED: usize = 10;
+
+pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> Result<()> {
+    let other = builder().connect(address).await?;
+    for kind in ["/d", "/e", "/c", "/p", "/r"] {
+        other.create(kind, b"", &PERSISTENT).await?;
+        if kind != "/e" {
+            all(KIND, |n| other.create(&format!("{kind}/{n}"), b"", &PERSISTENT)).await?;
+        }
+    }
+    let mut relay = Relay::to(address)?;
+    let client = builder().connect(&relay.address()?).await?;
+    let before = Counts::of(address).await?;
+    let data = all(KIND, |n| client.get_data_and_watch(&format!("/d/{n}"))).await?;
+    let data: Vec<Watcher> = data.into_iter().map(|(_, watcher)| watcher).collect();
+    let exist = all(KIND, |n| client.exists_and_watch(&format!("/e/{n}"))).await?;
+    let exist: Vec<Watcher> = exist.into_iter().map(|(_, watcher)| watcher).collect();
+    let child = all(KIND, |n| client.get_children_and_watch(&format!("/c/{n}"))).await?;
+    let child: Vec<Watcher> = child.into_iter().map(|(_, watcher)| watcher).collect();
+    let persistent = WatchMode::Persistent;
+    let mut one = all(KIND, |n| client.watch(&format!("/p/{n}"), persistent)).await?;
+    let recursive = WatchMode::PersistentRecursive;
+    let mut tree = all(KIND, |n| client.watch(&format!("/r/{n}"), recursive)).await?;
+    let armed = Counts::of(address).await?;
+    // A persistent one watches data and children, and is counted for both; a recursive one, too,
+    // before 3.9.
+    let tables = [6, 7].map(|tables| before.watches + tables * KIND as u64);
+    ensure!(tables.contains(&armed.watches), "{armed:?}");
+
+    relay.cut();
+    let mut states = client.states();
+    states.wait_for(|state| !state.is_connected()).await?;
+    let changed = |n: usize| n * CHANGED;
+    all(KIND / CHANGED, |n| other.set_data(&format!("/d/{}", changed(n)), b"x", None)).await?;
+    all(KIND / CHANGED, |n| other.create(&format!("/e/{}", changed(n)), b"", &PERSISTENT)).await?;
+    all(KIND / CHANGED, |n| other.create(&format!("/c/{}/x", changed(n)), b"", &PERSISTENT))
+        .await?;
+    all(KIND / CHANGED, |n| other.set_data(&format!("/p/{}", changed(n)), b"x", None)).await?;
+    all(KIND / CHANGED, |n| other.create(&format!("/r/{}/x", changed(n)), b"", &PERSISTENT))
+        .await?;
+    relay.mend();
+    states.wait_for(|state| state.is_connected()).await?;
+    client.sync("/").await?;
+    let stats = client.stats();
+    ensure!(stats.connections == 2, "armed at the first attempt: {stats:?}");
+
+    // What happened meanwhile is told, as far as servers tell: and where they do not, that is.
+    let kinds = [EventType::NODE_DATA_CHANGED, EventType::NODE_CREATED];
+    let [set, created] = kinds;
+    let children = EventType::NODE_CHILDREN_CHANGED;
+    let mut rest = Vec::new();
+    for (watchers, folder, kind) in
+        [(data, "/d", set), (exist, "/e", created), (child, "/c", children)]
+    {
+        for (n, mut watcher) in watchers.into_iter().enumerate() {
+            if n % CHANGED == 0 {
+                let event = timeout(DEADLINE, watcher.changed()).await??;
+                let expected = (kind, format!("{folder}/{n}"), true);
+                ensure!((event.kind, event.path, event.missed) == expected, "{expected:?}");
+            } else {
+                rest.push((watcher, n, folder, kind));
+            }
+        }
+    }
+    for stream in one.iter_mut().chain(&mut tree) {
+        let event = timeout(DEADLINE, stream.next()).await??;
+        ensure!(event == StreamEvent::Rearmed, "{stream:?}: {event:?}");
+    }
+
+    // All the others are there, on the server as well, and see what comes.
+    let fired = 3 * (KIND / CHANGED);
+    let now = Counts::of(address).await?;
+    Counts { watches: armed.watches - fired as u64, ..now }.come_to(address).await?;
+    ensure!(client.stats().watches == 3 * KIND - fired && client.stats().streams == 2 * KIND);
+    let last = |n: usize| n * CHANGED + CHANGED - 1;
+    all(KIND / CHANGED, |n| other.set_data(&format!("/d/{}", last(n)), b"x", None)).await?;
+    all(KIND / CHANGED, |n| other.create(&format!("/e/{}", last(n)), b"", &PERSISTENT)).await?;
+    all(KIND / CHANGED, |n| other.create(&format!("/c/{}/x", last(n)), b"", &PERSISTENT)).await?;
+    all(KIND / CHANGED, |n| other.set_data(&format!("/p/{}", last(n)), b"x", None)).await?;
+    all(KIND / CHANGED, |n| other.create(&format!("/r/{}/x", last(n)), b"", &PERSISTENT)).await?;
+    for (watcher, n, folder, kind) in &mut rest {
+        if *n % CHANGED == CHANGED - 1 {
+            let event = timeout(DEADLINE, watcher.changed()).await??;
+            let expected = (*kind, format!("{folder}/{n}"), false);
+            ensure!((event.kind, event.path, event.missed) == expected, "{expected:?}");
+        }
+    }
+    for n in (CHANGED - 1..KIND).step_by(CHANGED) {
+        let event = live(&mut one[n]).await?;
+        ensure!((event.kind, event.path) == (set, format!("/p/{n}")));
+        let event = live(&mut tree[n]).await?;
+        ensure!((event.kind, event.path) == (created, format!("/r/{n}/x")));
+    }
+    client.close().await;
+    other.close().await;
+    Ok(())
+}
+
+/// The next event of a stream, which its connection saw.
+async fn live(stream: &mut WatchStream) -> Result<WatchedEvent> {
+    match timeout(DEADLINE, stream.next()).await?? {
+        StreamEvent::Changed(event) if !event.missed => Ok(event),
+        other => anyhow::bail!("{stream:?}: {other:?}"),
+    }
+}
+
+/// Makes so many calls, some thousands at a time, and waits for all of them.
+async fn all<R>(count: usize, call: impl Fn(usize) -> zk_client::Reply<R>) -> Result<Vec<R>> {
+    let mut results = Vec::new();
+    while results.len() < count {
+        let flight = results.len()..count.min(results.len() + FLIGHT);
+        let calls = flight.map(&call).collect::<Vec<_>>();
+        for reply in calls {
+            results.push(reply.await?);
+        }
+    }
+    Ok(results)
+}

@@ -1,0 +1,6 @@
+//! What clients leave behind on the embedded server, which is nothing.
+
+use zk_embedded::{Config, Release, Server};
+
+zk_tests::leak_claims!(leaks, Server::start().await?);
+zk_tests::leak_claims!(leaks_of_3_8, Server::with(Config::new().release(Release::V3_8)).await?);
