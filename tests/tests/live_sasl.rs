@@ -82,8 +82,8 @@ async fn a_user_may_what_others_may_not_and_still_after_a_reconnect() -> Result<
 async fn a_wrong_password_and_an_unknown_user_are_refused_for_good() -> Result<()> {
     let (server, _folder) = server(true).await?;
     for (user, password) in [("bob", "guess"), ("nobody", "secret")] {
-        let connecting = builder().sasl_digest_md5(user, password).connect(&server.address());
-        let error = connecting.await.expect_err("it must not be let in");
+        let builder = builder().sasl_digest_md5(user, password);
+        let error = builder.connect(&server.address()).await.expect_err("it must not be let in");
         assert_eq!(error.kind(), ErrorKind::AuthFailed);
         let text = error.to_string();
         let expected = "authentication failed: the server refused the user or the password of SASL";
@@ -99,8 +99,8 @@ async fn a_wrong_password_and_an_unknown_user_are_refused_for_good() -> Result<(
 #[tokio::test]
 async fn a_server_without_sasl_is_an_error_that_says_so() -> Result<()> {
     let server = Standalone::start().await?;
-    let connecting = builder().sasl_digest_md5("bob", "secret").connect(&server.address());
-    let error = connecting.await.expect_err("it has no SASL");
+    let builder = builder().sasl_digest_md5("bob", "secret");
+    let error = builder.connect(&server.address()).await.expect_err("it has no SASL");
     assert_eq!(error.to_string(), "authentication failed: the server has no SASL");
     Ok(())
 }

@@ -70,7 +70,8 @@ mod tests {
     fn no_claim_is_forgotten() {
         let (auth, operations) = (include_str!("auth.rs"), include_str!("operations.rs"));
         let (client, composed) = (include_str!("client.rs"), include_str!("composed.rs"));
-        for file in [auth, client, composed, include_str!("lock.rs"), operations] {
+        let (leaks, lock) = (include_str!("leaks.rs"), include_str!("lock.rs"));
+        for file in [auth, client, composed, leaks, lock, operations] {
             for function in file.split("pub async fn ").skip(1) {
                 let (name, rest) = function.split_once('(').expect("parameters");
                 let given = rest.trim_start();
