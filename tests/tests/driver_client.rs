@@ -678,7 +678,7 @@ async fn a_refused_multi_names_the_operation_and_its_place() {
     let mut network = Network::new();
     let (client, mut peer) = in_the_shop(&mut network).await;
     let ops = (Op::check("/open", None), Op::set_data("/a", b"1", Some(3)));
-    let refused = client.multi(&ops);
+    let refused = client.multi(ops);
     peer.expect("multi#2 check /shop/open, setData /shop/a").await;
     let results = [ErrorCode::OK, ErrorCode::BAD_VERSION].map(MultiResult::Error);
     peer.answer(&MultiResponse::new(&results)).await;
@@ -687,20 +687,20 @@ async fn a_refused_multi_names_the_operation_and_its_place() {
     assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::BAD_VERSION), Some(1)));
     assert_eq!(error.to_string(), "operation 1 of a multi, setData /a: BadVersion");
 
-    let refused = client.multi(&ops);
+    let refused = client.multi(ops);
     peer.expect("multi#3 check /shop/open, setData /shop/a").await;
     peer.refuse(ErrorCode::MARSHALLING_ERROR).await;
     let error = refused.await.unwrap_err();
     assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::MARSHALLING_ERROR), None));
     assert_eq!(error.to_string(), "multi /open and 1 more: MarshallingError");
 
-    let short = client.multi(&ops);
+    let short = client.multi(ops);
     peer.expect("multi#4 check /shop/open, setData /shop/a").await;
     peer.answer(&MultiResponse::new(&[MultiResult::Check(())])).await;
     let error = short.await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Protocol, Outcome::Unknown));
 
-    let other = client.multi(&ops);
+    let other = client.multi(ops);
     peer.expect("multi#5 check /shop/open, setData /shop/a").await;
     peer.answer(&MultiResponse::new(&[MultiResult::Check(()), MultiResult::Delete(())])).await;
     let error = other.await.unwrap_err();

@@ -94,6 +94,7 @@ const CRATES: &[Layers] = &[
             "shapes",
             "op",
             "multi",
+            "multi_read",
             "ensemble",
             "client/handle",
             "client/views",

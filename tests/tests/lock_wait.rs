@@ -119,7 +119,7 @@ fn nobody_owns_whose_node_went_with_the_holders() {
                     (held.node(), own.as_str())
                 };
                 let ops = [Op::delete(first, None), Op::delete(second, None)];
-                client.multi(&ops).await.unwrap();
+                client.multi(ops).await.unwrap();
                 // What it becomes depends on which of the two is told first: the next event at the
                 // latest says that it is lost.
                 match waits.await {

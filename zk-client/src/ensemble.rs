@@ -160,7 +160,7 @@ impl fmt::Display for Member {
 }
 
 /// A change of the membership: see [`Client::reconfig`](crate::Client::reconfig). One without any
-/// member changes nothing.
+/// member changes the version alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reconfig<'a> {

@@ -157,6 +157,7 @@ mod shapes;
 mod op;
 
 mod multi;
+mod multi_read;
 
 mod ensemble;
 
@@ -185,6 +186,7 @@ pub use event::{SessionState, StreamEvent, WatchMode, WatchedEvent};
 pub use keeper::{KeptSession, SessionKeeper, Sessions};
 pub use lease::Lease;
 pub use multi::Operations;
+pub use multi_read::{Read, ReadResult, Reads};
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
 pub use op::{Op, OpResult};
 pub use owned::OwnedNode;

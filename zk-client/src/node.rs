@@ -25,6 +25,10 @@ pub struct CreateOptions<'a> {
     ttl: Option<Duration>,
 }
 
+/// Data below this size is copied out of the buffer it was read into, so that a value that is kept
+/// does not keep 64 KiB with it.
+const COPY_BELOW: usize = 32 * 1024;
+
 /// The longest time to live in milliseconds: servers keep it in 40 bits of the node's owner.
 const MAX_TTL: u128 = (1 << 40) - 1;
 
@@ -172,6 +176,18 @@ pub struct Node {
     pub data: Bytes,
     /// Its state.
     pub stat: Stat,
+}
+
+impl Node {
+    /// A node that was read from a frame, of which `data` is a part.
+    pub(crate) fn read(frame: &Bytes, data: Option<&[u8]>, stat: Stat) -> Self {
+        let data = match data {
+            None => Bytes::new(),
+            Some(data) if data.len() < COPY_BELOW => Bytes::copy_from_slice(data),
+            Some(data) => frame.slice_ref(data),
+        };
+        Self { data, stat }
+    }
 }
 
 /// The children of a node.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zk_client::{
-    Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, Op, Operations, Outcome, Perms, Reconfig,
-    SessionId,
+    Acl, Client, CreateOptions, ErrorCode, ErrorKind, Id, Op, Operations, Outcome, Perms, Read,
+    ReadResult, Reconfig, SessionId,
 };
 
 /// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
@@ -29,6 +29,7 @@ macro_rules! operation_claims {
             nodes_with_a_time_to_live_are_created_alone_and_together,
             a_time_to_live_that_no_server_would_take_is_refused_here,
             results_come_in_the_shape_of_the_operations,
+            many_reads_are_one_request_and_fail_one_by_one,
         );
     };
 }
@@ -251,5 +252,49 @@ pub async fn results_come_in_the_shape_of_the_operations(address: &str) -> Resul
     let error = client.multi(ops).await.expect_err("absent");
     assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(3)));
     assert_eq!(client.get_data("/a").await?.stat.version, 11);
+    Ok(())
+}
+
+pub async fn many_reads_are_one_request_and_fail_one_by_one(address: &str) -> Result<()> {
+    let outside = connect(address).await?;
+    outside.create("/app", b"", &PERSISTENT).await?;
+    let client = connect(&format!("{address}/app")).await?;
+    let large = vec![7; 100_000];
+    client.create("/a", &large, &PERSISTENT).await?;
+    client.create("/a/c", b"c", &PERSISTENT).await?;
+    let nobody = [Acl::new(Perms::ALL, Id::ip("10.0.0.1"))];
+    client.create("/a/secret", b"s", &PERSISTENT.with_acl(&nobody)).await?;
+
+    let (node, names, none, secret, child) = client
+        .multi_read((
+            Read::get_data("/a"),
+            Read::get_children("/"),
+            Read::get_data("/none"),
+            Read::get_children("/a/secret"),
+            Read::get_data("/a/c"),
+        ))
+        .await?;
+    assert_eq!((node?, names?), (client.get_data("/a").await?, vec!["a".to_owned()]));
+    assert_eq!(&child?.data[..], b"c");
+    let error = none.expect_err("absent");
+    assert_eq!((error.is_no_node(), error.outcome()), (true, Outcome::NotApplied));
+    assert_eq!(error.to_string(), "getData /none: NoNode");
+    assert_eq!(secret.expect_err("not for us").code(), Some(ErrorCode::NO_AUTH));
+
+    let any = vec![Read::get_children("/").any(), Read::get_data("/a/c").any()];
+    let results = client.multi_read(&any).await?;
+    let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let [ReadResult::Children(names), ReadResult::Data(node)] = results.as_slice() else {
+        panic!("{results:?}");
+    };
+    assert_eq!((names.as_slice(), &node.data[..]), (&["a".to_owned()][..], &b"c"[..]));
+
+    let zxid = outside.create("/mark", b"", &PERSISTENT).await?.stat.czxid;
+    client.multi_read(()).await?;
+    assert_eq!(client.multi_read(Vec::<Read<'_>>::new()).await?.len(), 0);
+    let next = outside.create("/next", b"", &PERSISTENT).await?.stat.czxid;
+    assert_eq!(next.0, zxid.0 + 1, "no transaction");
+    let error = client.multi_read([Read::get_data("/a"), Read::get_data("a")]).await;
+    assert_eq!(error.expect_err("a rule").kind(), ErrorKind::InvalidPath);
     Ok(())
 }

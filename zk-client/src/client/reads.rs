@@ -1,6 +1,5 @@
 //! Reads, with and without a watch, and sync.
 
-use bytes::Bytes;
 use zk_proto::{
     ErrorCode, ExistsRequest, ExistsResponse, GetChildren2Request, GetChildren2Response,
     GetDataRequest, GetDataResponse, Stat, SyncRequest, SyncResponse,
@@ -14,10 +13,6 @@ use crate::path;
 use crate::reply::{Call, Reply};
 use crate::session::WatchKind;
 use crate::watcher::Watcher;
-
-/// Data below this size is copied out of the buffer it was read into, so that a value that is kept
-/// does not keep 64 KiB with it.
-const COPY_BELOW: usize = 32 * 1024;
 
 impl Client {
     /// The state of a node, or `None` if there is none.
@@ -102,12 +97,7 @@ fn exists(call: &Call, completion: Completion) -> Result<Option<Stat>, Error> {
 fn node(call: &Call, completion: Completion) -> Result<Node, Error> {
     let answer = call.answer(completion)?;
     let GetDataResponse { data, stat } = call.decode(&answer)?;
-    let data = match data {
-        None => Bytes::new(),
-        Some(data) if data.len() < COPY_BELOW => Bytes::copy_from_slice(data),
-        Some(data) => answer.body.slice_ref(data),
-    };
-    Ok(Node { data, stat })
+    Ok(Node::read(&answer.body, data, stat))
 }
 
 fn children(call: &Call, completion: Completion) -> Result<Children, Error> {

@@ -6,10 +6,51 @@ use zk_proto::{
 };
 
 use crate::client::handle::Client;
+use crate::multi_read::{self, Asked, Reads};
 use crate::path;
 use crate::reply::Reply;
 
 impl Client {
+    /// Reads many nodes by one request, each at the same moment or later than the one before it:
+    /// writes of others may come in between. Each read succeeds or fails by itself. Since ZooKeeper
+    /// 3.6.
+    ///
+    /// One round trip is what reads take, too, that are called together and awaited together; this
+    /// saves their headers, and a server some work.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use zk_client::Read;
+    ///
+    /// let (config, jobs) =
+    ///     client.multi_read((Read::get_data("/config"), Read::get_children("/jobs"))).await?;
+    /// println!("{:?} for {} jobs", config?.data, jobs?.len());
+    ///
+    /// for node in client.multi_read(["/a", "/b", "/c"].map(Read::get_data)).await? {
+    ///     match node {
+    ///         Ok(node) => println!("{:?}", node.data),
+    ///         Err(error) => println!("{error}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the server says of one node fails that read alone, `NoNode` and `NoAuth` alike. Older
+    /// servers answer [`Unimplemented`](crate#old-servers) to the whole.
+    pub fn multi_read<R: Reads>(&self, reads: R) -> Reply<R::Results> {
+        let (list, asked) = match Asked::new(&reads) {
+            Ok(asked) => asked,
+            Err(error) => return Reply::failed(error),
+        };
+        let name = asked.name();
+        multi_read::request(&list, &self.chroot, |request| {
+            self.send(&name, request, move |call, completion| asked.results(call, completion))
+        })
+    }
+
     /// The paths of this session's ephemeral nodes that begin with these characters, in no order;
     /// `/` is for all of them. Below a [chroot](crate::ClientBuilder::connect) only what is in it.
     /// Since ZooKeeper 3.6.

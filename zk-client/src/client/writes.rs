@@ -112,9 +112,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A refused multi is [`Refused`](crate::ErrorKind::Refused) with the [`code`](crate::Error::code) of
-    /// the operation that failed, whose place [`failed_op`](crate::Error::failed_op) tells. `None` there
-    /// means that the server refused the request as a whole. An [owned](Op::create_owned) create is
+    /// A refused multi is [`Refused`](crate::ErrorKind::Refused) with the
+    /// [`code`](crate::Error::code) of the operation that failed, whose place
+    /// [`failed_op`](crate::Error::failed_op) tells. `None` there means that the server refused
+    /// the request as a whole. An [owned](crate::Op::create_owned) create is
     /// [`InvalidOp`](crate::ErrorKind::InvalidOp): that is for
     /// [`multi_owned`](Self::multi_owned).
     pub fn multi<O: Operations>(&self, ops: O) -> Reply<O::Results> {

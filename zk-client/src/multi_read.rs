@@ -1,0 +1,234 @@
+//! Reads of many nodes by one request, each with a result of its own.
+//!
+//! Unlike the operations of a transaction they fail one by one. Knows neither sessions nor watches.
+
+use std::fmt;
+use std::vec::IntoIter;
+
+use zk_proto::{
+    DecodeError, Encode, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
+    MultiOp, MultiRequest, MultiResponse, MultiResult, OpCode, Operation, Writer,
+};
+
+use crate::error::{Error, Failure};
+use crate::link::Completion;
+use crate::node::Node;
+use crate::path::{self, Chroot};
+use crate::reply::Call;
+use crate::session::Answer;
+use crate::shapes::shapes;
+
+/// One read of a [`multi_read`](crate::Client::multi_read), which comes to an `R` or fails by
+/// itself.
+pub struct Read<'a, R = ReadResult> {
+    query: Query<'a>,
+    result: fn(ReadResult) -> Option<R>,
+}
+
+impl<'a> Read<'a, Node> {
+    /// A node's data and state.
+    pub const fn get_data(path: &'a str) -> Self {
+        let result = |result| match result {
+            ReadResult::Data(node) => Some(node),
+            ReadResult::Children(_) => None,
+        };
+        Self { query: Query { op: OpCode::GET_DATA, path }, result }
+    }
+}
+
+impl<'a> Read<'a, Vec<String>> {
+    /// The names of a node's children, without its path and in no order. Servers do not tell the
+    /// node's state along with them here.
+    pub const fn get_children(path: &'a str) -> Self {
+        let result = |result| match result {
+            ReadResult::Children(names) => Some(names),
+            ReadResult::Data(_) => None,
+        };
+        Self { query: Query { op: OpCode::GET_CHILDREN, path }, result }
+    }
+}
+
+impl<'a, R> Read<'a, R> {
+    /// The same read with a result that says by itself what it is of, so that reads of both kinds
+    /// go into one list.
+    pub const fn any(self) -> Read<'a> {
+        Read { query: self.query, result: Some }
+    }
+}
+
+impl<R> Clone for Read<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Read<'_, R> {}
+
+impl<R> fmt::Debug for Read<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Query { op, path } = self.query;
+        write!(f, "Read({op} {path:?})")
+    }
+}
+
+/// What came of [any](Read::any) read of a [`multi_read`](crate::Client::multi_read).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadResult {
+    /// Data and state.
+    Data(Node),
+    /// The names of the children.
+    Children(Vec<String>),
+}
+
+#[derive(Clone, Copy)]
+struct Query<'a> {
+    op: OpCode,
+    path: &'a str,
+}
+
+/// What [`Client::multi_read`](crate::Client::multi_read) takes: reads in any shape, whose results
+/// come back in the same one, as those of [`Operations`](crate::Operations) do. A
+/// [`Read<R>`](Read) comes to a `Result<R, Error>`.
+///
+/// Sealed: it cannot be implemented elsewhere.
+pub trait Reads: sealed::Sealed {
+    /// What they come to.
+    type Results: 'static;
+
+    /// Adds the reads to the list, and tells how to read what comes of them.
+    #[doc(hidden)]
+    fn enlist<'s>(&'s self, list: &mut Listed<'s>) -> Reader<Self::Results>;
+}
+
+/// Reads in the order in which they go out.
+#[derive(Default)]
+pub struct Listed<'s>(Vec<Query<'s>>);
+
+impl fmt::Debug for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|query| query.path)).finish()
+    }
+}
+
+/// Takes as many results as there were reads, and makes them what the caller wants.
+pub(crate) type Reader<R> =
+    Box<dyn FnOnce(&mut IntoIter<Result<ReadResult, Error>>) -> Option<R> + Send>;
+
+mod sealed {
+    /// Only for what is a list of reads here.
+    pub trait Sealed {}
+}
+
+impl<R> sealed::Sealed for Read<'_, R> {}
+
+impl<R: 'static> Reads for Read<'_, R> {
+    type Results = Result<R, Error>;
+
+    fn enlist<'s>(&'s self, list: &mut Listed<'s>) -> Reader<Self::Results> {
+        list.0.push(self.query);
+        let read = self.result;
+        Box::new(move |results| match results.next()? {
+            Ok(result) => read(result).map(Ok),
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
+shapes!(Reads, Listed, Reader);
+
+/// The reads' names, and what makes sense of their answer.
+pub(crate) struct Asked<R> {
+    queries: Vec<(OpCode, String)>,
+    read: Reader<R>,
+}
+
+impl<R: 'static> Asked<R> {
+    /// The reads, if all of them can be sent.
+    pub(crate) fn new<'s>(reads: &'s impl Reads<Results = R>) -> Result<(Listed<'s>, Self), Error> {
+        let mut list = Listed::default();
+        let read = reads.enlist(&mut list);
+        list.0.iter().try_for_each(|query| path::check(query.path))?;
+        let queries = list.0.iter().map(|query| (query.op, query.path.to_owned())).collect();
+        Ok((list, Self { queries, read }))
+    }
+
+    /// Stands for all of them where an error has room for one path.
+    pub(crate) fn name(&self) -> String {
+        match self.queries.as_slice() {
+            [] => "of nothing".to_owned(),
+            [(_, path)] => path.clone(),
+            [(_, path), rest @ ..] => format!("{path} and {} more", rest.len()),
+        }
+    }
+
+    /// What the reads came to.
+    pub(crate) fn results(self, call: &Call, completion: Completion) -> Result<R, Error> {
+        let Self { queries, read } = self;
+        let answer = call.answer(completion)?;
+        let response: MultiResponse<'_> = call.decode(&answer)?;
+        let (operations, results) = (queries.len(), response.iter().count());
+        if results != operations {
+            return Err(call.undecodable(DecodeError::MultiLength { operations, results }));
+        }
+        let results = queries.iter().zip(response.iter()).map(|((op, path), result)| {
+            let mismatch = DecodeError::MultiMismatch { operation: op.0, result: result.op().0 };
+            match result {
+                MultiResult::Error(code) => {
+                    Ok(Err(Error::failed(*op, path, Failure::Refused(code))))
+                }
+                result => result_of(*op, result, &answer).map(Ok).ok_or(mismatch),
+            }
+        });
+        let results = results.collect::<Result<Vec<_>, _>>();
+        let results = results.map_err(|source| call.undecodable(source))?;
+        // Each is of its read's type by now, so there is one for everybody who reads.
+        let missing = || call.undecodable(DecodeError::MultiLength { operations, results: 0 });
+        read(&mut results.into_iter()).ok_or_else(missing)
+    }
+}
+
+/// Makes a request of reads, below a chroot.
+pub(crate) fn request<T>(
+    list: &Listed<'_>,
+    chroot: &Chroot,
+    send: impl FnOnce(&MultiRead<'_>) -> T,
+) -> T {
+    let paths = list.0.iter().map(|query| chroot.apply(query.path)).collect::<Vec<_>>();
+    let entries = list.0.iter().zip(&paths).map(|(query, path)| match query.op {
+        OpCode::GET_CHILDREN => MultiOp::GetChildren(GetChildrenRequest { path, watch: false }),
+        _ => MultiOp::GetData(GetDataRequest { path, watch: false }),
+    });
+    let entries = entries.collect::<Vec<_>>();
+    send(&MultiRead(MultiRequest::new(&entries)))
+}
+
+/// What came of a read, if that is a result of one.
+fn result_of(op: OpCode, result: MultiResult<'_>, answer: &Answer) -> Option<ReadResult> {
+    match (op, result) {
+        (OpCode::GET_DATA, MultiResult::GetData(GetDataResponse { data, stat })) => {
+            Some(ReadResult::Data(Node::read(&answer.body, data, stat)))
+        }
+        (OpCode::GET_CHILDREN, MultiResult::GetChildren(GetChildrenResponse { children })) => {
+            Some(ReadResult::Children(children.iter().map(str::to_owned).collect()))
+        }
+        _ => None,
+    }
+}
+
+/// The request, which is one of reads even if there are none.
+pub(crate) struct MultiRead<'a>(MultiRequest<'a>);
+
+impl Encode for MultiRead<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        self.0.encode(writer);
+    }
+}
+
+impl Operation for MultiRead<'_> {
+    type Reply<'r> = MultiResponse<'r>;
+
+    fn op(&self) -> OpCode {
+        OpCode::MULTI_READ
+    }
+}
