@@ -122,11 +122,12 @@ impl<'a> CreateOptions<'a> {
         }
     }
 
-    /// The time to live of what [was checked](Self::check), in milliseconds.
+    /// The time to live of a [mode](Self::mode) that has one, in milliseconds.
     pub(crate) fn ttl_millis(&self) -> Option<i64> {
         let has_ttl = [CreateMode::PERSISTENT_WITH_TTL, CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL]
             .contains(&self.mode());
-        self.ttl.filter(|_| has_ttl).and_then(|ttl| i64::try_from(millis(ttl)).ok())
+        let within = |ttl| i64::try_from(millis(ttl).clamp(1, MAX_TTL)).ok();
+        self.ttl.filter(|_| has_ttl).and_then(within)
     }
 
     /// The rule that they break, if any.
@@ -208,4 +209,39 @@ pub enum Deletion {
     Deleted,
     /// It was gone before: somebody else deleted it.
     AlreadyGone,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// createTTL with another mode, or with no time, ends servers of 3.9.3.
+    #[test]
+    fn a_time_to_live_and_its_mode_go_out_together_or_not_at_all() {
+        let (persistent, ephemeral) = (CreateOptions::persistent(), CreateOptions::ephemeral());
+        let container = CreateOptions::container();
+        let times =
+            [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(1), Duration::MAX];
+        for base in [persistent, ephemeral, container] {
+            for options in [base, base.sequential()] {
+                let with = times.map(|time| options.ttl(time));
+                for options in with.into_iter().chain([options]) {
+                    let modes = [
+                        CreateMode::PERSISTENT_WITH_TTL,
+                        CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL,
+                    ];
+                    let has_mode = modes.contains(&options.mode());
+                    assert_eq!(options.ttl_millis().is_some(), has_mode, "{options:?}");
+                    if options.check().is_ok() {
+                        let is_ttl = options.op_in_multi() == OpCode::CREATE_TTL;
+                        assert_eq!(is_ttl, has_mode, "{options:?}");
+                        assert!(options.ttl_millis().is_none_or(|ttl| (1..1 << 40).contains(&ttl)));
+                    }
+                }
+            }
+        }
+        let sequential = persistent.ttl(Duration::from_micros(1_001)).sequential();
+        assert_eq!(sequential.mode(), CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL);
+        assert_eq!((sequential.ttl_millis(), sequential.is_sequential()), (Some(2), true));
+    }
 }

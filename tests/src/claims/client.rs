@@ -52,6 +52,7 @@ macro_rules! client_claims {
             a_node_is_adopted_by_its_session_alone,
             a_session_that_was_detached_is_taken_up_with_its_nodes,
             what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there,
+            a_time_to_live_takes_a_server_that_allows_it,
         );
     };
 }
@@ -626,5 +627,22 @@ pub async fn what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there(
     assert_eq!(client.get_data("/big").await?.data, data);
     let error = client.create("/big2", &data, &PERSISTENT).await.expect_err("one byte more");
     assert_eq!(error.kind(), ErrorKind::TooLarge);
+    Ok(())
+}
+
+pub async fn a_time_to_live_takes_a_server_that_allows_it(address: &str) -> Result<()> {
+    let client = connect(address).await?;
+    let session = client.session();
+    let brief = PERSISTENT.ttl(Duration::from_secs(1));
+    // It may be allowed elsewhere, so it is asked each time; and the connection stays.
+    for _ in 0..2 {
+        let error = client.create("/t", b"", &brief).await.expect_err("not here");
+        assert_eq!(error.code(), Some(ErrorCode::UNIMPLEMENTED));
+        let ops = (Op::create("/t", b"", &brief), Op::check("/", None));
+        let error = client.multi(ops).await.expect_err("not here");
+        assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::UNIMPLEMENTED), Some(0)));
+    }
+    assert_eq!((client.exists("/t").await?, client.session()), (None, session));
+    assert_eq!(client.state(), SessionState::Connected);
     Ok(())
 }
