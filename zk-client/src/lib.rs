@@ -23,12 +23,18 @@
 //! awaited together cost one round trip and not ten. A watch event is delivered before any reply
 //! that reflects the change.
 //!
+//! Between clients there is no such order: one may be at a server that has not heard yet of what
+//! the other was told. Each answer has a [zxid](Reply::with_zxid), and a client that is
+//! [`at_least`](Client::at_least) there sees what it stands for.
+//!
 //! # Outcomes
 //!
 //! Every [`Error`] answers [`outcome`](Error::outcome): [`NotApplied`](Outcome::NotApplied) if the
 //! request never left this machine or the server refused it, [`Unknown`](Outcome::Unknown) if it
 //! was sent and the connection broke before the answer. Nothing is ever sent twice behind the
-//! caller's back, with one exception that says so: the delete of an [`OwnedNode`].
+//! caller's back, with one exception that says so: the delete of an [`OwnedNode`]. Who wants to
+//! know asks: the writes of [`Client::resolving`] look what became of them, and are sent again where
+//! they surely did not happen.
 //!
 //! # The session
 //!

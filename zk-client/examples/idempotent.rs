@@ -1,0 +1,46 @@
+//! Writes whose answers are lost: looked for, and sent again only where they surely did not happen.
+
+use zk_client::{Client, CreateOptions, ErrorCode, Outcome};
+use zk_embedded::{Fault, OpCode, Server};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start().await?;
+    let client = Client::connect(server.address()).await?;
+    client.create("/counter", b"0", &CreateOptions::persistent()).await?;
+
+    // The plain call tells that it cannot know.
+    server.inject(Fault::lose_reply().op(OpCode::SET_DATA));
+    let error = client.set_data("/counter", b"1", Some(0)).await.err().ok_or("a lost reply")?;
+    println!("{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+
+    // These look. First the server carries the write out and its reply is lost, then the request.
+    let sure = client.resolving();
+    for (fault, version) in [(Fault::lose_reply(), 1), (Fault::lose_request(), 2)] {
+        server.inject(fault.op(OpCode::SET_DATA));
+        let count = (version + 1).to_string();
+        let stat = sure.set_data("/counter", count.as_bytes(), version).await?;
+        println!("counted to {count}, at version {}", stat.version);
+        assert_eq!(stat.version, version + 1);
+    }
+
+    // An ephemeral node is known by its session.
+    server.inject(Fault::lose_reply().op(OpCode::CREATE2));
+    let mine = sure.create("/leader", b"10.0.0.7", &CreateOptions::ephemeral()).await?;
+    println!("{} is of {}", mine.path, mine.stat.ephemeral_owner);
+    assert_eq!(Some(mine.stat.ephemeral_owner), client.session().map(|own| own.id));
+
+    // A refusal stays one, whatever was lost before it.
+    server.inject(Fault::lose_request().op(OpCode::SET_DATA));
+    let error = sure.set_data("/counter", b"9", 1).await.err().ok_or("a stale version")?;
+    println!("{error}");
+    assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
+
+    // Who deleted a node that is gone? Nobody can know, and so nobody says.
+    server.inject(Fault::lose_reply().op(OpCode::DELETE));
+    let error = sure.delete("/counter", 3).await.err().ok_or("it could be anybody")?;
+    println!("{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    Ok(())
+}
