@@ -86,6 +86,7 @@ const CRATES: &[Layers] = &[
             "tls",
             "clock",
             "link",
+            "seek",
             "driver",
             "watcher",
             "stream",

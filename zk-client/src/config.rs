@@ -214,6 +214,8 @@ pub struct SessionConfig {
     pub limits: Limits,
     /// Until when the session is surely kept.
     pub deadline_rule: DeadlineRule,
+    /// Whether a server that serves reads alone will do.
+    pub allow_read_only: bool,
 }
 
 impl SessionConfig {
@@ -233,6 +235,7 @@ impl SessionConfig {
             resume: None,
             limits: Limits::default(),
             deadline_rule: DeadlineRule::default(),
+            allow_read_only: false,
         }
     }
 

@@ -48,6 +48,7 @@ pub struct ClientBuilder {
     pub(crate) sasl: Option<Sasl>,
     pub(crate) seed: Option<u64>,
     deadline_rule: DeadlineRule,
+    allow_read_only: bool,
     clock: Option<Clock>,
     credentials: Vec<Credential>,
 }
@@ -63,6 +64,7 @@ impl Default for ClientBuilder {
             sasl: None,
             seed: None,
             deadline_rule: DeadlineRule::default(),
+            allow_read_only: false,
             clock: None,
             credentials: Vec::new(),
         }
@@ -144,6 +146,26 @@ impl ClientBuilder {
     /// [`DeadlineRule::Quorum`].
     pub fn deadline_rule(self, rule: DeadlineRule) -> Self {
         Self { deadline_rule: rule, ..self }
+    }
+
+    /// Whether a server that serves reads alone will do, for as long as there is no other. Default:
+    /// no.
+    ///
+    /// A server without a quorum is [read-only](crate::SessionState::ConnectedReadOnly) if it runs
+    /// with `readonlymode.enabled`, and since 3.7 also with `localSessionsEnabled`. Reads and watches
+    /// work there, and tell what it knew when it lost the others; every write and sync is refused
+    /// with [`NotReadOnly`](crate::ErrorCode::NOT_READ_ONLY), at once and for good. Meanwhile the
+    /// client asks all servers whether they serve writes, by the word `isro` and ever more slowly,
+    /// from 100 ms up to a minute. When one does, the client moves there as gracefully as by
+    /// [`set_servers`](Client::set_servers).
+    ///
+    /// What a read-only server gives is no session of the ensemble's. Until a client has met a
+    /// server that serves writes, it has [none](Client::session), so none can expire however long
+    /// it is cut off, and its first one begins at that server; watches go along. A client that has
+    /// a session keeps it, but servers since 3.7 do not let it in read-only: it looks for another
+    /// one, until it must assume that the session has expired.
+    pub fn allow_read_only(self, allowed: bool) -> Self {
+        Self { allow_read_only: allowed, ..self }
     }
 
     /// How long the machine has been suspended since it was booted, if something else knows than
@@ -242,6 +264,7 @@ impl ClientBuilder {
         config.resume = self.resume;
         config.limits = self.limits;
         config.deadline_rule = self.deadline_rule;
+        config.allow_read_only = self.allow_read_only;
         let clock = self.clock.unwrap_or_else(|| Clock::new(clock::suspended));
         let hosts = Hosts::new(hosts, random.next());
         let link = Link::new(Session::new(config), hosts, Names { client, random }, clock);

@@ -4,7 +4,7 @@
 //! the session's deadlines, and finds the next server when a connection ends. It decides nothing
 //! about the protocol.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use crate::error::{Attempt, Hangup};
 use crate::event::SessionState;
 use crate::hosts::Hosts;
 use crate::link::{Core, CoreEvent, Link};
+use crate::seek;
 use crate::session::Event;
 use crate::stats::Stats;
 use crate::trace;
@@ -59,6 +60,9 @@ struct Wire {
     /// What the transport failed with, which says more than its kind.
     broken: Option<io::Error>,
 }
+
+/// The search for a server that serves writes.
+type Seeking = Pin<Box<dyn Future<Output = Host> + Send>>;
 
 impl Driver {
     /// Must be called within a tokio runtime.
@@ -123,7 +127,15 @@ impl Driver {
         self.link.with(|core| core.handle_connected(clock.now()));
         let codec = FrameCodec::new(self.max_reply);
         let mut wire = Wire::new(io, codec);
-        let why = poll_fn(|cx| self.poll_serve(cx, &mut wire)).await;
+        let mut seeking = None;
+        let why = poll_fn(|cx| {
+            let served = self.poll_serve(cx, &mut wire);
+            if served.is_pending() && self.link.state() == SessionState::ConnectedReadOnly {
+                self.poll_seek(cx, &mut seeking);
+            }
+            served
+        })
+        .await;
         self.link.with(|core| core.hang_up(why));
         let why = wire.broken.map_or_else(|| why.to_string(), |error| error.to_string());
         (why, clock.now() - up)
@@ -141,6 +153,22 @@ impl Driver {
             future.as_mut().poll(cx).map(Ok)
         })
         .await
+    }
+
+    /// Looks for a server that serves writes, and lets the session go there once one is found.
+    fn poll_seek(&mut self, cx: &mut Context<'_>, seeking: &mut Option<Seeking>) {
+        let seeking = seeking.get_or_insert_with(|| {
+            let (link, connector) = (Arc::clone(&self.link), Arc::clone(&self.connector));
+            let servers = move || link.hosts(|hosts| hosts.all().to_vec());
+            Box::pin(seek::read_write(servers, connector))
+        });
+        if let Poll::Ready(host) = seeking.as_mut().poll(cx) {
+            debug!(target: trace::CONNECTION, server = %host, "serves writes");
+            *seeking = Box::pin(pending());
+            self.link.hosts(|hosts| hosts.prefer(&host));
+            let now = self.link.clock().now();
+            self.link.with(|core| core.leave(now, Hangup::Moving));
+        }
     }
 
     /// Moves bytes until the connection ends. Reads before it looks at deadlines: a process that
@@ -197,13 +225,14 @@ impl Driver {
     /// A connection is there, if that is what has changed.
     fn trace_state(&self) {
         let Stats { state, session, session_timeout, server, connections, .. } = self.link.stats();
-        if let (true, Some(session), Some(server)) = (state.is_connected(), session, server) {
-            self.span.record("session", field::display(session));
+        if let (true, Some(server)) = (state.is_connected(), server) {
+            let session = session.map(field::display);
+            self.span.record("session", &session);
             let read_only = state == SessionState::ConnectedReadOnly;
             let timeout_ms = session_timeout.as_millis() as u64;
             info!(
                 target: trace::CONNECTION,
-                %server, %session, timeout_ms, read_only, connections, "connected"
+                %server, session, timeout_ms, read_only, connections, "connected"
             );
         }
     }

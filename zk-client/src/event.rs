@@ -21,9 +21,10 @@ pub enum SessionState {
     Connecting,
     /// Connected to a server that serves writes.
     Connected,
-    /// Connected to a server without a quorum, which serves reads alone.
+    /// Connected to a server without a quorum, which serves reads alone: see
+    /// [`ClientBuilder::allow_read_only`](crate::ClientBuilder::allow_read_only).
     ConnectedReadOnly,
-    /// Cut off; the session lives on at the ensemble and another server is being looked for.
+    /// Cut off, or on the way to another server; the session lives on at the ensemble.
     Disconnected,
     /// Over, because the ensemble said so or because it was cut off for 4/3 of its timeout.
     Expired,

@@ -140,6 +140,13 @@ impl Hosts {
         true
     }
 
+    /// Tries this one next.
+    pub(crate) fn prefer(&mut self, host: &Host) {
+        if let Some(next) = self.hosts.iter().position(|known| known == host) {
+            (self.next, self.attempts) = (next, 0);
+        }
+    }
+
     /// The server to try, and the wait before it. `None` only if there are no servers at all.
     pub(crate) fn next(&mut self) -> Option<(Host, Duration)> {
         let host = self.hosts.get(self.next)?.clone();
@@ -295,5 +302,13 @@ mod tests {
         assert!(!hosts.replace(all.clone(), false));
         let others = all.into_iter().filter(|host| *host != tried).collect();
         assert!(hosts.replace(others, false));
+    }
+
+    #[test]
+    fn a_preferred_server_is_next() {
+        let mut hosts = three(1);
+        names(&mut hosts, 2);
+        hosts.prefer(&Host { name: "b".to_owned(), port: 1 });
+        assert_eq!(names(&mut hosts, 1), "b");
     }
 }

@@ -23,6 +23,7 @@ use crate::error::{Ended, Error, Fault};
 use crate::event::SessionState;
 use crate::hosts::Random;
 use crate::link::Link;
+use crate::trace;
 
 /// A session that lived for less counts towards the wait before the next one, so that a server that
 /// ends every session at once is not asked in a tight loop.
@@ -359,7 +360,7 @@ impl Running {
         });
         drop(ended);
         let wait = self.random.wait(brief);
-        info!(?wait, "the session expired, and another will be opened");
+        info!(target: trace::SESSION, wait_ms = wait.as_millis() as u64, "next");
         let mut kept = self.kept.subscribe();
         drop(tokio::time::timeout(wait, kept.wait_for(|kept| kept.stopping)).await);
     }

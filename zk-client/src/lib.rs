@@ -87,12 +87,14 @@
 //! | | debug | `attempt failed` | `server`, `why` |
 //! | | info | `connected` | `server`, `session`, `timeout_ms`, `read_only`, `connections`, which counts them |
 //! | | info | `lost` | `server`, `why`, `lived_ms` |
+//! | | debug | `serves writes`, while connected read-only | `server` |
 //! | `zk_client::session` | debug | `authenticated` | `scheme` |
 //! | | warn | `authentication refused` | `scheme` |
 //! | | info | `over`, if this side closed it | `session`, `why` |
 //! | | info | `certificates replaced`, with the feature `tls` | |
 //! | `zk_client::session` | info | `over`, if this side closed it | `session`, `why` |
 //! | | warn | `over`, if it expired or was refused | `session`, `why` |
+//! | | info | `next`, where a keeper will open another one | `wait_ms` |
 //! | `zk_client::request` | trace | `queued` | `xid`, `op`, `path` |
 //! | | trace | `sent` | `xid`, `op`, `path` |
 //! | | trace | `answered` | `xid`, `op`, `path`, `error`, `zxid`, `latency_us`, `bytes` |
@@ -149,6 +151,8 @@ mod tls;
 mod clock;
 
 mod link;
+
+mod seek;
 
 mod driver;
 

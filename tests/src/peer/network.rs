@@ -194,6 +194,13 @@ impl Peer {
         }
     }
 
+    /// Reads the word that is asked for in place of a handshake.
+    pub async fn word(&mut self) -> String {
+        let mut word = [0; 4];
+        self.io.read_exact(&mut word).await.expect("a word");
+        String::from_utf8_lossy(&word).into_owned()
+    }
+
     /// Reads the handshake.
     pub async fn handshake(&mut self) -> ConnectRequest {
         let frame = self.frame().await.expect("a handshake");

@@ -24,8 +24,8 @@ impl Client {
         self.link().states()
     }
 
-    /// The session's id and password, once a server has given them: what another client needs to
-    /// take it up.
+    /// The session's id and password, once a server that serves writes has given them: what another
+    /// client needs to take it up.
     pub fn session(&self) -> Option<SessionCredentials> {
         self.link().look(|core| core.credentials())
     }

@@ -39,7 +39,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.phase = Phase::Handshake;
         self.assurance.shaking_hands(now);
         let wanted = self.config.timeout;
-        let request = handshake::request(self.credentials, wanted, self.last_zxid);
+        let request = handshake::request(
+            self.credentials,
+            wanted,
+            self.last_zxid,
+            self.config.allow_read_only,
+        );
         self.control.clear();
         self.put_control(|writer| request.encode(writer));
     }
@@ -148,6 +153,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if close_lost && self.queue(&CloseSessionRequest {}, Purpose::Close).is_err() {
             return self.end(Ended::Closed);
         }
+        if self.credentials.is_none() {
+            // No server that serves writes has given a session yet, so there is none to expire.
+            self.timers.stop(Timer::Expiry);
+        }
         if self.state.is_connected() {
             self.tell(SessionState::Disconnected);
         }
@@ -227,11 +236,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Verdict::Expired if self.closing && !self.detaching => self.end(Ended::Closed),
             Verdict::Expired => self.end(Ended::Expired),
             Verdict::Established { session, timeout, read_only } => {
-                self.credentials = Some(session);
+                // What a read-only server gives is known to no other, so nobody can take it up;
+                // and nothing is lost with it, for it cannot own anything.
+                if !read_only {
+                    self.credentials = Some(session);
+                }
                 self.timeout = timeout;
                 self.tally.established(now);
                 self.timers.heard(now, self.timeout);
-                self.assurance.established(now, timeout);
+                if !read_only {
+                    self.assurance.established(now, timeout);
+                }
                 self.authenticate(now, read_only);
             }
         }

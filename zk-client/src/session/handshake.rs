@@ -21,6 +21,7 @@ pub(crate) fn request(
     session: Option<SessionCredentials>,
     timeout: Duration,
     last_zxid: Zxid,
+    allow_read_only: bool,
 ) -> ConnectRequest {
     let (session_id, password) = match session {
         Some(SessionCredentials { id, password }) => (id, password),
@@ -32,7 +33,7 @@ pub(crate) fn request(
         timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
         session_id,
         password,
-        read_only: Some(false),
+        read_only: Some(allow_read_only),
     }
 }
 

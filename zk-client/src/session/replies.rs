@@ -13,7 +13,7 @@ use zk_proto::{
 
 use crate::auth::{Credential, Refusal, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
-use crate::event::{StreamEvent, WatchedEvent};
+use crate::event::{SessionState, StreamEvent, WatchedEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Answer, Event};
 use crate::session::machine::{Purpose, Session, told};
@@ -48,7 +48,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     let latency_us = micros(now, sent);
                     trace!(target: trace::REQUEST, latency_us, "ping answered");
                     self.tally.answered(sent, now);
-                    self.assurance.ponged(sent);
+                    if self.state != SessionState::ConnectedReadOnly {
+                        self.assurance.ponged(sent);
+                    }
                 }
                 return Ok(());
             }
@@ -90,8 +92,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.last_zxid = self.last_zxid.max(header.zxid);
         let requested_at = slot.sent_at.unwrap_or(now);
         self.tally.answered(requested_at, now);
-        // Servers answer an auth request without touching the session.
-        if slot.op != OpCode::AUTH {
+        // Servers answer an auth request without touching the session, and those that are read-only
+        // touch none of the ensemble's.
+        if slot.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
             self.assurance.answered(requested_at, slot.op, header.error);
         }
         trace!(
@@ -153,6 +156,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Create(claim) => understood = self.claims.create_answered(claim, result),
             Purpose::Multi(owned) => understood = self.claims.multi_answered(&owned, result),
+            // The next server will let it.
+            Purpose::Question(question)
+                if question.op() == OpCode::DELETE
+                    && code(&result) == Some(ErrorCode::NOT_READ_ONLY) =>
+            {
+                let failure = Failure::ConnectionLoss { sent: false, why: Hangup::Moving };
+                self.claims.unanswered(&question, failure);
+            }
             Purpose::Question(question) => {
                 let own = self.credentials.map(|own| own.id);
                 understood = self.claims.answered(question, result, own);
