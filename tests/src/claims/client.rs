@@ -4,6 +4,7 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zk_client::{
@@ -630,8 +631,8 @@ pub async fn what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there(
     Ok(())
 }
 
-pub async fn a_time_to_live_takes_a_server_that_allows_it(address: &str) -> Result<()> {
-    let client = connect(address).await?;
+pub async fn a_time_to_live_takes_a_server_that_allows_it(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
     let session = client.session();
     let brief = PERSISTENT.ttl(Duration::from_secs(1));
     // It may be allowed elsewhere, so it is asked each time; and the connection stays.
