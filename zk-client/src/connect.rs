@@ -11,13 +11,14 @@ use crate::client::Client;
 use crate::clock::{self, Clock};
 use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
 use crate::driver::Driver;
-use crate::error::{Error, Fault};
+use crate::error::{Attempt, Error, Fault};
 use crate::hosts::{Hosts, Random};
 use crate::link::{Link, Names};
 use crate::reply::Reply;
 use crate::sasl::Sasl;
 use crate::session::Session;
 use crate::transport::{Connector, TcpConnector};
+use crate::words;
 
 /// The longest session timeout that the wire carries.
 const MAX_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
@@ -213,6 +214,53 @@ impl ClientBuilder {
         let Parts { client, driver, .. } = self.parts(servers.parse()?)?;
         spawn(driver)?;
         Ok(client)
+    }
+
+    /// What a server says to one of its four-letter words: `srvr`, `mntr`, `ruok`, `conf` and so
+    /// on. No session is opened; the connection is made as the builder's connector makes it, and
+    /// counts as one that the server has received.
+    ///
+    /// Servers answer those words that `4lw.commands.whitelist` allows, by default `srvr` alone
+    /// since ZooKeeper 3.5.3, and say so of all others. The answer is at most 16 MiB.
+    ///
+    /// ```
+    /// # async fn f() -> Result<(), zk_client::Error> {
+    /// use zk_client::Client;
+    ///
+    /// let report = Client::builder().four_letter_word("zk1:2181", "srvr").await?;
+    /// println!("{:?}", report.lines().find(|line| line.starts_with("Mode:")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting) for anything but four letters,
+    /// [`InvalidConnectString`](crate::ErrorKind::InvalidConnectString) for anything but one
+    /// server, and [`NoServer`](crate::ErrorKind::NoServer) if it did not answer within the
+    /// connect timeout.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the connection.
+    pub async fn four_letter_word(&self, server: &str, word: &str) -> Result<String, Error> {
+        let letters = word.as_bytes().try_into();
+        let Some(letters) = letters.ok().filter(|letters: &[u8; 4]| letters.is_ascii()) else {
+            return Err(Fault::Setting(format!("{word:?} is no four-letter word")).into());
+        };
+        let ConnectString { hosts, chroot } = server.parse()?;
+        let ([host], None) = (hosts.as_slice(), chroot.as_str()) else {
+            let (string, rule) = (server.to_owned(), "a word is for one server".to_owned());
+            return Err(Fault::ConnectString { string, rule }.into());
+        };
+        let asking = words::answer(&*self.connector, host, letters);
+        let why = match tokio::time::timeout(self.connect_timeout, asking).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer".to_owned(),
+        };
+        let attempt = Attempt { server: host.to_string(), why };
+        Err(Fault::Word { word: word.to_owned(), attempt }.into())
     }
 
     /// A client, and the future that does its work: whoever polls that one decides where and when

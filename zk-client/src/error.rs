@@ -118,6 +118,8 @@ pub(crate) enum Fault {
     NoRuntime,
     #[error("no server let the session in, gave up after {timeout:?}: {}", Attempts(.attempts))]
     NoServer { timeout: Duration, attempts: Vec<Attempt> },
+    #[error("four-letter word {word}: {}", Attempts(std::slice::from_ref(.attempt)))]
+    Word { word: String, attempt: Attempt },
     #[error("chroot {chroot} of the connect string does not exist on the server; create it first")]
     ChrootNotFound { chroot: String },
     #[error("the servers reached within {timeout:?} are at zxid {seen}, behind {wanted}")]
@@ -321,7 +323,7 @@ impl Error {
             Fault::ReplyTooLarge { .. } => ErrorKind::ReplyTooLarge,
             Fault::Limit { .. } => ErrorKind::LimitExceeded,
             Fault::NoRuntime => ErrorKind::NoRuntime,
-            Fault::NoServer { .. } => ErrorKind::NoServer,
+            Fault::NoServer { .. } | Fault::Word { .. } => ErrorKind::NoServer,
             Fault::Behind { .. } => ErrorKind::Behind,
             Fault::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
             Fault::Refused { .. } | Fault::OpRefused { .. } => ErrorKind::Refused,
@@ -381,10 +383,11 @@ impl Error {
         self.zxid
     }
 
-    /// The servers that were tried, of a connect that found none.
+    /// The servers that were tried, of a connect or a four-letter word that found none.
     pub fn attempts(&self) -> &[Attempt] {
         match &*self.fault {
             Fault::NoServer { attempts, .. } => attempts,
+            Fault::Word { attempt, .. } => std::slice::from_ref(attempt),
             _ => &[],
         }
     }

@@ -131,6 +131,7 @@ mod event;
 
 mod acl;
 mod node;
+mod quota;
 
 mod config;
 
@@ -144,6 +145,7 @@ mod inbox;
 
 mod codec;
 mod transport;
+mod words;
 
 #[cfg(feature = "tls")]
 mod tls;
@@ -201,6 +203,7 @@ pub use node::{Children, CreateOptions, Created, Deletion, Node};
 pub use op::{Op, OpResult};
 pub use owned::OwnedNode;
 pub use path::check as check_path;
+pub use quota::{Quota, Usage};
 pub use reply::{Reply, WithZxid};
 pub use sasl::Sasl;
 pub use session::{Lapse, LeaseState};

@@ -7,10 +7,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 
 use crate::config::Host;
 use crate::transport::Connector;
+use crate::words;
 
 /// The wait before the first round of questions; each later one doubles it. As ZooKeeper's own
 /// client has it, like the longest.
@@ -41,9 +42,7 @@ pub(crate) async fn read_write(
 }
 
 async fn serves_writes(connector: &dyn Connector, host: &Host) -> io::Result<bool> {
-    let mut io = connector.connect(host).await?;
-    io.write_all(b"isro").await?;
-    io.flush().await?;
+    let mut io = words::ask(connector, host, *b"isro").await?;
     // Others say "ro" or "null", or a sentence about words that are not allowed.
     let mut answer = [0; 2];
     io.read_exact(&mut answer).await?;

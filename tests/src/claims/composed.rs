@@ -3,8 +3,8 @@
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
-use anyhow::Result;
-use zk_client::{CreateOptions, ErrorCode, Outcome};
+use anyhow::{Context, Result};
+use zk_client::{CreateOptions, ErrorCode, Outcome, Quota};
 use zk_proto::OpCode;
 
 use crate::claims::target::Target;
@@ -31,6 +31,7 @@ macro_rules! composed_claims {
             a_node_is_made_with_its_parents_and_goes_with_its_children,
             a_write_whose_answer_is_lost_is_found,
             a_write_that_is_lost_is_sent_again,
+            a_quota_is_kept_where_servers_look_for_it,
         );
     };
 }
@@ -144,5 +145,29 @@ pub async fn a_write_that_is_lost_is_sent_again(target: &Target) -> Result<()> {
     faults.arm(Fault::LoseRequest(OpCode::DELETE));
     sure.delete("/e", 1).await?;
     assert!(faults.happened());
+    Ok(())
+}
+
+pub async fn a_quota_is_kept_where_servers_look_for_it(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
+    let mut quota = Quota { count: Some(5), ..Quota::default() };
+    let missing = client.set_quota("/q", &quota).await.expect_err("no node");
+    assert!(missing.is_no_node(), "{missing}");
+
+    client.create_all("/q/a", b"12345", &PERSISTENT, &PERSISTENT).await?;
+    assert_eq!(client.get_quota("/q").await?, None);
+    assert!(!client.delete_quota("/q").await?);
+    client.set_quota("/q", &quota).await?;
+    let (kept, usage) = client.get_quota("/q").await?.context("a quota")?;
+    assert_eq!(kept, quota);
+    if target.counts_quotas() {
+        assert_eq!((usage.count, usage.bytes), (2, 5));
+    }
+    quota.hard_bytes = Some(100);
+    client.set_quota("/q", &quota).await?;
+    let (kept, _) = client.get_quota("/q").await?.context("a quota")?;
+    assert_eq!(kept, quota);
+    assert!(client.delete_quota("/q").await?);
+    assert_eq!(client.get_quota("/q").await?, None);
     Ok(())
 }

@@ -26,7 +26,7 @@ pub struct Target {
     /// Where four-letter words are answered, in the clear.
     words: Vec<String>,
     /// What serves, and ends with the last of the targets.
-    _keep: Arc<dyn Any + Send + Sync>,
+    keep: Arc<dyn Any + Send + Sync>,
 }
 
 impl Target {
@@ -35,7 +35,7 @@ impl Target {
         let servers: String = servers.into();
         let words = servers.split(',').map(str::to_owned).collect();
         let way = Way::default();
-        Self { servers, root: String::new(), way, words, _keep: Arc::new(keep) }
+        Self { servers, root: String::new(), way, words, keep: Arc::new(keep) }
     }
 
     /// The same servers, where clients reach them in another way: through TLS, say, for which
@@ -85,6 +85,12 @@ impl Target {
     /// How connections are made.
     pub fn way(&self) -> &Way {
         &self.way
+    }
+
+    /// Whether the servers count what is below a quota: the embedded one does not.
+    pub fn counts_quotas(&self) -> bool {
+        let kept: &dyn Any = &*self.keep;
+        !(kept.is::<zk_embedded::Server>() || kept.is::<Arc<zk_embedded::Server>>())
     }
 
     /// A client that sees this tree.

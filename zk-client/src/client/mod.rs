@@ -31,7 +31,10 @@ mod causal;
 mod numbers;
 
 mod servers;
+
 mod tree;
+
+mod quotas;
 
 mod walk;
 
