@@ -360,7 +360,8 @@ impl Running {
         });
         drop(ended);
         let wait = self.random.wait(brief);
-        info!(target: trace::SESSION, wait_ms = wait.as_millis() as u64, "next");
+        let wait_ms = wait.as_millis() as u64;
+        info!(target: trace::SESSION, wait_ms, "another");
         let mut kept = self.kept.subscribe();
         drop(tokio::time::timeout(wait, kept.wait_for(|kept| kept.stopping)).await);
     }

@@ -88,6 +88,8 @@
 //! | | info | `connected` | `server`, `session`, `timeout_ms`, `read_only`, `connections`, which counts them |
 //! | | info | `lost` | `server`, `why`, `lived_ms` |
 //! | | debug | `serves writes`, while connected read-only | `server` |
+//! | | info | `certificates replaced`, those of TLS | |
+//! | | warn | `certificates kept`, since those that are there now cannot be used | `problem` |
 //! | `zk_client::session` | debug | `authenticated` | `scheme` |
 //! | | warn | `authentication refused` | `scheme` |
 //! | | info | `over`, if this side closed it | `session`, `why` |
@@ -95,6 +97,7 @@
 //! | `zk_client::session` | info | `over`, if this side closed it | `session`, `why` |
 //! | | warn | `over`, if it expired or was refused | `session`, `why` |
 //! | | info | `next`, where a keeper will open another one | `wait_ms` |
+//! | | info | `another`, which a [`SessionKeeper`] opens in place of one that expired | `wait_ms` |
 //! | `zk_client::request` | trace | `queued` | `xid`, `op`, `path` |
 //! | | trace | `sent` | `xid`, `op`, `path` |
 //! | | trace | `answered` | `xid`, `op`, `path`, `error`, `zxid`, `latency_us`, `bytes` |
@@ -104,11 +107,11 @@
 //! | | debug | `rearmed` | |
 //! | | trace | `event` | `kind`, `path`, `zxid`, `missed`, `watchers`, `streams` |
 //!
-//! `queued` is told in the caller's span, and all else in the session's: `zk` of the target
-//! `zk_client::session`, at level info, with the field `session` from `connected` on. Warnings beside these tell of what
-//! should not happen. Data, passwords and credentials are in none of them, and neither are they in
-//! the `Debug` of any type, but for records of `zk_proto` and data that was read. Requests that are
-//! not traced cost one look at a flag each.
+//! `queued` is told in the caller's span, and all that the connection brings in the session's: `zk`
+//! of the target `zk_client::session`, at level info, with the field `session` from `connected` on.
+//! Warnings beside these tell of what should not happen. Data, passwords and credentials are in none
+//! of them, and neither are they in the `Debug` of any type, but for records of `zk_proto` and data
+//! that was read. Requests that are not traced cost one look at a flag each.
 //!
 //! # What it runs on
 //!

@@ -256,7 +256,7 @@ impl Identity {
         if let Some(problem) = &problem
             && current.warned.as_ref() != Some(problem)
         {
-            warn!(target: trace::CONNECTION, problem, "the certificates for TLS cannot be used; going on with the old ones");
+            warn!(target: trace::CONNECTION, problem, "certificates kept");
         }
         current.warned = problem;
         Arc::clone(&current.config)
