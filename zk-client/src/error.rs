@@ -64,6 +64,8 @@ pub enum ErrorKind {
     Refused,
     /// The connection broke before the answer came.
     ConnectionLoss,
+    /// The answer did not come [in time](crate::Reply::within).
+    TimedOut,
     /// The server sent something that is not the protocol.
     Protocol,
     /// The session is over: its ephemeral nodes are gone, and this client with it.
@@ -138,6 +140,8 @@ pub(crate) enum Fault {
     AlreadyOwned { path: String },
     #[error("{op} {path}: connection lost {}: {why}", if *.sent { "before the answer came" } else { "before it was carried out" })]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
+    #[error("{op} {path}: {} within {limit:?}", if *.sent { "no answer" } else { "not sent" })]
+    TimedOut { op: OpCode, path: String, limit: Duration, sent: bool },
     #[error("{op} {path}: the server's answer does not decode: {source}")]
     Answer { op: OpCode, path: String, source: DecodeError },
     #[error(
@@ -321,6 +325,7 @@ impl Error {
             Fault::AlreadyOwned { .. } => ErrorKind::AlreadyOwned,
             Fault::TooLarge { .. } => ErrorKind::TooLarge,
             Fault::ReplyTooLarge { .. } => ErrorKind::ReplyTooLarge,
+            Fault::TimedOut { .. } => ErrorKind::TimedOut,
             Fault::Limit { .. } => ErrorKind::LimitExceeded,
             Fault::NoRuntime => ErrorKind::NoRuntime,
             Fault::NoServer { .. } | Fault::Word { .. } => ErrorKind::NoServer,
@@ -345,6 +350,7 @@ impl Error {
             Fault::ReplyTooLarge { .. } => Outcome::Unknown,
             Fault::ConnectionLoss { sent: true, .. }
             | Fault::Ended { sent: true, .. }
+            | Fault::TimedOut { sent: true, .. }
             | Fault::Answer { .. } => Outcome::Unknown,
             _ => Outcome::NotApplied,
         }

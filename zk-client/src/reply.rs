@@ -7,15 +7,19 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep_until};
 use zk_proto::{Decode, DecodeError, OpCode, Reader, Zxid};
 
+use crate::clock::Clock;
 use crate::error::{Ended, Error, Failure, Fault};
-use crate::link::{Answered, Completion};
+use crate::link::{Answered, Completion, Link};
 use crate::path::Chroot;
-use crate::session::Answer;
+use crate::session::{Answer, RequestId};
 use crate::trace;
 
 /// What was asked, to make sense of the answer and of errors.
@@ -24,6 +28,9 @@ pub(crate) struct Call {
     /// As the caller wrote it.
     pub(crate) path: String,
     pub(crate) chroot: Chroot,
+    pub(crate) link: Arc<Link>,
+    /// If it can be taken back.
+    pub(crate) request: Option<RequestId>,
 }
 
 impl Call {
@@ -45,6 +52,13 @@ impl Call {
 
     pub(crate) fn failed(&self, failure: Failure) -> Error {
         Error::failed(self.op, &self.path, failure)
+    }
+
+    /// Takes the request back, if that can be.
+    fn timed_out(&self, limit: Duration) -> Error {
+        let (op, path) = (self.op, self.path.clone());
+        let taken = self.request.and_then(|id| self.link.with(|core| core.withdraw(id)));
+        Fault::TimedOut { op, path, limit, sent: taken.is_none() }.into()
     }
 
     pub(crate) fn undecodable(&self, source: DecodeError) -> Error {
@@ -73,8 +87,31 @@ enum State<R> {
         call: Call,
         answer: oneshot::Receiver<Answered>,
         finish: Finish<R>,
+        deadline: Option<Box<Deadline>>,
     },
     Done,
+}
+
+/// When the answer is late.
+struct Deadline {
+    at: Instant,
+    limit: Duration,
+    /// Made when it is first waited for, which may be where there is a runtime.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Deadline {
+    fn poll(&mut self, cx: &mut Context<'_>, clock: &Clock) -> Poll<()> {
+        while clock.now() < self.at {
+            let alarm = clock.alarm(self.at);
+            let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(alarm)));
+            if sleep.deadline() != alarm {
+                sleep.as_mut().reset(alarm);
+            }
+            ready!(sleep.as_mut().poll(cx));
+        }
+        Poll::Ready(())
+    }
 }
 
 impl<R> Reply<R> {
@@ -87,7 +124,46 @@ impl<R> Reply<R> {
         answer: oneshot::Receiver<Answered>,
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Self {
-        Self(State::Waiting { call, answer, finish: Box::new(finish) })
+        Self(State::Waiting { call, answer, finish: Box::new(finish), deadline: None })
+    }
+
+    /// The same answer, if it comes within this time from now on; an error of the kind
+    /// [`TimedOut`](crate::ErrorKind::TimedOut) if it does not.
+    ///
+    /// A read or write that was not sent by then, because the client was cut off all the time, is
+    /// taken back: it will never be carried out, and the [`outcome`](Error::outcome) is
+    /// `NotApplied`. What was sent cannot be taken back, and the outcome is `Unknown`, as it is of
+    /// those that are queued with a promise: an [owned node](crate::Client::create_owned) is
+    /// deleted if it comes to be. Connection, session and the order of all other requests are
+    /// untouched, and of two limits the last one counts.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// use std::time::Duration;
+    /// use zk_client::ErrorKind;
+    ///
+    /// match client.get_data("/motd").within(Duration::from_millis(500)).await {
+    ///     Ok(node) => println!("{:?}", node.data),
+    ///     Err(error) if error.kind() == ErrorKind::TimedOut => println!("no motd today"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// A reply that is not awaited does not time out, and dropping one takes nothing back.
+    ///
+    /// # Panics
+    ///
+    /// When it is awaited outside of a tokio runtime with time enabled.
+    pub fn within(mut self, limit: Duration) -> Self {
+        if let State::Waiting { call, deadline, .. } = &mut self.0 {
+            let at = call.link.clock().now().checked_add(limit);
+            *deadline = at.map(|at| Box::new(Deadline { at, limit, sleep: None }));
+        }
+        self
     }
 
     /// The same answer, with the zxid that it came with: of a write its own transaction, of a read
@@ -113,8 +189,16 @@ impl<R> Reply<R> {
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Result<R, Error>, Option<Zxid>)> {
         let (completion, zxid) = match &mut self.0 {
-            State::Waiting { answer, .. } => match Pin::new(answer).poll(cx) {
-                Poll::Pending => return Poll::Pending,
+            State::Waiting { call, answer, deadline, .. } => match Pin::new(answer).poll(cx) {
+                Poll::Pending => {
+                    let Some(deadline) = deadline else {
+                        return Poll::Pending;
+                    };
+                    ready!(deadline.poll(cx, call.link.clock()));
+                    let error = call.timed_out(deadline.limit);
+                    self.0 = State::Done;
+                    return Poll::Ready((Err(error), None));
+                }
                 // The session answers every request, so this is a session that is no more.
                 Poll::Ready(answered) => answered
                     .unwrap_or((Err(Failure::Ended { sent: true, ended: Ended::Closed }), None)),

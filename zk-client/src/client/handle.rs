@@ -96,7 +96,8 @@ impl Client {
     }
 
     pub(crate) fn call(&self, op: OpCode, path: &str) -> Call {
-        Call { op, path: path.to_owned(), chroot: self.chroot.clone() }
+        let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
+        Call { op, path: path.to_owned(), chroot, link, request: None }
     }
 
     pub(crate) fn rejected<R>(&self, op: OpCode, path: &str, rejected: Rejected) -> Reply<R> {
@@ -110,8 +111,15 @@ impl Client {
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Reply<R> {
         let (answering, answer) = oneshot::channel();
-        match self.link().with(|core| core.submit(request, answering)) {
-            Ok(()) => Reply::waiting(self.call(request.op(), path), answer, finish),
+        let submitted = self.link().with(|core| {
+            core.submit(request, answering)?;
+            Ok(core.submitted())
+        });
+        match submitted {
+            Ok(id) => {
+                let call = Call { request: id, ..self.call(request.op(), path) };
+                Reply::waiting(call, answer, finish)
+            }
             Err(rejected) => self.rejected(request.op(), path, rejected),
         }
     }
@@ -127,11 +135,15 @@ impl Client {
         let (answering, answer) = oneshot::channel();
         let (watching, event) = oneshot::channel();
         let watch = Watch { kind, path: full.to_owned(), watcher: watching };
-        match self.link().with(|core| core.submit_watching(request, answering, watch)) {
-            Ok(id) => {
+        let submitted = self.link().with(|core| {
+            let id = core.submit_watching(request, answering, watch)?;
+            Ok((id, core.submitted()))
+        });
+        match submitted {
+            Ok((id, submitted)) => {
                 let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
                 let watcher = Watcher::new(link, id, full.to_owned(), chroot, event);
-                let call = self.call(request.op(), path);
+                let call = Call { request: submitted, ..self.call(request.op(), path) };
                 Reply::waiting(call, answer, move |call, completion| {
                     // On an error the watch is forgotten, if it was set.
                     finish(call, completion).map(|result| (result, watcher))

@@ -293,7 +293,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;
         watches.rearm(*last_zxid, config.limits.max_request, |rearm| {
             match pipeline.push(Turn::Urgent, rearm.op(), rearm, Purpose::Rearm) {
-                Ok(()) => *rearming += 1,
+                Ok(_) => *rearming += 1,
                 Err(error) => warn!(target: trace::WATCH, %error, "a watch with a path of this length is lost"),
             }
         });

@@ -19,7 +19,7 @@ use crate::session::auths::{AuthId, Auths};
 use crate::session::claims::{ClaimId, Claims, Question};
 use crate::session::event::{Answer, Event};
 use crate::session::pings::Pings;
-use crate::session::pipeline::{Pipeline, Turn};
+use crate::session::pipeline::{Pipeline, RequestId, Turn};
 use crate::session::tally::Tally;
 use crate::session::timers::Timers;
 use crate::session::watches::oneshots::WatchId;
@@ -69,6 +69,8 @@ pub struct Session<T, W, S = W> {
     pub(super) arming: u32,
     /// Why the connection will be left once everything that was sent is answered.
     pub(super) leaving: Option<Hangup>,
+    /// What the last call of a caller's has queued.
+    pub(super) submitted: Option<RequestId>,
     pub(super) closing: bool,
     /// Closing on this side alone: the session shall live on without us.
     pub(super) detaching: bool,
@@ -144,6 +146,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             rearming: 0,
             arming: 0,
             leaving: None,
+            submitted: None,
             closing: false,
             detaching: false,
             state: SessionState::Connecting,
@@ -244,7 +247,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         request: &impl Operation,
         purpose: Purpose<T>,
     ) -> Result<(), Rejected> {
-        Ok(self.pipeline.push(Turn::Last, request.op(), request, purpose)?)
+        let id = self.pipeline.push(Turn::Last, request.op(), request, purpose)?;
+        self.submitted = Some(id);
+        Ok(())
     }
 
     pub(super) fn complete(&mut self, token: T, result: Result<Answer, Failure>) {

@@ -50,5 +50,6 @@ pub use self::claims::ClaimId;
 pub use self::event::{Answer, Event, Watch};
 pub use self::lease::{Lapse, LeaseId, LeaseState};
 pub use self::machine::Session;
+pub use self::pipeline::RequestId;
 pub use self::replies::HEAD_BYTES;
 pub use self::watches::oneshots::{WatchId, WatchKind};

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use tracing::{Level, enabled, trace};
 use zk_proto::{Encode, EncodeError, ErrorCode, OpCode, RequestHeader, Xid, frame};
 
@@ -15,9 +15,16 @@ use crate::config::Limits;
 use crate::error::{Limit, ProtocolError};
 use crate::trace;
 
+/// One request of a session, by which it can be [withdrawn](crate::session::Session::withdraw).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(u64);
+
 /// A request that is owed a reply.
 #[derive(Debug)]
 pub(crate) struct Slot<P> {
+    pub(crate) id: RequestId,
+    /// Of the whole frame.
+    len: usize,
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
     /// When it was handed to the transport, if it was.
@@ -48,6 +55,7 @@ pub(crate) enum Turn {
 pub(crate) struct Pipeline<P> {
     limits: Limits,
     next: Xid,
+    next_id: u64,
     slots: VecDeque<Slot<P>>,
     sent: usize,
     urgent: usize,
@@ -60,6 +68,7 @@ impl<P> Pipeline<P> {
         Self {
             limits,
             next: Xid::FIRST,
+            next_id: 0,
             slots: VecDeque::new(),
             sent: 0,
             urgent: 0,
@@ -109,7 +118,7 @@ impl<P> Pipeline<P> {
         op: OpCode,
         request: &impl Encode,
         purpose: P,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<RequestId, EncodeError> {
         let rearms = [OpCode::SET_WATCHES, OpCode::SET_WATCHES2].contains(&op);
         let xid = match op {
             OpCode::AUTH => Xid::AUTH,
@@ -134,7 +143,9 @@ impl<P> Pipeline<P> {
         if xid == self.next {
             self.next = xid.next();
         }
-        let slot = Slot { xid, op, sent_at: None, path, purpose };
+        let (id, len) = (RequestId(self.next_id), bytes.len() - start);
+        self.next_id += 1;
+        let slot = Slot { id, len, xid, op, sent_at: None, path, purpose };
         match turn {
             Turn::Last => self.slots.push_back(slot),
             Turn::Urgent => {
@@ -142,7 +153,36 @@ impl<P> Pipeline<P> {
                 self.urgent += 1;
             }
         }
-        Ok(())
+        Ok(id)
+    }
+
+    /// Takes back a request that was not sent, if it may be. Most often it is the one that has
+    /// waited for longest, and then it takes next to no time, however many wait.
+    pub(crate) fn withdraw(
+        &mut self,
+        id: RequestId,
+        may: impl FnOnce(&P) -> bool,
+    ) -> Option<Slot<P>> {
+        let first = self.sent + self.urgent;
+        // Those that wait are in the order of their ids.
+        let (mut low, mut high) = (first, self.slots.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.slots.get(middle) {
+                Some(slot) if slot.id < id => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        self.slots.get(low).filter(|slot| slot.id == id && may(&slot.purpose))?;
+        let start = self.slots.range(first..low).map(|slot| slot.len).sum();
+        let slot = self.slots.remove(low)?;
+        if start == 0 {
+            self.bytes.advance(slot.len);
+        } else {
+            self.bytes.copy_within(start + slot.len.., start);
+            self.bytes.truncate(self.bytes.len() - slot.len);
+        }
+        Some(slot)
     }
 
     /// Requests that were sent and are owed a reply.
@@ -253,5 +293,39 @@ mod tests {
         }
         let xids = pipeline.slots.iter().map(|slot| slot.xid.0).collect::<Vec<_>>();
         assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1]);
+    }
+
+    /// Whichever are withdrawn, what is sent is the frames of the others, in order.
+    #[test]
+    fn what_is_withdrawn_leaves_the_others_as_they_are() {
+        for taken in 0..1_u32 << 5 {
+            let mut pipeline = Pipeline::new(Limits::default());
+            let path = |n: u32| format!("/{}", "x".repeat(n as usize));
+            let push = |pipeline: &mut Pipeline<u32>, turn, n| {
+                let path = path(n);
+                let sync = SyncRequest { path: path.as_str().into() };
+                pipeline.push(turn, OpCode::SYNC, &sync, n).unwrap()
+            };
+            push(&mut pipeline, Turn::Urgent, 9);
+            let ids = (0..5).map(|n| push(&mut pipeline, Turn::Last, n)).collect::<Vec<_>>();
+            for (n, id) in (0..).zip(&ids) {
+                if taken >> n & 1 == 1 {
+                    assert!(pipeline.withdraw(*id, |_| false).is_none());
+                    assert_eq!(pipeline.withdraw(*id, |_| true).unwrap().purpose, n);
+                    assert!(pipeline.withdraw(*id, |_| true).is_none());
+                }
+            }
+            let mut out = BytesMut::new();
+            #[expect(clippy::disallowed_methods, reason = "there is no other way to an instant")]
+            pipeline.transmit(Instant::now(), &mut out);
+            let mut left = vec![9];
+            left.extend((0..5).filter(|n| taken >> n & 1 == 0));
+            for n in left {
+                let frame = frame::split(&mut out, 1000).unwrap().unwrap();
+                assert_eq!(frame.len(), HEADER_BYTES + 4 + path(n).len(), "{taken:b}: {n}");
+            }
+            assert!(out.is_empty());
+            assert!(ids.iter().all(|id| pipeline.withdraw(*id, |_| true).is_none()), "sent");
+        }
     }
 }

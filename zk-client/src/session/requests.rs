@@ -18,7 +18,7 @@ use crate::session::claims::ClaimId;
 use crate::session::event::{Event, Watch};
 use crate::session::lease::{LeaseId, LeaseState};
 use crate::session::machine::{Phase, Purpose, Session};
-use crate::session::pipeline::Turn;
+use crate::session::pipeline::{RequestId, Turn};
 use crate::session::watches::Wanted;
 use crate::session::watches::oneshots::WatchId;
 
@@ -30,6 +30,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// that is asked once, and answered like this from then on.
     pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
         self.accept()?;
+        self.submitted = None;
         if self.unknown.contains(&request.op()) {
             self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
             return Ok(());
@@ -65,7 +66,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         };
         let auth = Secret::new(Some(credential.proof()));
         let packet = AuthPacket { kind: 0, scheme: credential.scheme().into(), auth };
-        self.pipeline.push(turn, packet.op(), &packet, Purpose::Auth(id, tokens))
+        self.pipeline.push(turn, packet.op(), &packet, Purpose::Auth(id, tokens)).map(drop)
     }
 
     /// Queues a request that sets a watch.
@@ -172,6 +173,30 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let queued = self.queue(request, Purpose::Multi(owned));
         queued.inspect_err(|_| claims.iter().for_each(|id| drop(self.claims.withdraw(*id))))?;
         Ok(claims)
+    }
+
+    /// What the last [`submit`](Self::submit) or [`submit_watching`](Self::submit_watching) has
+    /// queued, if nothing else was submitted since.
+    pub fn submitted(&self) -> Option<RequestId> {
+        self.submitted
+    }
+
+    /// Takes back a request that was not sent, by its id: its token comes back and no answer will.
+    /// If it was to set a watch, that is told as
+    /// [`Event::Unwatched`](crate::session::Event::Unwatched).
+    ///
+    /// `None` if it was sent or answered, or did not come by [`submit`](Self::submit) or
+    /// [`submit_watching`](Self::submit_watching): then everything goes on.
+    pub fn withdraw(&mut self, id: RequestId) -> Option<T> {
+        let is_call = |purpose: &Purpose<T>| matches!(purpose, Purpose::Call { .. });
+        let Purpose::Call { token, watch } = self.pipeline.withdraw(id, is_call)?.purpose else {
+            return None;
+        };
+        let returned = watch.and_then(|id| self.watches.answered(id, None));
+        self.give_back(returned);
+        self.upkeep(Turn::Last);
+        self.detach_if_done();
+        Some(token)
     }
 
     fn accept(&self) -> Result<(), Rejected> {
