@@ -93,10 +93,7 @@
 //! | `zk_client::session` | debug | `authenticated` | `scheme` |
 //! | | warn | `authentication refused` | `scheme` |
 //! | | info | `over`, if this side closed it | `session`, `why` |
-//! | | info | `certificates replaced`, with the feature `tls` | |
-//! | `zk_client::session` | info | `over`, if this side closed it | `session`, `why` |
 //! | | warn | `over`, if it expired or was refused | `session`, `why` |
-//! | | info | `next`, where a keeper will open another one | `wait_ms` |
 //! | | info | `another`, which a [`SessionKeeper`] opens in place of one that expired | `wait_ms` |
 //! | `zk_client::request` | trace | `queued` | `xid`, `op`, `path` |
 //! | | trace | `sent` | `xid`, `op`, `path` |
