@@ -51,6 +51,16 @@ impl SessionState {
     }
 }
 
+/// What a [`StateStream`](crate::StateStream) tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateEvent {
+    /// The session is in this state now.
+    Entered(SessionState),
+    /// This many states were not asked for in time, and are lost.
+    Lagged(u64),
+}
+
 impl From<Ended> for SessionState {
     fn from(ended: Ended) -> Self {
         match ended {

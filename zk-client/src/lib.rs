@@ -143,6 +143,8 @@ mod hosts;
 
 mod inbox;
 
+mod transitions;
+
 mod codec;
 mod transport;
 mod words;
@@ -186,7 +188,7 @@ pub mod fuzz;
 
 pub use acl::{AccessList, Acl, Id, Perms};
 pub use auth::{Credential, Refusal, Scheme};
-pub use client::{Client, Resolving, Visited, Walk};
+pub use client::{Client, Resolving, StateStream, Visited, Walk};
 pub use clock::Clock;
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
@@ -194,7 +196,7 @@ pub use ensemble::{EnsembleConfig, Member, NotAMember, Reconfig, Role};
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
-pub use event::{SessionState, StreamEvent, WatchMode, WatchedEvent};
+pub use event::{SessionState, StateEvent, StreamEvent, WatchMode, WatchedEvent};
 pub use keeper::{KeptSession, SessionKeeper, Sessions};
 pub use lease::Lease;
 pub use multi::Operations;

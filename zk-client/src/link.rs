@@ -20,6 +20,7 @@ use crate::hosts::{Hosts, Random};
 use crate::inbox::Inbox;
 use crate::session::{Answer, Event, Session};
 use crate::stats::Stats;
+use crate::transitions::Transitions;
 
 /// How a request went.
 pub(crate) type Completion = Result<Answer, Failure>;
@@ -55,6 +56,7 @@ struct Shared {
     hosts: Hosts,
     /// The last attempt at each server since the last success.
     attempts: Vec<Attempt>,
+    transitions: Transitions,
     names: Names,
 }
 
@@ -68,7 +70,17 @@ impl Link {
     pub(crate) fn new(core: Core, hosts: Hosts, names: Names, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
         let attempts = Vec::new();
-        let shared = Shared { core, corks: 0, driver: None, server: None, hosts, attempts, names };
+        let transitions = Transitions::new(SessionState::Connecting);
+        let shared = Shared {
+            core,
+            corks: 0,
+            driver: None,
+            server: None,
+            hosts,
+            attempts,
+            transitions,
+            names,
+        };
         Arc::new(Self { shared: Mutex::new(shared), state, leases: Notify::new(), clock })
     }
 
@@ -141,6 +153,11 @@ impl Link {
         self.state.subscribe()
     }
 
+    /// Lets a reader look at the last states.
+    pub(crate) fn transitions<R>(&self, f: impl FnOnce(&Transitions) -> R) -> R {
+        f(&self.lock().transitions)
+    }
+
     /// Tells that leases stand differently than before.
     pub(crate) fn leases(&self) -> Notified<'_> {
         self.leases.notified()
@@ -162,9 +179,12 @@ impl Link {
                 Event::Noticed { stream, event } => stream.push(event),
                 Event::Unstreamed { stream } => stream.close(),
                 Event::State(state) => {
+                    let mut shared = self.lock();
+                    shared.transitions.push(state);
                     if state.is_connected() {
-                        self.lock().attempts.clear();
+                        shared.attempts.clear();
                     }
+                    drop(shared);
                     self.state.send_replace(state);
                 }
                 Event::Leases => {

@@ -32,6 +32,7 @@ mod numbers;
 
 mod servers;
 
+mod states;
 mod tree;
 
 mod quotas;
@@ -44,4 +45,5 @@ mod resolve;
 
 pub use self::handle::Client;
 pub use self::resolve::Resolving;
+pub use self::states::StateStream;
 pub use self::walk::{Visited, Walk};

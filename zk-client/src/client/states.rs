@@ -1,0 +1,81 @@
+//! The states of a session as a stream, in which none is lost without a word.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::client::handle::Client;
+use crate::event::{SessionState, StateEvent};
+use crate::link::Link;
+use crate::transitions::{self, Found};
+
+impl Client {
+    /// Every state of the session in order, from the one of now on: for who must see each
+    /// disconnect, where [`states`](Self::states) holds the latest alone.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) {
+    /// use zk_client::{SessionState, StateEvent};
+    ///
+    /// let mut states = client.state_stream();
+    /// while let Some(event) = states.next().await {
+    ///     match event {
+    ///         StateEvent::Entered(SessionState::Disconnected) => println!("cut off"),
+    ///         StateEvent::Entered(state) => println!("{state:?}"),
+    ///         StateEvent::Lagged(missed) => println!("{missed} states were not looked at in time"),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// println!("the session is over");
+    /// # }
+    /// ```
+    pub fn state_stream(&self) -> StateStream {
+        let link = Arc::clone(self.link());
+        let changes = link.states();
+        let next = link.transitions(|log| log.latest());
+        StateStream { link, changes, next }
+    }
+}
+
+/// The states of a session, one after the other: see [`Client::state_stream`].
+///
+/// It keeps neither the client nor the session alive.
+pub struct StateStream {
+    link: Arc<Link>,
+    changes: watch::Receiver<SessionState>,
+    /// The number of the state to be told of next.
+    next: u64,
+}
+
+impl StateStream {
+    /// States that are kept for readers. Whoever falls behind by more is told how many it
+    /// [missed](StateEvent::Lagged), and then of those that are kept.
+    pub const CAPACITY: usize = transitions::CAPACITY;
+
+    /// The next state; `None` behind the one in which the session [ended](SessionState::ended),
+    /// which is always told.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: call it again.
+    pub async fn next(&mut self) -> Option<StateEvent> {
+        loop {
+            // What comes behind this look wakes us.
+            let state = *self.changes.borrow_and_update();
+            match self.link.transitions(|log| log.read(&mut self.next)) {
+                Found::Next(state) => return Some(StateEvent::Entered(state)),
+                Found::Missed(missed) => return Some(StateEvent::Lagged(missed)),
+                Found::Nothing if state.ended().is_some() => return None,
+                // An error means that there is no link, which this one is.
+                Found::Nothing => drop(self.changes.changed().await),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for StateStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StateStream").field("next", &self.next).finish_non_exhaustive()
+    }
+}
