@@ -284,6 +284,23 @@ fn what_was_there_before_is_nobodys_success() {
 }
 
 #[test]
+fn of_two_creates_of_one_session_one_is_told_that_it_made_the_node() {
+    in_virtual_time(async {
+        let (server, client) = start().await;
+        let ephemeral = CreateOptions::ephemeral();
+        server.inject(Fault::lose_request().op(OpCode::CREATE2));
+        let one = client.resolving().create("/f/e", b"one", &ephemeral);
+        let other = async {
+            client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+            client.create("/f/e", b"other", &ephemeral).await
+        };
+        let (one, other) = tokio::join!(one, other);
+        assert_eq!(other.unwrap().path, "/f/e");
+        assert_eq!(one.unwrap_err().outcome(), Outcome::Unknown);
+    });
+}
+
+#[test]
 fn what_cannot_be_recognised_stays_unknown() {
     in_virtual_time(async {
         let (server, client) = start().await;

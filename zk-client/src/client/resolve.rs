@@ -82,10 +82,10 @@ pub struct Resolving {
 impl Resolving {
     /// Creates a node, as [`Client::create`] does.
     ///
-    /// An ephemeral node is recognised by its session, persistent ones and containers by their
-    /// data, and none of these if the node was changed since. That there is no node yet is proved
-    /// by a parent whose children have not changed since the write was sent, so in a folder where
-    /// others are busy a loss may stay unknown. The state in [`Created`] is that which was found.
+    /// A node is recognised by its data, an ephemeral one by its session as well, and none if it was
+    /// changed since. That there is no node yet is proved by a parent whose children have not
+    /// changed since the write was sent, so in a folder where others are busy a loss may stay
+    /// unknown. The state in [`Created`] is that which was found.
     ///
     /// A sequential node has no name to look for, and a loss stays unknown: for ephemeral ones
     /// there is [`Client::create_owned`].
@@ -188,14 +188,14 @@ impl Write for Create<'_> {
         if stat.czxid <= before {
             return Some(Verdict::NotApplied);
         }
-        let owner = Some(stat.ephemeral_owner);
-        let is_as_made = stat.version == 0 && data == self.data;
-        let ours = match self.options.mode() {
-            CreateMode::EPHEMERAL => owner == seen.own,
+        let owner = match self.options.mode() {
+            CreateMode::EPHEMERAL => seen.own,
             // Servers show of all others nothing but that they are not ephemeral.
-            _ => owner == Some(SessionId(0)) && is_as_made,
+            _ => Some(SessionId(0)),
         };
-        ours.then(|| Verdict::Applied(Created { path: self.path.to_owned(), stat }))
+        let is_as_made =
+            owner == Some(stat.ephemeral_owner) && stat.version == 0 && data == self.data;
+        is_as_made.then(|| Verdict::Applied(Created { path: self.path.to_owned(), stat }))
     }
 }
 
