@@ -280,6 +280,12 @@ fn what_was_there_before_is_nobodys_success() {
         server.inject(Fault::lose_request().op(OpCode::CREATE2));
         let error = client.resolving().create(NODE, b"same", &PERSISTENT).await.unwrap_err();
         assert!(error.is_node_exists());
+        // Who has seen nothing yet cannot know what was there before.
+        let stranger = self::client(&server).await;
+        client.create("/f/m", b"same", &PERSISTENT).await.unwrap();
+        server.inject(Fault::lose_request().op(OpCode::CREATE2));
+        let error = stranger.resolving().create("/f/m", b"same", &PERSISTENT).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown);
     });
 }
 

@@ -83,7 +83,8 @@ impl Resolving {
     /// Creates a node, as [`Client::create`] does.
     ///
     /// A node is recognised by its data, an ephemeral one by its session as well, and none if it was
-    /// changed since. That there is no node yet is proved by a parent whose children have not
+    /// changed since; a client that has had no answer before knows of no persistent node that it is
+    /// new. That there is no node yet is proved by a parent whose children have not
     /// changed since the write was sent, so in a folder where others are busy a loss may stay
     /// unknown. The state in [`Created`] is that which was found.
     ///
@@ -190,8 +191,9 @@ impl Write for Create<'_> {
         }
         let owner = match self.options.mode() {
             CreateMode::EPHEMERAL => seen.own,
-            // Servers show of all others nothing but that they are not ephemeral.
-            _ => Some(SessionId(0)),
+            // Of all others servers show nothing but that they are not ephemeral, which is as true
+            // of a node that was there long before this client saw anything.
+            _ => Some(SessionId(0)).filter(|_| before > Zxid(0)),
         };
         let is_as_made =
             owner == Some(stat.ephemeral_owner) && stat.version == 0 && data == self.data;
