@@ -307,6 +307,23 @@ fn of_two_creates_of_one_session_one_is_told_that_it_made_the_node() {
 }
 
 #[test]
+fn who_may_not_see_the_parent_finds_the_node_itself() {
+    in_virtual_time(async {
+        let (server, client) = start().await;
+        let sure = client.resolving();
+        server.inject(Fault::lose_reply().op(OpCode::SET_DATA));
+        server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::EXISTS));
+        assert_eq!(sure.set_data(NODE, b"a", 0).await.unwrap().version, 1);
+        // That there is none is told by the parent alone.
+        server.inject(Fault::lose_request().op(OpCode::CREATE2));
+        server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::EXISTS));
+        let error = sure.create("/f/e", b"", &PERSISTENT).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::ConnectionLoss, Outcome::Unknown));
+        assert_eq!(server.pending_faults(), 0);
+    });
+}
+
+#[test]
 fn what_cannot_be_recognised_stays_unknown() {
     in_virtual_time(async {
         let (server, client) = start().await;

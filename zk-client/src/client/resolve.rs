@@ -318,7 +318,11 @@ async fn look(client: &Client, path: &str) -> Result<Seen, Error> {
         Err(error) if error.is_no_node() => None,
         node => Some(node?),
     };
-    let parent = parent.await?;
+    let parent = match parent.await {
+        // Servers ask for that permission since 3.8.4 and 3.9.2. The node tells most by itself.
+        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => None,
+        parent => parent?,
+    };
     Ok(Seen { own: client.session().map(|own| own.id), node, parent })
 }
 
