@@ -81,9 +81,7 @@ async fn missing_parents_cost_one_more_round_trip_whatever_the_depth() {
 async fn parents_that_vanish_each_time_are_made_eight_times() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let maker = client.clone();
-    let making =
-        tokio::spawn(async move { maker.create_all("/a/b", b"", &PERSISTENT, &PERSISTENT).await });
+    let making = tokio::spawn(client.create_all("/a/b", b"", &PERSISTENT, &PERSISTENT));
     peer.expect("create2#1 /a/b").await;
     peer.refuse(ErrorCode::NO_NODE).await;
     for round in 0..8 {
@@ -164,10 +162,10 @@ fn to_ensure_what_is_there_is_a_read() {
             client.ensure(path, &PERSISTENT).await.unwrap();
         }
         assert_eq!(server.history().len(), 3);
-        // Everybody at once.
-        let together = (0..5).map(|_| client.ensure("/x/y", &PERSISTENT)).collect::<Vec<_>>();
-        for one in together {
-            one.await.unwrap();
+        // Everybody at once, in tasks of their own.
+        let ensure = |_| tokio::spawn(client.ensure("/x/y", &CreateOptions::persistent()));
+        for one in (0..5).map(ensure).collect::<Vec<_>>() {
+            one.await.unwrap().unwrap();
         }
         assert_eq!(server.history().len(), 5);
     });
@@ -373,8 +371,7 @@ fn what_appears_meanwhile_goes_too() {
 async fn a_node_that_is_filled_again_and_again_is_given_up() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let deleter = client.clone();
-    let deleting = tokio::spawn(async move { deleter.delete_all("/t").await });
+    let deleting = tokio::spawn(client.delete_all("/t"));
     let mut xid = 0;
     let mut next = || {
         xid += 1;

@@ -64,16 +64,19 @@ impl Client {
     /// # Cancel safety
     ///
     /// Dropping the future stops it; what was asked for by then is deleted.
-    pub fn delete_all(&self, path: &str) -> impl Future<Output = Result<u64, Error>> + Send {
-        let is_root = path == "/";
-        let first = (!is_root).then(|| self.delete(path, None));
-        let mut pruning = Pruning { client: self, deleted: 0, stack: Vec::new() };
+    pub fn delete_all(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<u64, Error>> + Send + use<> {
+        let first = (path != "/").then(|| self.delete(path, None));
+        let mut pruning = Pruning { client: self.clone(), deleted: 0, stack: Vec::new() };
+        let path = path.to_owned();
         async move {
             match first {
-                None => pruning.stack.push(Step { full: vec![path.to_owned()], ..Step::default() }),
+                None => pruning.stack.push(Step { full: vec![path], ..Step::default() }),
                 Some(first) => {
                     let refused = pruning.judge(first.await)?;
-                    let full = refused.map(|_| path.to_owned()).into_iter().collect();
+                    let full = refused.map(|_| path).into_iter().collect();
                     pruning.stack.push(Step { full, ..Step::default() });
                 }
             }
@@ -83,8 +86,8 @@ impl Client {
     }
 }
 
-struct Pruning<'a> {
-    client: &'a Client,
+struct Pruning {
+    client: Client,
     deleted: u64,
     /// The deepest last.
     stack: Vec<Step>,
@@ -101,7 +104,7 @@ struct Step {
     emptied: usize,
 }
 
-impl Pruning<'_> {
+impl Pruning {
     async fn run(&mut self) -> Result<(), Error> {
         while let Some(step) = self.stack.last_mut() {
             if !step.to_try.is_empty() {

@@ -53,18 +53,19 @@ impl Client {
     ///
     /// Dropping the future takes nothing back: the node and its parents may have been made, or
     /// some of the parents alone.
-    pub fn create_all(
+    pub fn create_all<'a>(
         &self,
-        path: &str,
-        data: &[u8],
-        options: &CreateOptions<'_>,
-        parents: &CreateOptions<'_>,
-    ) -> impl Future<Output = Result<Created, Error>> + Send {
-        let first = self.create(path, data, options);
+        path: &'a str,
+        data: &'a [u8],
+        options: &CreateOptions<'a>,
+        parents: &CreateOptions<'a>,
+    ) -> impl Future<Output = Result<Created, Error>> + Send + use<'a> {
+        let (client, options, parents) = (self.clone(), *options, *parents);
+        let first = client.create(path, data, &options);
         async move {
             match first.await {
                 Err(error) if error.is_no_node() => {
-                    self.create_missing(path, data, options, parents).await
+                    client.create_missing(path, data, &options, &parents).await
                 }
                 created => created,
             }
@@ -95,17 +96,18 @@ impl Client {
     /// # Cancel safety
     ///
     /// As that of [`create_all`](Self::create_all).
-    pub fn ensure(
+    pub fn ensure<'a>(
         &self,
-        path: &str,
-        kind: &CreateOptions<'_>,
-    ) -> impl Future<Output = Result<(), Error>> + Send {
-        let look = self.exists(path);
+        path: &'a str,
+        kind: &CreateOptions<'a>,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<'a> {
+        let (client, kind) = (self.clone(), kind.lasting());
+        let look = client.exists(path);
         async move {
             if look.await?.is_some() {
                 return Ok(());
             }
-            match self.create_missing(path, b"", &kind.lasting(), kind).await {
+            match client.create_missing(path, b"", &kind, &kind).await {
                 Err(error) if error.is_node_exists() => Ok(()),
                 created => created.map(drop),
             }
