@@ -78,6 +78,22 @@ async fn missing_parents_cost_one_more_round_trip_whatever_the_depth() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_takes_several_requests_sends_the_first_by_the_call() {
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    drop(client.create_all("/a/b", b"", &PERSISTENT, &CONTAINER));
+    drop(client.ensure("/a/b", &PERSISTENT));
+    drop(client.delete_all("/a"));
+    drop(client.delete_all("/"));
+    drop(client.walk("/"));
+    for request in
+        ["create2#1 /a/b", "exists#2 /a/b", "delete#3 /a", "getChildren2#4 /", "getChildren2#5 /"]
+    {
+        peer.expect(request).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn parents_that_vanish_each_time_are_made_eight_times() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;

@@ -10,6 +10,7 @@ use zk_proto::ErrorCode;
 
 use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
+use crate::node::Children;
 use crate::op::Op;
 
 /// Deletes in one transaction, and what their paths may take: far below the frame limit of any
@@ -41,7 +42,8 @@ impl Client {
     /// ```
     ///
     /// It is not one transaction: others see the tree shrink, children before their parents. A
-    /// child that somebody creates meanwhile is deleted, too, if its parent is still there.
+    /// child that somebody creates meanwhile is deleted, too, if its parent is still there; but
+    /// what stays is listed once, and what is created right below `/` then stays.
     ///
     /// # Cost
     ///
@@ -51,8 +53,8 @@ impl Client {
     ///
     /// # Ordering
     ///
-    /// The first delete, of `path` itself, is sent by the call, in call order; all others when the
-    /// future is polled.
+    /// The first request is sent by the call, in call order: the delete of `path` itself, or the
+    /// list of the children of `/`. All others are sent when the future is polled.
     ///
     /// # Errors
     ///
@@ -68,18 +70,21 @@ impl Client {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<u64, Error>> + Send + use<> {
-        let first = (path != "/").then(|| self.delete(path, None));
+        let root = (path == "/").then(|| self.get_children(path));
+        let node = root.is_none().then(|| self.delete(path, None));
         let mut pruning = Pruning { client: self.clone(), deleted: 0, stack: Vec::new() };
         let path = path.to_owned();
         async move {
-            match first {
-                None => pruning.stack.push(Step { full: vec![path], ..Step::default() }),
-                Some(first) => {
-                    let refused = pruning.judge(first.await)?;
-                    let full = refused.map(|_| path).into_iter().collect();
-                    pruning.stack.push(Step { full, ..Step::default() });
-                }
+            let mut step = Step::default();
+            if let Some(list) = root {
+                step.to_try = pruning.children("/", list.await)?;
             }
+            if let Some(deleted) = node
+                && pruning.judge(deleted.await)?.is_some()
+            {
+                step.full.push(path);
+            }
+            pruning.stack.push(step);
             pruning.run().await?;
             Ok(pruning.deleted)
         }
@@ -125,8 +130,7 @@ impl Pruning {
                 let full = step.full.split_off(step.full.len().saturating_sub(LISTS));
                 let emptied = step.emptied + 1;
                 let children = self.list(&full).await?;
-                let to_try = full.into_iter().filter(|path| path != "/").collect();
-                self.stack.push(Step { to_try, full: Vec::new(), emptied });
+                self.stack.push(Step { to_try: full, full: Vec::new(), emptied });
                 self.stack.push(Step { to_try: children, ..Step::default() });
             } else {
                 self.stack.pop();
@@ -143,17 +147,22 @@ impl Pruning {
         });
         let mut children = Vec::new();
         for (parent, list) in parents.iter().zip(lists) {
-            let names = match list.await {
-                Ok(list) => list.names,
-                Err(error) if error.is_no_node() => continue,
-                Err(error) => return Err(error),
-            };
-            let parent = if parent == "/" { "" } else { parent };
-            let of_servers = parent.is_empty() && self.client.chroot.as_str().is_none();
-            let paths = names.iter().map(|name| format!("{parent}/{name}"));
-            children.extend(paths.filter(|path| !(of_servers && path == SYSTEM)));
+            children.append(&mut self.children(parent, list.await)?);
         }
         Ok(children)
+    }
+
+    /// The children of one of them. None if it is gone.
+    fn children(&self, parent: &str, list: Result<Children, Error>) -> Result<Vec<String>, Error> {
+        let names = match list {
+            Ok(list) => list.names,
+            Err(error) if error.is_no_node() => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let parent = if parent == "/" { "" } else { parent };
+        let of_servers = parent.is_empty() && self.client.chroot.as_str().is_none();
+        let paths = names.iter().map(|name| format!("{parent}/{name}"));
+        Ok(paths.filter(|path| !(of_servers && path == SYSTEM)).collect())
     }
 
     /// Deletes what has no children. Gives back what has, with the server's word.
