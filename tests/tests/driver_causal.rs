@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_client::{Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Outcome, Zxid};
+use zk_client::{Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Outcome, Read, Zxid};
 use zk_embedded::{Config, Server};
 use zk_proto::SyncResponse;
 use zk_tests::explore::in_virtual_time;
@@ -52,6 +52,8 @@ fn every_answer_tells_its_zxid_also_no_and_nothing() {
         let error = client.multi(&ops).await.unwrap_err();
         assert_eq!((error.failed_op(), error.zxid()), (Some(0), Some(Zxid(set.0 + 2))));
         assert_eq!(client.last_zxid(), Zxid(set.0 + 2));
+        let (none, read) = client.multi_read(Read::get_data("/none")).with_zxid().await.unwrap();
+        assert_eq!((none.unwrap_err().zxid(), read), (Some(read), client.last_zxid()));
 
         // Nobody answered these.
         assert_eq!(client.get_data("a").await.unwrap_err().zxid(), None);

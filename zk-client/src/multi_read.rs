@@ -175,7 +175,8 @@ impl<R: 'static> Asked<R> {
             let mismatch = DecodeError::MultiMismatch { operation: op.0, result: result.op().0 };
             match result {
                 MultiResult::Error(code) => {
-                    Ok(Err(Error::failed(*op, path, Failure::Refused(code))))
+                    let error = Error::failed(*op, path, Failure::Refused(code));
+                    Ok(Err(error.stamped(Some(answer.zxid))))
                 }
                 result => result_of(*op, result, &answer).map(Ok).ok_or(mismatch),
             }
