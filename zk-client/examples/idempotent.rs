@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(stat.version, version + 1);
     }
 
-    // An ephemeral node is known by its session.
+    // An ephemeral node is known by its session, and by what is in it.
     server.inject(Fault::lose_reply().op(OpCode::CREATE2));
     let mine = sure.create("/leader", b"10.0.0.7", &CreateOptions::ephemeral()).await?;
     println!("{} is of {}", mine.path, mine.stat.ephemeral_owner);

@@ -90,6 +90,7 @@
 //! | | debug | `serves writes`, while connected read-only | `server` |
 //! | | info | `certificates replaced`, those of TLS | |
 //! | | warn | `certificates kept`, since those that are there now cannot be used | `problem` |
+//! | | info | `certificates replaced`, with the feature `tls` | |
 //! | `zk_client::session` | debug | `authenticated` | `scheme` |
 //! | | warn | `authentication refused` | `scheme` |
 //! | | info | `over`, if this side closed it | `session`, `why` |
@@ -98,6 +99,7 @@
 //! | `zk_client::request` | trace | `queued` | `xid`, `op`, `path` |
 //! | | trace | `sent` | `xid`, `op`, `path` |
 //! | | trace | `answered` | `xid`, `op`, `path`, `error`, `zxid`, `latency_us`, `bytes` |
+//! | | trace | `appended`, if the answer has more than is known of it | `op`, `bytes` |
 //! | | trace | `unanswered` | `xid`, `op`, `path`, `failure` |
 //! | | trace | `ping answered` | `latency_us` |
 //! | `zk_client::watch` | debug | `rearming` | `watches`, `streams`, `requests` |
@@ -109,6 +111,11 @@
 //! Warnings beside these tell of what should not happen. Data, passwords and credentials are in none
 //! of them, and neither are they in the `Debug` of any type, but for records of `zk_proto` and data
 //! that was read. Requests that are not traced cost one look at a flag each.
+//! `queued` and `appended` are told in the caller's span, and all else in the session's: `zk` of the
+//! target `zk_client::session`, at level info, with the field `session` from `connected` on.
+//! Warnings beside these tell of what should not happen. Data, passwords and credentials are in none of them, and neither are they in
+//! the `Debug` of any type, but for records of `zk_proto` and data that was read. Requests that are
+//! not traced cost one look at a flag each.
 //!
 //! # What it runs on
 //!

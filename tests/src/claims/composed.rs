@@ -124,6 +124,7 @@ pub async fn a_write_whose_answer_is_lost_is_found(target: &Target) -> Result<()
     }
     faults.arm(Fault::LoseReply(OpCode::SET_DATA));
     assert_eq!(sure.set_data("/p", b"two", 0).await?.version, 1);
+    assert!(faults.happened());
     faults.arm(Fault::LoseReply(OpCode::DELETE));
     let error = sure.delete("/p", 1).await.expect_err("it is gone, and nobody can know by whom");
     assert_eq!(error.outcome(), Outcome::Unknown);
@@ -134,15 +135,19 @@ pub async fn a_write_that_is_lost_is_sent_again(target: &Target) -> Result<()> {
     let faults = Faults::over(target.way());
     let client = target.builder().connector(faults.clone()).connect(&target.servers()).await?;
     let sure = client.resolving();
-    faults.arm(Fault::LoseRequest(OpCode::CREATE2));
+    let arm = |op| {
+        assert!(faults.happened(), "the one before");
+        faults.arm(Fault::LoseRequest(op));
+    };
+    arm(OpCode::CREATE2);
     let created = sure.create("/e", b"one", &CreateOptions::ephemeral()).await?;
     assert_eq!(Some(created.stat.ephemeral_owner), client.session().map(|own| own.id));
-    faults.arm(Fault::LoseRequest(OpCode::SET_DATA));
+    arm(OpCode::SET_DATA);
     assert_eq!(sure.set_data("/e", b"two", 0).await?.version, 1);
-    faults.arm(Fault::LoseRequest(OpCode::SET_DATA));
+    arm(OpCode::SET_DATA);
     let error = sure.set_data("/e", b"two", 0).await.expect_err("a stale version");
     assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
-    faults.arm(Fault::LoseRequest(OpCode::DELETE));
+    arm(OpCode::DELETE);
     sure.delete("/e", 1).await?;
     assert!(faults.happened());
     Ok(())
