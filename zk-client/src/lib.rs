@@ -16,6 +16,31 @@
 //! # }
 //! ```
 //!
+//! | to | see | and the example |
+//! |---|---|---|
+//! | read, write and watch nodes | [`Client`], [`Watcher`], [`WatchStream`] | `basics`, `watches` |
+//! | ask what else servers know | [`Client::who_am_i`], [`get_ephemerals`](Client::get_ephemerals), [`get_config`](Client::get_config) and others | `operations` |
+//! | change, or read, many nodes at once | [`Client::multi`], [`Op`], [`Client::multi_read`], [`Read`] | `transactions` |
+//! | make, walk and delete trees | [`Client::create_all`], [`ensure`](Client::ensure), [`walk`](Client::walk), [`delete_all`](Client::delete_all) | `trees` |
+//! | own a node that is never left behind | [`Client::create_owned`], [`OwnedNode`], [`Lease`] | `owned_nodes` |
+//! | see what another client wrote | [`Reply::with_zxid`], [`Client::at_least`] | `read_your_writes` |
+//! | know whether a lost write happened | [`Error::outcome`], [`Client::resolving`] | `idempotent` |
+//! | wait no longer than so | [`Reply::within`] | `deadlines` |
+//! | say who may do what | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |
+//! | encrypt | `TlsConnector`, with the feature `tls` | `tls` |
+//! | prove a user by SASL | `ClientBuilder::sasl_digest_md5`, with the feature `sasl-digest-md5` | |
+//! | see the tree from another root | [`Client::chroot`] | `views` |
+//! | live through the end of a session | [`SessionKeeper`] | `session_keeper` |
+//! | hand a session over to another process | [`Client::detach`], [`ClientBuilder::session`] | `handover` |
+//! | follow a session's states | [`Client::states`], [`Client::state_stream`] | `states` |
+//! | change the servers | [`Client::set_servers`] | `servers` |
+//! | read where writes are impossible | [`ClientBuilder::allow_read_only`] | `read_only` |
+//! | bound what is kept in memory | [`Limits`] | `limits` |
+//! | export metrics, and traces | [`Client::stats`], [below](#seeing-inside) | `stats` |
+//! | use it without async code | | `synchronous` |
+//!
+//! Each example brings its own server: `cargo run -p zk-client --example basics`.
+//!
 //! # Ordering
 //!
 //! A call enqueues its request when it is *called*, not when its future is first polled. Requests
@@ -36,15 +61,37 @@
 //! know asks: the writes of [`Client::resolving`] look what became of them, and are sent again where
 //! they surely did not happen.
 //!
+//! # Cancel safety
+//!
+//! Dropping a [`Reply`] does not take its request back; it only throws the answer away. Dropping a
+//! [`Watcher`] or a [`WatchStream`] forgets the watch, and dropping an [`OwnedNode`], or the reply
+//! that would have brought it, deletes the node. Whatever is more than one request says in its own
+//! section what is left of it when it is dropped.
+//!
 //! # The session
 //!
-//! A [`Client`] is one session. When its connection breaks, the next server is tried, the session
-//! is taken up again with its id and password, and watches are armed again; requests that were not
-//! sent yet wait for it. A session ends for good when the server says that it is
-//! [`Expired`](SessionState::Expired), when the client was cut off for 4/3 of the session timeout
-//! and so must assume it, or when it is closed. A new session is a new [`Client`], never a silent
-//! replacement, because everything ephemeral is gone with the old one. For services that must live
-//! through that, a [`SessionKeeper`] opens one after the other and tells of each.
+//! A [`Client`] is one session, which lives at the ensemble and survives its connections:
+//!
+//! ```text
+//!                  a server                connection lost
+//!                  lets it in              ──────────────>
+//!   Connecting ─────────────> Connected                    Disconnected
+//!                             (or ConnectedReadOnly)
+//!                                          <──────────────
+//!                                          taken up again
+//!
+//!   and from each of these, for good:
+//!
+//!   AuthFailed                Closed                       Expired
+//!   credentials refused       close(), detach(), the       a server says so, or cut off
+//!                             last handle dropped          for 4/3 of the timeout
+//! ```
+//!
+//! When the connection breaks, the next server is tried, the session is taken up again with its id
+//! and password, identities are proven and watches armed again; requests that were not sent yet
+//! wait for it. A new session is a new [`Client`], never a silent replacement, because everything
+//! ephemeral is gone with the old one. For services that must live through that, a
+//! [`SessionKeeper`] opens one after the other and tells of each.
 //!
 //! | after this part of the session timeout | without | the client |
 //! |---|---|---|
@@ -59,22 +106,17 @@
 //!
 //! A [`Watcher`] waits for one change, a [`WatchStream`] for all of a node or a tree. Both survive
 //! reconnects. A watcher is told what it missed; a stream is told that it may have missed something,
-//! since servers do not replay it. Both are removed on the server when nobody waits any more.
+//! since servers do not replay it. Both are removed on the server when nobody waits any more. A
+//! stream that is not read drops changes at its bound, and [says how many](StreamEvent::Lagged).
 //!
 //! # Old servers
 //!
-//! Operations that came after ZooKeeper 3.4 say so. A server that does not know one refuses it with
-//! the [`code`](Error::code) `Unimplemented` and then hangs up: requests behind it fail with
-//! `ConnectionLoss`, and the session goes on. The client asks that once; then it refuses the
-//! operation by itself for as long as it lives, at no such cost. Two can be switched off on servers
-//! that do know them, which refuse them without hanging up and are asked again:
-//! [time to live](CreateOptions::ttl) and [`reconfig`](Client::reconfig).
-//!
-//! # Cancel safety
-//!
-//! Dropping a [`Reply`] does not take its request back; it only throws the answer away. Dropping a
-//! [`Watcher`] or a [`WatchStream`] forgets the watch, and dropping an [`OwnedNode`], or the reply that would have
-//! brought it, deletes the node.
+//! It speaks to ZooKeeper 3.5 and later. Operations that came after that say so. A server that does
+//! not know one refuses it with the [`code`](Error::code) `Unimplemented` and then hangs up:
+//! requests behind it fail with `ConnectionLoss`, and the session goes on. The client asks that
+//! once; then it refuses the operation by itself for as long as it lives, at no such cost. Two can
+//! be switched off on servers that do know them, which refuse them without hanging up and are asked
+//! again: [time to live](CreateOptions::ttl) and [`reconfig`](Client::reconfig).
 //!
 //! # Seeing inside
 //!
@@ -90,7 +132,6 @@
 //! | | debug | `serves writes`, while connected read-only | `server` |
 //! | | info | `certificates replaced`, those of TLS | |
 //! | | warn | `certificates kept`, since those that are there now cannot be used | `problem` |
-//! | | info | `certificates replaced`, with the feature `tls` | |
 //! | `zk_client::session` | debug | `authenticated` | `scheme` |
 //! | | warn | `authentication refused` | `scheme` |
 //! | | info | `over`, if this side closed it | `session`, `why` |
@@ -106,16 +147,11 @@
 //! | | debug | `rearmed` | |
 //! | | trace | `event` | `kind`, `path`, `zxid`, `missed`, `watchers`, `streams` |
 //!
-//! `queued` is told in the caller's span, and all that the connection brings in the session's: `zk`
-//! of the target `zk_client::session`, at level info, with the field `session` from `connected` on.
+//! `queued` and `appended` are told in the caller's span, and all else in the session's: `zk` of the
+//! target `zk_client::session`, at level info, with the field `session` from `connected` on.
 //! Warnings beside these tell of what should not happen. Data, passwords and credentials are in none
 //! of them, and neither are they in the `Debug` of any type, but for records of `zk_proto` and data
 //! that was read. Requests that are not traced cost one look at a flag each.
-//! `queued` and `appended` are told in the caller's span, and all else in the session's: `zk` of the
-//! target `zk_client::session`, at level info, with the field `session` from `connected` on.
-//! Warnings beside these tell of what should not happen. Data, passwords and credentials are in none of them, and neither are they in
-//! the `Debug` of any type, but for records of `zk_proto` and data that was read. Requests that are
-//! not traced cost one look at a flag each.
 //!
 //! # What it runs on
 //!

@@ -1,0 +1,46 @@
+//! Nodes that are never left behind: found again when the answer was lost, deleted when dropped,
+//! and with a lease that tells until when they surely stand.
+
+use std::time::Duration;
+
+use zk_client::{Acl, Client, LeaseState, OpCode};
+use zk_embedded::{Fault, Server};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start().await?;
+    let client = Client::connect(server.address()).await?;
+
+    // The server makes the node, and its answer is lost: the client looks for it and has it.
+    server.inject(Fault::lose_reply().op(OpCode::CREATE2));
+    let stem = format!("/member-{:032x}-", client.unique());
+    let member = client.create_owned(&stem, b"10.0.0.7:80", Acl::OPEN).await?;
+    println!("found again: ...{}", member.path().get(40..).unwrap_or_default());
+    assert_eq!(members(&server), 1);
+
+    // Work that must not outlive the node goes by its lease.
+    let lease = member.lease(Some(Duration::from_secs(60)));
+    match lease.state() {
+        LeaseState::Valid { .. } => println!("surely held, and for a minute at most"),
+        state => println!("not sure: {state:?}"),
+    }
+    drop(lease);
+
+    // Another is dropped before its answer has come.
+    let other = format!("/member-{:032x}-", client.unique());
+    drop(client.create_owned(&other, b"", Acl::OPEN));
+    client.sync("/").await?;
+    client.sync("/").await?;
+    assert_eq!(members(&server), 1);
+    println!("the one that nobody waited for is gone");
+
+    drop(member);
+    client.sync("/").await?;
+    assert_eq!(members(&server), 0);
+    println!("the other was dropped, and is gone, too");
+    Ok(())
+}
+
+fn members(server: &Server) -> usize {
+    server.children("/").iter().filter(|name| name.starts_with("member-")).count()
+}
