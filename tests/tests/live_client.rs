@@ -7,6 +7,7 @@ use zk_client::{
     Client, CreateOptions, ErrorCode, ErrorKind, EventType, OpCode, Outcome, Reconfig,
     SessionState, StreamEvent, WatchMode, Watcher,
 };
+use zk_tests::claims::equipped;
 use zk_tests::fault::{Fault, Faults};
 use zk_tests::server::{Ensemble, ServerConfig, Standalone};
 
@@ -22,17 +23,23 @@ async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> 
     Ok(event.missed)
 }
 
-zk_tests::client_claims!(real, Standalone::start().await?);
-zk_tests::composed_claims!(composed, Standalone::start().await?);
-zk_tests::composed_claims!(at once: what_is_composed_holds_on_an_ensemble, Ensemble::start(3).await?);
-zk_tests::client_claims!(at once: every_claim_holds_on_an_ensemble, Ensemble::start(3).await?);
-zk_tests::operation_claims!(operations, Standalone::with(&extended()).await?);
-
-/// Nodes with a time to live are not allowed everywhere.
-fn extended() -> ServerConfig {
-    let properties = vec![("zookeeper.extendedTypesEnabled".to_owned(), "true".to_owned())];
-    ServerConfig { properties, ..ServerConfig::default() }
-}
+zk_tests::claims_at_once!(
+    every_claim_holds_on_a_standalone,
+    Standalone::with(&equipped(ServerConfig::default())).await?,
+    client_claims,
+    composed_claims,
+    operation_claims,
+    auth_claims,
+);
+zk_tests::claims_at_once!(
+    every_claim_holds_on_an_ensemble,
+    Ensemble::with(&equipped(ServerConfig::default()), 3).await?,
+    client_claims,
+    composed_claims,
+    operation_claims,
+    auth_claims,
+);
+zk_tests::alone_claims!(standalone, Standalone::start().await?);
 
 #[tokio::test]
 async fn watches_survive_the_server_and_tell_what_was_missed() -> Result<()> {

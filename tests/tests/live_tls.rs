@@ -7,23 +7,38 @@ use zk_client::{
     Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Id, Pem, Perms, ServerName,
     TlsConnector, TlsOptions,
 };
+use zk_tests::claims::equipped;
 use zk_tests::claims::target::Target;
 use zk_tests::server::{Ensemble, ServerConfig, ServerTls, Standalone};
 use zk_tests::tls::{Authority, Certified};
 
-zk_tests::client_claims!(client, standalone().await?);
-zk_tests::client_claims!(at once: every_claim_holds_on_an_encrypted_ensemble, ensemble().await?);
+zk_tests::claims_at_once!(
+    every_claim_holds_on_a_standalone_over_tls,
+    standalone().await?,
+    client_claims,
+    composed_claims,
+    operation_claims,
+    auth_claims,
+);
+zk_tests::claims_at_once!(
+    every_claim_holds_on_an_ensemble_over_tls,
+    ensemble().await?,
+    client_claims,
+    composed_claims,
+    operation_claims,
+    auth_claims,
+);
 
 async fn standalone() -> Result<Target> {
     let authority = Authority::new("root")?;
-    let server = Standalone::with(&config(&authority, None)?).await?;
+    let server = Standalone::with(&equipped(config(&authority, None)?)).await?;
     let (secure, connector) = (server.secure_address(), TlsConnector::new(authority.trusted())?);
     Ok(Target::from(server).reached(secure, connector))
 }
 
 async fn ensemble() -> Result<Target> {
     let authority = Authority::new("root")?;
-    let servers = Ensemble::with(&config(&authority, None)?, 3).await?;
+    let servers = Ensemble::with(&equipped(config(&authority, None)?), 3).await?;
     let secure = servers.secure_connect_string();
     let connector = TlsConnector::new(authority.trusted())?;
     Ok(Target::from(servers).reached(secure, connector))

@@ -1,15 +1,13 @@
-//! What a client proves, and what that lets it do: on a server whose super user is [`SUPER`].
+//! What a client proves, and what that lets it do: on servers whose super user is [`SUPER`].
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
-use std::time::Duration;
-
 use anyhow::Result;
 use zk_client::{
-    Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Id, OpCode, Outcome, Perms,
-    SessionState,
+    Acl, CreateOptions, ErrorCode, ErrorKind, Id, OpCode, Outcome, Perms, SessionState,
 };
 
+use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 
 /// The super user, and its password.
@@ -20,35 +18,30 @@ pub fn super_digest() -> String {
     zk_proto::digest(SUPER)
 }
 
-/// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
+/// Puts every claim of this file to what `$start` yields: see [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! auth_claims {
-    ($server:ident, $start:expr) => {
-        $crate::claims!(
-            $server,
-            $start,
-            |server| &server.address(),
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
             auth:
             only_the_owner_may_read_and_still_after_a_reconnect,
             the_super_user_may_do_everything,
             a_refused_scheme_ends_the_client_and_not_the_session,
-        );
+        }
     };
 }
 
-fn builder() -> ClientBuilder {
-    Client::builder().session_timeout(Duration::from_secs(4))
-}
-
-pub async fn only_the_owner_may_read_and_still_after_a_reconnect(address: &str) -> Result<()> {
-    let faults = Faults::new();
-    let owner = builder().auth("digest", b"ann:secret").connector(faults.clone());
-    let owner = owner.connect(address).await?;
+pub async fn only_the_owner_may_read_and_still_after_a_reconnect(target: &Target) -> Result<()> {
+    let faults = Faults::over(target.way());
+    let owner = target.builder().auth("digest", b"ann:secret").connector(faults.clone());
+    let owner = owner.connect(&target.servers()).await?;
     let id = zk_proto::digest(b"ann:secret");
     let acl = [Acl::new(Perms::ALL, Id::new("digest", id))];
     owner.create("/hers", b"", &CreateOptions::persistent().with_acl(&acl)).await?;
 
-    let other = builder().connect(address).await?;
+    let other = target.connect().await?;
+    other.sync("/").await?;
     for proof in [None, Some(b"ann:wrong".as_slice()), Some(b"bob:secret")] {
         if let Some(proof) = proof {
             other.add_auth("digest", proof).await?;
@@ -61,8 +54,9 @@ pub async fn only_the_owner_may_read_and_still_after_a_reconnect(address: &str) 
     faults.arm(Fault::LoseReply(OpCode::SET_DATA));
     let lost = owner.set_data("/hers", b"x", None);
     states.wait_for(|state| *state == SessionState::Disconnected).await?;
-    // Asked while there is no connection, so it is among the first on the next one.
-    let node = owner.get_data("/hers");
+    // Asked while there is no connection, so they are the first on the next one.
+    let (synced, node) = (owner.sync("/"), owner.get_data("/hers"));
+    synced.await?;
     assert_eq!(&node.await?.data[..], b"x");
     assert_eq!(lost.await.expect_err("its answer was lost").outcome(), Outcome::Unknown);
 
@@ -71,8 +65,8 @@ pub async fn only_the_owner_may_read_and_still_after_a_reconnect(address: &str) 
     Ok(())
 }
 
-pub async fn the_super_user_may_do_everything(address: &str) -> Result<()> {
-    let client = builder().connect(address).await?;
+pub async fn the_super_user_may_do_everything(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
     let nobody = [Acl::new(Perms::READ, Id::ip("10.9.8.7"))];
     client.create("/closed", b"", &CreateOptions::persistent().with_acl(&nobody)).await?;
     client.add_auth("digest", b"super:guess").await?;
@@ -83,13 +77,13 @@ pub async fn the_super_user_may_do_everything(address: &str) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_refused_scheme_ends_the_client_and_not_the_session(address: &str) -> Result<()> {
-    let refused = builder().auth("plug-in", b"ticket").connect(address).await;
+pub async fn a_refused_scheme_ends_the_client_and_not_the_session(target: &Target) -> Result<()> {
+    let refused = target.builder().auth("plug-in", b"ticket").connect(&target.servers()).await;
     let error = refused.expect_err("no server knows this scheme");
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::AuthFailed, Outcome::NotApplied));
     assert!(error.to_string().contains("plug-in"), "{error}");
 
-    let client = builder().connect(address).await?;
+    let client = target.connect().await?;
     client.create("/mine", b"", &CreateOptions::ephemeral()).await?;
     let session = client.session();
     let (_, mut watch) = client.get_data_and_watch("/mine").await?;
@@ -107,7 +101,8 @@ pub async fn a_refused_scheme_ends_the_client_and_not_the_session(address: &str)
     }
 
     let session = session.expect("it was given one");
-    let heir = builder().session(session).connect(address).await?;
+    let heir = target.builder().session(session).connect(&target.servers()).await?;
+    heir.sync("/").await?;
     let node = heir.adopt("/mine").await?;
     node.delete().await?;
     heir.close().await;

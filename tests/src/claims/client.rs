@@ -4,7 +4,6 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zk_client::{
@@ -14,23 +13,12 @@ use zk_client::{
 
 use crate::claims::target::Target;
 
-/// Puts every claim of this file to what `$start` yields, new and empty each time; or, behind `at
-/// once`, all of them in one test to one.
-///
-/// Whatever becomes a [`Target`] will do.
+/// Puts every claim of this file to what `$start` yields: see [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! client_claims {
-    ($tests:ident, $start:expr) => {
-        $crate::client_claims!(@ claims, $tests, $start);
-    };
-    (at once: $test:ident, $start:expr) => {
-        $crate::client_claims!(@ claims_at_once, $test, $start);
-    };
-    (@ $how:ident, $tests:ident, $start:expr) => {
-        $crate::$how!(
-            $tests,
-            $start,
-            |target| &$crate::claims::target::Target::from(target),
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
             client:
             every_operation_does_what_zookeeper_does,
             calls_reach_the_server_in_call_order_however_they_are_awaited,
@@ -53,8 +41,7 @@ macro_rules! client_claims {
             a_node_is_adopted_by_its_session_alone,
             a_session_that_was_detached_is_taken_up_with_its_nodes,
             what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there,
-            a_time_to_live_takes_a_server_that_allows_it,
-        );
+        }
     };
 }
 
@@ -630,22 +617,5 @@ pub async fn what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there(
     assert_eq!(client.get_data("/big").await?.data, data);
     let error = client.create("/big2", &data, &PERSISTENT).await.expect_err("one byte more");
     assert_eq!(error.kind(), ErrorKind::TooLarge);
-    Ok(())
-}
-
-pub async fn a_time_to_live_takes_a_server_that_allows_it(target: &Target) -> Result<()> {
-    let client = target.connect().await?;
-    let session = client.session();
-    let brief = PERSISTENT.ttl(Duration::from_secs(1));
-    // It may be allowed elsewhere, so it is asked each time; and the connection stays.
-    for _ in 0..2 {
-        let error = client.create("/t", b"", &brief).await.expect_err("not here");
-        assert_eq!(error.code(), Some(ErrorCode::UNIMPLEMENTED));
-        let ops = (Op::create("/t", b"", &brief), Op::check("/", None));
-        let error = client.multi(ops).await.expect_err("not here");
-        assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::UNIMPLEMENTED), Some(0)));
-    }
-    assert_eq!((client.exists("/t").await?, client.session()), (None, session));
-    assert_eq!(client.state(), SessionState::Connected);
     Ok(())
 }

@@ -10,21 +10,12 @@ use zk_proto::OpCode;
 use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 
-/// Puts every claim of this file to what `$start` yields, as
-/// [`client_claims!`](crate::client_claims) does.
+/// Puts every claim of this file to what `$start` yields: see [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! composed_claims {
-    ($tests:ident, $start:expr) => {
-        $crate::composed_claims!(@ claims, $tests, $start);
-    };
-    (at once: $test:ident, $start:expr) => {
-        $crate::composed_claims!(@ claims_at_once, $test, $start);
-    };
-    (@ $how:ident, $tests:ident, $start:expr) => {
-        $crate::$how!(
-            $tests,
-            $start,
-            |target| &$crate::claims::target::Target::from(target),
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
             composed:
             every_answer_is_stamped_with_its_zxid,
             whoever_is_at_least_at_a_zxid_sees_what_happened_there,
@@ -32,7 +23,7 @@ macro_rules! composed_claims {
             a_write_whose_answer_is_lost_is_found,
             a_write_that_is_lost_is_sent_again,
             a_quota_is_kept_where_servers_look_for_it,
-        );
+        }
     };
 }
 

@@ -1,11 +1,14 @@
 //! Claims that hold on every server, real or embedded, alone or in an ensemble: each is given one
-//! that is new and empty, as a [`Target`](target::Target) or by its address.
+//! that is new and empty, as a [`Target`] or by its address.
 //!
-//! [`auth_claims!`](crate::auth_claims), [`client_claims!`](crate::client_claims),
+//! Each file has a macro that lists its claims. [`lock_claims!`](crate::lock_claims) and
+//! [`leak_claims!`](crate::leak_claims) make tests of those that take an address. The others take
+//! what becomes a [`Target`]: [`client_claims!`](crate::client_claims),
 //! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
-//! [`leak_claims!`](crate::leak_claims) and
-//! [`lock_claims!`](crate::lock_claims) make tests of them.
+//! [`auth_claims!`](crate::auth_claims) and [`alone_claims!`](crate::alone_claims) make tests with
+//! a server for each, and [`claims_at_once!`](crate::claims_at_once) one test of several lists.
 
+pub mod alone;
 pub mod auth;
 pub mod client;
 pub mod composed;
@@ -13,6 +16,13 @@ pub mod leaks;
 pub mod lock;
 pub mod operations;
 pub mod target;
+
+use std::pin::Pin;
+
+use anyhow::{Result, ensure};
+
+use crate::server::ServerConfig;
+use target::Target;
 
 /// Makes a module of tests: for each of the claims one, with a server of its own.
 #[doc(hidden)]
@@ -33,45 +43,102 @@ macro_rules! claims {
     };
 }
 
-/// Makes one test: all of the claims at once on the same servers, each in a tree of its own.
+/// What the lists of claims that take a [`Target`] do with what they are given: a name and what
+/// yields a target make a module of tests, as [`claims!`](crate::claims) does; nothing makes the
+/// claims themselves, for [`claims_at_once!`](crate::claims_at_once).
 #[doc(hidden)]
 #[macro_export]
+macro_rules! target_claims {
+    ([$tests:ident, $start:expr], $claims:ident: $($claim:ident),+ $(,)?) => {
+        $crate::claims!(
+            $tests,
+            $start,
+            |target| &$crate::claims::target::Target::from(target),
+            $claims: $($claim),+
+        );
+    };
+    ([], $claims:ident: $($claim:ident),+ $(,)?) => {
+        [$($crate::claims::Claim {
+            name: stringify!($claim),
+            holds: |target| Box::pin(async move {
+                $crate::claims::$claims::$claim(&target).await
+            }),
+        }),+]
+    };
+}
+
+/// Makes one test: all claims of these lists at once on the same servers, each in a tree of its
+/// own.
+#[macro_export]
 macro_rules! claims_at_once {
-    ($test:ident, $start:expr, |$server:ident| $place:expr, $claims:ident: $($claim:ident),+ $(,)?) => {
+    ($test:ident, $start:expr, $($list:ident),+ $(,)?) => {
         #[tokio::test]
         async fn $test() -> anyhow::Result<()> {
-            let names = [$(stringify!($claim)),+];
-            let whole = $crate::claims::target::Target::from($start);
-            let mut parts = whole.divided(&names).await?.into_iter();
-            let mut running = Vec::new();
-            $(
-                let $server = parts.next().expect("one for each name");
-                running.push(tokio::spawn(async move {
-                    $crate::claims::$claims::$claim($place).await
-                }));
-            )+
-            let mut broken = Vec::new();
-            for (name, claim) in names.into_iter().zip(running) {
-                match claim.await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => broken.push(format!("{name}: {error:#}")),
-                    Err(panic) => broken.push(format!("{name}: {panic}")),
-                }
-            }
-            assert!(broken.is_empty(), "{broken:#?}");
-            Ok(())
+            let target = $crate::claims::target::Target::from($start);
+            let mut claims = Vec::new();
+            $(claims.extend($crate::$list!());)+
+            $crate::claims::hold_at_once(&target, &claims).await
         }
     };
+}
+
+/// One claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// What it says.
+    pub name: &'static str,
+    /// Whether that is so.
+    pub holds: fn(Target) -> Holds,
+}
+
+/// See [`Claim::holds`].
+pub type Holds = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+/// Puts all of the claims at once to the same servers, and names those that do not hold.
+pub async fn hold_at_once(target: &Target, claims: &[Claim]) -> Result<()> {
+    let names = claims.iter().map(|claim| claim.name).collect::<Vec<_>>();
+    let parts = target.divided(&names).await?;
+    let start = |(claim, part): (&Claim, Target)| tokio::spawn((claim.holds)(part));
+    let running = claims.iter().zip(parts).map(start).collect::<Vec<_>>();
+    let mut broken = Vec::new();
+    for (name, claim) in names.into_iter().zip(running) {
+        match claim.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => broken.push(format!("{name}: {error:#}")),
+            Err(panic) => broken.push(format!("{name}: {panic}")),
+        }
+    }
+    ensure!(broken.is_empty(), "{broken:#?}");
+    Ok(())
+}
+
+/// Lets a real server have what the claims need: nodes with a time to live, and
+/// [a super user](auth::SUPER).
+#[must_use]
+pub fn equipped(mut config: ServerConfig) -> ServerConfig {
+    let more = [
+        ("zookeeper.extendedTypesEnabled", "true".to_owned()),
+        ("zookeeper.DigestAuthenticationProvider.superDigest", auth::super_digest()),
+    ];
+    config.properties.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    config
+}
+
+/// The same for the embedded server.
+#[must_use]
+pub fn equipped_embedded(config: zk_embedded::Config) -> zk_embedded::Config {
+    config.extended_types(true).super_digest(auth::super_digest())
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn no_claim_is_forgotten() {
-        let (auth, operations) = (include_str!("auth.rs"), include_str!("operations.rs"));
+        let (alone, auth) = (include_str!("alone.rs"), include_str!("auth.rs"));
+        let operations = include_str!("operations.rs");
         let (client, composed) = (include_str!("client.rs"), include_str!("composed.rs"));
         let (leaks, lock) = (include_str!("leaks.rs"), include_str!("lock.rs"));
-        for file in [auth, client, composed, leaks, lock, operations] {
+        for file in [alone, auth, client, composed, leaks, lock, operations] {
             for function in file.split("pub async fn ").skip(1) {
                 let (name, rest) = function.split_once('(').expect("parameters");
                 let given = rest.trim_start();

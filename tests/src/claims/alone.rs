@@ -1,0 +1,56 @@
+//! The client on one server that is as it comes and serves nobody else.
+
+#![expect(missing_docs, reason = "the names are the claims")]
+
+use std::time::Duration;
+
+use anyhow::Result;
+use zk_client::{CreateOptions, ErrorCode, Op, Read, SessionState};
+
+use crate::claims::target::Target;
+
+/// Puts every claim of this file to what `$start` yields: see [`target_claims!`](crate::target_claims).
+///
+/// They do not hold on a server that allows more, or where others write meanwhile.
+#[macro_export]
+macro_rules! alone_claims {
+    ($($given:tt)*) => {
+        $crate::target_claims! {
+            [$($given)*],
+            alone:
+            a_time_to_live_takes_a_server_that_allows_it,
+            many_reads_are_no_transaction,
+        }
+    };
+}
+
+const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
+
+pub async fn a_time_to_live_takes_a_server_that_allows_it(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
+    let session = client.session();
+    let brief = PERSISTENT.ttl(Duration::from_secs(1));
+    // It may be allowed elsewhere, so it is asked each time; and the connection stays.
+    for _ in 0..2 {
+        let error = client.create("/t", b"", &brief).await.expect_err("not here");
+        assert_eq!(error.code(), Some(ErrorCode::UNIMPLEMENTED));
+        let ops = (Op::create("/t", b"", &brief), Op::check("/", None));
+        let error = client.multi(ops).await.expect_err("not here");
+        assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::UNIMPLEMENTED), Some(0)));
+    }
+    assert_eq!((client.exists("/t").await?, client.session()), (None, session));
+    assert_eq!(client.state(), SessionState::Connected);
+    Ok(())
+}
+
+pub async fn many_reads_are_no_transaction(target: &Target) -> Result<()> {
+    let client = target.connect().await?;
+    let zxid = client.create("/mark", b"", &PERSISTENT).await?.stat.czxid;
+    client.multi_read(()).await?;
+    let [mark, none] =
+        client.multi_read([Read::get_data("/mark"), Read::get_data("/none")]).await?;
+    assert!(mark.is_ok() && none.is_err(), "{none:?}");
+    let next = client.create("/next", b"", &PERSISTENT).await?.stat.czxid;
+    assert_eq!(next.0, zxid.0 + 1);
+    Ok(())
+}
