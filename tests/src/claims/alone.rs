@@ -19,6 +19,7 @@ macro_rules! alone_claims {
             [$($given)*],
             alone:
             a_time_to_live_takes_a_server_that_allows_it,
+            a_server_that_stands_alone_has_no_members,
             many_reads_are_no_transaction,
         }
     };
@@ -40,6 +41,12 @@ pub async fn a_time_to_live_takes_a_server_that_allows_it(target: &Target) -> Re
     }
     assert_eq!((client.exists("/t").await?, client.session()), (None, session));
     assert_eq!(client.state(), SessionState::Connected);
+    Ok(())
+}
+
+pub async fn a_server_that_stands_alone_has_no_members(target: &Target) -> Result<()> {
+    let config = target.connect().await?.get_config().await?;
+    assert_eq!((config.members.as_slice(), config.version), (&[][..], None));
     Ok(())
 }
 
