@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use zk_client::{
-    Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Limits, Outcome, Walk,
+    Acl, Client, ClientBuilder, CreateOptions, ErrorCode, ErrorKind, Id, Limits, Outcome, Perms,
+    Walk,
 };
 use zk_embedded::{Change, Config, Fault, OpCode, Server};
 use zk_proto::{GetChildren2Response, List};
@@ -136,6 +137,16 @@ fn a_parent_that_cannot_be_made_is_told() {
         // A parent that is there need not be allowed to be made.
         let making = client.ensure("/closed", &PERSISTENT);
         making.await.unwrap();
+
+        // Nor need a node be allowed to be read that is there, or one above it to have others.
+        let blind = [Acl::new(Perms::CREATE, Id::ANYONE)];
+        client.create("/hall", b"", &PERSISTENT).await.unwrap();
+        client.create("/hall/blind", b"", &PERSISTENT.with_acl(&blind)).await.unwrap();
+        client.set_acl("/hall", Acl::READ_ONLY, None).await.unwrap();
+        for path in ["/hall/blind", "/hall/blind/a/b"] {
+            client.ensure(path, &PERSISTENT).await.unwrap();
+        }
+        assert!(server.has_node("/hall/blind/a/b"));
 
         client.create("/mine", b"", &CreateOptions::ephemeral()).await.unwrap();
         let making = client.create_all("/mine/a", b"", &PERSISTENT, &PERSISTENT);

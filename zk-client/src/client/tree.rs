@@ -6,6 +6,8 @@
 
 use std::future::Future;
 
+use zk_proto::ErrorCode;
+
 use crate::client::handle::Client;
 use crate::error::Error;
 use crate::node::{CreateOptions, Created};
@@ -90,7 +92,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`create_all`](Self::create_all), but for a node that exists. After an error, whatever
+    /// As [`create_all`](Self::create_all), but for a node that exists, also one that this client
+    /// may not read. After an error, whatever
     /// its outcome, it may just be called again: to ensure twice is to ensure once.
     ///
     /// # Cancel safety
@@ -104,8 +107,11 @@ impl Client {
         let (client, kind) = (self.clone(), kind.lasting());
         let look = client.exists(path);
         async move {
-            if look.await?.is_some() {
-                return Ok(());
+            match look.await {
+                Ok(None) => {}
+                // Of a node that is not there no permission is asked for.
+                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => return Ok(()),
+                there => return there.map(drop),
             }
             match client.create_missing(path, b"", &kind, &kind).await {
                 Err(error) if error.is_node_exists() => Ok(()),
