@@ -1,6 +1,6 @@
 //! ZooKeeper servers as child processes: one [`Standalone`], or an [`Ensemble`] of [`Server`]s.
 //!
-//! Servers listen on free ports of 127.0.0.1 and keep their data in a temporary folder. Dropping a
+//! Servers listen on free ports of the loopback interface and keep their data in a temporary folder. Dropping a
 //! server, also by a panic, kills its process, reaps it and removes the folder; where `setpriv` of
 //! util-linux is installed, a server does not outlive even a test process that was killed.
 //!
@@ -18,7 +18,7 @@ mod process;
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::process::Command;
@@ -89,15 +89,16 @@ pub struct Server {
     // Stands before the folder so that it is dropped, and thus ended, before the folder goes.
     process: Option<Process>,
     folder: TempDir,
+    listen: IpAddr,
     port: u16,
     secure_port: Option<u16>,
     properties: Vec<(String, String)>,
 }
 
 impl Server {
-    /// Where clients connect: `127.0.0.1:PORT`.
+    /// Where clients connect: `127.0.0.1:PORT`, or what [`ServerConfig::listen`] is instead.
     pub fn address(&self) -> String {
-        format!("{}:{}", Ipv4Addr::LOCALHOST, self.port)
+        SocketAddr::new(self.listen, self.port).to_string()
     }
 
     /// Where clients connect over TLS.
@@ -107,7 +108,7 @@ impl Server {
     /// The server was made without [`ServerConfig::tls`].
     pub fn secure_address(&self) -> String {
         let port = self.secure_port.expect("only a server made with tls has a secure port");
-        format!("{}:{port}", Ipv4Addr::LOCALHOST)
+        SocketAddr::new(self.listen, port).to_string()
     }
 
     /// The id of the server's process, or `None` after [`kill`](Self::kill).
@@ -190,7 +191,7 @@ impl Server {
         let secure_port = secure_port.map(|ports| ports[0]);
         config.write(folder.path(), port, secure_port, peers)?;
         let properties = config.properties();
-        Ok(Self { process: None, folder, port, secure_port, properties })
+        Ok(Self { process: None, folder, listen: config.listen, port, secure_port, properties })
     }
 
     /// Starts the process, with a new log for its output.

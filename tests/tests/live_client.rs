@@ -1,10 +1,11 @@
 //! The client on real servers: what is claimed of it on any, and its session through disasters.
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use zk_client::{
-    Client, CreateOptions, ErrorCode, ErrorKind, EventType, OpCode, Outcome, Reconfig,
+    Client, CreateOptions, ErrorCode, ErrorKind, EventType, Id, OpCode, Outcome, Reconfig,
     SessionState, StreamEvent, WatchMode, Watcher,
 };
 use zk_tests::claims::equipped;
@@ -95,6 +96,28 @@ async fn a_session_outlives_the_restart_of_its_server() -> Result<()> {
     assert_eq!(waiting.await?.version, 1);
     assert_eq!(client.session(), session);
     sees(&mut watch, EventType::NODE_DATA_CHANGED, "/mine").await?;
+    Ok(())
+}
+
+/// A machine without the address `::1` fails this: nothing else shows that IPv6 works.
+#[tokio::test]
+async fn a_session_lives_over_ipv6() -> Result<()> {
+    std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0))
+        .context("this test needs the IPv6 loopback address ::1")?;
+    let config = ServerConfig { listen: Ipv6Addr::LOCALHOST.into(), ..ServerConfig::default() };
+    let mut server = Standalone::with(&config).await?;
+    let address = server.address();
+    assert!(address.starts_with("[::1]:"), "{address}");
+    let client = connect(&address).await?;
+    client.create("/mine", b"", &CreateOptions::ephemeral()).await?;
+    assert_eq!(client.who_am_i().await?, [Id::ip("0:0:0:0:0:0:0:1")]);
+    let session = client.session();
+    server.restart().await?;
+    client.sync("/").await.ok();
+    client.sync("/").await?;
+    assert_eq!(client.session(), session);
+    assert!(client.exists("/mine").await?.is_some());
+    client.close().await;
     Ok(())
 }
 

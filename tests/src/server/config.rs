@@ -1,6 +1,6 @@
 //! What a server is told before it starts: `zoo.cfg`, system properties and how to log.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
@@ -35,6 +35,8 @@ const LOGGING: [(&str, &str); 3] = [
 /// How a server is set up. The default suits tests that should be quick.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
+    /// Where the server listens for clients; 127.0.0.1 by default.
+    pub listen: IpAddr,
     /// The server's unit of time, in whole milliseconds; 200 ms by default. Sessions are expired
     /// at multiples of it.
     pub tick_time: Duration,
@@ -66,6 +68,7 @@ pub struct ServerTls {
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
+            listen: Ipv4Addr::LOCALHOST.into(),
             tick_time: Duration::from_millis(200),
             min_session_timeout: None,
             max_session_timeout: None,
@@ -88,7 +91,7 @@ impl ServerConfig {
     ) -> io::Result<()> {
         let mut lines = self.zoo_cfg(folder, port, peers);
         if let Some((tls, port)) = self.tls.as_ref().zip(secure_port) {
-            lines.extend(tls.write(folder, port)?);
+            lines.extend(tls.write(folder, (self.listen, port).into())?);
         }
         lines.extend_from_slice(&self.lines);
         fs::write(folder.join(FILE), lines.join("\n"))?;
@@ -105,7 +108,7 @@ impl ServerConfig {
             format!("tickTime={}", self.tick_time.as_millis()),
             format!("dataDir={}", folder.display()),
             format!("clientPort={port}"),
-            "clientPortAddress=127.0.0.1".to_owned(),
+            format!("clientPortAddress={}", self.listen),
             "maxClientCnxns=0".to_owned(),
             "initLimit=50".to_owned(),
             "syncLimit=25".to_owned(),
@@ -131,15 +134,15 @@ impl ServerConfig {
 
 impl ServerTls {
     /// Writes the certificates, and returns the lines that name them.
-    fn write(&self, folder: &Path, port: u16) -> io::Result<Vec<String>> {
+    fn write(&self, folder: &Path, listen: SocketAddr) -> io::Result<Vec<String>> {
         let shown = self.shown.write(folder, "shown.pem")?;
         let trusted = folder.join("trusted.pem");
         // Without clients' certificates the server trusts whom it will never meet.
         fs::write(&trusted, self.clients.as_ref().unwrap_or(&self.shown.certificate))?;
         let client_auth = if self.clients.is_some() { "need" } else { "none" };
         Ok(vec![
-            format!("secureClientPort={port}"),
-            format!("secureClientPortAddress={}", Ipv4Addr::LOCALHOST),
+            format!("secureClientPort={}", listen.port()),
+            format!("secureClientPortAddress={}", listen.ip()),
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
             format!("ssl.keyStore.location={}", shown.display()),
             "ssl.keyStore.type=PEM".to_owned(),
