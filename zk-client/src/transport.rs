@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -94,22 +95,13 @@ impl Connector for TcpConnector {
             // A server that accepts and does not serve must not keep the others from being asked.
             let first = RandomState::new().build_hasher().finish() % addresses.len().max(1) as u64;
             addresses.rotate_left(first as usize);
-            let mut addresses = addresses.into_iter().peekable();
-            let mut failures = Vec::new();
-            while let Some(address) = addresses.next() {
-                let connecting = TcpStream::connect(address);
-                let connected = match addresses.peek() {
-                    Some(_) => tokio::time::timeout(ADDRESS_TIMEOUT, connecting).await,
-                    None => Ok(connecting.await),
-                };
-                match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                    Ok(stream) => {
-                        stream.set_nodelay(true)?;
-                        return Ok(Box::new(stream) as Box<dyn Transport>);
-                    }
-                    Err(error) => failures.push((address, error)),
+            let mut failures = match first_of(addresses, TcpStream::connect).await {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(Box::new(stream) as Box<dyn Transport>);
                 }
-            }
+                Err(failures) => failures,
+            };
             match failures.as_slice() {
                 [] => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
                 [(address, _)] if address.to_string() == host.to_string() => {
@@ -122,5 +114,108 @@ impl Connector for TcpConnector {
                 }
             }
         })
+    }
+}
+
+/// The first of these that can be had, asked in turn; else why each cannot.
+async fn first_of<S, D>(
+    addresses: Vec<SocketAddr>,
+    dial: impl Fn(SocketAddr) -> D,
+) -> Result<S, Vec<(SocketAddr, io::Error)>>
+where
+    D: Future<Output = io::Result<S>>,
+{
+    let mut addresses = addresses.into_iter().peekable();
+    let mut failures = Vec::new();
+    while let Some(address) = addresses.next() {
+        let dialing = dial(address);
+        let dialed = match addresses.peek() {
+            Some(_) => tokio::time::timeout(ADDRESS_TIMEOUT, dialing).await,
+            None => Ok(dialing.await),
+        };
+        match dialed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failures.push((address, error)),
+        }
+    }
+    Err(failures)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Mutex;
+
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    const REFUSED: io::ErrorKind = io::ErrorKind::ConnectionRefused;
+
+    /// `localhost` as many a machine has it, and one more.
+    fn addresses() -> Vec<SocketAddr> {
+        ["[::1]:2181", "127.0.0.1:2181", "127.0.0.2:2181"].map(|it| it.parse().unwrap()).into()
+    }
+
+    #[tokio::test]
+    async fn an_address_that_refuses_leaves_the_name_to_the_next() {
+        let bind = || {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = socket.local_addr().unwrap();
+            (socket, address)
+        };
+        // The port is taken, and nobody listens.
+        let (_silent, refusing) = bind();
+        let (socket, serving) = bind();
+        let _listener = socket.listen(1).unwrap();
+        for addresses in [vec![refusing, serving], vec![serving, refusing]] {
+            let stream = first_of(addresses, TcpStream::connect).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), serving);
+        }
+        let failures = first_of(vec![refusing], TcpStream::connect).await.unwrap_err();
+        assert_eq!(failures.len(), 1);
+        assert_eq!((failures[0].0, failures[0].1.kind()), (refusing, REFUSED));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_is_silent_takes_half_a_second_of_the_others_time() {
+        let addresses = addresses();
+        let last = addresses[2];
+        let dial =
+            |address| async move { if address == last { Ok(address) } else { pending().await } };
+        let dialing = first_of(addresses, dial);
+        let dialed = tokio::time::timeout(ADDRESS_TIMEOUT * 2 + ADDRESS_TIMEOUT / 10, dialing);
+        assert_eq!(dialed.await.expect("it asks the others").unwrap(), last);
+    }
+
+    /// The attempt as a whole is cut by whoever makes it.
+    #[tokio::test(start_paused = true)]
+    async fn the_last_address_has_all_of_the_time() {
+        let slow = |address| async move {
+            tokio::time::sleep(ADDRESS_TIMEOUT * 10).await;
+            Ok(address)
+        };
+        assert_eq!(first_of(addresses(), slow).await.unwrap(), addresses()[2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_address_is_asked_once_and_told_with_its_reason() {
+        let asked = Mutex::new(Vec::new());
+        let dial = |address: SocketAddr| {
+            asked.lock().unwrap().push(address);
+            async move {
+                if address.is_ipv6() {
+                    pending::<io::Result<()>>().await
+                } else {
+                    Err(REFUSED.into())
+                }
+            }
+        };
+        let failures = first_of(addresses(), dial).await.unwrap_err();
+        assert_eq!(*asked.lock().unwrap(), addresses());
+        let told: Vec<_> = failures.iter().map(|(address, why)| (*address, why.kind())).collect();
+        let reasons = [io::ErrorKind::TimedOut, REFUSED, REFUSED];
+        assert_eq!(told, addresses().into_iter().zip(reasons).collect::<Vec<_>>());
     }
 }
