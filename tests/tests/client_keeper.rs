@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use zk_client::{
-    Client, ClientBuilder, CreateOptions, ErrorKind, KeptSession, SessionKeeper, SessionState,
+    Client, ClientBuilder, CreateOptions, ErrorKind, Host, KeptSession, SessionKeeper, SessionState,
 };
 use zk_embedded::{Config, Server};
 use zk_tests::explore::{in_virtual_time, poll_once, settle, sweep};
@@ -196,6 +198,52 @@ fn a_client_that_is_closed_ends_the_keeper() {
         assert_eq!(kind(sessions.next().await), Some(ErrorKind::Closed));
         assert_eq!(kind(keeper.client().await), Some(ErrorKind::Closed));
     });
+}
+
+/// Every other session would be refused just so.
+#[test]
+fn credentials_that_are_refused_end_the_keeper_for_good_and_it_says_so() {
+    type Ask = fn(ClientBuilder) -> ClientBuilder;
+    let none: Ask = |builder| builder;
+    let scheme: Ask = |builder| builder.auth("plug-in", b"ticket");
+    let user: Ask = |builder| builder.sasl_digest_md5("ann", "secret");
+    for (ask, why) in [(none, "plug-in"), (scheme, "plug-in"), (user, "SASL")] {
+        in_virtual_time(async move {
+            let server = server();
+            let (connect, dials) = (server.connector(), Arc::new(AtomicU32::new(0)));
+            let counting = Arc::clone(&dials);
+            let connector = move |host: &Host| {
+                counting.fetch_add(1, Ordering::Relaxed);
+                connect(host)
+            };
+            let keeper = ask(builder(&server).connector(connector)).keep("zk").unwrap();
+            let mut sessions = keeper.sessions();
+            if ask == none {
+                let client = sessions.next().await.unwrap().client;
+                let refused = client.add_auth("plug-in", b"ticket").await;
+                assert_eq!(kind(refused), Some(ErrorKind::AuthFailed));
+            }
+            let over = loop {
+                match sessions.next().await {
+                    // The server lets the session in before it looks at the credentials.
+                    Ok(session) => assert_eq!(session.number, 1),
+                    Err(over) => break over,
+                }
+            };
+            assert!(over.to_string().contains(why), "{over}");
+            for closed in [false, true] {
+                tokio::time::sleep(TIMEOUT * 10).await;
+                assert_eq!(kind(sessions.next().await), Some(ErrorKind::AuthFailed));
+                assert_eq!(kind(keeper.sessions().next().await), Some(ErrorKind::AuthFailed));
+                assert_eq!(kind(keeper.client().await), Some(ErrorKind::AuthFailed));
+                if !closed {
+                    keeper.close().await;
+                }
+            }
+            assert_eq!(dials.load(Ordering::Relaxed), 1, "no other session was asked for");
+            assert!(server.sessions().is_empty());
+        });
+    }
 }
 
 #[test]
