@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use zk_client::Hangup;
-use zk_proto::{ErrorCode, GetDataRequest, Xid};
+use zk_client::{Hangup, Sasl};
+use zk_proto::{ErrorCode, GetDataRequest, Secret, SetSaslResponse, Xid};
 use zk_tests::peer::{Bench, TIMEOUT, data, payload, reply, welcome};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
@@ -66,6 +66,37 @@ fn a_handshake_is_waited_for() {
     assert_eq!(bench.sent(), ["getData#1 /a"]);
     bench.answer(1, &data(b""));
     assert_eq!(bench.said(), ["1 ok"]);
+}
+
+/// A server that was found to be none of ours, or not to serve writes, while SASL goes on there.
+#[test]
+fn sasl_is_waited_for() {
+    for done in [true, false] {
+        let mut config = Bench::config();
+        config.sasl = Some(Sasl::digest_md5("bob", "secret", 7));
+        config.attempt_timeout = TIMEOUT;
+        let mut bench = Bench::new(config);
+        bench.connect();
+        bench.frame(payload(&welcome(TIMEOUT)));
+        assert_eq!(bench.requests().len(), 1);
+        leave(&mut bench);
+        assert_eq!(bench.said(), [""; 0]);
+        if done {
+            for (xid, token) in [
+                (1, "nonce=\"abc1\",realm=\"zk-sasl-md5\",charset=utf-8,algorithm=md5-sess"),
+                (2, "rspauth=393887adff47fec5fef153ca3c81e6f1"),
+            ] {
+                let token = Secret::new(Some(token.as_bytes()));
+                bench.frame(reply(Xid(xid), 0, ErrorCode::OK, &SetSaslResponse { token }));
+            }
+            assert_eq!(bench.said(), ["Connected", MOVING]);
+        } else {
+            bench.pass(TIMEOUT / 3);
+            assert_eq!(bench.said(), [MOVING]);
+        }
+        bench.cut();
+        bench.said();
+    }
 }
 
 #[test]

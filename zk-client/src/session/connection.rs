@@ -109,7 +109,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn leave(&mut self, now: Instant, why: Hangup) {
         match self.phase {
             Phase::Idle => self.hang_up(why),
-            Phase::Handshake | Phase::Established if !self.closing && self.leaving.is_none() => {
+            Phase::Handshake | Phase::Authenticating { .. } | Phase::Established
+                if !self.closing && self.leaving.is_none() =>
+            {
                 self.leaving = Some(why);
                 self.timers.set(Timer::Leave, now + self.timeout / 3);
                 self.leave_if_done();
