@@ -245,6 +245,21 @@ fn what_a_read_only_server_gives_is_asked_for_nowhere_else() {
     assert_eq!(bench.said(), ["Expired"]);
 }
 
+/// The process may have been stopped, so that all deadlines have passed when it looks.
+#[test]
+fn nothing_expires_however_long_nobody_looked() {
+    let mut bench = Bench::new(Bench::config());
+    bench.connect();
+    bench.frame(payload(&ConnectResponse { read_only: Some(true), ..welcome(TIMEOUT) }));
+    assert_eq!(bench.said(), ["ConnectedReadOnly"]);
+    bench.pass(TIMEOUT * 10);
+    let said = bench.said();
+    assert!(said.len() == 1 && said[0].starts_with("hangup: "), "{said:?}");
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    assert_eq!(bench.due_in(), None);
+}
+
 #[test]
 fn closing_read_only_ends_without_a_session() {
     in_virtual_time(async {

@@ -155,10 +155,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if close_lost && self.queue(&CloseSessionRequest {}, Purpose::Close).is_err() {
             return self.end(Ended::Closed);
         }
-        if self.credentials.is_none() {
-            // No server that serves writes has given a session yet, so there is none to expire.
-            self.timers.stop(Timer::Expiry);
-        }
         if self.state.is_connected() {
             self.tell(SessionState::Disconnected);
         }

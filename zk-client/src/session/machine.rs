@@ -21,7 +21,7 @@ use crate::session::event::{Answer, Event};
 use crate::session::pings::Pings;
 use crate::session::pipeline::{Pipeline, RequestId, Turn};
 use crate::session::tally::Tally;
-use crate::session::timers::Timers;
+use crate::session::timers::{Timer, Timers};
 use crate::session::watches::oneshots::WatchId;
 use crate::session::watches::{Chore, Returned, Watches};
 use crate::stats::Stats;
@@ -235,6 +235,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.phase = Phase::Broken;
             self.last_hangup = why;
             self.timers.hung_up();
+            if self.credentials.is_none() {
+                // No server that serves writes has given a session yet, so there is none to expire.
+                self.timers.stop(Timer::Expiry);
+            }
             self.events.push_back(Event::Hangup(why));
         }
     }
