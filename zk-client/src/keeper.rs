@@ -177,9 +177,14 @@ impl SessionKeeper {
     /// Dropping the future loses nothing.
     pub async fn client(&self) -> Result<Client, Error> {
         let mut kept = self.0.0.subscribe();
-        let kept = kept.wait_for(|kept| kept.over.is_some() || kept.current().is_some()).await;
-        match kept {
-            Ok(kept) => kept.outcome(kept.current().cloned()),
+        // Found once and not looked at again: its session may end at any moment.
+        let mut found = None;
+        let told = |kept: &Kept| {
+            found = kept.current().cloned();
+            found.is_some() || kept.over.is_some()
+        };
+        match kept.wait_for(told).await {
+            Ok(kept) => kept.outcome(found),
             Err(_) => Err(Ended::Closed.into()),
         }
     }
