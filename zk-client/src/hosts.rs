@@ -5,6 +5,7 @@
 //! ends up with its share of the clients. Seeded and clockless: the same seed makes the same
 //! choices.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::config::Host;
@@ -105,7 +106,12 @@ impl Hosts {
     /// * n <= s: a client of a server that stays stays. A client of a server that goes takes one
     ///   that stays with a probability of k(s - n) / n(s - k), which fills these up to their share,
     ///   and else a new one.
+    ///
+    /// The same servers again change nothing: not who moves where, and not how long is waited.
     pub(crate) fn replace(&mut self, mut hosts: Vec<Host>, connected: bool) -> bool {
+        if hosts.iter().collect::<HashSet<_>>() == self.hosts.iter().collect() {
+            return false;
+        }
         self.random.shuffle(&mut hosts);
         self.attempts = 0;
         let before = std::mem::take(&mut self.hosts);
@@ -197,7 +203,7 @@ mod tests {
     #[test]
     fn seeds_shuffle_and_repeat() {
         let orders = (0..20).map(|seed| names(&mut three(seed), 3));
-        assert!(orders.collect::<std::collections::HashSet<_>>().len() > 3);
+        assert!(orders.collect::<HashSet<_>>().len() > 3);
         assert_eq!(names(&mut three(7), 9), names(&mut three(7), 9));
     }
 
@@ -296,12 +302,38 @@ mod tests {
     #[test]
     fn a_server_that_is_being_tried_is_given_up_if_it_is_gone() {
         let mut hosts = three(1);
-        let all = hosts.all().to_vec();
+        let mut all = hosts.all().to_vec();
+        all.push(Host { name: "d".to_owned(), port: 1 });
         assert!(!hosts.replace(all.clone(), false), "nothing is being tried");
         let tried = hosts.next().unwrap().0;
+        all.push(Host { name: "e".to_owned(), port: 1 });
         assert!(!hosts.replace(all.clone(), false));
         let others = all.into_iter().filter(|host| *host != tried).collect();
         assert!(hosts.replace(others, false));
+    }
+
+    /// Each of the clones of a client may be told of them, or one of them again and again.
+    #[test]
+    fn the_same_servers_again_change_nothing() {
+        let named = |name: &str| Host { name: name.to_owned(), port: 1 };
+        let six = ["a", "b", "c", "d", "e", "f"].map(named).to_vec();
+        let mut moved = 0;
+        for seed in 0..50 {
+            let mut hosts = three(seed);
+            names(&mut hosts, 1);
+            moved += u32::from(hosts.replace(six.clone(), true));
+            let order = hosts.all().to_vec();
+            // Also while it leaves, or looks for a server.
+            for connected in [true, false] {
+                assert!(!hosts.replace(six.iter().rev().cloned().collect(), connected));
+            }
+            assert_eq!(hosts.all(), order);
+        }
+        assert!((10..40).contains(&moved), "{moved} of 50");
+        let mut hosts = three(1);
+        names(&mut hosts, 12);
+        hosts.replace(hosts.all().to_vec(), false);
+        assert!(hosts.next().unwrap().1 > SPREAD, "the rounds go on");
     }
 
     #[test]

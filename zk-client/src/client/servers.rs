@@ -12,7 +12,7 @@ impl Client {
     /// told the same (as in ZOOKEEPER-1355): a client whose server is gone always moves, one whose
     /// server stays moves only if servers were added, and then with the probability that leaves
     /// each server its share. From 3 servers to 5, two of five clients move. Servers are compared
-    /// as they are written, name and port.
+    /// as they are written, name and port; the same ones again change nothing.
     ///
     /// A move costs no request its answer. Nothing more is sent, what was sent is waited for, and
     /// then the client connects elsewhere; what is called meanwhile waits for that. For these few
