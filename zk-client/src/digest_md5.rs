@@ -38,6 +38,9 @@ impl DigestMd5 {
     }
 
     pub(crate) fn step(&mut self, token: &[u8]) -> Result<Step, Broken> {
+        if token.len() >= TOKEN_LIMIT {
+            return Err(Broken::Nonsense("its token is too long"));
+        }
         let directives = directives(token);
         let directives =
             directives.ok_or(Broken::Nonsense("its token is no list of directives"))?;
@@ -98,6 +101,9 @@ impl fmt::Debug for DigestMd5 {
         f.debug_struct("DigestMd5").field("user", user).finish_non_exhaustive()
     }
 }
+
+/// A token of a server's is shorter (RFC 2831, 2.1.1 and 2.1.3).
+const TOKEN_LIMIT: usize = 2048;
 
 /// A nonce is used once.
 const COUNT: &str = "00000001";
@@ -258,11 +264,13 @@ mod tests {
 
     #[test]
     fn a_challenge_that_makes_no_sense_is_none() {
+        let long = "a=,".repeat(1000);
         for (challenge, problem) in [
             ("nonce", "no list"),
             ("nonce=\"x", "no list"),
             ("\u{7f}", "no list"),
             ("", "no nonce"),
+            (&long, "too long"),
             ("charset=utf-8,algorithm=md5-sess", "no nonce"),
             ("nonce=x,charset=utf-8", "md5-sess"),
             ("nonce=x,charset=utf-8,algorithm=md5", "md5-sess"),
