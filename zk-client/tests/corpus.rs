@@ -39,7 +39,7 @@ impl Numbers {
 /// Steps that do much: whole reconnects, answers, transmissions and all that callers do.
 const BUSY: &[u8] = &[
     0, 2, 3, 3, 4, 4, 10, 12, 12, 12, 13, 13, 13, 13, 14, 16, 19, 20, 20, 21, 22, 24, 24, 25, 26,
-    27,
+    27, 28, 29,
 ];
 
 /// A program: any bytes, or mostly busy steps.
@@ -59,7 +59,7 @@ fn program(seed: u64) -> Vec<u8> {
         let any = numbers.next() as u8;
         let step = *BUSY.get(numbers.below(BUSY.len())).unwrap();
         program.push(if busy && numbers.below(16) > 0 { step } else { any });
-        if busy && matches!(step, 2 | 4 | 10 | 13 | 14 | 16 | 20 | 22 | 24 | 25 | 27) {
+        if busy && matches!(step, 2 | 4 | 10 | 13 | 14 | 16 | 20 | 22 | 24 | 25 | 27 | 28 | 29) {
             program.push(numbers.next() as u8);
         }
     }

@@ -7,10 +7,11 @@ use zk_proto::{
     GetDataRequest, List, MultiOp, MultiRequest,
 };
 
-use crate::error::Rejected;
+use crate::auth::Credential;
+use crate::error::{Hangup, Rejected};
 use crate::event::WatchMode;
 use crate::fuzz::input::Input;
-use crate::fuzz::world::{OVERHEAD, World};
+use crate::fuzz::world::{CREDENTIALS, Link, OVERHEAD, World};
 use crate::session::{Session, Watch, WatchKind};
 
 impl World {
@@ -157,12 +158,31 @@ impl World {
         }
     }
 
+    /// Proves one of a few identities, perhaps again.
+    pub(super) fn add_auth(&mut self, input: &mut Input<'_>) {
+        let token = self.number();
+        let credential = Credential::new("digest", &[input.byte() % CREDENTIALS]);
+        let accepted = self.session.add_auth(credential, token);
+        self.accepted(token, accepted.is_ok());
+    }
+
+    /// The servers change, or one is found that serves writes.
+    pub(super) fn leave(&mut self, input: &mut Input<'_>) {
+        self.session.set_server_count(input.byte().into());
+        if matches!(self.link, Link::Up | Link::Serving) && !self.closing {
+            self.leave_by.get_or_insert(self.now + self.session.timeout() / 3);
+        }
+        self.session.leave(self.now, Hangup::Moving);
+    }
+
     pub(super) fn close(&mut self) {
+        self.leave_by = None;
         self.session.close();
         self.closing = true;
     }
 
     pub(super) fn detach(&mut self) {
+        self.leave_by = None;
         self.session.detach();
         self.detaching |= !self.closing;
         self.closing = true;

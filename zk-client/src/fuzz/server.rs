@@ -6,12 +6,12 @@ use bytes::{Bytes, BytesMut};
 use zk_proto::{
     ConnectRequest, ConnectResponse, Create2Response, CreateResponse, Decode, Encode, ErrorCode,
     EventType, ExistsResponse, GetChildrenResponse, KeeperState, List, MultiOp, MultiRequest,
-    MultiResponse, MultiResult, OpCode, Password, Reader, ReplyHeader, RequestHeader, SessionId,
-    Stat, WatcherEvent, Writer, Xid, Zxid, frame,
+    MultiResponse, MultiResult, OpCode, Password, Reader, ReplyHeader, RequestHeader, Secret,
+    SessionId, SetSaslResponse, Stat, WatcherEvent, Writer, Xid, Zxid, frame,
 };
 
 use crate::fuzz::input::Input;
-use crate::fuzz::world::{Asked, Link, OVERHEAD, OWN, TIMEOUT, World};
+use crate::fuzz::world::{Asked, CREDENTIALS, Link, OVERHEAD, OWN, TIMEOUT, World};
 use crate::stats::Stats;
 
 impl World {
@@ -27,6 +27,7 @@ impl World {
 
     pub(super) fn disconnect(&mut self) {
         self.session.handle_disconnected(self.now);
+        self.leave_by = None;
         self.asked.clear();
         self.link = Link::Down;
     }
@@ -92,6 +93,12 @@ impl World {
                 self.reply(xid, ErrorCode::OK, &MultiResponse::new(&results));
             }
             _ => match op {
+                // What the script makes of it; 7 is a good end.
+                OpCode::SASL => {
+                    let token = [input.next().unwrap_or(7)];
+                    let token = Secret::new(Some(token.as_slice()));
+                    self.reply(xid, ErrorCode::OK, &SetSaslResponse { token });
+                }
                 OpCode::CREATE2 => {
                     let path = format!("{path}{:010}", xid.0);
                     self.reply(xid, ErrorCode::OK, &Create2Response { path: &path, stat });
@@ -151,7 +158,8 @@ impl World {
         self.listen();
         if serving && let Some(token) = token {
             assert_eq!(self.completed, [token], "the reply is the caller's");
-            assert!(self.link == Link::Serving || self.over, "the connection lives on");
+            let leaves = self.over || self.leave_by.is_some();
+            assert!(self.link == Link::Serving || leaves, "the connection lives on");
         }
         let asked = self.asked.iter().position(|asked| asked.xid == xid);
         let asked = asked.and_then(|at| self.asked.remove(at));
@@ -216,7 +224,8 @@ impl World {
         self.session.handle_frame(self.now, frame);
         if self.link == Link::Up && self.session.state().is_connected() {
             self.link = Link::Serving;
-            self.allowance += (watches + streams + 4 * claims + 1) * OVERHEAD;
+            let credentials = usize::from(CREDENTIALS);
+            self.allowance += (credentials + watches + streams + 4 * claims + 1) * OVERHEAD;
         }
     }
 
@@ -240,11 +249,13 @@ impl World {
             let Ok(RequestHeader { xid, op }) = header else {
                 return;
             };
-            assert!(matches!(self.link, Link::Serving | Link::Broken), "{op} before the handshake");
+            let serving = matches!(self.link, Link::Serving | Link::Broken);
+            assert!(serving || op == OpCode::SASL, "{op} before the handshake");
             if xid == Xid::PING {
                 continue;
             }
-            assert!(xid == Xid::SET_WATCHES || self.numbers.insert(xid), "{op} #{xid} again");
+            let shared = [Xid::SET_WATCHES, Xid::AUTH].contains(&xid);
+            assert!(shared || self.numbers.insert(xid), "{op} #{xid} again");
             let asked = asked(xid, op, reader);
             if let Some(sent) = token_of(&asked.path).and_then(|token| self.sent.get_mut(&token)) {
                 *sent = true;
@@ -274,6 +285,8 @@ fn asked(xid: Xid, op: OpCode, reader: &mut Reader<'_>) -> Asked {
         OpCode::SET_WATCHES
         | OpCode::SET_WATCHES2
         | OpCode::REMOVE_WATCHES
+        | OpCode::AUTH
+        | OpCode::SASL
         | OpCode::CLOSE_SESSION => {}
         OpCode::MULTI => {
             let multi = MultiRequest::decode(reader);

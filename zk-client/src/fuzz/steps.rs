@@ -10,7 +10,7 @@ use crate::fuzz::world::{OVERHEAD, World};
 
 /// What a byte of the input does, modulo this; the bytes that follow are its arguments. New steps
 /// go to the end, so that the corpus keeps its meaning.
-pub const STEPS: u8 = 28;
+pub const STEPS: u8 = 30;
 
 /// Runs `data` as a program of callers, a server and a clock around one session.
 ///
@@ -27,7 +27,10 @@ pub const STEPS: u8 = 28;
 /// * Nothing is asked for the sake of leases when there are none.
 /// * A session that is detached is not closed.
 /// * Nothing is said behind the last state but hangups, and nothing is sent.
-/// * A number goes on the wire once; only a handshake goes before the answer to it.
+/// * A number goes on the wire once; only a handshake goes before the answer to it, and only SASL
+///   before that is done.
+/// * A connection that is to be left is, after a third of the session timeout at the latest.
+/// * A session that no server has given does not expire.
 /// * What is sent is bounded by what was asked for.
 /// * Once the time was handled, the next deadline is in the future.
 /// * A session that is over holds nothing.
@@ -66,6 +69,7 @@ impl World {
                 self.now += Duration::from_millis(u64::from(input.byte()) * 50);
                 self.session.handle_timeout(self.now);
                 self.allowance += OVERHEAD;
+                self.listen();
                 self.check_deadline();
             }
             12 => self.transmit(),
@@ -90,7 +94,9 @@ impl World {
             24 => self.open_lease(input),
             25 => self.close_lease(input),
             26 => self.serve(),
-            _ => self.answer_at_length(input),
+            27 => self.answer_at_length(input),
+            28 => self.add_auth(input),
+            _ => self.leave(input),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::config::{DeadlineRule, SessionConfig, SessionCredentials};
 use crate::error::Failure;
 use crate::event::{SessionState, StreamEvent};
 use crate::fuzz::shadow::Shadow;
+use crate::sasl::Sasl;
 use crate::session::{Answer, Event, Session, WatchId};
 
 pub(super) const OWN: SessionId = SessionId(7);
@@ -16,6 +17,9 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(12);
 
 /// More than any one frame of the session's own takes, beside paths.
 pub(super) const OVERHEAD: usize = 64;
+
+/// Credentials that callers have.
+pub(super) const CREDENTIALS: u8 = 3;
 
 /// A request that the server has read and not answered.
 pub(super) struct Asked {
@@ -59,6 +63,8 @@ pub(super) struct World {
     pub(super) link: Link,
     /// Whether the handshake was read, which a server may answer without reading it.
     pub(super) met: bool,
+    /// When the session must have left this connection, if it was told to.
+    pub(super) leave_by: Option<Instant>,
     /// Bytes that the session may still send.
     pub(super) allowance: usize,
     /// Whether paths may be too long for a request.
@@ -87,6 +93,9 @@ impl World {
         if settings & 16 != 0 {
             config.deadline_rule = DeadlineRule::Contact;
         }
+        if settings & 32 != 0 {
+            config.sasl = Some(Sasl::scripted());
+        }
         Self {
             session: Session::new(config),
             now: start(),
@@ -100,6 +109,7 @@ impl World {
             numbers: BTreeSet::new(),
             link: Link::Down,
             met: false,
+            leave_by: None,
             allowance: 0,
             cramped: settings & 2 != 0,
             closing: false,
@@ -147,6 +157,9 @@ impl World {
                     assert!(!over, "{state:?} behind the end");
                     self.over = state.ended().is_some();
                     assert!(!self.over || self.session.ended() == state.ended(), "{state:?}");
+                    let expired = state == SessionState::Expired;
+                    let is_none = self.session.credentials().is_none();
+                    assert!(!(expired && is_none), "a session that no server gave expires");
                 }
                 Event::Noticed { stream, event } => {
                     assert!(!over, "{stream} is told something behind the end");
@@ -191,6 +204,8 @@ impl World {
     pub(super) fn check_deadline(&self) {
         let deadline = self.session.poll_timeout();
         assert!(deadline.is_none_or(|at| at > self.now), "a deadline in the past");
+        let late = self.leave_by.is_some_and(|by| by <= self.now) && !self.over;
+        assert!(!late || matches!(self.link, Link::Down | Link::Broken), "it was to be left");
     }
 
     /// The session is over, and nothing is left of it.
