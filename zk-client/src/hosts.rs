@@ -146,10 +146,10 @@ impl Hosts {
         true
     }
 
-    /// Tries this one next.
+    /// Tries this one next. The rounds go on: it may say that it serves, and let nobody in.
     pub(crate) fn prefer(&mut self, host: &Host) {
         if let Some(next) = self.hosts.iter().position(|known| known == host) {
-            (self.next, self.attempts) = (next, 0);
+            self.next = next;
         }
     }
 
@@ -342,5 +342,16 @@ mod tests {
         names(&mut hosts, 2);
         hosts.prefer(&Host { name: "b".to_owned(), port: 1 });
         assert_eq!(names(&mut hosts, 1), "b");
+    }
+
+    #[test]
+    fn a_preferred_server_that_lets_nobody_in_is_tried_ever_more_slowly() {
+        let mut hosts = three(1);
+        let b = Host { name: "b".to_owned(), port: 1 };
+        let waits = (0..30).map(|_| {
+            hosts.prefer(&b);
+            hosts.next().unwrap().1
+        });
+        assert!(waits.last().unwrap() >= CAP / 2);
     }
 }
