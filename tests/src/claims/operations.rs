@@ -60,6 +60,7 @@ pub async fn an_access_list_is_read_and_replaced_by_whoever_may(target: &Target)
     // Those who may read and not change see whom the list means, but not by what hash.
     let readers = [bob, Acl::new(Perms::READ, Id::ANYONE)];
     client.set_acl("/a", &readers, None).await?;
+    target.catch_up().await?;
     let list = client.get_acl("/a").await?;
     assert_eq!(list.acl.iter().map(|acl| acl.perms).collect::<Vec<_>>(), [Perms::ALL, Perms::READ]);
     assert_eq!(list.acl.first().context("bob")?.id, Id::new("digest", "bob:x"));

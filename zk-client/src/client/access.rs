@@ -32,6 +32,9 @@ impl Client {
     /// The list counts its changes by itself, in [`Stat::aversion`]: neither the node's version nor
     /// its time of modification moves, and no watch fires.
     ///
+    /// A leader judges writes by the old list until it has applied the new one itself, and may do
+    /// so later than the server that answers: seen with 3.8.0, for milliseconds.
+    ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
     /// use zk_client::{Acl, Id, Perms};
