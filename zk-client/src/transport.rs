@@ -212,7 +212,8 @@ mod tests {
                 }
             }
         };
-        let failures = first_of(addresses(), dial).await.unwrap_err();
+        let dialed = tokio::time::timeout(ADDRESS_TIMEOUT * 2, first_of(addresses(), dial)).await;
+        let failures = dialed.expect("it gives up").unwrap_err();
         assert_eq!(*asked.lock().unwrap(), addresses());
         let told: Vec<_> = failures.iter().map(|(address, why)| (*address, why.kind())).collect();
         let reasons = [io::ErrorKind::TimedOut, REFUSED, REFUSED];
