@@ -16,10 +16,16 @@ use std::time::Duration;
 /// Longer than any actor may need when nothing hinders it any more.
 const PATIENCE: u32 = 120;
 
-/// Runs on one thread, on a clock that jumps ahead when nobody has anything to do.
+/// Longer than any run may take, on its own clock.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Runs on one thread, on a clock that jumps ahead when nobody has anything to do. So whoever waits
+/// for what never comes has soon waited for a day, and fails.
 pub fn in_virtual_time<T>(test: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_time().start_paused(true).build().expect("a runtime").block_on(test)
+    let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
+    let ended = runtime.block_on(async { tokio::time::timeout(DAY, test).await });
+    ended.expect("a run that ends within a day")
 }
 
 /// Lets everything happen that takes no time.
@@ -168,6 +174,12 @@ mod tests {
         });
         assert_eq!(seen, [(0, 0), (0, 1), (0, 2), (1, 9)]);
         assert_eq!(runs, 4);
+    }
+
+    #[test]
+    #[should_panic(expected = "within a day")]
+    fn a_run_that_waits_for_nothing_fails() {
+        in_virtual_time(std::future::pending::<()>());
     }
 
     #[test]

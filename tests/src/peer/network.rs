@@ -13,10 +13,14 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use zk_client::{Connecting, Connector, Host, Transport};
 use zk_proto::*;
 
 use crate::peer::frames::*;
+
+/// Longer than a client may take for what is expected of it. Pings alone go on for ever.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// Every server that a client can reach: none is there until the test plays it.
 ///
@@ -242,7 +246,7 @@ impl Peer {
 
     /// The next request must be this. Pings are answered on the way.
     pub async fn expect(&mut self, text: &str) -> Request {
-        let request = self.next().await;
+        let request = timeout(PATIENCE, self.next()).await.expect(text);
         let got = request.as_ref().map(Request::to_string);
         assert_eq!(got.as_deref(), Some(text));
         request.expect("just compared")
@@ -250,7 +254,8 @@ impl Peer {
 
     /// The client must hang up without another request.
     pub async fn expect_hangup(&mut self) {
-        let request = self.next().await.map(|request| request.to_string());
+        let request = timeout(PATIENCE, self.next()).await.expect("a hangup");
+        let request = request.map(|request| request.to_string());
         assert_eq!(request, None, "instead of a hangup");
     }
 
