@@ -38,6 +38,11 @@ async fn connections(client: &Client, count: u64) {
     }
 }
 
+/// Fails the test if that hangs.
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(600), work).await.expect("it hangs")
+}
+
 /// Persistent watches forgotten on the way to the next server.
 #[tokio::test(start_paused = true)]
 async fn persistent_watches_are_armed_again_on_the_next_connection() {
@@ -52,10 +57,11 @@ async fn persistent_watches_are_armed_again_on_the_next_connection() {
         settle().await;
         connections(&client, round + 2).await;
         for stream in [&mut one, &mut all] {
-            assert_eq!(stream.next().await.unwrap(), StreamEvent::Rearmed, "told that it was gone");
+            let told = soon(stream.next()).await.unwrap();
+            assert_eq!(told, StreamEvent::Rearmed, "told that it was gone");
         }
         other.create(&format!("/a/{round}"), b"", &persistent).await.unwrap();
-        let told = async |stream: &mut WatchStream| match stream.next().await.unwrap() {
+        let told = async |stream: &mut WatchStream| match soon(stream.next()).await.unwrap() {
             StreamEvent::Changed(event) => (event.kind, event.path),
             other => panic!("{other:?}"),
         };
