@@ -10,9 +10,12 @@ use zk_client::{
     Client, ClientBuilder, CreateOptions, ErrorCode, Host, Outcome, SessionState, WatchMode,
 };
 use zk_embedded::{Config, Server};
-use zk_proto::{ConnectRequest, ConnectResponse, GetDataRequest, SessionId, SyncRequest};
+use zk_proto::{
+    ConnectRequest, ConnectResponse, CreateMode, CreateRequest, GetDataRequest, List, SessionId,
+    SyncRequest,
+};
 use zk_tests::explore::{in_virtual_time, settle};
-use zk_tests::peer::{Bench, Clock, Network, TIMEOUT, data, password, payload, welcome};
+use zk_tests::peer::{Bench, Clock, Network, TIMEOUT, created, data, password, payload, welcome};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const MS: Duration = Duration::from_millis(1);
@@ -122,6 +125,7 @@ fn the_move_costs_no_request_its_answer() {
             replies.push(client.get_data("/a"));
             replies.push(client.get_data("/a"));
             tokio::time::sleep(MS).await;
+            assert!(replies.len() < 10_000, "it never moves");
         }
         assert!(replies.len() > 10);
         for reply in replies {
@@ -258,6 +262,37 @@ fn nothing_expires_however_long_nobody_looked() {
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     assert_eq!(bench.due_in(), None);
+}
+
+/// The node is of a session that has met the ensemble, and must not outlive its owner.
+#[test]
+fn a_delete_that_a_read_only_server_refuses_is_asked_of_the_next() {
+    let mut config = Bench::config();
+    config.allow_read_only = true;
+    let mut bench = Bench::new(config);
+    bench.attach();
+    let (acl, mode) = (List::new(&[]), CreateMode::EPHEMERAL_SEQUENTIAL);
+    let create = CreateRequest { path: "/l/x-", data: None, acl, mode };
+    let claim = bench.session.submit_owned(&create, 1).unwrap();
+    assert_eq!(bench.sent(), ["create2#1 /l/x-"]);
+    bench.answer(1, &created("/l/x-0000000007"));
+    assert_eq!(bench.said(), ["1 ok"]);
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.connect();
+    bench.frame(payload(&ConnectResponse { read_only: Some(true), ..welcome(TIMEOUT) }));
+    assert_eq!(bench.said(), ["ConnectedReadOnly"]);
+    bench.session.release(claim, Some(2)).unwrap();
+    assert_eq!(bench.sent(), ["delete#2 /l/x-0000000007"]);
+    bench.refuse(2, ErrorCode::NOT_READ_ONLY);
+    assert_eq!(bench.said(), ["2 lost, unsent"]);
+    assert_eq!(bench.load(), (0, 0, 1), "it is not forgotten");
+    bench.cut();
+    assert_eq!(bench.said(), ["Disconnected"]);
+    bench.attach();
+    assert_eq!(bench.sent(), ["delete#3 /l/x-0000000007"]);
+    bench.answer(3, &());
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
