@@ -226,6 +226,7 @@ mod connect;
 
 mod keeper;
 
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 

@@ -71,6 +71,7 @@ mod path;
 mod stat;
 mod watch;
 
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 

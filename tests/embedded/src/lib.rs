@@ -120,6 +120,7 @@ mod core;
 
 mod server;
 
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 
