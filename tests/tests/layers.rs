@@ -46,6 +46,8 @@ const CRATES: &[Layers] = &[
         modules: &[
             "trace",
             "auth",
+            "error/reasons",
+            "error/fault",
             "error",
             "path",
             "digest_md5",

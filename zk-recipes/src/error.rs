@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use thiserror::Error as ThisError;
 use zk_client::{Ended, Outcome};
 
 /// The kinds of [`Error`].
@@ -37,49 +36,93 @@ pub enum ErrorKind {
 }
 
 /// How a lock was lost. It is lost for good: whoever wants it again has to queue up again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
     /// The session is over, and the node with it.
-    #[error("{0}")]
     SessionOver(Ended),
     /// Somebody deleted the node.
-    #[error("somebody deleted the node")]
     NodeDeleted,
     /// The ensemble was not heard of for so long that it may have ended the session.
-    #[error("the ensemble may have ended the session")]
     Deadline,
     /// It was held for as long as [`Options::term`](crate::Options::term) allows.
-    #[error("it was held for as long as was agreed")]
     TermOver,
 }
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SessionOver(inner) => inner.fmt(f),
+            Self::NodeDeleted => f.write_str("somebody deleted the node"),
+            Self::Deadline => f.write_str("the ensemble may have ended the session"),
+            Self::TermOver => f.write_str("it was held for as long as was agreed"),
+        }
+    }
+}
+
+impl std::error::Error for Loss {}
 
 /// Why a lock was not acquired, or something was not done under it, or its release not confirmed.
 #[derive(Clone)]
 pub struct Error(Fault);
 
-#[derive(Clone, Debug, ThisError)]
+#[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    #[error(transparent)]
-    Client(#[from] zk_client::Error),
-    #[error("layout of {0}: a marker is empty, has a slash, ends in a digit or like the other one")]
+    Client(zk_client::Error),
     Layout(String),
-    #[error("locks to be taken together: {0}")]
     Set(String),
-    #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
-    #[error("ticket: {0}")]
     Ticket(String),
-    #[error("{0}: somebody deleted the node of this waiting contender")]
     NodeVanished(String),
-    #[error("{0}: the folder's sequence numbers are nearly used up")]
     SequenceExhausted(String),
-    #[error("{0}: a contender of another layout")]
     ForeignContender(String),
-    #[error("{path}: the lock is lost: {loss}")]
     Lost { path: String, loss: Loss },
-    #[error("the lock is let go, but the server has not confirmed that yet: {0}")]
-    Unconfirmed(#[source] zk_client::Error),
+    Unconfirmed(zk_client::Error),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(source) => source.fmt(f),
+            Self::Layout(inner) => write!(
+                f,
+                "layout of {inner}: a marker is empty, has a slash, ends in a digit or like the other one"
+            ),
+            Self::Set(inner) => write!(f, "locks to be taken together: {inner}"),
+            Self::WouldDeadlock(inner) => write!(
+                f,
+                "{inner}: this owner reads the lock, and would wait for itself to write it"
+            ),
+            Self::Ticket(inner) => write!(f, "ticket: {inner}"),
+            Self::NodeVanished(inner) => {
+                write!(f, "{inner}: somebody deleted the node of this waiting contender")
+            }
+            Self::SequenceExhausted(inner) => {
+                write!(f, "{inner}: the folder's sequence numbers are nearly used up")
+            }
+            Self::ForeignContender(inner) => write!(f, "{inner}: a contender of another layout"),
+            Self::Lost { path, loss } => write!(f, "{path}: the lock is lost: {loss}"),
+            Self::Unconfirmed(inner) => {
+                write!(f, "the lock is let go, but the server has not confirmed that yet: {inner}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Client(source) => source.source(),
+            Self::Unconfirmed(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<zk_client::Error> for Fault {
+    fn from(source: zk_client::Error) -> Self {
+        Self::Client(source)
+    }
 }
 
 impl Error {

@@ -4,8 +4,6 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-use thiserror::Error as ThisError;
-
 /// Orders the holders of a lock: each one's token is greater than those of all before it, on any
 /// path of the ensemble and also after the folder was deleted and made again.
 ///
@@ -83,10 +81,17 @@ impl FromStr for FencingToken {
 }
 
 /// A text that is no token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-#[error("no fencing token: it reads like 0x100000007.2")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InvalidToken;
+
+impl fmt::Display for InvalidToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no fencing token: it reads like 0x100000007.2")
+    }
+}
+
+impl std::error::Error for InvalidToken {}
 
 #[cfg(test)]
 mod tests {

@@ -116,7 +116,7 @@ impl<P> Pipeline<P> {
         &mut self,
         turn: Turn,
         op: OpCode,
-        request: &impl Encode,
+        request: &dyn Encode,
         purpose: P,
     ) -> Result<RequestId, EncodeError> {
         let rearms = [OpCode::SET_WATCHES, OpCode::SET_WATCHES2].contains(&op);
