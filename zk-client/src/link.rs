@@ -134,7 +134,11 @@ impl Link {
     /// From now on these are the servers.
     pub(crate) fn set_servers(&self, servers: Vec<Host>) {
         let now = self.clock.now();
-        self.change(|Shared { core, hosts, .. }| {
+        self.change(|Shared { core, hosts, attempts, .. }| {
+            // Else they would add up while nobody lets the client in and the servers change.
+            attempts.retain(|attempt| {
+                servers.iter().any(|server| server.to_string() == attempt.server)
+            });
             core.set_server_count(servers.len());
             if hosts.replace(servers, core.state().is_connected()) {
                 core.leave(now, Hangup::Moving);

@@ -120,7 +120,6 @@ mod core;
 
 mod server;
 
-#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 

@@ -59,7 +59,9 @@ impl Client {
 ///
 /// Why a look is final: a write that was lost on the way to one server cannot arrive later. The
 /// next server takes the session over at the leader, which refuses from then on what others still
-/// forward for it.
+/// forward for it. One thing is beyond a client: a leader that was deposed and does not know it yet
+/// may answer the look (ZOOKEEPER-1675), and then a write may happen again that others have undone
+/// meanwhile.
 ///
 /// # Ordering
 ///
