@@ -130,7 +130,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut understood = Ok(());
         match slot.purpose {
             Purpose::Call { token, watch } => {
-                if code(&result) == Some(ErrorCode::UNIMPLEMENTED) && NEWER.contains(&slot.op) {
+                // Many of a kind may be answered so, and every request looks through these.
+                if code(&result) == Some(ErrorCode::UNIMPLEMENTED)
+                    && NEWER.contains(&slot.op)
+                    && !self.unknown.contains(&slot.op)
+                {
                     self.unknown.push(slot.op);
                 }
                 if let Some(id) = watch {
