@@ -90,6 +90,7 @@ const CRATES: &[Layers] = &[
             "words",
             "tls",
             "clock",
+            "exchange",
             "link",
             "seek",
             "driver",

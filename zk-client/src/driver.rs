@@ -9,7 +9,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::AsyncWrite;
@@ -23,15 +23,17 @@ use crate::config::Host;
 use crate::error::{Attempt, Hangup};
 use crate::event::SessionState;
 use crate::hosts::Hosts;
-use crate::link::{Core, CoreEvent, Link};
+use crate::link::{Core, Delivered, Link, Turn};
 use crate::seek;
-use crate::session::Event;
 use crate::stats::Stats;
 use crate::trace;
 use crate::transport::{Connector, Transport};
 
 /// Room for one read: enough for a burst of small replies.
 const READ_BYTES: usize = 64 * 1024;
+
+/// A read may be as small as this, so that a buffer is used for many.
+const MIN_ROOM: usize = 4 * 1024;
 
 /// A connection that lived for less counts as a failed attempt, so that a server that lets the
 /// session in and throws it out again is not asked in a tight loop.
@@ -43,8 +45,8 @@ pub(crate) struct Driver {
     connector: Arc<dyn Connector>,
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
-    /// What the session said in this turn; empty between turns.
-    said: Vec<CoreEvent>,
+    turn: Turn,
+    read_only: bool,
     /// The session's, in which all of this happens.
     span: Span,
 }
@@ -55,6 +57,8 @@ struct Wire {
     codec: FrameCodec,
     input: BytesMut,
     output: BytesMut,
+    /// With less room than this, the next read gets a new buffer: as much as the last ones took.
+    room: usize,
     /// Whether the transport may still hold what it was given.
     unflushed: bool,
     /// What the transport failed with, which says more than its kind.
@@ -70,7 +74,8 @@ impl Driver {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         // It outlives whatever the caller is doing.
         let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
-        Self { link, connector, max_reply, alarm, said: Vec::new(), span }
+        let turn = Turn::default();
+        Self { link, connector, max_reply, alarm, turn, read_only: false, span }
     }
 
     /// Connects, serves and connects again until the session ends.
@@ -130,7 +135,7 @@ impl Driver {
         let mut seeking = None;
         let why = poll_fn(|cx| {
             let served = self.poll_serve(cx, &mut wire);
-            if served.is_pending() && self.link.state() == SessionState::ConnectedReadOnly {
+            if served.is_pending() && self.read_only {
                 self.poll_seek(cx, &mut seeking);
             }
             served
@@ -144,9 +149,8 @@ impl Driver {
     /// Runs `future` while the session's own deadlines go on; gives up when the session says so.
     async fn unless_stopped<F: Future>(&mut self, future: F) -> Result<F::Output, Hangup> {
         let mut future = pin!(future);
-        let clock = self.link.clock().clone();
         poll_fn(|cx| {
-            let stop = self.turn(cx, |core, _| core.handle_timeout(clock.now()));
+            let stop = self.turn(cx, |core, now, _| core.handle_timeout(now));
             if let Poll::Ready(why) = stop {
                 return Poll::Ready(Err(why));
             }
@@ -171,15 +175,17 @@ impl Driver {
         }
     }
 
-    /// Moves bytes until the connection ends. Reads before it looks at deadlines: a process that
-    /// was stopped for a while finds the server's signs of life in the socket.
+    /// Moves bytes until the connection ends: reads what there is, hands all of it to the session,
+    /// and writes all that is to be sent.
+    ///
+    /// Reads before it looks at deadlines: a process that was stopped for a while finds the
+    /// server's signs of life in the socket.
     fn poll_serve(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Hangup> {
-        let clock = self.link.clock().clone();
         loop {
             let read = wire.poll_read(cx);
             let Wire { codec, input, output, .. } = wire;
-            let stop = self.turn(cx, |core, open| {
-                let now = clock.now();
+            let stalled = !output.is_empty();
+            let stop = self.turn(cx, |core, now, open| {
                 let mut large = false;
                 loop {
                     match codec.decode(input) {
@@ -202,7 +208,7 @@ impl Driver {
                 }
                 core.handle_timeout(now);
                 // What was not sent to a server that has hung up waits for the next one.
-                if open && output.is_empty() && !matches!(read, Poll::Ready(Err(_))) {
+                if open && !stalled && !matches!(read, Poll::Ready(Err(_))) {
                     core.poll_transmit(now, output);
                 }
             });
@@ -212,11 +218,12 @@ impl Driver {
             if let Poll::Ready(Err(why)) = read {
                 return Poll::Ready(why);
             }
-            let written = match wire.poll_write(cx) {
-                Ok(written) => written,
-                Err(why) => return Poll::Ready(why),
-            };
-            if read.is_pending() && written.is_pending() {
+            if let Err(why) = wire.poll_write(cx) {
+                return Poll::Ready(why);
+            }
+            // What waited behind a write that stalled can go now.
+            let unstalled = stalled && wire.output.is_empty();
+            if read.is_pending() && !unstalled {
                 return Poll::Pending;
             }
         }
@@ -239,82 +246,94 @@ impl Driver {
 
     /// One visit to the session: `act` on it, hear what it says, and sleep until its next
     /// deadline. Ready when the connection must end.
-    fn turn(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut Core, bool)) -> Poll<Hangup> {
-        let said = &mut self.said;
-        let (deadline, ended) = self.link.turn(cx, |core, open| {
-            act(core, open);
-            said.extend(std::iter::from_fn(|| core.poll_event()));
-            (core.poll_timeout(), core.ended())
-        });
-        let hangup = self.said.iter().find_map(|event| match event {
-            Event::Hangup(why) => Some(*why),
-            _ => None,
-        });
-        if self.said.iter().any(|event| matches!(event, Event::State(_))) {
+    ///
+    /// If that wakes several tasks, the driver takes its next turn behind them: what they ask then
+    /// leaves in one write.
+    fn turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        act: impl FnOnce(&mut Core, Instant, bool),
+    ) -> Poll<Hangup> {
+        let standing = self.link.turn(cx, &mut self.turn, act);
+        let Delivered { state, hangup } = self.link.deliver(&mut self.turn);
+        if standing.many {
+            cx.waker().wake_by_ref();
+        }
+        if state {
+            self.read_only = standing.state == SessionState::ConnectedReadOnly;
             self.trace_state();
         }
-        self.link.deliver(self.said.drain(..));
-        if let Some(why) = hangup.or(ended.map(Hangup::Ended)) {
+        if let Some(why) = hangup.or(standing.ended.map(Hangup::Ended)) {
             return Poll::Ready(why);
         }
-        if let Some(deadline) = deadline {
-            let alarm = self.link.clock().alarm(deadline);
-            if self.alarm.deadline() != alarm {
-                self.alarm.as_mut().reset(alarm);
-            }
-            if self.alarm.as_mut().poll(cx).is_ready() {
-                // Due while we were here: come again.
-                cx.waker().wake_by_ref();
-            }
+        if let Some(deadline) = standing.deadline {
+            self.poll_alarm(cx, deadline);
         }
         Poll::Pending
+    }
+
+    /// Has this task woken at the deadline, or before: most turns move it away, and an alarm that
+    /// is early costs less than one that is set anew each time.
+    fn poll_alarm(&mut self, cx: &mut Context<'_>, deadline: Instant) {
+        let at = self.link.clock().alarm(deadline);
+        let set = self.alarm.deadline();
+        if at < set || (at > set && self.alarm.is_elapsed()) {
+            self.alarm.as_mut().reset(at);
+        }
+        if self.alarm.as_mut().poll(cx).is_ready() {
+            // Due while we were here: come again.
+            cx.waker().wake_by_ref();
+        }
     }
 }
 
 /// However the driver ends, nobody is left waiting: the runtime may be shut down under it.
 impl Drop for Driver {
     fn drop(&mut self) {
-        let said = self.link.with(|core| {
-            core.abandon();
-            std::iter::from_fn(|| core.poll_event()).collect::<Vec<_>>()
-        });
-        self.link.deliver(said.into_iter());
+        self.link.abandon(&mut self.turn);
     }
 }
 
 impl Wire {
     fn new(io: Box<dyn Transport>, codec: FrameCodec) -> Self {
         let (input, output) = (BytesMut::new(), BytesMut::new());
-        Self { io, codec, input, output, unflushed: false, broken: None }
+        Self { io, codec, input, output, room: MIN_ROOM, unflushed: false, broken: None }
     }
 
     fn broken(&mut self, error: io::Error) -> Hangup {
         Hangup::Io(self.broken.insert(error).kind())
     }
 
-    /// Ready if there may be more to read.
+    /// Reads what there is, but no more than a buffer full. Ready if there may be more.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Hangup>> {
-        self.input.reserve(READ_BYTES);
-        match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)) {
-            Ok(0) => Poll::Ready(Err(Hangup::Eof)),
-            Ok(_) => Poll::Ready(Ok(())),
-            Err(error) => Poll::Ready(Err(self.broken(error))),
+        let mut total = 0;
+        while total < READ_BYTES {
+            if self.input.capacity() - self.input.len() < self.room {
+                self.input.reserve(READ_BYTES);
+            }
+            match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)) {
+                Ok(0) => return Poll::Ready(Err(Hangup::Eof)),
+                Ok(read) => {
+                    total += read;
+                    self.room = total.clamp(MIN_ROOM, READ_BYTES);
+                }
+                Err(error) => return Poll::Ready(Err(self.broken(error))),
+            }
         }
+        Poll::Ready(Ok(()))
     }
 
-    /// Ready if something was written and there may be more; pending if there was nothing to
-    /// write or there is no room for it.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Hangup> {
-        let mut progress = Poll::Pending;
+    /// Writes what there is room for. What is left is written when this is called again, as the
+    /// task is woken for.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Hangup> {
         while !self.output.is_empty() {
             match Pin::new(&mut self.io).poll_write(cx, &self.output) {
                 Poll::Ready(Ok(0)) => return Err(Hangup::Io(io::ErrorKind::WriteZero)),
                 Poll::Ready(Ok(n)) => self.output.advance(n),
                 Poll::Ready(Err(error)) => return Err(self.broken(error)),
-                Poll::Pending => return Ok(progress),
+                Poll::Pending => return Ok(()),
             }
             self.unflushed = true;
-            progress = Poll::Ready(());
         }
         if self.unflushed
             && let Poll::Ready(flushed) = Pin::new(&mut self.io).poll_flush(cx)
@@ -322,6 +341,6 @@ impl Wire {
             flushed.map_err(|error| self.broken(error))?;
             self.unflushed = false;
         }
-        Ok(progress)
+        Ok(())
     }
 }

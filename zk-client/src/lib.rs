@@ -197,6 +197,8 @@ mod tls;
 
 mod clock;
 
+mod exchange;
+
 mod link;
 
 mod seek;

@@ -4,37 +4,34 @@
 //! lock is never held across an await, a wake-up or code of the user's, but for what tells the clock of
 //! suspensions.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+use std::time::Instant;
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
-use zk_proto::Zxid;
 
 use crate::clock::Clock;
 use crate::config::Host;
-use crate::error::{Attempt, Failure, Hangup};
+use crate::error::{Attempt, Ended, Hangup, Rejected};
 use crate::event::{SessionState, WatchedEvent};
+use crate::exchange::{Answering, Awaited, Exchanges, Spent};
 use crate::hosts::{Hosts, Random};
 use crate::inbox::Inbox;
-use crate::session::{Answer, Event, Session};
+use crate::session::{Event, Session};
 use crate::stats::Stats;
 use crate::transitions::Transitions;
 
-/// How a request went.
-pub(crate) type Completion = Result<Answer, Failure>;
-
-/// The same with the zxid that the server stamped its answer with, if it did.
-pub(crate) type Answered = (Completion, Option<Zxid>);
+/// About as many as one read brings of small replies.
+const KEPT_EVENTS: usize = 1024;
 
 /// The session with what its callers wait on.
-pub(crate) type Core =
-    Session<oneshot::Sender<Answered>, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
+pub(crate) type Core = Session<Answering, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
 
 /// What the core says to its callers.
-pub(crate) type CoreEvent =
-    Event<oneshot::Sender<Answered>, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
+pub(crate) type CoreEvent = Event<Answering, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
 
 /// One session, shared by its handles and its driver.
 pub(crate) struct Link {
@@ -47,6 +44,7 @@ pub(crate) struct Link {
 
 struct Shared {
     core: Core,
+    exchanges: Exchanges,
     /// Batches being filled: while there are any, nothing is sent.
     corks: usize,
     /// Set while the driver sleeps. Whoever takes it wakes it.
@@ -58,6 +56,31 @@ struct Shared {
     attempts: Vec<Attempt>,
     transitions: Transitions,
     names: Names,
+}
+
+/// What goes from turn to turn of the driver's; what is in there is used again.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// What the session said; empty between turns.
+    said: VecDeque<CoreEvent>,
+    spent: Vec<Spent>,
+}
+
+/// Where the session stands after a turn.
+pub(crate) struct Standing {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) ended: Option<Ended>,
+    pub(crate) state: SessionState,
+    /// Whether the session had so much to say that several tasks may be woken.
+    pub(crate) many: bool,
+}
+
+/// What the driver itself is to hear of what the session said.
+#[derive(Default)]
+pub(crate) struct Delivered {
+    /// Whether the state has changed.
+    pub(crate) state: bool,
+    pub(crate) hangup: Option<Hangup>,
 }
 
 /// Makes names that no other client makes: one half is this client's own.
@@ -73,6 +96,7 @@ impl Link {
         let transitions = Transitions::new(SessionState::Connecting);
         let shared = Shared {
             core,
+            exchanges: Exchanges::default(),
             corks: 0,
             driver: None,
             server: None,
@@ -115,15 +139,45 @@ impl Link {
         f(&self.lock().core)
     }
 
-    /// Lets the driver use the session, and registers it for the next change. The flag says
-    /// whether requests may be sent now.
-    pub(crate) fn turn<R>(&self, cx: &Context<'_>, f: impl FnOnce(&mut Core, bool) -> R) -> R {
+    /// Both ends of an exchange about a request for this path.
+    pub(crate) fn exchange(&self, path: &str) -> (Answering, Awaited) {
+        self.lock().exchanges.open(path)
+    }
+
+    /// Lets a handle ask, under one lock: `f` submits a request for this path.
+    pub(crate) fn submit<R>(
+        &self,
+        path: &str,
+        f: impl FnOnce(&mut Core, Answering) -> Result<R, Rejected>,
+    ) -> Result<(R, Awaited), Rejected> {
+        self.change(|Shared { core, exchanges, .. }| {
+            let (answering, awaited) = exchanges.open(path);
+            f(core, answering).map(|submitted| (submitted, awaited))
+        })
+    }
+
+    /// One turn of the driver's. `act` is told the time, and whether requests may be sent now;
+    /// what the session has to say goes to the end of `said`. Where that is little, the driver is
+    /// woken by the next change; otherwise it must come again by itself.
+    pub(crate) fn turn(
+        &self,
+        cx: &Context<'_>,
+        Turn { said, spent }: &mut Turn,
+        act: impl FnOnce(&mut Core, Instant, bool),
+    ) -> Standing {
         let mut shared = self.lock();
-        if !shared.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
-            shared.driver = Some(cx.waker().clone());
+        let Shared { core, exchanges, corks, driver, .. } = &mut *shared;
+        exchanges.keep(spent.drain(..));
+        // Under the lock, so that time never goes back for the session.
+        act(core, self.clock.now(), *corks == 0);
+        core.take_events(said);
+        let many = said.len() > 1;
+        if many {
+            *driver = None;
+        } else if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+            *driver = Some(cx.waker().clone());
         }
-        let open = shared.corks == 0;
-        f(&mut shared.core, open)
+        Standing { deadline: core.poll_timeout(), ended: core.ended(), state: core.state(), many }
     }
 
     /// Lets the driver choose a server.
@@ -172,11 +226,14 @@ impl Link {
     }
 
     /// Hands what the session said to those who wait for it, in order.
-    pub(crate) fn deliver(&self, events: impl Iterator<Item = CoreEvent>) {
-        for event in events {
+    pub(crate) fn deliver(&self, Turn { said, spent }: &mut Turn) -> Delivered {
+        let mut delivered = Delivered::default();
+        for event in said.drain(..) {
             match event {
+                Event::Completed { token, result, zxid } => {
+                    spent.extend(token.answer((result, zxid)));
+                }
                 // A caller that has gone does not want to know.
-                Event::Completed { token, result, zxid } => drop(token.send((result, zxid))),
                 Event::Watched { watcher, event } => drop(watcher.send(event)),
                 // Whoever waits is told by the end of the channel.
                 Event::Unwatched { watcher } => drop(watcher),
@@ -190,13 +247,26 @@ impl Link {
                     }
                     drop(shared);
                     self.state.send_replace(state);
+                    delivered.state = true;
                 }
                 Event::Leases => {
                     self.leases.notify_waiters();
                 }
-                Event::Hangup(_) => {}
+                Event::Hangup(why) => delivered.hangup = delivered.hangup.or(Some(why)),
             }
         }
+        // What a burst took is given back.
+        said.shrink_to(KEPT_EVENTS);
+        delivered
+    }
+
+    /// Ends the session on this side, and tells everybody.
+    pub(crate) fn abandon(&self, turn: &mut Turn) {
+        self.with(|core| {
+            core.abandon();
+            core.take_events(&mut turn.said);
+        });
+        self.deliver(turn);
     }
 
     /// Notes which server is being tried.

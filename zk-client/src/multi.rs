@@ -12,7 +12,7 @@ use zk_proto::{
 };
 
 use crate::error::{Error, Failure};
-use crate::link::Completion;
+use crate::exchange::Completion;
 use crate::op::{Action, Op, OpResult};
 use crate::path::Chroot;
 use crate::reply::Call;

@@ -11,7 +11,7 @@ use zk_proto::{
 };
 
 use crate::error::{Error, Failure};
-use crate::link::Completion;
+use crate::exchange::Completion;
 use crate::node::Node;
 use crate::path::{self, Chroot};
 use crate::reply::Call;

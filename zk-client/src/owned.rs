@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use zk_proto::{
     CreateMode, CreateRequest, CreateResponse, ErrorCode, ExistsRequest, ExistsResponse, OpCode,
     Operation, Zxid,
@@ -17,6 +16,7 @@ use crate::acl::{self, Acl};
 use crate::client::Client;
 use crate::error::{Error, Failure, Fault};
 use crate::lease::Lease;
+use crate::link::Core;
 use crate::multi::{self, Named, Operations, Transaction};
 use crate::node::Deletion;
 use crate::path;
@@ -48,16 +48,17 @@ impl Client {
     pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl]) -> Reply<OwnedNode> {
         self.at(stem, path::check, |full| {
             let (mode, data) = (CreateMode::EPHEMERAL_SEQUENTIAL, Some(data));
-            let (answering, answer) = oneshot::channel();
             let (op, submitted) = acl::lend(acl, |acl| {
                 let request = CreateRequest { path: full, data, acl, mode };
-                (request.op(), self.link().with(|core| core.submit_owned(&request, answering)))
+                let submit = |core: &mut Core, answering| core.submit_owned(&request, answering);
+                (request.op(), self.link().submit(stem, submit))
             });
-            let claim = match submitted {
-                Ok(id) => Claim { client: self.clone(), id, released: false },
+            let (id, answer) = match submitted {
+                Ok(submitted) => submitted,
                 Err(rejected) => return self.rejected(op, stem, rejected),
             };
-            Reply::waiting(self.call(op, stem), answer, move |call, completion| {
+            let claim = Claim { client: self.clone(), id, released: false };
+            Reply::waiting(self.call(op, answer), move |call, completion| {
                 OwnedNode::created(claim, call, &call.answer(completion)?)
             })
         })
@@ -99,7 +100,7 @@ impl Client {
             Err(error) => return owned.map(|_| Reply::failed(error.clone())).collect(),
         };
         let (answering, answers): (Vec<_>, Vec<_>) =
-            owned.clone().map(|_| oneshot::channel()).unzip();
+            owned.clone().map(|(_, op)| self.link().exchange(op.path())).unzip();
         let paths = owned.clone().map(|(_, op)| self.chroot.apply(op.path())).collect::<Vec<_>>();
         let creates = owned.clone().zip(&paths).zip(answering);
         let creates =
@@ -114,11 +115,10 @@ impl Client {
                 return owned.map(|_| Reply::failed(error.clone())).collect();
             }
         };
-        let replies = owned.zip(claims).zip(answers).map(|(((_, op), id), answer)| {
+        let replies = claims.into_iter().zip(answers).map(|(id, answer)| {
             let claim = Claim { client: self.clone(), id, released: false };
             let named = Arc::clone(&named);
-            let call = self.call(OpCode::MULTI, op.path());
-            Reply::waiting(call, answer, move |call, completion| {
+            Reply::waiting(self.call(OpCode::MULTI, answer), move |call, completion| {
                 let answer = completion.map_err(|failure| named.failed(call, failure))?;
                 OwnedNode::created(claim, call, &answer)
             })
@@ -151,7 +151,7 @@ impl Client {
                 let answer = call.answer(completion)?;
                 let requested_at = answer.requested_at;
                 let ExistsResponse { stat } = call.decode(&answer)?;
-                let (path, owner) = (call.path.clone(), stat.ephemeral_owner);
+                let (path, owner) = (call.path().to_owned(), stat.ephemeral_owner);
                 if client.session().map(|own| own.id) != Some(owner) {
                     return Err(Fault::NotOwned { path, owner }.into());
                 }
@@ -260,13 +260,14 @@ impl OwnedNode {
     /// goes on deleting it until the server has answered or the session ends.
     pub fn delete(mut self) -> Reply<Deletion> {
         let Claim { client, id, released } = &mut self.claim;
-        let (answering, answer) = oneshot::channel();
         *released = true;
-        if let Err(rejected) = client.link().with(|core| core.release(*id, Some(answering))) {
-            return client.rejected(OpCode::DELETE, &self.path, rejected);
-        }
-        let call = client.call(OpCode::DELETE, &self.path);
-        Reply::waiting(call, answer, |call, completion| match completion {
+        let submitted =
+            client.link().submit(&self.path, |core, answering| core.release(*id, Some(answering)));
+        let answer = match submitted {
+            Ok(((), answer)) => answer,
+            Err(rejected) => return client.rejected(OpCode::DELETE, &self.path, rejected),
+        };
+        Reply::waiting(client.call(OpCode::DELETE, answer), |call, completion| match completion {
             Ok(_) => Ok(Deletion::Deleted),
             Err(Failure::Refused(ErrorCode::NO_NODE)) => Ok(Deletion::AlreadyGone),
             Err(failure) => Err(call.failed(failure)),

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until};
 use zk_proto::{Decode, DecodeError, OpCode, Reader, Zxid};
 
 use crate::clock::Clock;
 use crate::error::{Ended, Error, Failure, Fault};
-use crate::link::{Answered, Completion, Link};
+use crate::exchange::{Awaited, Completion};
+use crate::link::Link;
 use crate::path::Chroot;
 use crate::session::{Answer, RequestId};
 use crate::trace;
@@ -25,8 +25,7 @@ use crate::trace;
 /// What was asked, to make sense of the answer and of errors.
 pub(crate) struct Call {
     pub(crate) op: OpCode,
-    /// As the caller wrote it.
-    pub(crate) path: String,
+    pub(crate) answer: Awaited,
     pub(crate) chroot: Chroot,
     pub(crate) link: Arc<Link>,
     /// If it can be taken back.
@@ -34,6 +33,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// The path, as the caller wrote it.
+    pub(crate) fn path(&self) -> &str {
+        self.answer.path()
+    }
+
     /// Decodes the answer's record, and lets it be followed by what a newer server appended.
     pub(crate) fn decode<'a, T: Decode<'a>>(&self, answer: &'a Answer) -> Result<T, Error> {
         let mut reader = Reader::new(&answer.body);
@@ -51,18 +55,18 @@ impl Call {
     }
 
     pub(crate) fn failed(&self, failure: Failure) -> Error {
-        Error::failed(self.op, &self.path, failure)
+        Error::failed(self.op, self.path(), failure)
     }
 
     /// Takes the request back, if that can be.
     fn timed_out(&self, limit: Duration) -> Error {
-        let (op, path) = (self.op, self.path.clone());
+        let (op, path) = (self.op, self.path().to_owned());
         let taken = self.request.and_then(|id| self.link.with(|core| core.withdraw(id)));
         Fault::TimedOut { op, path, limit, sent: taken.is_none() }.into()
     }
 
     pub(crate) fn undecodable(&self, source: DecodeError) -> Error {
-        Fault::Answer { op: self.op, path: self.path.clone(), source }.into()
+        Fault::Answer { op: self.op, path: self.path().to_owned(), source }.into()
     }
 }
 
@@ -85,7 +89,6 @@ enum State<R> {
     Failed(Error),
     Waiting {
         call: Call,
-        answer: oneshot::Receiver<Answered>,
         finish: Finish<R>,
         deadline: Option<Box<Deadline>>,
     },
@@ -121,10 +124,9 @@ impl<R> Reply<R> {
 
     pub(crate) fn waiting(
         call: Call,
-        answer: oneshot::Receiver<Answered>,
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Self {
-        Self(State::Waiting { call, answer, finish: Box::new(finish), deadline: None })
+        Self(State::Waiting { call, finish: Box::new(finish), deadline: None })
     }
 
     /// The same answer, if it comes within this time from now on; an error of the kind
@@ -189,7 +191,7 @@ impl<R> Reply<R> {
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Result<R, Error>, Option<Zxid>)> {
         let (completion, zxid) = match &mut self.0 {
-            State::Waiting { call, answer, deadline, .. } => match Pin::new(answer).poll(cx) {
+            State::Waiting { call, deadline, .. } => match call.answer.poll(cx) {
                 Poll::Pending => {
                     let Some(deadline) = deadline else {
                         return Poll::Pending;

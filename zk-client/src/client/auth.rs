@@ -1,6 +1,5 @@
 //! Who a client is to the servers, and what that lets it do.
 
-use tokio::sync::oneshot;
 use zk_proto::OpCode;
 
 use crate::auth::Credential;
@@ -51,10 +50,13 @@ impl Client {
     }
 
     pub(crate) fn authenticate(&self, credential: Credential) -> Result<Reply<()>, Error> {
-        let (answering, answer) = oneshot::channel();
-        let call = self.call(OpCode::AUTH, credential.scheme());
-        let added = self.link().with(|core| core.add_auth(credential, answering));
-        added.map_err(|rejected| Error::rejected(call.op, &call.path, rejected))?;
-        Ok(Reply::waiting(call, answer, |call, completion| call.answer(completion).map(|_| ())))
+        let op = OpCode::AUTH;
+        let scheme = credential.scheme().to_owned();
+        let added =
+            self.link().submit(&scheme, |core, answering| core.add_auth(credential, answering));
+        let ((), answer) = added.map_err(|rejected| Error::rejected(op, &scheme, rejected))?;
+        Ok(Reply::waiting(self.call(op, answer), |call, completion| {
+            call.answer(completion).map(|_| ())
+        }))
     }
 }

@@ -7,7 +7,7 @@ use zk_proto::{GetDataRequest, GetDataResponse, ReconfigRequest, Text, Zxid};
 use crate::client::handle::Client;
 use crate::ensemble::{EnsembleConfig, Reconfig, joined};
 use crate::error::Error;
-use crate::link::Completion;
+use crate::exchange::Completion;
 use crate::reply::{Call, Reply};
 use crate::session::WatchKind;
 use crate::watcher::Watcher;

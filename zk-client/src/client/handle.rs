@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 use zk_proto::{OpCode, Operation};
 
 use crate::error::{Error, Rejected};
-use crate::link::{Completion, Core, Link};
+use crate::exchange::{Awaited, Completion};
+use crate::link::{Core, Link};
 use crate::path::Chroot;
 use crate::reply::{Call, Reply};
 use crate::session::{Watch, WatchKind};
@@ -95,9 +96,9 @@ impl Client {
         }
     }
 
-    pub(crate) fn call(&self, op: OpCode, path: &str) -> Call {
+    pub(crate) fn call(&self, op: OpCode, answer: Awaited) -> Call {
         let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
-        Call { op, path: path.to_owned(), chroot, link, request: None }
+        Call { op, answer, chroot, link, request: None }
     }
 
     pub(crate) fn rejected<R>(&self, op: OpCode, path: &str, rejected: Rejected) -> Reply<R> {
@@ -110,15 +111,13 @@ impl Client {
         request: &impl Operation,
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Reply<R> {
-        let (answering, answer) = oneshot::channel();
-        let submitted = self.link().with(|core| {
+        let submitted = self.link().submit(path, |core, answering| {
             core.submit(request, answering)?;
             Ok(core.submitted())
         });
         match submitted {
-            Ok(id) => {
-                let call = Call { request: id, ..self.call(request.op(), path) };
-                Reply::waiting(call, answer, finish)
+            Ok((id, answer)) => {
+                Reply::waiting(Call { request: id, ..self.call(request.op(), answer) }, finish)
             }
             Err(rejected) => self.rejected(request.op(), path, rejected),
         }
@@ -132,19 +131,18 @@ impl Client {
         kind: WatchKind,
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Reply<(R, Watcher)> {
-        let (answering, answer) = oneshot::channel();
         let (watching, event) = oneshot::channel();
         let watch = Watch { kind, path: full.to_owned(), watcher: watching };
-        let submitted = self.link().with(|core| {
+        let submitted = self.link().submit(path, |core, answering| {
             let id = core.submit_watching(request, answering, watch)?;
             Ok((id, core.submitted()))
         });
         match submitted {
-            Ok((id, submitted)) => {
+            Ok(((id, submitted), answer)) => {
                 let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
                 let watcher = Watcher::new(link, id, full.to_owned(), chroot, event);
-                let call = Call { request: submitted, ..self.call(request.op(), path) };
-                Reply::waiting(call, answer, move |call, completion| {
+                let call = Call { request: submitted, ..self.call(request.op(), answer) };
+                Reply::waiting(call, move |call, completion| {
                     // On an error the watch is forgotten, if it was set.
                     finish(call, completion).map(|result| (result, watcher))
                 })

@@ -7,7 +7,7 @@ use zk_proto::{
 
 use crate::client::handle::Client;
 use crate::error::{Error, Failure};
-use crate::link::Completion;
+use crate::exchange::Completion;
 use crate::node::{Children, Node};
 use crate::path;
 use crate::reply::{Call, Reply};

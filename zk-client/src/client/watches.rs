@@ -44,14 +44,15 @@ impl Client {
             nodes.push((full, watching));
         }
         let path = paths.first().copied().unwrap_or("/");
-        let (answering, answer) = oneshot::channel();
-        match self.link().with(|core| core.submit_watching_all(nodes, answering)) {
-            Ok(ids) => {
+        let submitted =
+            self.link().submit(path, |core, answering| core.submit_watching_all(nodes, answering));
+        match submitted {
+            Ok((ids, answer)) => {
                 let watchers = ids.into_iter().zip(events).map(|(id, (path, event))| {
                     Watcher::new(Arc::clone(self.link()), id, path, self.chroot.clone(), event)
                 });
                 let watchers = watchers.collect::<Vec<_>>();
-                Reply::waiting(self.call(OpCode::SET_WATCHES, path), answer, |call, completion| {
+                Reply::waiting(self.call(OpCode::SET_WATCHES, answer), |call, completion| {
                     call.answer(completion).map(|_| watchers)
                 })
             }
@@ -78,17 +79,17 @@ impl Client {
     /// ```
     pub fn watch(&self, path: &str, mode: WatchMode) -> Reply<WatchStream> {
         self.at(path, path::check, |full| {
-            let (answering, answer) = oneshot::channel();
             let inbox = Arc::new(Inbox::default());
             let stream = Arc::clone(&inbox);
-            let submitted =
-                self.link().with(|core| core.submit_stream(full, mode, answering, stream));
+            let submitted = self
+                .link()
+                .submit(path, |core, answering| core.submit_stream(full, mode, answering, stream));
             match submitted {
-                Ok(id) => {
+                Ok((id, answer)) => {
                     let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
                     let stream = WatchStream::new(link, id, full.to_owned(), chroot, inbox);
-                    let call = self.call(OpCode::ADD_WATCH, path);
-                    Reply::waiting(call, answer, move |call, completion| {
+                    let call = self.call(OpCode::ADD_WATCH, answer);
+                    Reply::waiting(call, move |call, completion| {
                         call.answer(completion).map(|_| stream)
                     })
                 }

@@ -8,7 +8,7 @@ use zk_proto::{
 use crate::acl;
 use crate::client::handle::Client;
 use crate::error::{Error, Fault};
-use crate::link::Completion;
+use crate::exchange::Completion;
 use crate::multi::{self, Named, Operations, Transaction};
 use crate::node::{CreateOptions, Created};
 use crate::path;

@@ -224,6 +224,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.events.pop_front()
     }
 
+    /// All that the session has to say, behind what is in there: [`poll_event`](Self::poll_event)
+    /// until it is empty, at once.
+    pub fn take_events(&mut self, events: &mut VecDeque<Event<T, W, S>>) {
+        if events.is_empty() {
+            std::mem::swap(&mut self.events, events);
+        } else {
+            events.append(&mut self.events);
+        }
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.next()

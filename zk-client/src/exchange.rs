@@ -1,0 +1,173 @@
+//! Where the driver leaves the answer to a request, and its caller finds it.
+//!
+//! A channel for one value whose memory is used again by a later request, with the path that errors
+//! name: so a client that asks and asks allocates nothing for asking. Knows nothing of sessions.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use zk_proto::Zxid;
+
+use crate::error::Failure;
+use crate::session::Answer;
+
+/// How a request went.
+pub(crate) type Completion = Result<Answer, Failure>;
+
+/// The same with the zxid that the server stamped its answer with, if it did.
+pub(crate) type Answered = (Completion, Option<Zxid>);
+
+/// Exchanges that are kept for later: less than a MiB of them, and more than most clients have
+/// requests in flight.
+const MAX_KEPT: usize = 4096;
+
+/// The longest path that is kept room for.
+const MAX_KEPT_PATH: usize = 256;
+
+/// One request's.
+#[derive(Debug)]
+struct Exchange {
+    /// As the caller wrote it.
+    path: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// For the one who is woken.
+    Waiting(Option<Waker>),
+    Answered(Answered),
+    /// Nobody answers any more, or nobody wants to know.
+    Closed,
+}
+
+impl Exchange {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever waits is to be woken, and what was in there dropped, once no lock is held.
+    fn put(&self, state: State) -> State {
+        mem::replace(&mut *self.state(), state)
+    }
+}
+
+/// The driver's end. Dropping it tells the other that there will be no answer.
+#[derive(Debug)]
+pub(crate) struct Answering(Option<Arc<Exchange>>);
+
+impl Answering {
+    /// Leaves the answer, wakes who waits for it, and gives back what can be used again.
+    pub(crate) fn answer(mut self, answered: Answered) -> Option<Spent> {
+        let exchange = self.0.take()?;
+        let mut state = exchange.state();
+        // A caller that has gone does not want to know.
+        if let State::Waiting(waker) = &mut *state {
+            let waker = waker.take();
+            *state = State::Answered(answered);
+            drop(state);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        } else {
+            drop(state);
+        }
+        Some(Spent(exchange))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let Some(exchange) = &self.0
+            && let State::Waiting(Some(waker)) = exchange.put(State::Closed)
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// The caller's end.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    exchange: Arc<Exchange>,
+    /// Whether the answer was taken.
+    done: bool,
+}
+
+impl Awaited {
+    /// The path of the request, as the caller wrote it.
+    pub(crate) fn path(&self) -> &str {
+        &self.exchange.path
+    }
+
+    /// The answer, once; `None` if there will be none. Wakes the last task that found none.
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Answered>> {
+        let mut state = self.exchange.state();
+        match &mut *state {
+            State::Waiting(Some(waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
+            State::Waiting(waker) => {
+                let earlier = waker.replace(cx.waker().clone());
+                drop(state);
+                // Dropping a waker may run code of the user's.
+                drop(earlier);
+                Poll::Pending
+            }
+            State::Answered(_) | State::Closed => {
+                self.done = true;
+                match mem::replace(&mut *state, State::Closed) {
+                    State::Answered(answered) => Poll::Ready(Some(answered)),
+                    State::Waiting(_) | State::Closed => Poll::Ready(None),
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        if !self.done {
+            // An answer that nobody looked at goes now, and not when the memory is used again.
+            drop(self.exchange.put(State::Closed));
+        }
+    }
+}
+
+/// An exchange that is over on the driver's side.
+#[derive(Debug)]
+pub(crate) struct Spent(Arc<Exchange>);
+
+/// Exchanges to be used again, the longest spent first.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanges(VecDeque<Arc<Exchange>>);
+
+impl Exchanges {
+    /// Both ends of an exchange about a request for this path.
+    pub(crate) fn open(&mut self, path: &str) -> (Answering, Awaited) {
+        let exchange = self.reuse(path).unwrap_or_else(|| {
+            let state = Mutex::new(State::Waiting(None));
+            Arc::new(Exchange { path: path.to_owned(), state })
+        });
+        let answering = Answering(Some(Arc::clone(&exchange)));
+        (answering, Awaited { exchange, done: false })
+    }
+
+    fn reuse(&mut self, path: &str) -> Option<Arc<Exchange>> {
+        let mut exchange = self.0.pop_front()?;
+        // A caller that has not come back for its answer yet keeps it for good.
+        let own = Arc::get_mut(&mut exchange)?;
+        own.path.clear();
+        own.path.push_str(path);
+        *own.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::Waiting(None);
+        Some(exchange)
+    }
+
+    /// Keeps what can be used again, within bounds.
+    pub(crate) fn keep(&mut self, spent: impl Iterator<Item = Spent>) {
+        let room = MAX_KEPT.saturating_sub(self.0.len());
+        let small =
+            spent.map(|Spent(spent)| spent).filter(|it| it.path.capacity() <= MAX_KEPT_PATH);
+        self.0.extend(small.take(room));
+    }
+}
