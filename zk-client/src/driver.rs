@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 use tokio_util::codec::Decoder;
@@ -31,6 +31,9 @@ use crate::transport::{Connector, Transport};
 
 /// Room for one read: enough for a burst of small replies.
 const READ_BYTES: usize = 64 * 1024;
+
+/// A buffer that a burst of requests has made larger is not kept.
+const KEPT_OUTPUT: usize = 64 * 1024;
 
 /// A read may be as small as this, so that a buffer is used for many.
 const MIN_ROOM: usize = 4 * 1024;
@@ -57,6 +60,8 @@ struct Wire {
     codec: FrameCodec,
     input: BytesMut,
     output: BytesMut,
+    /// So much of the output.
+    written: usize,
     /// With less room than this, the next read gets a new buffer: as much as the last ones took.
     room: usize,
     /// Whether the transport may still hold what it was given.
@@ -297,7 +302,16 @@ impl Drop for Driver {
 impl Wire {
     fn new(io: Box<dyn Transport>, codec: FrameCodec) -> Self {
         let (input, output) = (BytesMut::new(), BytesMut::new());
-        Self { io, codec, input, output, room: MIN_ROOM, unflushed: false, broken: None }
+        Self {
+            io,
+            codec,
+            input,
+            output,
+            written: 0,
+            room: MIN_ROOM,
+            unflushed: false,
+            broken: None,
+        }
     }
 
     fn broken(&mut self, error: io::Error) -> Hangup {
@@ -326,14 +340,19 @@ impl Wire {
     /// Writes what there is room for. What is left is written when this is called again, as the
     /// task is woken for.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Hangup> {
-        while !self.output.is_empty() {
-            match Pin::new(&mut self.io).poll_write(cx, &self.output) {
+        while let Some(rest @ [_, ..]) = self.output.get(self.written..) {
+            match Pin::new(&mut self.io).poll_write(cx, rest) {
                 Poll::Ready(Ok(0)) => return Err(Hangup::Io(io::ErrorKind::WriteZero)),
-                Poll::Ready(Ok(n)) => self.output.advance(n),
+                Poll::Ready(Ok(n)) => self.written += n,
                 Poll::Ready(Err(error)) => return Err(self.broken(error)),
                 Poll::Pending => return Ok(()),
             }
             self.unflushed = true;
+        }
+        self.written = 0;
+        self.output.clear();
+        if self.output.capacity() > KEPT_OUTPUT {
+            self.output = BytesMut::new();
         }
         if self.unflushed
             && let Poll::Ready(flushed) = Pin::new(&mut self.io).poll_flush(cx)
