@@ -54,6 +54,7 @@ const CRATES: &[Layers] = &[
             "sasl",
             "event",
             "acl",
+            "names",
             "node",
             "quota",
             "config",

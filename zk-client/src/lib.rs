@@ -173,6 +173,7 @@ mod sasl;
 mod event;
 
 mod acl;
+mod names;
 mod node;
 mod quota;
 
@@ -247,6 +248,7 @@ pub use keeper::{KeptSession, SessionKeeper, Sessions};
 pub use lease::Lease;
 pub use multi::Operations;
 pub use multi_read::{Read, ReadResult, Reads};
+pub use names::{Names, NamesIter};
 pub use node::{Children, CreateOptions, Created, Deletion, Node};
 pub use op::{Op, OpResult};
 pub use owned::OwnedNode;

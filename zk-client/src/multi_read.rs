@@ -12,6 +12,7 @@ use zk_proto::{
 
 use crate::error::{Error, Failure};
 use crate::exchange::Completion;
+use crate::names::Names;
 use crate::node::Node;
 use crate::path::{self, Chroot};
 use crate::reply::Call;
@@ -36,7 +37,7 @@ impl<'a> Read<'a, Node> {
     }
 }
 
-impl<'a> Read<'a, Vec<String>> {
+impl<'a> Read<'a, Names> {
     /// The names of a node's children, without its path and in no order. Servers do not tell the
     /// node's state along with them here.
     pub const fn get_children(path: &'a str) -> Self {
@@ -78,7 +79,7 @@ pub enum ReadResult {
     /// Data and state.
     Data(Node),
     /// The names of the children.
-    Children(Vec<String>),
+    Children(Names),
 }
 
 #[derive(Clone, Copy)]
@@ -211,7 +212,7 @@ fn result_of(op: OpCode, result: MultiResult<'_>, answer: &Answer) -> Option<Rea
             Some(ReadResult::Data(Node::read(&answer.body, data, stat)))
         }
         (OpCode::GET_CHILDREN, MultiResult::GetChildren(GetChildrenResponse { children })) => {
-            Some(ReadResult::Children(children.iter().map(str::to_owned).collect()))
+            Some(ReadResult::Children(children.iter().collect()))
         }
         _ => None,
     }

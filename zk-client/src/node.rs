@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_proto::{CreateMode, OpCode, Stat};
+use zk_proto::{CreateMode, Decode, DecodeError, OpCode, Reader, Stat};
 
 use crate::acl::Acl;
+use crate::names::Names;
 
 /// What a create makes: the kind of node, and who may use it.
 ///
@@ -196,9 +197,16 @@ impl Node {
 #[non_exhaustive]
 pub struct Children {
     /// Their names, without the parent's path and in no order.
-    pub names: Vec<String>,
+    pub names: Names,
     /// The parent's state.
     pub stat: Stat,
+}
+
+/// As getChildren2 is answered.
+impl<'a> Decode<'a> for Children {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { names: Names::decode(reader)?, stat: Stat::decode(reader)? })
+    }
 }
 
 /// What became of an owned node that was let go.

@@ -366,7 +366,7 @@ impl Asked {
         let mut view = queue.view();
         let news = queue.pump(&mut view);
         if let Some(listing) = self.listing.take() {
-            view.mirror.listed(&listing, children.names.iter().map(String::as_str));
+            view.mirror.listed(&listing, &children.names);
         }
         let contenders = children.names.iter().filter(|name| queue.names.parse(name).is_some());
         view.listed = contenders.count();

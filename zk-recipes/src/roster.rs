@@ -35,7 +35,7 @@ impl Queue {
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         };
-        let parse = |name: &String| Contender::parse(self.names(), name);
+        let parse = |name: &str| Contender::parse(self.names(), name);
         let mut contenders = list.iter().filter_map(parse).collect::<Vec<_>>();
         contenders.sort_unstable();
         let replies = client.batch(|| {

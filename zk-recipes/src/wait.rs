@@ -124,9 +124,8 @@ impl Tenure {
 
     /// Who is ahead by this list.
     fn ahead(&self, list: &Children) -> Result<Vec<Contender>, Error> {
-        let names = || list.names.iter().map(String::as_str);
-        self.queue.check_foreign(names())?;
-        let ahead = contender::ahead(self.queue.names(), &self.own, names());
+        self.queue.check_foreign(&list.names)?;
+        let ahead = contender::ahead(self.queue.names(), &self.own, &list.names);
         ahead.ok_or_else(|| self.vanished())
     }
 

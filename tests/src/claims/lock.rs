@@ -68,7 +68,8 @@ async fn used_lock(address: &str) -> Result<(Faults, Client, Lock)> {
 /// The contenders' nodes, once everything that `client` has asked for is done.
 pub async fn queue(client: &Client) -> Result<Vec<String>> {
     client.sync("/").await?;
-    Ok(client.get_children(LOCK).await?.names)
+    let children = client.get_children(LOCK).await?;
+    Ok(children.names.iter().map(str::to_owned).collect())
 }
 
 /// Waits until `n` contenders are in the queue.

@@ -10,6 +10,7 @@ use zk_proto::ErrorCode;
 
 use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
+use crate::names::Names;
 use crate::node::Children;
 use crate::op::Op;
 
@@ -156,7 +157,7 @@ impl Pruning {
     fn children(&self, parent: &str, list: Result<Children, Error>) -> Result<Vec<String>, Error> {
         let names = match list {
             Ok(list) => list.names,
-            Err(error) if error.is_no_node() => Vec::new(),
+            Err(error) if error.is_no_node() => Names::default(),
             Err(error) => return Err(error),
         };
         let parent = if parent == "/" { "" } else { parent };

@@ -1,8 +1,8 @@
 //! Reads, with and without a watch, and sync.
 
 use zk_proto::{
-    ErrorCode, ExistsRequest, ExistsResponse, GetChildren2Request, GetChildren2Response,
-    GetDataRequest, GetDataResponse, Stat, SyncRequest, SyncResponse,
+    ErrorCode, ExistsRequest, ExistsResponse, GetChildren2Request, GetDataRequest, GetDataResponse,
+    Stat, SyncRequest, SyncResponse,
 };
 
 use crate::client::handle::Client;
@@ -105,6 +105,5 @@ fn node(call: &Call, completion: Completion) -> Result<Node, Error> {
 
 fn children(call: &Call, completion: Completion) -> Result<Children, Error> {
     let answer = call.answer(completion)?;
-    let GetChildren2Response { children, stat } = call.decode(&answer)?;
-    Ok(Children { names: children.iter().map(str::to_owned).collect(), stat })
+    call.decode(&answer)
 }

@@ -103,8 +103,9 @@ impl Walk {
                 return Poll::Ready(Ok(None));
             };
             match answer {
-                Ok(Children { mut names, stat }) => {
+                Ok(Children { names, stat }) => {
                     self.found = true;
+                    let mut names = names.iter().collect::<Vec<_>>();
                     names.sort_unstable();
                     let parent = if path == "/" { "" } else { &path };
                     self.to_ask.extend(names.iter().map(|name| format!("{parent}/{name}")));
