@@ -1,0 +1,28 @@
+//! What the benches of this project measure with.
+//!
+//! The benches themselves are examples, one for each crate: they use its public interface alone.
+//!
+//! ```text
+//! cargo run --release -p zk-client --example bench -- get --depth 256 --pin
+//! cargo run --release -p zk-client --example bench -- raw --depth 256 --pin
+//! cargo run --release -p zk-client --example bench -- --help
+//! ```
+//!
+//! Each prints a line of JSON for each thing that it measured. The server is a process of its own:
+//! a [null server](null), which answers at once with the same bytes so that the client's own cost
+//! shows; an embedded one; or a real one that is there already. [`raw`] is the floor: the same
+//! bytes without a client.
+//!
+//! Figures of different machines, or of one machine at different times, do not compare. What
+//! belongs together is measured in turns.
+
+mod answers;
+mod input;
+pub mod meter;
+pub mod null;
+pub mod options;
+pub mod raw;
+pub mod report;
+pub mod server;
+
+pub use answers::{BURST, BURST_FOLDER};

@@ -1,0 +1,131 @@
+//! What work costs: time, CPU of the whole process, memory, and how long each request took.
+//!
+//! The server is another process (see `server`), so that all CPU of this one is the client's.
+
+use std::fs;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Counts from its start on.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    start: Instant,
+    cpu: Duration,
+}
+
+/// What something cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// On the clock.
+    pub time: Duration,
+    /// User and system time of all threads of this process.
+    pub cpu: Duration,
+}
+
+impl Meter {
+    /// Starts to count.
+    pub fn start() -> Self {
+        Self { start: now(), cpu: cpu() }
+    }
+
+    /// The time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// What was spent since the start.
+    pub fn stop(self) -> Spent {
+        Spent { time: self.start.elapsed(), cpu: cpu() - self.cpu }
+    }
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.time += other.time;
+        self.cpu += other.cpu;
+    }
+}
+
+/// How long requests took, to three digits. Tasks on any thread may record.
+#[derive(Debug)]
+pub struct Latencies(Mutex<Histogram<u64>>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_max(LONGEST, 3).expect("bounds that are in order");
+        Self(Mutex::new(histogram))
+    }
+}
+
+/// In nanoseconds, a minute: what takes longer counts as that.
+const LONGEST: u64 = 60_000_000_000;
+
+impl Latencies {
+    /// Notes one request.
+    pub fn record(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(LONGEST);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
+    }
+
+    /// In microseconds, what this part of the requests, from 0 to 1, did not exceed.
+    pub fn quantile(&self, part: f64) -> f64 {
+        let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        histogram.value_at_quantile(part) as f64 / 1000.0
+    }
+}
+
+/// Bytes that this process has in memory now, and the most that it ever had.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// VmRSS
+    pub now: u64,
+    /// VmHWM
+    pub peak: u64,
+}
+
+impl Memory {
+    /// Looks.
+    pub fn look() -> io::Result<Self> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let field = |name| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        match (field("VmRSS:"), field("VmHWM:")) {
+            (Some(now), Some(peak)) => Ok(Self { now: now * 1024, peak: peak * 1024 }),
+            _ => Err(io::Error::other("/proc/self/status tells no memory")),
+        }
+    }
+}
+
+/// Where a process runs when it is pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Core {
+    /// What is measured.
+    Client = 0,
+    /// What answers.
+    Server = 1,
+}
+
+/// Keeps this thread, and those that it starts from now on, on one core.
+pub fn pin(core: Core) -> io::Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core as usize);
+    Ok(sched_setaffinity(None, &cores)?)
+}
+
+/// The time, for those who measure it.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

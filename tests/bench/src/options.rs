@@ -1,0 +1,157 @@
+//! What a bench is told on its command line, the same for all of them.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::meter::{self, Core};
+
+/// The options of a bench, with their defaults.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to do; a tour of everything without.
+    pub workload: Option<String>,
+    /// Requests in flight, each of its own task.
+    pub depth: usize,
+    /// 1 is a runtime on the current thread, more are the workers of one with threads.
+    pub threads: usize,
+    /// Who answers.
+    pub server: Kind,
+    /// Client on core 0, server on core 1.
+    pub pin: bool,
+    /// Whether to time each request, which costs CPU.
+    pub latency: bool,
+    /// How long to measure.
+    pub duration: Duration,
+    /// How long not to measure before.
+    pub warm_up: Duration,
+    /// How many operations to measure, in place of a time; a tenth of them go before.
+    pub ops: Option<u64>,
+    /// Bytes of data.
+    pub payload: usize,
+    /// Watches that are set.
+    pub watches: usize,
+}
+
+/// Who answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A child with a [`NullServer`](crate::null::NullServer).
+    Null,
+    /// A child with a [`zk_embedded::Server`].
+    Embedded,
+    /// Whoever listens there.
+    At(String),
+}
+
+/// What [`Options::parse`] understands, as text for `--help`.
+pub const HELP: &str = "\
+  --depth N            requests in flight, each of its own task (1)
+  --threads N          1: a runtime on the current thread, else N workers (1)
+  --server WHICH       null: answers at once, embedded: a real tree (null)
+  --connect HOST:PORT  a server that is there, instead of one of the above
+  --pin                this process on core 0, the server on core 1
+  --latency            time each operation, at some cost of CPU
+  --seconds S          how long to measure (2)
+  --warm-up S          how long not to measure before (0.5)
+  --ops N              measure so many operations instead, after a tenth of them
+  --payload BYTES      data of a node (100)
+  --watches N          watches that are set (each workload's own)
+";
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workload: None,
+            depth: 1,
+            threads: 1,
+            server: Kind::Null,
+            pin: false,
+            latency: false,
+            duration: Duration::from_secs(2),
+            warm_up: Duration::from_millis(500),
+            ops: None,
+            payload: 100,
+            watches: 0,
+        }
+    }
+}
+
+impl Options {
+    /// Reads arguments. The error is to be shown.
+    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut arguments = arguments.into_iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--depth" => options.depth = number(&value()?)?,
+                "--threads" => options.threads = number(&value()?)?,
+                "--server" => options.server = value()?.parse()?,
+                "--connect" => options.server = Kind::At(value()?),
+                "--pin" => options.pin = true,
+                "--latency" => options.latency = true,
+                "--seconds" => options.duration = seconds(&value()?)?,
+                "--warm-up" => options.warm_up = seconds(&value()?)?,
+                "--ops" => options.ops = Some(number(&value()?)?),
+                "--payload" => options.payload = number(&value()?)?,
+                "--watches" => options.watches = number(&value()?)?,
+                workload if !workload.starts_with('-') && options.workload.is_none() => {
+                    options.workload = Some(argument);
+                }
+                other => return Err(format!("{other} is not understood; try --help")),
+            }
+        }
+        if options.depth == 0 || options.threads == 0 {
+            return Err("depth and threads are at least 1".to_owned());
+        }
+        Ok(options)
+    }
+
+    /// The runtime that they ask for. Its threads are pinned if this one is: see
+    /// [`Options::pin_client`].
+    pub fn runtime(&self) -> io::Result<Runtime> {
+        match self.threads {
+            1 => Builder::new_current_thread().enable_all().build(),
+            threads => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
+        }
+    }
+
+    /// Pins this process if they say so. To be called before it has other threads.
+    pub fn pin_client(&self) -> io::Result<()> {
+        if self.pin { meter::pin(Core::Client) } else { Ok(()) }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "null" => Ok(Self::Null),
+            "embedded" => Ok(Self::Embedded),
+            other => Err(format!("{other} is no server; there are null and embedded")),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Null => "null",
+            Self::Embedded => "embedded",
+            Self::At(address) => address,
+        })
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text} is no number that can be meant here"))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(number(text)?).map_err(|error| format!("{text}: {error}"))
+}

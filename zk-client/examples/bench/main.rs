@@ -1,0 +1,124 @@
+//! What the client costs: closed loops, watches and kept replies, against a server that answers at
+//! once, an embedded one, or a real one. Without arguments a quick tour of everything.
+
+mod keep;
+mod loops;
+mod watch;
+
+use std::env;
+use std::time::Duration;
+
+use zk_bench::options::{HELP, Kind, Options};
+use zk_bench::raw;
+use zk_bench::report::Report;
+use zk_bench::server::{self, Server};
+use zk_client::{Client, CreateOptions, Error, ErrorCode};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const WORKLOADS: &str = "\
+usage: bench [WORKLOAD] [OPTIONS]
+
+  get            read a node; with --watches N beside so many idle ones
+  set            write a node
+  create-delete  create a node and delete it: an operation is both
+  raw            the floor: get without a client, `depth` requests in each write
+  watch          set N watches, have them all fire, and wait for them: in one task, and in N
+  stream         receive N changes of a tree from a persistent watch
+  idle           set N watches and keep them: bytes for each besides its path
+  keep           read a node a million times, or --ops N, and keep what was read: bytes for each
+  serve          be the server that --server names, until standard input ends
+
+Each measurement is a line of JSON. Without a workload: a tenth of a second of each.
+
+";
+
+/// What all loops read and write.
+const NODE: &str = "/bench";
+
+fn main() -> Result<()> {
+    let arguments = env::args().skip(1).collect::<Vec<_>>();
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        print!("{WORKLOADS}{HELP}");
+        return Ok(());
+    }
+    let options = Options::parse(arguments)?;
+    match options.workload.as_deref() {
+        Some(server::SERVE) => Ok(server::serve(&options)?),
+        Some(workload) => run(workload, &options),
+        None => tour(&options),
+    }
+}
+
+fn run(workload: &str, options: &Options) -> Result<()> {
+    options.pin_client()?;
+    let server = Server::start(options)?;
+    if workload == "raw" {
+        return raw(&server, options);
+    }
+    options.runtime()?.block_on(async {
+        let client = Client::connect(server.address()).await?;
+        let data = vec![b'x'; options.payload];
+        made(client.create(NODE, &data, &CreateOptions::persistent()).await)?;
+        match workload {
+            "get" => loops::run(loops::Work::Get, &client, &server, options).await?,
+            "set" => loops::run(loops::Work::Set(data), &client, &server, options).await?,
+            "create-delete" => {
+                loops::run(loops::Work::CreateDelete, &client, &server, options).await?;
+            }
+            "watch" => watch::one_shot(&client, &server, options).await?,
+            "stream" => watch::stream(&client, &server, options).await?,
+            "idle" => watch::idle(&client, options).await?,
+            "keep" => keep::run(&client, options).await?,
+            other => return Err(format!("{other} is no workload; try --help").into()),
+        }
+        client.close().await;
+        Ok(())
+    })
+}
+
+fn raw(server: &Server, options: &Options) -> Result<()> {
+    if options.server != Kind::Null {
+        let client = options.runtime()?;
+        client.block_on(async {
+            let client = Client::connect(server.address()).await?;
+            let data = vec![b'x'; options.payload];
+            made(client.create(NODE, &data, &CreateOptions::persistent()).await)?;
+            client.close().await;
+            Result::Ok(())
+        })?;
+    }
+    let (ops, spent, latencies) = raw::get(server.address(), NODE, options)?;
+    let mut report = Report::new("raw", options, ops, spent);
+    if let Some(latencies) = latencies {
+        report.latencies(&latencies);
+    }
+    report.put("requests_per_op", 1);
+    Ok(report.print()?)
+}
+
+/// A tenth of a second of each workload.
+fn tour(options: &Options) -> Result<()> {
+    let options = Options {
+        duration: Duration::from_millis(100),
+        warm_up: Duration::from_millis(20),
+        ..options.clone()
+    };
+    for workload in ["raw", "get", "set", "create-delete"] {
+        for depth in [1, 16, 256] {
+            run(workload, &Options { depth, ..options.clone() })?;
+        }
+    }
+    for workload in ["watch", "stream", "idle"] {
+        run(workload, &Options { watches: 1000, ..options.clone() })?;
+    }
+    run("keep", &Options { ops: Some(10_000), depth: 256, ..options })
+}
+
+/// A node that is there already will do.
+fn made<T>(created: std::result::Result<T, Error>) -> Result<()> {
+    match created {
+        Err(error) if error.code() != Some(ErrorCode::NODE_EXISTS) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
