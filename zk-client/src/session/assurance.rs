@@ -67,6 +67,8 @@ pub(crate) struct Assurance {
     valid: bool,
     /// Whether something lapsed that was not told.
     lapsed: bool,
+    /// Whether there is nothing to watch over, and no timer set.
+    resting: bool,
 }
 
 impl Assurance {
@@ -81,6 +83,7 @@ impl Assurance {
             probing: false,
             valid: false,
             lapsed: false,
+            resting: false,
         }
     }
 
@@ -146,6 +149,7 @@ impl Assurance {
         if self.deadline.until().is_none_or(|until| until <= now) && self.grace.is_none() {
             self.grace = self.deadline.hope();
         }
+        self.resting = false;
         if self.leases.running() == 0 {
             self.valid = self.standing(now, connection).is_some_and(|standing| standing.valid);
         }
@@ -176,6 +180,12 @@ impl Assurance {
 
     // What to do.
 
+    /// Whether neither [`expire`](Self::expire) nor [`tend`](Self::tend) would do anything, until
+    /// the next lease is opened.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.resting
+    }
+
     /// Marks the leases that have lapsed by now, and gives back the nodes that must go.
     pub(crate) fn expire(&mut self, now: Instant, connection: Connection) -> Vec<ClaimId> {
         let nodes = self.leases.expire(now, self.standing(now, connection));
@@ -202,6 +212,7 @@ impl Assurance {
             for timer in [Timer::Probe, Timer::Suspend, Timer::Lapse] {
                 timers.stop(timer);
             }
+            self.resting = self.leases.running() == 0 && self.grace.is_none();
             return tended;
         };
         tended.changed |= std::mem::replace(&mut self.valid, valid) != valid;

@@ -124,6 +124,10 @@ impl Deadline {
 
     /// A request of this connection that was sent then was answered.
     pub(crate) fn answered(&mut self, sent: Instant, proof: Proof) {
+        if self.contact == Some(sent) && proof == Proof::Contact {
+            // It left with the one that was answered before, and proves as much.
+            return;
+        }
         let contact = self.contact.map_or(sent, |contact| contact.max(sent));
         self.contact = Some(contact);
         let slack = match self.rule {

@@ -204,7 +204,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             in_flight,
             queued,
             queued_bytes: self.pipeline.queued_bytes(),
-            last_round_trip: tally.last_round_trip,
+            last_round_trip: tally.last_round_trip(),
             watches,
             streams,
             owned_nodes: self.claims.len(),

@@ -231,19 +231,20 @@ impl<P> Pipeline<P> {
         xid: Xid,
         error: ErrorCode,
     ) -> Result<Slot<P>, ProtocolError> {
-        let mut sent = self.slots.iter().take(self.sent);
-        let Some(front) = sent.next() else {
-            return Err(ProtocolError::Unasked(xid));
+        let expected = match self.slots.front() {
+            Some(front) if self.sent > 0 => front.xid,
+            _ => return Err(ProtocolError::Unasked(xid)),
         };
-        let position = if front.xid == xid {
-            Some(0)
+        let slot = if expected == xid {
+            self.slots.pop_front()
         } else if xid == Xid::AUTH || OVERTAKING.contains(&error) {
-            sent.position(|slot| slot.xid == xid).map(|behind| behind + 1)
+            let mut sent = self.slots.iter().take(self.sent);
+            let position = sent.position(|slot| slot.xid == xid);
+            position.and_then(|index| self.slots.remove(index))
         } else {
             None
         };
-        let wrong = ProtocolError::WrongXid { expected: front.xid, got: xid };
-        let slot = position.and_then(|index| self.slots.remove(index)).ok_or(wrong)?;
+        let slot = slot.ok_or(ProtocolError::WrongXid { expected, got: xid })?;
         self.sent -= 1;
         Ok(slot)
     }

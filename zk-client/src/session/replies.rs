@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use tracing::{debug, trace, warn};
 use zk_proto::{
     Decode, DecodeError, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
@@ -40,6 +40,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn handle_reply(&mut self, now: Instant, frame: Bytes) -> Result<(), ProtocolError> {
         let mut reader = Reader::new(&frame);
         let header = ReplyHeader::decode(&mut reader)?;
+        let head = frame.len() - reader.remaining();
         match header.xid {
             Xid::NOTIFICATION => return self.handle_notification(header.zxid, reader),
             Xid::PING => {
@@ -56,7 +57,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             _ => {}
         }
-        let body = frame.slice(frame.len() - reader.remaining()..);
+        let mut body = frame;
+        body.advance(head);
         self.answered(now, header, Ok(body))
     }
 

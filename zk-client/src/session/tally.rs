@@ -17,7 +17,8 @@ pub(crate) struct Tally {
     pub(crate) bytes_received: u64,
     pub(crate) events_received: u64,
     pub(crate) replies_too_large: u64,
-    pub(crate) last_round_trip: Option<Duration>,
+    /// When the last request that was answered was sent, and when it was answered.
+    last_round_trip: Option<(Instant, Instant)>,
 }
 
 impl Tally {
@@ -42,6 +43,11 @@ impl Tally {
 
     /// What was sent then is answered now.
     pub(crate) fn answered(&mut self, sent: Instant, now: Instant) {
-        self.last_round_trip = Some(now.saturating_duration_since(sent));
+        self.last_round_trip = Some((sent, now));
+    }
+
+    /// How long the last answer took.
+    pub(crate) fn last_round_trip(&self) -> Option<Duration> {
+        self.last_round_trip.map(|(sent, answered)| answered.saturating_duration_since(sent))
     }
 }

@@ -53,7 +53,26 @@ impl Timer {
 
 /// When each timer fires, if it is set.
 #[derive(Debug, Default)]
-pub(crate) struct Timers([Option<Instant>; Timer::ALL.len()]);
+pub(crate) struct Timers {
+    at: [Option<Instant>; Timer::ALL.len()],
+    terms: Terms,
+}
+
+/// The parts of a session timeout, which every frame needs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Terms {
+    timeout: Duration,
+    ping: Duration,
+    silence: Duration,
+    expiry: Duration,
+}
+
+impl Terms {
+    fn new(timeout: Duration) -> Self {
+        let ping = (timeout / 3).min(MAX_PING_INTERVAL);
+        Self { timeout, ping, silence: silence(timeout), expiry: timeout * 4 / 3 }
+    }
+}
 
 impl Timers {
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
@@ -66,13 +85,22 @@ impl Timers {
 
     /// Something was sent.
     pub(crate) fn sent(&mut self, now: Instant, timeout: Duration) {
-        self.set(Timer::Ping, now + (timeout / 3).min(MAX_PING_INTERVAL));
+        let Terms { ping, .. } = self.terms(timeout);
+        self.set(Timer::Ping, now + ping);
     }
 
     /// A frame came: connection and session are alive.
     pub(crate) fn heard(&mut self, now: Instant, timeout: Duration) {
-        self.set(Timer::Silence, now + silence(timeout));
-        self.set(Timer::Expiry, now + timeout * 4 / 3);
+        let Terms { silence, expiry, .. } = self.terms(timeout);
+        self.set(Timer::Silence, now + silence);
+        self.set(Timer::Expiry, now + expiry);
+    }
+
+    fn terms(&mut self, timeout: Duration) -> Terms {
+        if self.terms.timeout != timeout {
+            self.terms = Terms::new(timeout);
+        }
+        self.terms
     }
 
     /// Sets a timer, or stops it.
@@ -88,22 +116,22 @@ impl Timers {
     }
 
     pub(crate) fn stop_all(&mut self) {
-        *self = Self::default();
+        self.at = Default::default();
     }
 
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
-        self.0.get(timer as usize).copied().flatten().is_some()
+        self.at.get(timer as usize).copied().flatten().is_some()
     }
 
     /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.0.iter().copied().flatten().min()
+        self.at.iter().copied().flatten().min()
     }
 
     /// Stops and returns a timer that is due.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
         let due = |timer: &Timer| {
-            self.0.get(*timer as usize).copied().flatten().is_some_and(|at| at <= now)
+            self.at.get(*timer as usize).copied().flatten().is_some_and(|at| at <= now)
         };
         let timer = Timer::ALL.into_iter().find(due)?;
         self.stop(timer);
@@ -111,7 +139,7 @@ impl Timers {
     }
 
     fn put(&mut self, timer: Timer, at: Option<Instant>) {
-        if let Some(slot) = self.0.get_mut(timer as usize) {
+        if let Some(slot) = self.at.get_mut(timer as usize) {
             *slot = at;
         }
     }

@@ -50,6 +50,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// What has lapsed by now stays so, and its nodes go.
     pub(super) fn expire_leases(&mut self, now: Instant) {
+        if self.assurance.is_resting() {
+            return;
+        }
         for claim in self.assurance.expire(now, self.connection()) {
             self.claims.release(claim, None);
             self.upkeep(Turn::Last);
@@ -58,6 +61,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Does what leases want done.
     pub(super) fn tend_leases(&mut self, now: Instant) {
+        if self.assurance.is_resting() {
+            return;
+        }
         let connection = self.connection();
         let Tended { probe, changed } = self.assurance.tend(now, connection, &mut self.timers);
         if probe {
