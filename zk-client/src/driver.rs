@@ -320,17 +320,14 @@ impl Wire {
 
     /// Reads what there is, but no more than a buffer full. Ready if there may be more.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Hangup>> {
-        let mut total = 0;
-        while total < READ_BYTES {
-            if self.input.capacity() - self.input.len() < self.room {
-                self.input.reserve(READ_BYTES);
-            }
+        if self.input.capacity() - self.input.len() < self.room {
+            self.input.reserve(READ_BYTES);
+        }
+        let before = self.input.len();
+        while self.input.len() < self.input.capacity() {
             match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)) {
                 Ok(0) => return Poll::Ready(Err(Hangup::Eof)),
-                Ok(read) => {
-                    total += read;
-                    self.room = total.clamp(MIN_ROOM, READ_BYTES);
-                }
+                Ok(_) => self.room = (self.input.len() - before).clamp(MIN_ROOM, READ_BYTES),
                 Err(error) => return Poll::Ready(Err(self.broken(error))),
             }
         }
