@@ -115,12 +115,14 @@ fn decode_read_only(reader: &mut Reader<'_>) -> Result<Option<bool>, DecodeError
 }
 
 impl<'a> Decode<'a> for SessionId {
+    #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         i64::decode(reader).map(Self)
     }
 }
 
 impl Encode for SessionId {
+    #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
         self.0.encode(writer);
     }

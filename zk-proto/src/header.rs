@@ -36,12 +36,14 @@ impl fmt::Display for Xid {
 }
 
 impl<'a> Decode<'a> for Xid {
+    #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         i32::decode(reader).map(Self)
     }
 }
 
 impl Encode for Xid {
+    #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
         self.0.encode(writer);
     }
@@ -60,12 +62,14 @@ impl fmt::Display for Zxid {
 }
 
 impl<'a> Decode<'a> for Zxid {
+    #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         i64::decode(reader).map(Self)
     }
 }
 
 impl Encode for Zxid {
+    #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
         self.0.encode(writer);
     }

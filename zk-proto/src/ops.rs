@@ -36,12 +36,14 @@ macro_rules! operation {
 pub(crate) use operation;
 
 impl<'a> Decode<'a> for () {
+    #[inline]
     fn decode(_: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(())
     }
 }
 
 impl Encode for () {
+    #[inline]
     fn encode(&self, _: &mut Writer<'_>) {}
 }
 

@@ -12,12 +12,14 @@ macro_rules! record {
         pub struct $name<$lt> { $($(#[$note])* pub $field: $kind,)* }
 
         impl<$lt> $crate::jute::Decode<$lt> for $name<$lt> {
+            #[inline]
             fn decode(reader: &mut $crate::jute::Reader<$lt>) -> Result<Self, $crate::error::DecodeError> {
                 Ok(Self { $($field: $crate::jute::Decode::decode(reader)?,)* })
             }
         }
 
         impl $crate::jute::Encode for $name<'_> {
+            #[inline]
             fn encode(&self, _writer: &mut $crate::jute::Writer<'_>) {
                 $($crate::jute::Encode::encode(&self.$field, _writer);)*
             }
@@ -30,12 +32,14 @@ macro_rules! record {
         pub struct $name { $($(#[$note])* pub $field: $kind,)* }
 
         impl<'a> $crate::jute::Decode<'a> for $name {
+            #[inline]
             fn decode(_reader: &mut $crate::jute::Reader<'a>) -> Result<Self, $crate::error::DecodeError> {
                 Ok(Self { $($field: $crate::jute::Decode::decode(_reader)?,)* })
             }
         }
 
         impl $crate::jute::Encode for $name {
+            #[inline]
             fn encode(&self, _writer: &mut $crate::jute::Writer<'_>) {
                 $($crate::jute::Encode::encode(&self.$field, _writer);)*
             }
@@ -79,12 +83,14 @@ macro_rules! code {
         }
 
         impl<'a> $crate::jute::Decode<'a> for $name {
+            #[inline]
             fn decode(reader: &mut $crate::jute::Reader<'a>) -> Result<Self, $crate::error::DecodeError> {
                 <i32 as $crate::jute::Decode>::decode(reader).map(Self)
             }
         }
 
         impl $crate::jute::Encode for $name {
+            #[inline]
             fn encode(&self, writer: &mut $crate::jute::Writer<'_>) {
                 $crate::jute::Encode::encode(&self.0, writer);
             }

@@ -139,12 +139,14 @@ impl<'a> From<&'a str> for Text<'a> {
 }
 
 impl<'a> Decode<'a> for Text<'a> {
+    #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Option::decode(reader).map(Self)
     }
 }
 
 impl Encode for Text<'_> {
+    #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
         self.0.encode(writer);
     }
@@ -174,12 +176,14 @@ impl fmt::Debug for Secret<'_> {
 }
 
 impl<'a> Decode<'a> for Secret<'a> {
+    #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Option::decode(reader).map(Self)
     }
 }
 
 impl Encode for Secret<'_> {
+    #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
         self.0.encode(writer);
     }
