@@ -8,13 +8,22 @@
 //! cargo run --release -p zk-client --example bench -- --help
 //! ```
 //!
-//! Each prints a line of JSON for each thing that it measured. The server is a process of its own:
+//! `tests/figures` runs what the project promises, again and again and in turns, and prints it as a
+//! table. For a profile, start a server by hand and connect to it:
+//!
+//! ```text
+//! bench serve --server null
+//! perf record bench get --depth 256 --connect 127.0.0.1:PORT
+//! ```
+//!
+//! Each bench prints a line of JSON for each thing that it measured. The server is a process of its own:
 //! a [null server](null), which answers at once with the same bytes so that the client's own cost
 //! shows; an embedded one; or a real one that is there already. [`raw`] is the floor: the same
 //! bytes without a client.
 //!
-//! Figures of different machines, or of one machine at different times, do not compare. What
-//! belongs together is measured in turns.
+//! Figures of different machines, or of one machine at different times, do not compare. Neither do
+//! figures with `--pin` and without: on two cores, whoever is to answer has to be woken on the other
+//! one, which in a virtual machine costs more than all the rest.
 
 mod answers;
 mod input;

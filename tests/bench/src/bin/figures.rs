@@ -1,0 +1,313 @@
+//! The figures that this project promises, measured in turns and put beside their bounds.
+//!
+//! Each round runs every command once, so that what the machine does meanwhile strikes all of them;
+//! a ratio is taken within a round. `tests/figures` builds the programs and runs this.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// What is measured, in the order of its rows. A suite of another program goes to the end.
+const SUITES: &[Suite] = &[
+    Suite {
+        title: "CPU of a get, in microseconds, beside the floor",
+        program: "bench",
+        rows: &[
+            Row::new("1 in flight", GET_1, CPU).against("get/raw", RAW_1, CPU).ratio(1.12),
+            Row::new("16 in flight", GET_16, CPU).against("get/raw", RAW_16, CPU).at_most(1.4),
+            Row::new("256 in flight", GET_256, CPU).against("get/raw", RAW_256, CPU).at_most(0.35),
+            Row::new("16, two workers", "get --depth 16 --threads 2", CPU)
+                .against("2/1 threads", GET_16, CPU)
+                .at_most(2.8),
+            Row::new("256, two workers", "get --depth 256 --threads 2", CPU)
+                .against("2/1 threads", GET_256, CPU)
+                .at_most(0.7),
+        ],
+    },
+    Suite {
+        title: "Latency of a get, in microseconds, beside the floor",
+        program: "bench",
+        rows: &[
+            Row::new("p50, 1 in flight", "get --latency", "p50_us").against(
+                "get/raw",
+                "raw --latency",
+                "p50_us",
+            ),
+            Row::new("p99, 1 in flight", "get --latency", "p99_us")
+                .against("get/raw", "raw --latency", "p99_us")
+                .ratio(1.2),
+        ],
+    },
+    Suite {
+        title: "CPU of watches, in microseconds",
+        program: "bench",
+        rows: &[
+            Row::new("to set one", WATCH, CPU).line("watch-arm").at_most(1.2),
+            Row::new("an event, of 10,000", WATCH, CPU).line("watch-burst").at_most(0.3),
+            Row::new("an event, a task for each", WATCH, CPU).line("watch-burst-tasks"),
+            Row::new("an event of a stream", "stream", CPU).at_most(0.3),
+        ],
+    },
+    Suite {
+        title: "Memory",
+        program: "bench",
+        rows: &[
+            Row::new("a million gets, times payload", KEEP, "times_payload_besides_handles")
+                .at_most(2.5),
+            Row::new("an idle watch, bytes", "idle", "bytes_per_watch_besides_path").at_most(300.0),
+        ],
+    },
+    Suite {
+        title: "CPU as work grows, in microseconds",
+        program: "bench",
+        rows: &[
+            Row::new("10,000 tasks", "get --depth 10000", CPU)
+                .against("10,000/256", GET_256, CPU)
+                .ratio(1.1),
+            Row::new("100,000 idle watches", "get --depth 256 --watches 100000", CPU)
+                .against("100,000/1", "get --depth 256 --watches 1", CPU)
+                .ratio(1.1),
+            Row::new("to set 100,000 watches", "watch --watches 100000", CPU)
+                .line("watch-arm")
+                .against("100,000/1,000", "watch --watches 1000", CPU),
+        ],
+    },
+];
+
+const RAW_1: &str = "raw --depth 1";
+const RAW_16: &str = "raw --depth 16";
+const RAW_256: &str = "raw --depth 256";
+const GET_1: &str = "get --depth 1";
+const GET_16: &str = "get --depth 16";
+const GET_256: &str = "get --depth 256";
+const WATCH: &str = "watch --watches 10000";
+const KEEP: &str = "keep --depth 256";
+
+const CPU: &str = "client_cpu_us_per_op";
+
+/// Rows that belong together, and the example that measures them.
+struct Suite {
+    title: &'static str,
+    program: &'static str,
+    rows: &'static [Row],
+}
+
+/// A figure, what it is compared with, and what it must not exceed.
+struct Row {
+    label: &'static str,
+    figure: Figure,
+    /// With what the ratio is called.
+    against: Option<(&'static str, Figure)>,
+    bound: Bound,
+}
+
+/// A field of a line that a command prints.
+#[derive(Clone, Copy)]
+struct Figure {
+    command: &'static str,
+    /// The workload of the line, if it is not the only one.
+    line: Option<&'static str>,
+    field: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Bound {
+    None,
+    AtMost(f64),
+    RatioAtMost(f64),
+}
+
+impl Row {
+    const fn new(label: &'static str, command: &'static str, field: &'static str) -> Self {
+        let figure = Figure { command, line: None, field };
+        Self { label, figure, against: None, bound: Bound::None }
+    }
+
+    const fn line(mut self, workload: &'static str) -> Self {
+        self.figure.line = Some(workload);
+        self
+    }
+
+    const fn against(
+        mut self,
+        ratio: &'static str,
+        command: &'static str,
+        field: &'static str,
+    ) -> Self {
+        self.against = Some((ratio, Figure { command, line: self.figure.line, field }));
+        self
+    }
+
+    const fn at_most(mut self, bound: f64) -> Self {
+        self.bound = Bound::AtMost(bound);
+        self
+    }
+
+    const fn ratio(mut self, bound: f64) -> Self {
+        self.bound = Bound::RatioAtMost(bound);
+        self
+    }
+
+    fn figures(&self) -> impl Iterator<Item = Figure> {
+        [Some(self.figure), self.against.map(|(_, figure)| figure)].into_iter().flatten()
+    }
+}
+
+/// What each command printed, round after round.
+#[derive(Default)]
+struct Measured(BTreeMap<(&'static str, &'static str), Vec<Vec<Value>>>);
+
+impl Measured {
+    /// A figure of each round.
+    fn all(&self, program: &'static str, figure: Figure) -> Result<Vec<f64>, String> {
+        let rounds = self.0.get(&(program, figure.command)).map(Vec::as_slice).unwrap_or_default();
+        let find = |lines: &Vec<Value>| {
+            let line = lines.iter().find(|line| match figure.line {
+                Some(workload) => line["workload"] == workload,
+                None => true,
+            });
+            line.and_then(|line| line[figure.field].as_f64())
+        };
+        let missing = || format!("`{}` tells no {}", figure.command, figure.field);
+        rounds.iter().map(|lines| find(lines).ok_or_else(missing)).collect()
+    }
+}
+
+const USAGE: &str = "\
+Usage: tests/figures [--no-pin] [--seconds S] [--only WORD] [ROUNDS]
+
+Measures what this project promises of its speed, ROUNDS times in turns (5), and prints the medians
+beside their bounds. The client runs on core 0 and the server on core 1; the machine should have
+nothing else to do. --seconds is for how long each command measures (2). --only leaves out the
+parts without the word in their title.
+";
+
+struct Arguments {
+    programs: PathBuf,
+    pin: bool,
+    seconds: String,
+    only: String,
+    rounds: usize,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let Some(arguments) = arguments()? else {
+        print!("{USAGE}");
+        return Ok(());
+    };
+    let suites = SUITES.iter().filter(|suite| suite.title.contains(&arguments.only));
+    let suites = suites.collect::<Vec<_>>();
+    let mut commands = Vec::new();
+    for suite in &suites {
+        for figure in suite.rows.iter().flat_map(Row::figures) {
+            let command = (suite.program, figure.command);
+            if !commands.contains(&command) {
+                commands.push(command);
+            }
+        }
+    }
+    let mut measured = Measured::default();
+    for round in 1..=arguments.rounds {
+        eprintln!("round {round} of {}: {} commands", arguments.rounds, commands.len());
+        for (program, command) in &commands {
+            let lines = run(&arguments, program, command)?;
+            measured.0.entry((program, command)).or_default().push(lines);
+        }
+    }
+    for suite in suites {
+        print(suite, &measured)?;
+    }
+    Ok(())
+}
+
+fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
+    let mut parsed = Arguments {
+        programs: Path::new("target/release/examples").to_owned(),
+        pin: true,
+        seconds: "2".to_owned(),
+        only: String::new(),
+        rounds: 5,
+    };
+    let mut arguments = env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+        match argument.as_str() {
+            "-h" | "--help" => return Ok(None),
+            "--programs" => parsed.programs = value()?.into(),
+            "--no-pin" => parsed.pin = false,
+            "--seconds" => parsed.seconds = value()?,
+            "--only" => parsed.only = value()?,
+            rounds => parsed.rounds = rounds.parse().map_err(|_| format!("{rounds}?\n{USAGE}"))?,
+        }
+    }
+    if parsed.rounds == 0 {
+        return Err("at least one round".into());
+    }
+    Ok(Some(parsed))
+}
+
+/// Runs a command and takes its lines.
+fn run(arguments: &Arguments, program: &str, command: &str) -> Result<Vec<Value>, Box<dyn Error>> {
+    let mut child = Command::new(arguments.programs.join(program));
+    child.args(command.split_whitespace()).args(["--seconds", &arguments.seconds]);
+    if arguments.pin {
+        child.arg("--pin");
+    }
+    let output = child.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("{program} {command}: {}", output.status).into());
+    }
+    let lines = String::from_utf8(output.stdout)?;
+    Ok(lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+fn print(suite: &Suite, measured: &Measured) -> Result<(), Box<dyn Error>> {
+    println!("\n{}\n", suite.title);
+    println!("| | median | least | most | beside | ratio | bound | |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for row in suite.rows {
+        let figures = measured.all(suite.program, row.figure)?;
+        let (value, least, most) = spread(&figures);
+        let (mut beside, mut ratio, mut told) = (String::new(), None, String::new());
+        if let Some((name, figure)) = row.against {
+            let others = measured.all(suite.program, figure)?;
+            let ratios = figures.iter().zip(&others).map(|(a, b)| a / b).collect::<Vec<_>>();
+            beside = digits(spread(&others).0);
+            ratio = Some(spread(&ratios).0);
+            told = format!("{name} {:.2}", spread(&ratios).0);
+        }
+        let (bound, met) = match (row.bound, ratio) {
+            (Bound::AtMost(bound), _) => (format!("{bound}"), Some(value <= bound)),
+            (Bound::RatioAtMost(bound), Some(ratio)) => {
+                (format!("{bound} times"), Some(ratio <= bound))
+            }
+            _ => (String::new(), None),
+        };
+        let met = met.map_or("", |met| if met { "met" } else { "NOT MET" });
+        println!(
+            "| {} | {} | {} | {} | {beside} | {told} | {bound} | {met} |",
+            row.label,
+            digits(value),
+            digits(least),
+            digits(most),
+        );
+    }
+    Ok(())
+}
+
+/// The median, the least and the greatest.
+fn spread(figures: &[f64]) -> (f64, f64, f64) {
+    let mut figures = figures.to_vec();
+    figures.sort_unstable_by(f64::total_cmp);
+    (figures[(figures.len() - 1) / 2], figures[0], figures[figures.len() - 1])
+}
+
+/// Three of them.
+fn digits(figure: f64) -> String {
+    let before = figure.abs().max(1e-9).log10().floor() as i32;
+    format!("{figure:.*}", (2 - before).clamp(0, 4) as usize)
+}
