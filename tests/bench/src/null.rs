@@ -115,3 +115,124 @@ fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
 fn invalid(error: DecodeError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use zk_proto::{
+        ConnectRequest, Encode, GetDataRequest, Operation, Password, PingRequest, RequestHeader,
+        Xid, Zxid, frame,
+    };
+
+    use super::*;
+    use crate::input::Input;
+
+    /// A client that says its piece read by read, and keeps what it is told write by write.
+    #[derive(Default)]
+    struct Script {
+        says: VecDeque<Vec<u8>>,
+        told: Vec<Vec<u8>>,
+    }
+
+    impl Read for &mut Script {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let mut bytes = self.says.pop_front().unwrap_or_default();
+            let rest = bytes.split_off(bytes.len().min(buffer.len()));
+            if !rest.is_empty() {
+                self.says.push_front(rest);
+            }
+            buffer[..bytes.len()].copy_from_slice(&bytes);
+            Ok(bytes.len())
+        }
+    }
+
+    impl Write for &mut Script {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.told.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn hello() -> Vec<u8> {
+        let mut out = BytesMut::new();
+        let hello = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: Zxid(0),
+            timeout: 1000,
+            session_id: SessionId(0),
+            password: Password::ZERO,
+            read_only: Some(false),
+        };
+        frame::encode(&mut out, 1000, |writer| hello.encode(writer)).unwrap();
+        out.to_vec()
+    }
+
+    fn request(xid: Xid, request: &impl Operation) -> Vec<u8> {
+        let mut out = BytesMut::new();
+        frame::encode(&mut out, 1000, |writer| {
+            RequestHeader { xid, op: request.op() }.encode(writer);
+            request.encode(writer);
+        })
+        .unwrap();
+        out.to_vec()
+    }
+
+    fn shared() -> Shared {
+        let answers = Answers::new(&Config::default());
+        Shared { answers, sessions: AtomicI64::new(1), received: AtomicU64::new(0) }
+    }
+
+    /// The xids of the frames in one write.
+    fn xids(mut bytes: &[u8]) -> Vec<i32> {
+        let mut input = Input::default();
+        input.read(&mut bytes).unwrap();
+        let mut xids = Vec::new();
+        while let Some(reply) = input.next_frame().unwrap() {
+            xids.push(i32::from_be_bytes(*reply.first_chunk().unwrap()));
+        }
+        assert_eq!(input.bytes(), b"");
+        xids
+    }
+
+    #[test]
+    fn what_one_read_brought_is_answered_by_one_write() {
+        let get = |xid| request(Xid(xid), &GetDataRequest { path: "/a", watch: false });
+        let ping = request(Xid::PING, &PingRequest {});
+        let two = get(2);
+        let says = [
+            [hello(), get(1), two[..7].to_vec()].concat(),
+            two[7..9].to_vec(),
+            [two[9..].to_vec(), ping, get(3), get(4)].concat(),
+        ];
+        let mut script = Script { says: says.into(), ..Script::default() };
+        let shared = shared();
+        serve(&mut script, &shared).unwrap();
+        let [first, second] = &script.told[..] else {
+            panic!("{} writes", script.told.len());
+        };
+        assert_eq!(xids(first), [0, 1], "the handshake's version, and a reply");
+        assert_eq!(xids(second), [2, -2, 3, 4]);
+        assert_eq!(shared.received.into_inner(), 5);
+    }
+
+    #[test]
+    fn a_request_larger_than_a_read_is_waited_for() {
+        let data = vec![b'x'; 700_000];
+        let set = zk_proto::SetDataRequest { path: "/a", data: Some(&data), version: -1 };
+        let mut out = BytesMut::new();
+        frame::encode(&mut out, frame::SERVER_FRAME_LIMIT, |writer| {
+            RequestHeader { xid: Xid(1), op: set.op() }.encode(writer);
+            set.encode(writer);
+        })
+        .unwrap();
+        let says = [hello()].into_iter().chain(out.chunks(100_000).map(<[u8]>::to_vec));
+        let mut script = Script { says: says.collect(), ..Script::default() };
+        serve(&mut script, &shared()).unwrap();
+        assert_eq!(xids(script.told.last().unwrap()), [1]);
+    }
+}

@@ -1,0 +1,79 @@
+//! The null server and the floor, as the benches use them.
+
+use zk_bench::null::{Config, NullServer};
+use zk_bench::options::{Kind, Options};
+use zk_bench::server::Server;
+use zk_bench::{BURST, BURST_FOLDER, raw};
+use zk_client::{Client, CreateOptions, ErrorCode, EventType, StreamEvent, WatchMode};
+
+fn start(config: &Config) -> String {
+    NullServer::start(config).unwrap().address().to_string()
+}
+
+#[tokio::test]
+async fn the_client_takes_its_answers_for_those_of_a_server() {
+    let client = Client::connect(&start(&Config { data: 7, children: 3 })).await.unwrap();
+    assert_eq!(&client.get_data("/a").await.unwrap().data[..], b"xxxxxxx");
+    assert_eq!(client.get_children("/a").await.unwrap().names.len(), 3);
+    assert_eq!(client.exists("/a").await.unwrap().unwrap().data_length, 7);
+    let created = client.create("/a/b", b"", &CreateOptions::ephemeral()).await.unwrap();
+    assert_eq!(created.path, "/a/b");
+    client.create("/a/c", b"", &CreateOptions::container()).await.unwrap();
+    client.set_data("/a", b"new", None).await.unwrap();
+    client.delete("/a", None).await.unwrap();
+    client.get_acl("/a").await.unwrap();
+    client.sync("/a").await.unwrap();
+    client.add_auth("digest", b"user:password").await.unwrap();
+    let unknown = client.who_am_i().await.unwrap_err();
+    assert_eq!(unknown.code(), Some(ErrorCode::UNIMPLEMENTED));
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_burst_fires_watches_of_both_kinds() {
+    const EVENTS: usize = 1000;
+    let client = Client::connect(&start(&Config::default())).await.unwrap();
+    let mut watchers = Vec::new();
+    for n in 0..EVENTS {
+        watchers.push(client.get_data_and_watch(&format!("{BURST_FOLDER}/{n}")).await.unwrap().1);
+    }
+    let mut changes = client.watch(BURST_FOLDER, WatchMode::PersistentRecursive).await.unwrap();
+    client.set_data(&format!("{BURST}/{EVENTS}"), b"", None).await.unwrap();
+    for (n, mut watcher) in watchers.into_iter().enumerate() {
+        assert_eq!(watcher.changed().await.unwrap().kind, EventType::NODE_DATA_CHANGED);
+        match changes.next().await.unwrap() {
+            StreamEvent::Changed(event) => assert_eq!(event.path, format!("{BURST_FOLDER}/{n}")),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_floor_counts_what_the_server_counts() {
+    let address = start(&Config::default());
+    let arguments = ["raw", "--depth", "16", "--ops", "1600", "--connect", &address];
+    let options = Options::parse(arguments.map(str::to_owned)).unwrap();
+    assert_eq!(options.server, Kind::At(address.clone()));
+    let (ops, _, latencies) = raw::get(&address, "/a", &options).unwrap();
+    assert_eq!(ops, 1600);
+    assert!(latencies.is_none());
+    let server = Server::start(&options).unwrap();
+    assert_eq!(server.received(), Some(160 + 1600), "the first tenth is not measured");
+}
+
+#[test]
+fn what_is_not_understood_is_said() {
+    for (arguments, said) in [
+        (&["get", "--depth"][..], "--depth needs a value"),
+        (&["get", "--depth", "many"], "many is no number"),
+        (&["--depth", "0"], "at least 1"),
+        (&["get", "set"], "set is not understood"),
+        (&["--fast"], "--fast is not understood"),
+        (&["--server", "real"], "real is no server"),
+        (&["--seconds", "-1"], "-1"),
+    ] {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned());
+        let error = Options::parse(arguments).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}
