@@ -32,6 +32,8 @@ pub struct Options {
     pub ops: Option<u64>,
     /// Bytes of data.
     pub payload: usize,
+    /// Children of a node.
+    pub children: usize,
     /// Watches that are set.
     pub watches: usize,
 }
@@ -59,6 +61,7 @@ pub const HELP: &str = "\
   --warm-up S          how long not to measure before (0.5)
   --ops N              measure so many operations instead, after a tenth of them
   --payload BYTES      data of a node (100)
+  --children N         children of a node (10)
   --watches N          watches that are set (each workload's own)
 ";
 
@@ -75,6 +78,7 @@ impl Default for Options {
             warm_up: Duration::from_millis(500),
             ops: None,
             payload: 100,
+            children: 10,
             watches: 0,
         }
     }
@@ -98,6 +102,7 @@ impl Options {
                 "--warm-up" => options.warm_up = seconds(&value()?)?,
                 "--ops" => options.ops = Some(number(&value()?)?),
                 "--payload" => options.payload = number(&value()?)?,
+                "--children" => options.children = number(&value()?)?,
                 "--watches" => options.watches = number(&value()?)?,
                 workload if !workload.starts_with('-') && options.workload.is_none() => {
                     options.workload = Some(argument);

@@ -31,6 +31,7 @@ impl Server {
         let mut command = Command::new(env::current_exe()?);
         command.args([SERVE, "--server", &options.server.to_string()]);
         command.args(["--payload", &options.payload.to_string()]);
+        command.args(["--children", &options.children.to_string()]);
         if options.pin {
             command.arg("--pin");
         }
@@ -78,7 +79,7 @@ pub fn serve(options: &Options) -> io::Result<()> {
     }
     match &options.server {
         Kind::Null => {
-            let config = Config { data: options.payload, ..Config::default() };
+            let config = Config { data: options.payload, children: options.children };
             let server = NullServer::start(&config)?;
             println!("{}", server.address());
             wait_for_the_end()

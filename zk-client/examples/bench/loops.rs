@@ -13,13 +13,14 @@ use zk_bench::report::{Report, rounded};
 use zk_bench::server::Server;
 use zk_client::{Client, CreateOptions, Error};
 
-use crate::{NODE, Result, watch};
+use crate::{CROWD, NODE, Result, watch};
 
 /// What each task does again and again.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Get,
     Set(Vec<u8>),
+    Children,
     CreateDelete,
 }
 
@@ -64,6 +65,7 @@ pub(crate) async fn run(
     let name = match work {
         Work::Get => "get",
         Work::Set(_) => "set",
+        Work::Children => "children",
         Work::CreateDelete => "create-delete",
     };
     let mut report = Report::new(name, options, count.measured, spent);
@@ -73,6 +75,11 @@ pub(crate) async fn run(
     if let (Some(before), Some(after)) = (before, after) {
         let requests = (after - before) as f64 / (warm + count.all) as f64;
         report.put("requests_per_op", rounded(requests));
+    }
+    if let Work::Children = work {
+        let names = (count.measured.max(1) * options.children.max(1) as u64) as f64;
+        report.put("children", options.children);
+        report.put("cpu_ns_per_name", rounded(spent.cpu.as_secs_f64() * 1e9 / names));
     }
     Ok(report.print()?)
 }
@@ -148,6 +155,7 @@ async fn repeat(
         match work {
             Work::Get => drop(client.get_data(NODE).await?),
             Work::Set(data) => drop(client.set_data(NODE, data, None).await?),
+            Work::Children => drop(client.get_children(CROWD).await?),
             Work::CreateDelete => {
                 client.create(&own, b"", &CreateOptions::persistent()).await?;
                 client.delete(&own, None).await?;

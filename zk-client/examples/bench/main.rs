@@ -22,6 +22,7 @@ usage: bench [WORKLOAD] [OPTIONS]
   get            read a node; with --watches N beside so many idle ones
   set            write a node
   create-delete  create a node and delete it: an operation is both
+  children       list the --children N of a node
   raw            the floor: get without a client, `depth` requests in each write
   watch          set N watches, have them all fire, and wait for them: in one task, and in N
   stream         receive N changes of a tree from a persistent watch
@@ -33,8 +34,12 @@ Each measurement is a line of JSON. Without a workload: a tenth of a second of e
 
 ";
 
-/// What all loops read and write.
+/// What most loops read and write.
 const NODE: &str = "/bench";
+/// What has children.
+const CROWD: &str = "/crowd";
+/// How many requests wait for their replies at most.
+const PIPELINED: usize = 10_000;
 
 fn main() -> Result<()> {
     let arguments = env::args().skip(1).collect::<Vec<_>>();
@@ -63,6 +68,13 @@ fn run(workload: &str, options: &Options) -> Result<()> {
         match workload {
             "get" => loops::run(loops::Work::Get, &client, &server, options).await?,
             "set" => loops::run(loops::Work::Set(data), &client, &server, options).await?,
+            "children" => {
+                if options.server != Kind::Null {
+                    let name = |n| format!("{CROWD}/child-{n:010}");
+                    fill(&client, CROWD, (0..options.children).map(name)).await?;
+                }
+                loops::run(loops::Work::Children, &client, &server, options).await?;
+            }
             "create-delete" => {
                 loops::run(loops::Work::CreateDelete, &client, &server, options).await?;
             }
@@ -109,10 +121,24 @@ fn tour(options: &Options) -> Result<()> {
             run(workload, &Options { depth, ..options.clone() })?;
         }
     }
+    run("children", &Options { children: 10_000, ..options.clone() })?;
     for workload in ["watch", "stream", "idle"] {
         run(workload, &Options { watches: 1000, ..options.clone() })?;
     }
     run("keep", &Options { ops: Some(10_000), depth: 256, ..options })
+}
+
+/// Makes nodes in a folder.
+async fn fill(client: &Client, folder: &str, paths: impl Iterator<Item = String>) -> Result<()> {
+    let node = CreateOptions::persistent();
+    made(client.create(folder, b"", &node).await)?;
+    for paths in paths.collect::<Vec<_>>().chunks(PIPELINED) {
+        let replies = paths.iter().map(|path| client.create(path, b"", &node));
+        for reply in replies.collect::<Vec<_>>() {
+            made(reply.await)?;
+        }
+    }
+    Ok(())
 }
 
 /// A node that is there already will do.

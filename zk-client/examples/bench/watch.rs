@@ -8,12 +8,9 @@ use zk_bench::options::{Kind, Options};
 use zk_bench::report::{Report, rounded};
 use zk_bench::server::Server;
 use zk_bench::{BURST, BURST_FOLDER, raw};
-use zk_client::{Client, CreateOptions, StreamEvent, WatchMode, WatchStream, Watcher};
+use zk_client::{Client, StreamEvent, WatchMode, WatchStream, Watcher};
 
-use crate::{Result, made};
-
-/// How many requests wait for their replies at most.
-const PIPELINED: usize = 10_000;
+use crate::{PIPELINED, Result, fill};
 
 /// Where the watch of this number is.
 fn path(n: usize) -> String {
@@ -48,14 +45,7 @@ impl<'a> Trigger<'a> {
             return Ok(Self { client, other: None, events });
         }
         let paths = (0..events).map(path).collect::<Vec<_>>();
-        let node = CreateOptions::persistent();
-        made(client.create(BURST_FOLDER, b"", &node).await)?;
-        for paths in paths.chunks(PIPELINED) {
-            let replies = paths.iter().map(|path| client.create(path, b"", &node));
-            for reply in replies.collect::<Vec<_>>() {
-                made(reply.await)?;
-            }
-        }
+        fill(client, BURST_FOLDER, paths.iter().cloned()).await?;
         let other = raw::Connection::open(server.address())?;
         Ok(Self { client, other: Some((other, raw::Request::set_all(&paths))), events })
     }

@@ -76,6 +76,12 @@ const SUITES: &[Suite] = &[
                 .against("100,000/1,000", "watch --watches 1000", CPU),
         ],
     },
+    Suite {
+        title: "CPU of a list of children, in nanoseconds for each name",
+        program: "bench",
+        rows: &[Row::new("100,000 names", "children --children 100000", "cpu_ns_per_name")
+            .against("100,000/1,000", "children --children 1000", "cpu_ns_per_name")],
+    },
 ];
 
 const RAW_1: &str = "raw --depth 1";
