@@ -67,7 +67,7 @@ const CRATES: &[Layers] = &[
             "session/handshake",
             "session/auths",
             "session/watches/oneshots",
-            "session/watches/streams",
+            "session/watches/spot",
             "session/watches",
             "session/event",
             "session/claims/question",

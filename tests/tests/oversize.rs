@@ -89,7 +89,7 @@ fn events_pings_and_what_the_session_does_itself_above_the_limit_break_the_proto
     check(proving, Xid::AUTH);
 
     let mut rearming = Bench::attached();
-    let watch = Watch { kind: WatchKind::Data, path: "/a".to_owned(), watcher: 7 };
+    let watch = Watch { kind: WatchKind::Data, path: "/a".into(), watcher: 7 };
     rearming.session.submit_watching(&GET, 1, watch).unwrap();
     assert_eq!(rearming.sent(), ["getData#1 /a"]);
     rearming.answer(1, &data(b""));
@@ -116,7 +116,7 @@ fn a_watch_set_by_a_read_that_was_too_large_is_removed() {
     ];
     for (kind, asked) in cases {
         let mut bench = Bench::attached();
-        let watch = Watch { kind, path: path.to_owned(), watcher: 7 };
+        let watch = Watch { kind, path: path.into(), watcher: 7 };
         let session = &mut bench.session;
         match kind {
             WatchKind::Data => {

@@ -85,7 +85,7 @@ fn every_connection_begins_with_the_credentials_each_of_them_once() {
     let exists = ExistsRequest { path: "/w", watch: true };
     let watch = zk_client::session::Watch {
         kind: zk_client::session::WatchKind::Exist,
-        path: "/w".to_owned(),
+        path: "/w".into(),
         watcher: 9,
     };
     bench.session.submit_watching(&exists, 5, watch).unwrap();

@@ -500,7 +500,7 @@ fn a_lost_delete_is_told_and_repeated_until_it_is_answered() {
 #[test]
 fn a_due_delete_goes_right_behind_the_watches() {
     let (mut bench, claim) = held();
-    let watch = Watch { kind: WatchKind::Data, path: "/w".to_owned(), watcher: 7 };
+    let watch = Watch { kind: WatchKind::Data, path: "/w".into(), watcher: 7 };
     let get = GetDataRequest { path: "/w", watch: true };
     bench.session.submit_watching(&get, 5, watch).unwrap();
     bench.sent();

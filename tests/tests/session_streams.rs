@@ -21,7 +21,7 @@ fn ask(bench: &mut Bench, mode: WatchMode, path: &str, stream: u32) -> WatchId {
 
 /// Asks for a one-shot watch with the request that sets that kind; its token is 0.
 fn ask_once(bench: &mut Bench, kind: WatchKind, path: &str, watcher: u32) -> WatchId {
-    let watch = Watch { kind, path: path.to_owned(), watcher };
+    let watch = Watch { kind, path: path.into(), watcher };
     let session = &mut bench.session;
     match kind {
         WatchKind::Exist => session.submit_watching(&ExistsRequest { path, watch: true }, 0, watch),

@@ -9,7 +9,7 @@ use zk_tests::peer::{Bench, SESSION, data, notification, reply, stat_of, there};
 
 /// Asks for a watch with the request that sets that kind.
 fn ask(bench: &mut Bench, kind: WatchKind, path: &str, watcher: u32) -> WatchId {
-    let watch = Watch { kind, path: path.to_owned(), watcher };
+    let watch = Watch { kind, path: path.into(), watcher };
     let session = &mut bench.session;
     match kind {
         WatchKind::Exist => session.submit_watching(&ExistsRequest { path, watch: true }, 0, watch),

@@ -84,7 +84,7 @@ fn frames_and_bytes_are_counted_both_ways() {
 #[test]
 fn watches_are_counted_until_they_fire_or_are_forgotten() {
     let mut bench = Bench::attached();
-    let watch = |watcher| Watch { kind: WatchKind::Data, path: "/a".to_owned(), watcher };
+    let watch = |watcher| Watch { kind: WatchKind::Data, path: "/a".into(), watcher };
     let id = bench.session.submit_watching(&GET, 1, watch(1)).unwrap();
     bench.session.submit_watching(&GET, 2, watch(2)).unwrap();
     let stream = bench.session.submit_stream("/a", WatchMode::Persistent, 3, 3).unwrap();

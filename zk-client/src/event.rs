@@ -89,7 +89,7 @@ pub struct WatchedEvent {
 }
 
 /// What a stream watches: see [`Client::watch`](crate::Client::watch).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum WatchMode {
     /// The node: its creation, its data, its list of children, its deletion.

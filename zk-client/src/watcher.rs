@@ -37,7 +37,7 @@ pub struct Watcher {
     link: Arc<Link>,
     id: WatchId,
     /// The server's.
-    path: String,
+    path: Arc<str>,
     chroot: Chroot,
     /// Gone once the event was handed out.
     event: Option<oneshot::Receiver<WatchedEvent>>,
@@ -47,7 +47,7 @@ impl Watcher {
     pub(crate) fn new(
         link: Arc<Link>,
         id: WatchId,
-        path: String,
+        path: Arc<str>,
         chroot: Chroot,
         event: oneshot::Receiver<WatchedEvent>,
     ) -> Self {

@@ -132,7 +132,8 @@ impl Client {
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Reply<(R, Watcher)> {
         let (watching, event) = oneshot::channel();
-        let watch = Watch { kind, path: full.to_owned(), watcher: watching };
+        let full = Arc::<str>::from(full);
+        let watch = Watch { kind, path: Arc::clone(&full), watcher: watching };
         let submitted = self.link().submit(path, |core, answering| {
             let id = core.submit_watching(request, answering, watch)?;
             Ok((id, core.submitted()))
@@ -140,7 +141,7 @@ impl Client {
         match submitted {
             Ok(((id, submitted), answer)) => {
                 let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
-                let watcher = Watcher::new(link, id, full.to_owned(), chroot, event);
+                let watcher = Watcher::new(link, id, full, chroot, event);
                 let call = Call { request: submitted, ..self.call(request.op(), answer) };
                 Reply::waiting(call, move |call, completion| {
                     // On an error the watch is forgotten, if it was set.

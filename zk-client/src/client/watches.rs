@@ -39,8 +39,8 @@ impl Client {
                 return Reply::failed(error);
             }
             let (watching, event) = oneshot::channel();
-            let full = self.chroot.apply(path).into_owned();
-            events.push((full.clone(), event));
+            let full = Arc::<str>::from(self.chroot.apply(path));
+            events.push((Arc::clone(&full), event));
             nodes.push((full, watching));
         }
         let path = paths.first().copied().unwrap_or("/");

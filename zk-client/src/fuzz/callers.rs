@@ -33,7 +33,7 @@ impl World {
         let kinds = [WatchKind::Data, WatchKind::Exist, WatchKind::Child];
         let byte = input.byte();
         let kind = kinds.get(usize::from(byte % 3)).copied().unwrap_or(WatchKind::Data);
-        let watch = Watch { kind, path: path.clone(), watcher: token };
+        let watch = Watch { kind, path: path.as_str().into(), watcher: token };
         let session = &mut self.session;
         let (path, flag) = (path.as_str(), true);
         let accepted = match kind {

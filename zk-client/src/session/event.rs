@@ -1,6 +1,7 @@
 //! What goes into a session and comes out of it, beside bytes and time.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -8,8 +9,8 @@ use zk_proto::Zxid;
 
 use crate::error::{Failure, Hangup};
 use crate::event::{SessionState, StreamEvent, WatchedEvent};
-use crate::session::watches::Returned;
 use crate::session::watches::oneshots::WatchKind;
+use crate::session::watches::spot::Returned;
 
 /// A successful reply.
 #[derive(Clone, PartialEq, Eq)]
@@ -102,7 +103,7 @@ pub struct Watch<W> {
     /// of a node that is there, the creation of one that is not.
     pub kind: WatchKind,
     /// The path, as the server names it.
-    pub path: String,
+    pub path: Arc<str>,
     /// What comes back with the event.
     pub watcher: W,
 }

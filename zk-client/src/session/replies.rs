@@ -20,6 +20,7 @@ use crate::session::machine::{Purpose, Session, told};
 use crate::session::pipeline::{Slot, Turn};
 use crate::session::timers::Timer;
 use crate::session::watches::Chore;
+use crate::session::watches::spot::Returned;
 use crate::trace;
 
 /// As much of a reply as is needed to know whose it is.
@@ -206,11 +207,19 @@ impl<T, W, S: Clone> Session<T, W, S> {
     fn conclude_chore(&mut self, chore: Chore, result: &Result<Answer, Failure>) {
         match (chore, code(result)) {
             (Chore::Restore(mode, path), Some(ErrorCode::OK)) => {
-                let (watchers, streams) = self.watches.restored(mode, &path);
-                let kind = EventType::NODE_CHILDREN_CHANGED;
-                let event = WatchedEvent { kind, path, zxid: None, missed: true };
-                self.fire(watchers, &event);
-                self.notice(streams, &StreamEvent::Rearmed);
+                let Self { watches, events, .. } = self;
+                watches.restored(mode, &path, |who| {
+                    events.push_back(match who {
+                        Returned::Once(watcher) => {
+                            let (kind, path) = (EventType::NODE_CHILDREN_CHANGED, path.to_string());
+                            let event = WatchedEvent { kind, path, zxid: None, missed: true };
+                            Event::Watched { watcher, event }
+                        }
+                        Returned::Stream(stream) => {
+                            Event::Noticed { stream, event: StreamEvent::Rearmed }
+                        }
+                    });
+                });
             }
             (Chore::Restore(..), Some(code)) => self.hang_up(Hangup::Rearm(code)),
             (Chore::Remove(_), Some(ErrorCode::UNIMPLEMENTED)) => self.watches.cannot_remove(),
@@ -232,50 +241,38 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return Err(ProtocolError::UnknownState(state));
         }
         self.tally.events_received += 1;
-        let event = WatchedEvent {
-            kind,
-            path: path.to_owned(),
-            zxid: (zxid.0 > 0).then_some(zxid),
-            missed: self.rearming + self.arming > 0,
-        };
         // Servers tell the zxid since 3.9, and since then no watch silences another.
-        let silenced = match event.zxid {
-            None => self.watches.silenced(kind, path),
-            Some(_) => None,
-        };
-        let parent = silenced.map(|parent| WatchedEvent {
-            kind: EventType::NODE_CHILDREN_CHANGED,
-            path: parent.to_owned(),
-            ..event
-        });
-        self.watched(event);
-        if let Some(parent) = parent {
-            self.watched(parent);
+        let zxid = told(zxid);
+        self.watched(kind, path, zxid);
+        if zxid.is_none()
+            && let Some(parent) = self.watches.silenced(kind, path)
+        {
+            self.watched(EventType::NODE_CHILDREN_CHANGED, parent, None);
         }
         self.upkeep(Turn::Last);
         Ok(())
     }
 
     /// Tells everybody who watches.
-    fn watched(&mut self, event: WatchedEvent) {
-        let (watchers, streams) = self.watches.see(event.kind, &event.path);
-        trace!(
-            target: trace::WATCH,
-            kind = %event.kind,
-            path = event.path,
-            zxid = event.zxid.map(tracing::field::display),
-            missed = event.missed,
-            watchers = watchers.len(),
-            streams = streams.len(),
-            "event"
-        );
-        self.fire(watchers, &event);
-        self.notice(streams, &StreamEvent::Changed(event));
-    }
-
-    fn fire(&mut self, watchers: Vec<W>, event: &WatchedEvent) {
-        let watched = |watcher| Event::Watched { watcher, event: event.clone() };
-        self.events.extend(watchers.into_iter().map(watched));
+    fn watched(&mut self, kind: EventType, path: &str, zxid: Option<Zxid>) {
+        let missed = self.rearming + self.arming > 0;
+        let (mut watchers, mut streams) = (0_usize, 0_usize);
+        let Self { watches, events, .. } = self;
+        watches.see(kind, path, |who| {
+            let event = WatchedEvent { kind, path: path.to_owned(), zxid, missed };
+            events.push_back(match who {
+                Returned::Once(watcher) => {
+                    watchers += 1;
+                    Event::Watched { watcher, event }
+                }
+                Returned::Stream(stream) => {
+                    streams += 1;
+                    Event::Noticed { stream, event: StreamEvent::Changed(event) }
+                }
+            });
+        });
+        let zxid = zxid.map(tracing::field::display);
+        trace!(target: trace::WATCH, %kind, path, zxid, missed, watchers, streams, "event");
     }
 }
 

@@ -3,6 +3,7 @@
 //! A request is accepted or refused at once, and queued in the order of calls; nothing here depends
 //! on where the connection stands.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use zk_proto::{
@@ -19,7 +20,6 @@ use crate::session::event::{Event, Watch};
 use crate::session::lease::{LeaseId, LeaseState};
 use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::{RequestId, Turn};
-use crate::session::watches::Wanted;
 use crate::session::watches::oneshots::WatchId;
 
 /// Requests. They are queued whatever the connection does, and sent as soon as it can.
@@ -80,7 +80,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let id = self.watches.next_id();
         self.queue(request, Purpose::Call { token, watch: Some(id) })?;
         let Watch { kind, path, watcher } = watch;
-        self.watches.asked(id, path, Wanted::Once(kind, Some(watcher)));
+        self.watches.asked_once(id, kind, path, watcher);
         Ok(id)
     }
 
@@ -92,11 +92,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// they are armed like all others.
     pub fn submit_watching_all(
         &mut self,
-        nodes: Vec<(String, W)>,
+        nodes: Vec<(Arc<str>, W)>,
         token: T,
     ) -> Result<Vec<WatchId>, Rejected> {
         self.accept()?;
-        let paths = nodes.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>();
+        let paths = nodes.iter().map(|(path, _)| &**path).collect::<Vec<_>>();
         let data = List::new(&paths);
         let none = List::new(&[]);
         let relative_zxid = self.last_zxid;
@@ -106,7 +106,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut ids = Vec::new();
         for (path, watcher) in nodes {
             let id = self.watches.next_id();
-            self.watches.set_data(id, &path, watcher);
+            self.watches.set_data(id, path, watcher);
             ids.push(id);
         }
         self.upkeep(Turn::Last);
@@ -134,7 +134,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         let request = AddWatchRequest { path, mode: mode.into() };
         self.queue(&request, Purpose::Call { token, watch: Some(id) })?;
-        self.watches.asked(id, path.to_owned(), Wanted::Stream(mode, Some(stream)));
+        self.watches.asked_stream(id, mode, path.into(), stream);
         Ok(id)
     }
 

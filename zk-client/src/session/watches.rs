@@ -2,8 +2,10 @@
 //!
 //! Servers keep watches per connection, so after a reconnect they are armed again from here. They
 //! name watches by path alone, so a watch is removed when nobody waits at its path any more, and
-//! nothing on its way will set one there. Generic over `W` and `S`, what the caller of a one-shot
-//! watch and of a stream wants back. Sends nothing by itself.
+//! nothing on its way will set one there. All of that is kept by path, in one table without an order,
+//! so that it costs the same however many there are; what is made of many paths is sorted. Generic
+//! over `W` and `S`, what the caller of a one-shot watch and of a stream wants back. Sends nothing by
+//! itself.
 //!
 //! Servers before 3.9 have two tables of watches, one for data and one for children, and in each
 //! table one mode per path: the last one that was set. So a one-shot watch ends a persistent one
@@ -12,9 +14,10 @@
 
 pub(crate) mod oneshots;
 
-pub(crate) mod streams;
+pub(crate) mod spot;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use zk_proto::{
     AddWatchRequest, Encode, ErrorCode, EventType, List, OpCode, RemoveWatchesRequest, SetWatches,
@@ -22,8 +25,8 @@ use zk_proto::{
 };
 
 use crate::event::WatchMode;
-use crate::session::watches::oneshots::{OneShots, WatchId, WatchKind};
-use crate::session::watches::streams::{Streams, parent};
+use crate::session::watches::oneshots::{WatchId, WatchKind};
+use crate::session::watches::spot::{Returned, Sort, Spot};
 
 /// What one setWatches carries at most of paths: far below the default frame limit of servers.
 const BATCH_BYTES: usize = 128 * 1024;
@@ -31,37 +34,26 @@ const BATCH_BYTES: usize = 128 * 1024;
 /// What a path takes beside its text.
 const LENGTH_BYTES: usize = 4;
 
-/// Who wants a watch, and which. `None` is a caller that has gone since.
-#[derive(Debug)]
-pub(crate) enum Wanted<W, S> {
-    Once(WatchKind, Option<W>),
-    Stream(WatchMode, Option<S>),
-}
+/// Tables hold at most so many times what is in them, once there are this many in them.
+const SPARSE: (usize, usize) = (8, 128);
 
-impl<W, S> Wanted<W, S> {
-    /// The caller goes, and the request stays.
-    fn take(&mut self) -> Option<Returned<W, S>> {
-        match self {
-            Self::Once(_, watcher) => watcher.take().map(Returned::Once),
-            Self::Stream(_, stream) => stream.take().map(Returned::Stream),
-        }
-    }
-}
-
-/// A caller who waits no longer.
+/// A watch whose request has no reply yet.
 #[derive(Debug)]
-pub(crate) enum Returned<W, S> {
-    Once(W),
-    Stream(S),
+struct Asked<W, S> {
+    id: WatchId,
+    path: Arc<str>,
+    sort: Sort,
+    /// `None` if it has gone since.
+    caller: Option<Returned<W, S>>,
 }
 
 /// What is to be asked, for nobody in particular.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
     /// Nobody waits at this path.
-    Remove(String),
+    Remove(Arc<str>),
     /// This watch may have been replaced by another at its path.
-    Restore(WatchMode, String),
+    Restore(WatchMode, Arc<str>),
 }
 
 impl Chore {
@@ -109,19 +101,33 @@ impl Encode for Rearm<'_> {
     }
 }
 
+/// How many watches are set.
+#[derive(Debug, Default)]
+struct Counts {
+    oneshots: usize,
+    persistent: usize,
+    recursive: usize,
+}
+
+impl Counts {
+    fn of(&mut self, sort: Sort) -> &mut usize {
+        match sort {
+            Sort::Once(_) => &mut self.oneshots,
+            Sort::Stream(WatchMode::Persistent) => &mut self.persistent,
+            Sort::Stream(WatchMode::PersistentRecursive) => &mut self.recursive,
+        }
+    }
+}
+
 /// All watches of a session.
 #[derive(Debug)]
 pub(crate) struct Watches<W, S> {
     next: u64,
-    oneshots: OneShots<W>,
-    streams: Streams<S>,
-    /// Those whose request has no reply yet.
-    asked: BTreeMap<WatchId, (String, Wanted<W, S>)>,
-    /// How many of these there are at a path.
-    asked_at: BTreeMap<String, usize>,
-    /// Paths where the server watches more than anybody here wants, while others wait there; and
-    /// whether a recursive watch is left over.
-    strays: BTreeMap<String, bool>,
+    /// Those paths where somebody waits, or which a request is about.
+    spots: HashMap<Arc<str>, Spot<W, S>>,
+    /// In the order of their ids, which is that of their replies.
+    asked: VecDeque<Asked<W, S>>,
+    counts: Counts,
     chores: VecDeque<Chore>,
     /// Servers before 3.5 cannot.
     irremovable: bool,
@@ -131,11 +137,9 @@ impl<W, S: Clone> Watches<W, S> {
     pub(crate) fn new() -> Self {
         Self {
             next: 0,
-            oneshots: OneShots::new(),
-            streams: Streams::new(),
-            asked: BTreeMap::new(),
-            asked_at: BTreeMap::new(),
-            strays: BTreeMap::new(),
+            spots: HashMap::new(),
+            asked: VecDeque::new(),
+            counts: Counts::default(),
             chores: VecDeque::new(),
             irremovable: false,
         }
@@ -143,7 +147,8 @@ impl<W, S: Clone> Watches<W, S> {
 
     /// How many one-shot watches are set, and how many streams.
     pub(crate) fn lengths(&self) -> (usize, usize) {
-        (self.oneshots.len(), self.streams.len())
+        let Counts { oneshots, persistent, recursive } = self.counts;
+        (oneshots, persistent + recursive)
     }
 
     pub(crate) fn next_id(&mut self) -> WatchId {
@@ -151,10 +156,26 @@ impl<W, S: Clone> Watches<W, S> {
         WatchId(self.next)
     }
 
-    /// A request that will set a watch was queued.
-    pub(crate) fn asked(&mut self, id: WatchId, path: String, wanted: Wanted<W, S>) {
-        *self.asked_at.entry(path.clone()).or_default() += 1;
-        self.asked.insert(id, (path, wanted));
+    /// A request that will set a one-shot watch was queued.
+    pub(crate) fn asked_once(&mut self, id: WatchId, kind: WatchKind, path: Arc<str>, watcher: W) {
+        self.asked(id, Sort::Once(kind), path, Returned::Once(watcher));
+    }
+
+    /// The same of a stream.
+    pub(crate) fn asked_stream(&mut self, id: WatchId, mode: WatchMode, path: Arc<str>, stream: S) {
+        self.asked(id, Sort::Stream(mode), path, Returned::Stream(stream));
+    }
+
+    fn asked(&mut self, id: WatchId, sort: Sort, path: Arc<str>, caller: Returned<W, S>) {
+        self.spots.entry(Arc::clone(&path)).or_default().asked();
+        self.asked.push_back(Asked { id, path, sort, caller: Some(caller) });
+    }
+
+    fn find_asked(&self, id: WatchId) -> Option<usize> {
+        match self.asked.front() {
+            Some(front) if front.id == id => Some(0),
+            _ => self.asked.binary_search_by_key(&id, |asked| asked.id).ok(),
+        }
     }
 
     /// The request was answered with this code, or was lost. Gives back who waited in vain.
@@ -163,159 +184,165 @@ impl<W, S: Clone> Watches<W, S> {
         id: WatchId,
         code: Option<ErrorCode>,
     ) -> Option<Returned<W, S>> {
-        let (path, wanted) = self.asked.remove(&id)?;
-        if let Some(count) = self.asked_at.get_mut(&path) {
-            *count -= 1;
-            if *count == 0 {
-                self.asked_at.remove(&path);
-            }
+        let Asked { path, sort, caller, .. } = self.asked.remove(self.find_asked(id)?)?;
+        let (factor, few) = SPARSE;
+        if self.asked.len() > few && self.asked.len() < self.asked.capacity() / factor {
+            self.asked.shrink_to(2 * self.asked.len());
         }
-        let returned = match (wanted, code) {
-            (Wanted::Once(WatchKind::Exist, watcher), Some(ErrorCode::OK)) => {
-                self.set_once(WatchKind::Data, &path, id, watcher);
-                None
+        let set = match (sort, code) {
+            (Sort::Once(WatchKind::Exist), Some(ErrorCode::OK)) => {
+                Some(Sort::Once(WatchKind::Data))
             }
-            (Wanted::Once(kind, watcher), Some(ErrorCode::OK))
-            | (Wanted::Once(kind @ WatchKind::Exist, watcher), Some(ErrorCode::NO_NODE)) => {
-                self.set_once(kind, &path, id, watcher);
-                None
+            (_, Some(ErrorCode::OK)) | (Sort::Once(WatchKind::Exist), Some(ErrorCode::NO_NODE)) => {
+                Some(sort)
             }
-            (Wanted::Stream(mode, stream), Some(ErrorCode::OK)) => {
-                self.set_stream(mode, &path, id, stream);
-                None
-            }
-            (Wanted::Once(_, watcher), _) => watcher.map(Returned::Once),
-            (Wanted::Stream(_, stream), _) => stream.map(Returned::Stream),
+            _ => None,
         };
-        self.tidy(&path);
+        let Some(spot) = self.spots.get_mut(&path) else {
+            return caller;
+        };
+        spot.answered();
+        let mut returned = None;
+        match (set, caller) {
+            (None, caller) => returned = caller,
+            (Some(sort), Some(caller)) => {
+                spot.insert((sort, id), caller);
+                *self.counts.of(sort) += 1;
+            }
+            (Some(sort), None) => spot.left(sort),
+        }
+        if let Some(mode) = set.and_then(|sort| spot.replaced_by(sort)) {
+            self.chores.push_back(Chore::Restore(mode, Arc::clone(&path)));
+        }
+        if spot.is_deserted() {
+            self.desert(&path);
+        }
         returned
     }
 
     /// The request was answered with success, and its caller will not hear so: the server watches
     /// for nobody. Gives back who waited in vain.
     pub(crate) fn unheard(&mut self, id: WatchId) -> Option<Returned<W, S>> {
-        let (_, wanted) = self.asked.get_mut(&id)?;
-        let returned = wanted.take();
+        let index = self.find_asked(id)?;
+        let returned = self.asked.get_mut(index)?.caller.take();
         self.answered(id, Some(ErrorCode::OK)).or(returned)
     }
-
     /// A request that watches data was queued, and the watch counts from now on.
-    pub(crate) fn set_data(&mut self, id: WatchId, path: &str, watcher: W) {
-        self.set_once(WatchKind::Data, path, id, Some(watcher));
-    }
-
-    fn set_once(&mut self, kind: WatchKind, path: &str, id: WatchId, watcher: Option<W>) {
-        match watcher {
-            Some(watcher) => self.oneshots.insert(kind, path.to_owned(), id, watcher),
-            None => self.left_once(kind, path),
-        }
-        let recursive = WatchMode::PersistentRecursive;
-        let lost = match kind {
-            // What a recursive watch tells comes from the table of data alone.
-            WatchKind::Child if self.recursive_at(path) => None,
-            _ if self.streams.any(recursive, path) => Some(recursive),
-            // One that is left over serves the child watches of its path, if there are any.
-            _ if self.recursive_at(path) || self.streams.any(WatchMode::Persistent, path) => {
-                Some(WatchMode::Persistent)
-            }
-            _ => None,
-        };
-        self.chores.extend(lost.map(|mode| Chore::Restore(mode, path.to_owned())));
-    }
-
-    fn set_stream(&mut self, mode: WatchMode, path: &str, id: WatchId, stream: Option<S>) {
-        let recursive = WatchMode::PersistentRecursive;
-        match stream {
-            Some(stream) => self.streams.insert(mode, path.to_owned(), id, stream),
-            None => self.left(path, mode == recursive),
-        }
-        if mode != recursive && self.streams.any(recursive, path) {
-            self.chores.push_back(Chore::Restore(recursive, path.to_owned()));
-        }
+    pub(crate) fn set_data(&mut self, id: WatchId, path: Arc<str>, watcher: W) {
+        self.asked_once(id, WatchKind::Data, path, watcher);
+        self.answered(id, Some(ErrorCode::OK));
     }
 
     /// A caller has gone. It may have been forgotten before, or its one event may have won.
     pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
-        if let Some((_, wanted)) = self.asked.get_mut(&id) {
-            return wanted.take();
-        }
-        let returned = if let Some((kind, watcher)) = self.oneshots.remove(id, path) {
-            self.left_once(kind, path);
-            Returned::Once(watcher)
-        } else {
-            let (mode, stream) = self.streams.remove(id, path)?;
-            self.left(path, mode == WatchMode::PersistentRecursive);
-            Returned::Stream(stream)
-        };
-        self.tidy(path);
-        Some(returned)
+        self.leave(id, path, |_| true)
     }
 
     /// The same for a one-shot watch that is set and shall stay with the server.
     pub(crate) fn forget(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
-        let Some((_, watcher)) = self.oneshots.remove(id, path) else {
-            return self.remove(id, path);
-        };
-        self.tidy(path);
-        Some(Returned::Once(watcher))
+        self.leave(id, path, |sort| matches!(sort, Sort::Stream(_)))
     }
 
-    /// The server watches what nobody here does.
-    fn left(&mut self, path: &str, recursive: bool) {
-        *self.strays.entry(path.to_owned()).or_default() |= recursive;
-    }
-
-    /// The same of a one-shot watch, unless it is shared with others, who use it up.
-    fn left_once(&mut self, kind: WatchKind, path: &str) {
-        if !self.oneshots.share(kind, path) {
-            self.left(path, false);
+    fn leave(
+        &mut self,
+        id: WatchId,
+        path: &str,
+        remove: impl FnOnce(Sort) -> bool,
+    ) -> Option<Returned<W, S>> {
+        if let Some(index) = self.find_asked(id) {
+            return self.asked.get_mut(index)?.caller.take();
         }
+        let spot = self.spots.get_mut(path)?;
+        let (sort, caller) = spot.remove(id)?;
+        *self.counts.of(sort) -= 1;
+        if remove(sort) {
+            spot.left(sort);
+        }
+        if spot.is_deserted() {
+            self.desert(path);
+        }
+        Some(caller)
     }
 
     /// Has removed what is left at a path where nobody waits. The removal is behind all that was
     /// asked before, and would take it along.
-    fn tidy(&mut self, path: &str) {
-        let waits = self.asked_at.contains_key(path)
-            || self.oneshots.any_at(path)
-            || self.streams.any_at(path);
-        if !waits && self.strays.remove(path).is_some() && !self.irremovable {
-            self.chores.push_back(Chore::Remove(path.to_owned()));
+    fn desert(&mut self, path: &str) {
+        if let Some((path, spot)) = self.spots.remove_entry(path)
+            && spot.has_stray()
+            && !self.irremovable
+        {
+            self.chores.push_back(Chore::Remove(path));
+        }
+        let (factor, few) = SPARSE;
+        if self.spots.capacity() > factor * self.spots.len().max(few) {
+            self.spots.shrink_to(2 * self.spots.len());
         }
     }
 
-    /// Whether the server has a recursive watch at this very path.
-    fn recursive_at(&self, path: &str) -> bool {
-        self.streams.any(WatchMode::PersistentRecursive, path)
-            || self.strays.get(path).is_some_and(|recursive| *recursive)
-    }
-
-    /// Whom an event concerns: the one-shot watches that it ends, and streams.
-    pub(crate) fn see(&mut self, event: EventType, path: &str) -> (Vec<W>, Vec<S>) {
-        let watchers = self.oneshots.take(event, path);
-        let streams = self.streams.seeing(event, path);
-        self.tidy(path);
-        (watchers, streams)
+    /// Tells whom an event concerns: the one-shot watches that it ends, and streams. A recursive one
+    /// never hears that children changed: it hears of the children themselves. A server may say so
+    /// all the same, to another watch.
+    pub(crate) fn see(
+        &mut self,
+        event: EventType,
+        path: &str,
+        mut tell: impl FnMut(Returned<W, S>),
+    ) {
+        if let Some(spot) = self.spots.get_mut(path) {
+            let oneshots = &mut self.counts.oneshots;
+            spot.end(event, |watcher| {
+                *oneshots -= 1;
+                tell(Returned::Once(watcher));
+            });
+            spot.streams(WatchMode::Persistent)
+                .for_each(|(_, stream)| tell(Returned::Stream(stream.clone())));
+            if spot.is_deserted() {
+                self.desert(path);
+            }
+        }
+        if self.counts.recursive > 0 && event != EventType::NODE_CHILDREN_CHANGED {
+            for path in std::iter::successors(Some(path), |path| parent(path)) {
+                let spot = self.spots.get(path);
+                let streams = spot.map(|spot| spot.streams(WatchMode::PersistentRecursive));
+                let streams = streams.into_iter().flatten();
+                streams.for_each(|(_, stream)| tell(Returned::Stream(stream.clone())));
+            }
+        }
     }
 
     /// The parent whose children changed, if a server before 3.9 does not say so by itself because
     /// there is a recursive watch at that parent.
     pub(crate) fn silenced<'p>(&self, event: EventType, path: &'p str) -> Option<&'p str> {
         let child = [EventType::NODE_CREATED, EventType::NODE_DELETED].contains(&event);
-        parent(path).filter(|parent| child && self.recursive_at(parent))
+        let parent = parent(path).filter(|_| child)?;
+        self.spots.get(parent).is_some_and(Spot::is_recursive).then_some(parent)
     }
 
     /// A watch was restored: what its streams, and a child watch that a recursive one silences,
-    /// have missed is untold.
-    pub(crate) fn restored(&mut self, mode: WatchMode, path: &str) -> (Vec<W>, Vec<S>) {
-        let watchers = match self.recursive_at(path) {
-            true => self.oneshots.take(EventType::NODE_CHILDREN_CHANGED, path),
-            false => Vec::new(),
-        };
-        if !self.streams.any(mode, path) {
-            self.left(path, mode == WatchMode::PersistentRecursive);
-            self.tidy(path);
+    /// have missed is untold. Tells them.
+    pub(crate) fn restored(
+        &mut self,
+        mode: WatchMode,
+        path: &Arc<str>,
+        mut tell: impl FnMut(Returned<W, S>),
+    ) {
+        let spot = self.spots.entry(Arc::clone(path)).or_default();
+        if spot.is_recursive() {
+            let oneshots = &mut self.counts.oneshots;
+            spot.end(EventType::NODE_CHILDREN_CHANGED, |watcher| {
+                *oneshots -= 1;
+                tell(Returned::Once(watcher));
+            });
         }
-        (watchers, self.streams.at(path))
+        if !spot.any(Sort::Stream(mode)) {
+            spot.left(Sort::Stream(mode));
+        }
+        for mode in WatchMode::ALL {
+            spot.streams(mode).for_each(|(_, stream)| tell(Returned::Stream(stream.clone())));
+        }
+        if spot.is_deserted() {
+            self.desert(path);
+        }
     }
 
     /// The server does not know how to remove a watch.
@@ -330,14 +357,31 @@ impl<W, S: Clone> Watches<W, S> {
 
     /// All streams: they were armed again.
     pub(crate) fn streams(&self) -> Vec<S> {
-        self.streams.all()
+        let mut streams = Vec::new();
+        for mode in WatchMode::ALL {
+            let mut found = Vec::new();
+            for (path, spot) in &self.spots {
+                found.extend(spot.streams(mode).map(|(id, stream)| (path, id, stream)));
+            }
+            found.sort_unstable_by_key(|(path, id, _)| (*path, *id));
+            streams.extend(found.into_iter().map(|(.., stream)| stream.clone()));
+        }
+        streams
     }
 
     /// Gives up all watches that are set.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Returned<W, S>> + use<W, S> {
-        self.strays.clear();
-        let watchers = self.oneshots.take_all().map(Returned::Once);
-        watchers.chain(self.streams.take_all().map(Returned::Stream))
+        let mut taken = Vec::new();
+        self.spots.retain(|path, spot| {
+            spot.clear_stray();
+            let watches = spot.take_all();
+            taken
+                .extend(watches.map(|((sort, id), caller)| ((sort, Arc::clone(path), id), caller)));
+            !spot.is_deserted()
+        });
+        self.counts = Counts::default();
+        taken.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        taken.into_iter().map(|(_, caller)| caller)
     }
 
     /// Calls `send` with each of the requests that arm everything again, for servers that take
@@ -348,12 +392,14 @@ impl<W, S: Clone> Watches<W, S> {
         limit: usize,
         mut send: impl FnMut(&Rearm<'_>),
     ) {
-        self.strays.clear();
+        let mut watched = Vec::new();
+        for (path, spot) in &mut self.spots {
+            spot.clear_stray();
+            let sorts = Sort::ALL.into_iter().enumerate().filter(|(_, sort)| spot.any(*sort));
+            watched.extend(sorts.map(|(table, _)| (table, &**path)));
+        }
+        watched.sort_unstable();
         let batch_bytes = BATCH_BYTES.min(limit / 2);
-        let oneshots = WatchKind::ALL.map(|kind| self.oneshots.paths(kind));
-        let streams = WatchMode::ALL.map(|mode| self.streams.paths(mode));
-        let oneshots = (0..).zip(oneshots).flat_map(|(n, paths)| paths.map(move |path| (n, path)));
-        let streams = (3..).zip(streams).flat_map(|(n, paths)| paths.map(move |path| (n, path)));
         let mut batch: [Vec<&str>; 5] = Default::default();
         let mut bytes = 0;
         let mut flush = |batch: &mut [Vec<&str>; 5]| {
@@ -368,7 +414,7 @@ impl<W, S: Clone> Watches<W, S> {
             }));
             batch.iter_mut().for_each(Vec::clear);
         };
-        for (table, path) in oneshots.chain(streams) {
+        for (table, path) in watched {
             if bytes > 0 && bytes + path.len() + LENGTH_BYTES > batch_bytes {
                 flush(&mut batch);
                 bytes = 0;
@@ -381,5 +427,14 @@ impl<W, S: Clone> Watches<W, S> {
         if bytes > 0 {
             flush(&mut batch);
         }
+    }
+}
+
+/// The node above; the root has none.
+fn parent(path: &str) -> Option<&str> {
+    match path.rsplit_once('/')? {
+        ("", "") => None,
+        ("", _) => Some("/"),
+        (parent, _) => Some(parent),
     }
 }

@@ -1,0 +1,204 @@
+//! One path of a session: who waits there, and what was asked and left over there.
+//!
+//! Most paths have one watch, which is kept in place; more are sorted, so that whatever is made of
+//! them is deterministic, and any of them is removed quickly. Generic over `W` and `S`, what the
+//! callers of one-shot watches and of streams want back. Knows neither requests nor other paths.
+
+use std::collections::BTreeMap;
+
+use zk_proto::EventType;
+
+use crate::event::WatchMode;
+use crate::session::watches::oneshots::{WatchId, WatchKind};
+
+/// What a watch is. One-shot watches come before streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sort {
+    Once(WatchKind),
+    Stream(WatchMode),
+}
+
+impl Sort {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Once(WatchKind::Data),
+        Self::Once(WatchKind::Exist),
+        Self::Once(WatchKind::Child),
+        PERSISTENT,
+        RECURSIVE,
+    ];
+}
+
+const PERSISTENT: Sort = Sort::Stream(WatchMode::Persistent);
+
+const RECURSIVE: Sort = Sort::Stream(WatchMode::PersistentRecursive);
+
+/// Whose watch it is: what goes back to the caller in the end.
+#[derive(Debug)]
+pub(crate) enum Returned<W, S> {
+    Once(W),
+    Stream(S),
+}
+
+/// A watch among those of its path.
+pub(crate) type Key = (Sort, WatchId);
+
+/// All that is known of one path.
+#[derive(Debug)]
+pub(crate) struct Spot<W, S> {
+    /// Requests on their way that will set a watch here.
+    asked: u32,
+    /// Whether the server watches more here than anybody wants, and whether a recursive watch is
+    /// left over.
+    stray: Option<bool>,
+    set: Set<W, S>,
+}
+
+impl<W, S> Default for Spot<W, S> {
+    fn default() -> Self {
+        Self { asked: 0, stray: None, set: Set::Many(BTreeMap::new()) }
+    }
+}
+
+/// The watches that are set.
+#[derive(Debug)]
+enum Set<W, S> {
+    One(Key, Returned<W, S>),
+    /// None, or some.
+    Many(BTreeMap<Key, Returned<W, S>>),
+}
+
+impl<W, S> Spot<W, S> {
+    pub(crate) fn asked(&mut self) {
+        self.asked += 1;
+    }
+
+    pub(crate) fn answered(&mut self) {
+        self.asked = self.asked.saturating_sub(1);
+    }
+
+    /// Whether nobody waits here, and nothing on its way sets a watch here.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.asked == 0 && matches!(&self.set, Set::Many(many) if many.is_empty())
+    }
+
+    pub(crate) fn has_stray(&self) -> bool {
+        self.stray.is_some()
+    }
+
+    /// The server was told anew what to watch.
+    pub(crate) fn clear_stray(&mut self) {
+        self.stray = None;
+    }
+
+    /// Whether the server has a recursive watch at this very path.
+    pub(crate) fn is_recursive(&self) -> bool {
+        self.any(RECURSIVE) || self.stray == Some(true)
+    }
+
+    pub(crate) fn any(&self, sort: Sort) -> bool {
+        self.first(sort).is_some()
+    }
+
+    /// The server watches what nobody here does. A one-shot watch may be shared with others, who use
+    /// it up.
+    pub(crate) fn left(&mut self, sort: Sort) {
+        let [data, exist, child] = WatchKind::ALL.map(Sort::Once);
+        let shared = match sort {
+            Sort::Once(WatchKind::Child) => self.any(child),
+            Sort::Once(_) => self.any(data) || self.any(exist),
+            Sort::Stream(_) => false,
+        };
+        if !shared {
+            *self.stray.get_or_insert_default() |= sort == RECURSIVE;
+        }
+    }
+
+    /// Which of the server's watches here is lost when one of this sort is set.
+    pub(crate) fn replaced_by(&self, sort: Sort) -> Option<WatchMode> {
+        match sort {
+            // What a recursive watch tells comes from the table of data alone.
+            Sort::Once(WatchKind::Child) if self.is_recursive() => None,
+            RECURSIVE => None,
+            _ if self.any(RECURSIVE) => Some(WatchMode::PersistentRecursive),
+            PERSISTENT => None,
+            // One that is left over serves the child watches of its path, if there are any.
+            _ if self.is_recursive() || self.any(PERSISTENT) => Some(WatchMode::Persistent),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, key: Key, caller: Returned<W, S>) {
+        self.set = match self.take() {
+            Set::Many(mut many) if !many.is_empty() => {
+                many.insert(key, caller);
+                Set::Many(many)
+            }
+            Set::Many(_) => Set::One(key, caller),
+            Set::One(first, other) => Set::Many(BTreeMap::from([(first, other), (key, caller)])),
+        };
+    }
+
+    /// Forgets a watch whose caller has gone. It may not be there: the event may have won.
+    pub(crate) fn remove(&mut self, id: WatchId) -> Option<(Sort, Returned<W, S>)> {
+        Sort::ALL.into_iter().find_map(|sort| Some((sort, self.remove_key((sort, id))?)))
+    }
+
+    fn remove_key(&mut self, key: Key) -> Option<Returned<W, S>> {
+        match &mut self.set {
+            Set::Many(many) => many.remove(&key),
+            Set::One(only, _) if *only != key => None,
+            Set::One(..) => match self.take() {
+                Set::One(_, caller) => Some(caller),
+                Set::Many(_) => None,
+            },
+        }
+    }
+
+    fn take(&mut self) -> Set<W, S> {
+        std::mem::replace(&mut self.set, Set::Many(BTreeMap::new()))
+    }
+
+    /// The one-shot watches that an event ends, in the order they were asked for within each kind.
+    pub(crate) fn end(&mut self, event: EventType, mut tell: impl FnMut(W)) {
+        for kind in WatchKind::ALL.into_iter().filter(|kind| kind.sees(event)) {
+            while let Some(key) = self.first(Sort::Once(kind))
+                && let Some(Returned::Once(watcher)) = self.remove_key(key)
+            {
+                tell(watcher);
+            }
+        }
+    }
+
+    /// Gives up all watches.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Returned<W, S>)> + use<W, S> {
+        let (one, many) = match self.take() {
+            Set::One(key, caller) => (Some((key, caller)), None),
+            Set::Many(many) => (None, Some(many)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    fn first(&self, sort: Sort) -> Option<Key> {
+        self.of(sort).next().map(|(key, _)| key)
+    }
+
+    fn of(&self, sort: Sort) -> impl Iterator<Item = (Key, &Returned<W, S>)> {
+        let (one, many) = match &self.set {
+            Set::One(key, caller) if key.0 == sort => (Some((*key, caller)), None),
+            Set::One(..) => (None, None),
+            Set::Many(many) => {
+                (None, Some(many.range((sort, WatchId::FIRST)..=(sort, WatchId::LAST))))
+            }
+        };
+        let many = many.into_iter().flatten().map(|(key, caller)| (*key, caller));
+        one.into_iter().chain(many)
+    }
+
+    /// The streams of this mode.
+    pub(crate) fn streams(&self, mode: WatchMode) -> impl Iterator<Item = (WatchId, &S)> {
+        self.of(Sort::Stream(mode)).filter_map(|((_, id), caller)| match caller {
+            Returned::Stream(stream) => Some((id, stream)),
+            Returned::Once(_) => None,
+        })
+    }
+}
