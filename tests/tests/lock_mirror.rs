@@ -43,6 +43,32 @@ async fn a_free_lock_costs_two_requests_and_a_contended_one_too() {
     assert_eq!(requests, 3, "create, and two deletes");
 }
 
+/// Each takes the lock so often, all at once.
+async fn fight(locks: &[Lock], turns: u64) {
+    let turns = |lock: &Lock| {
+        let lock = lock.clone();
+        tokio::spawn(async move {
+            for _ in 0..turns {
+                drop(lock.acquire().await.unwrap());
+            }
+        })
+    };
+    let tasks = locks.iter().map(turns).collect::<Vec<_>>();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fight_comes_down_to_two_requests_each() {
+    let world = World::new();
+    let locks = [world.lock().await, world.lock().await, world.lock().await, world.lock().await];
+    // Whoever waits for others by watches at first must not take their events for missed ones.
+    fight(&locks, 5).await;
+    let (requests, ()) = world.requests(fight(&locks, 50)).await;
+    assert_eq!(requests, 4 * 50 * 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_from_before_the_watch_does_not_complete_the_mirror() {
     let world = World::new();

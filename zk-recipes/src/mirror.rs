@@ -57,7 +57,7 @@ struct Entry {
     contender: Option<Contender>,
     /// Whether its creation was told of: then so will be its end.
     told: bool,
-    /// Whether nobody before it came untold.
+    /// Whether everybody before it is known: nobody came untold, or a list told since.
     in_step: bool,
     /// How often it was written to.
     writes: u64,
@@ -190,16 +190,20 @@ impl Mirror {
             let listed = names.into_iter().filter(|name| !gone.contains(*name));
             let listed = listed.collect::<BTreeSet<_>>();
             present.retain(|name, _| listed.contains(name.as_str()) || came.contains(name));
-            for name in listed {
-                if !present.contains_key(name) {
-                    let contender = Contender::parse(&self.names, name);
-                    let entry = Entry { contender, told: false, in_step: false, writes: 0 };
-                    present.insert(name.to_owned(), entry);
-                }
-            }
             // Whoever came untold between the list and the first number that was told of is not
             // noticed by the count, so the list must be the newer of the two.
             self.complete = self.next.is_some();
+            for name in listed {
+                match present.get_mut(name) {
+                    // Whoever was before it came before the list, too.
+                    Some(entry) => entry.in_step |= self.complete,
+                    None => {
+                        let contender = Contender::parse(&self.names, name);
+                        let entry = Entry { contender, told: false, in_step: false, writes: 0 };
+                        present.insert(name.to_owned(), entry);
+                    }
+                }
+            }
         }
         self.not_listed();
     }

@@ -242,10 +242,13 @@ impl Queue {
         (self.asked(), self.client.get_children(&self.folder))
     }
 
-    /// What the mirror says of the turn of `own`, whose create was answered just now.
-    pub(crate) fn first_turn(&self, own: &Contender) -> Turn {
+    /// What the mirror says of the turn of `own`, whose create was answered just now. It was
+    /// `listed` if a list behind that was answered, too.
+    pub(crate) fn first_turn(&self, own: &Contender, listed: bool) -> Turn {
         let turn = self.look(|mirror| self.turn(mirror, own)).unwrap_or(Turn::Unknown);
         match turn {
+            // Its end was told of since: a list put it in, whatever the watch tells.
+            Turn::Absent if listed => {}
             Turn::Absent => {
                 debug!(self.folder, "the watch on the folder tells nothing");
                 let mut view = self.view();

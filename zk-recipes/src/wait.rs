@@ -86,22 +86,22 @@ impl Again {
 impl Tenure {
     /// Waits until nobody is ahead. `list` is what was read behind the create.
     pub(crate) async fn first(mut self, list: Option<Children>) -> Result<Self, Error> {
-        if list.is_none() && self.first_in_mirror().await? {
+        let turn = self.first_in_mirror(list.is_some()).await?;
+        if turn == Turn::First {
             return Ok(self);
         }
-        self.watch = self.wait(list).await?;
+        let fresh = turn == Turn::Unknown && !self.waited;
+        self.watch = self.wait(list.filter(|_| fresh)).await?;
         Ok(self)
     }
 
     /// Whether nobody is ahead. Does not wait for it, but for one list where that must tell.
     pub(crate) async fn is_first(&self, list: Option<Children>) -> Result<bool, Error> {
-        let list = match list {
-            Some(list) => list,
-            None => match self.queue.first_turn(&self.own) {
-                Turn::First => return Ok(true),
-                Turn::Waiting { .. } => return Ok(false),
-                Turn::Absent | Turn::Unknown => self.list().await?,
-            },
+        let list = match (self.queue.first_turn(&self.own, list.is_some()), list) {
+            (Turn::First, _) => return Ok(true),
+            (Turn::Waiting { .. }, _) => return Ok(false),
+            (Turn::Unknown, Some(list)) => list,
+            (Turn::Absent | Turn::Unknown, _) => self.list().await?,
         };
         Ok(self.ahead(&list)?.is_empty())
     }
@@ -129,10 +129,11 @@ impl Tenure {
         ahead.ok_or_else(|| self.vanished())
     }
 
-    /// Waits by the mirror. Says whether that was enough to know that the place is first.
-    async fn first_in_mirror(&mut self) -> Result<bool, Error> {
+    /// Waits for as long as the mirror knows of somebody ahead, and says what it knows then. The place
+    /// was `listed` if a list was read behind the create.
+    async fn first_in_mirror(&mut self, listed: bool) -> Result<Turn, Error> {
         let queue = &self.queue;
-        let mut turn = queue.first_turn(&self.own);
+        let mut turn = queue.first_turn(&self.own, listed);
         let mut again = Again(None);
         // The end of the session takes a contender of ours ahead and our own node in no order.
         let mut sibling = false;
@@ -153,10 +154,11 @@ impl Tenure {
             }
         }
         self.check_session()?;
-        if let Turn::First = turn {
-            debug!(node = self.node.path(), sibling, "first in the queue");
+        if turn != Turn::First {
+            return Ok(turn);
         }
-        Ok(turn == Turn::First && !sibling)
+        debug!(node = self.node.path(), sibling, "first in the queue");
+        Ok(if sibling { Turn::Unknown } else { Turn::First })
     }
 
     fn check_session(&self) -> Result<(), Error> {

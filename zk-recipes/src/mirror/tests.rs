@@ -64,11 +64,29 @@ fn nothing_is_known_before_a_list_and_a_count() {
     created(&mut mirror, &own(1).name);
     assert_eq!(mirror.turn(&own(1)), Turn::Unknown, "without a list");
     list(&mut mirror, &[&own(1).name]);
-    assert_eq!(mirror.turn(&own(1)), Turn::Unknown, "nobody knows which number was due");
+    assert_eq!(mirror.turn(&own(1)), Turn::First);
     created(&mut mirror, &own(2).name);
     assert_eq!(mirror.turn(&own(2)), Turn::Waiting { sibling: true });
     deleted(&mut mirror, &own(1).name);
     assert_eq!(mirror.turn(&own(2)), Turn::First);
+}
+
+#[test]
+fn a_list_tells_who_is_ahead_of_whom_it_names() {
+    let mut mirror = mirror();
+    created(&mut mirror, &writer(1));
+    created(&mut mirror, &own(2).name);
+    let listing = mirror.listing();
+    created(&mut mirror, &own(3).name);
+    mirror.listed(&listing, [writer(1).as_str(), &own(2).name]);
+    assert_eq!(mirror.turn(&own(2)), Turn::Waiting { sibling: false });
+    assert_eq!(mirror.turn(&own(3)), Turn::Unknown, "it may be older than the list's answer");
+    // Somebody came untold between the two.
+    let mut mirror = in_step();
+    mirror.doubt();
+    created(&mut mirror, &own(5).name);
+    list(&mut mirror, &[&writer(4), &own(5).name]);
+    assert_eq!(mirror.turn(&own(5)), Turn::Unknown, "{} may end untold", writer(4));
 }
 
 #[test]
@@ -282,26 +300,39 @@ impl World {
     }
 
     fn tell(&mut self, kind: EventType, path: String) {
-        // A watch may be dead for a moment.
-        if kind == EventType::NODE_CREATED && path != FOLDER && self.percent(1) {
-            self.saw("creation lost");
-            return;
-        }
         self.down.push_back(Message::Event(kind, path));
     }
 
+    /// A watch may be dead for a moment.
+    fn tells(&mut self) -> bool {
+        let lost = self.percent(1);
+        if lost {
+            self.saw("creation lost");
+        }
+        !lost
+    }
+
     fn create(&mut self, name: String, hidden: bool) {
+        let told = self.tells();
+        self.put(name, hidden, told);
+    }
+
+    fn put(&mut self, name: String, hidden: bool, told: bool) {
         self.next += 1;
-        if !hidden {
+        if told && !hidden {
             self.tell(EventType::NODE_CREATED, path(&name));
         }
         self.children.push(Child { name, hidden });
     }
 
     fn delete(&mut self, name: &str) {
+        self.take(name, true);
+    }
+
+    fn take(&mut self, name: &str, told: bool) {
         if let Some(at) = self.children.iter().position(|child| child.name == name) {
             let child = self.children.remove(at);
-            if !child.hidden {
+            if told && !child.hidden {
                 self.tell(EventType::NODE_DELETED, path(name));
             }
         }
@@ -334,8 +365,10 @@ impl World {
                 });
                 if let Some((writer, reader, hidden)) = recast {
                     self.waiting.retain(|own| own.name != writer);
-                    self.create(reader, hidden);
-                    self.delete(&writer);
+                    // Of one transaction all is told, or nothing.
+                    let told = self.tells();
+                    self.put(reader, hidden, told);
+                    self.take(&writer, told);
                 }
             }
             9 if self.percent(10) => {
