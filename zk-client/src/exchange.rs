@@ -60,6 +60,7 @@ pub(crate) struct Answering(Option<Arc<Exchange>>);
 
 impl Answering {
     /// Leaves the answer, wakes who waits for it, and gives back what can be used again.
+    #[inline]
     pub(crate) fn answer(mut self, answered: Answered) -> Option<Spent> {
         let exchange = self.0.take()?;
         let mut state = exchange.state();
@@ -144,6 +145,7 @@ pub(crate) struct Exchanges(VecDeque<Arc<Exchange>>);
 
 impl Exchanges {
     /// Both ends of an exchange about a request for this path.
+    #[inline]
     pub(crate) fn open(&mut self, path: &str) -> (Answering, Awaited) {
         let exchange = self.reuse(path).unwrap_or_else(|| {
             let state = Mutex::new(State::Waiting(None));
@@ -153,6 +155,7 @@ impl Exchanges {
         (answering, Awaited { exchange, done: false })
     }
 
+    #[inline]
     fn reuse(&mut self, path: &str) -> Option<Arc<Exchange>> {
         let mut exchange = self.0.pop_front()?;
         // A caller that has not come back for its answer yet keeps it for good.

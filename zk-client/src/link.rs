@@ -228,6 +228,9 @@ impl Link {
     /// Hands what the session said to those who wait for it, in order.
     pub(crate) fn deliver(&self, Turn { said, spent }: &mut Turn) -> Delivered {
         let mut delivered = Delivered::default();
+        if said.is_empty() {
+            return delivered;
+        }
         for event in said.drain(..) {
             match event {
                 Event::Completed { token, result, zxid } => {

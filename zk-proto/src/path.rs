@@ -52,17 +52,17 @@ pub fn check_path(path: &str) -> Result<(), PathRule> {
 /// Whether a path breaks no rule, as one look at each byte tells of nearly all: those that are
 /// ASCII without dots.
 fn is_plain(path: &str) -> bool {
-    let mut last = None;
-    for byte in path.bytes() {
-        match (last, byte) {
-            (None, b'/') => {}
-            (None, _) | (Some(b'/'), b'/') | (_, b'.') => return false,
-            (_, b' '..=b'~') => {}
-            _ => return false,
+    let Some(components) = path.strip_prefix('/') else {
+        return false;
+    };
+    let mut slash = true;
+    for byte in components.bytes() {
+        if !matches!(byte, b' '..=b'~') || byte == b'.' || (slash && byte == b'/') {
+            return false;
         }
-        last = Some(byte);
+        slash = byte == b'/';
     }
-    last.is_some_and(|last| last != b'/')
+    !slash
 }
 
 fn check_all(path: &str) -> Result<(), PathRule> {

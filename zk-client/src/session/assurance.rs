@@ -118,6 +118,7 @@ impl Assurance {
     }
 
     /// A request that was sent then was answered.
+    #[inline]
     pub(crate) fn answered(&mut self, sent: Instant, op: OpCode, answer: ErrorCode) {
         self.deadline.answered(sent, Proof::of(op, answer));
     }
@@ -182,6 +183,7 @@ impl Assurance {
 
     /// Whether neither [`expire`](Self::expire) nor [`tend`](Self::tend) would do anything, until
     /// the next lease is opened.
+    #[inline]
     pub(crate) fn is_resting(&self) -> bool {
         self.resting
     }

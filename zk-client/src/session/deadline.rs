@@ -123,6 +123,7 @@ impl Deadline {
     }
 
     /// A request of this connection that was sent then was answered.
+    #[inline]
     pub(crate) fn answered(&mut self, sent: Instant, proof: Proof) {
         if self.contact == Some(sent) && proof == Proof::Contact {
             // It left with the one that was answered before, and proves as much.

@@ -267,6 +267,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn complete(&mut self, token: T, result: Result<Answer, Failure>) {
         let zxid = match &result {
             Ok(answer) => told(answer.zxid),
@@ -292,6 +293,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 }
 
 /// A reply's zxid, if it tells of a transaction: 0 and -1 do not.
+#[inline]
 pub(super) fn told(zxid: Zxid) -> Option<Zxid> {
     (zxid.0 > 0).then_some(zxid)
 }

@@ -226,6 +226,7 @@ impl<P> Pipeline<P> {
     ///
     /// Auth requests and two errors are answered by servers ahead of their pipeline, and so are
     /// looked up. Among themselves auth requests are answered in order.
+    #[inline]
     pub(crate) fn take_reply(
         &mut self,
         xid: Xid,

@@ -36,12 +36,14 @@ impl Tally {
     }
 
     /// A frame came, with so many bytes on the wire.
+    #[inline]
     pub(crate) fn received(&mut self, bytes: usize) {
         self.frames_received += 1;
         self.bytes_received += bytes as u64;
     }
 
     /// What was sent then is answered now.
+    #[inline]
     pub(crate) fn answered(&mut self, sent: Instant, now: Instant) {
         self.last_round_trip = Some((sent, now));
     }

@@ -75,6 +75,7 @@ impl Terms {
 }
 
 impl Timers {
+    #[inline]
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         self.put(timer, Some(at));
     }
@@ -90,12 +91,14 @@ impl Timers {
     }
 
     /// A frame came: connection and session are alive.
+    #[inline]
     pub(crate) fn heard(&mut self, now: Instant, timeout: Duration) {
         let Terms { silence, expiry, .. } = self.terms(timeout);
         self.set(Timer::Silence, now + silence);
         self.set(Timer::Expiry, now + expiry);
     }
 
+    #[inline]
     fn terms(&mut self, timeout: Duration) -> Terms {
         if self.terms.timeout != timeout {
             self.terms = Terms::new(timeout);
@@ -119,11 +122,13 @@ impl Timers {
         self.at = Default::default();
     }
 
+    #[inline]
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
         self.at.get(timer as usize).copied().flatten().is_some()
     }
 
     /// The earliest deadline.
+    #[inline]
     pub(crate) fn next(&self) -> Option<Instant> {
         self.at.iter().copied().flatten().min()
     }
@@ -138,6 +143,7 @@ impl Timers {
         Some(timer)
     }
 
+    #[inline]
     fn put(&mut self, timer: Timer, at: Option<Instant>) {
         if let Some(slot) = self.at.get_mut(timer as usize) {
             *slot = at;

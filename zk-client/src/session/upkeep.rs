@@ -49,10 +49,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// What has lapsed by now stays so, and its nodes go.
+    #[inline]
     pub(super) fn expire_leases(&mut self, now: Instant) {
-        if self.assurance.is_resting() {
-            return;
+        if !self.assurance.is_resting() {
+            self.expire_now(now);
         }
+    }
+
+    fn expire_now(&mut self, now: Instant) {
         for claim in self.assurance.expire(now, self.connection()) {
             self.claims.release(claim, None);
             self.upkeep(Turn::Last);
@@ -60,10 +64,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// Does what leases want done.
+    #[inline]
     pub(super) fn tend_leases(&mut self, now: Instant) {
-        if self.assurance.is_resting() {
-            return;
+        if !self.assurance.is_resting() {
+            self.tend_now(now);
         }
+    }
+
+    fn tend_now(&mut self, now: Instant) {
         let connection = self.connection();
         let Tended { probe, changed } = self.assurance.tend(now, connection, &mut self.timers);
         if probe {
