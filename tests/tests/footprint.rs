@@ -2,17 +2,111 @@
 //! process, so this is one test.
 //!
 //! Everything here runs on one thread and in virtual time, so that it allocates the same each time.
+//! The server allocates nothing once it has begun to answer.
 
 use std::alloc::System;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
-use zk_client::{Children, SessionId};
-use zk_proto::{Decode, Encode, GetChildren2Response, List, Writer};
-use zk_tests::peer::stat_of;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use zk_client::{Children, Client, ErrorCode, Host, Node, OpCode, SessionId, Zxid};
+use zk_proto::{
+    Decode, Encode, GetChildren2Response, List, Reader, ReplyHeader, RequestHeader, Writer, frame,
+};
+use zk_tests::explore::in_virtual_time;
+use zk_tests::peer::{TIMEOUT, data, stat_of, welcome};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Of every node.
+const DATA: &[u8] = &[7; 100];
+
+/// What a getData may allocate once nothing is left to grow: the data that its caller gets. Buffers
+/// that replies are read into are shared by many.
+const PER_GET: f64 = 1.02;
+
+/// A connection to a server that has answered before it is asked for the answer: every node is
+/// there, with the same data, and nothing ever happens to it.
+#[derive(Debug, Default)]
+struct Still {
+    greeted: bool,
+    asked: BytesMut,
+    answers: BytesMut,
+    /// Of the client, if it waits for an answer.
+    waker: Option<Waker>,
+}
+
+impl Still {
+    fn answer(&mut self) {
+        while let Some((prefix, rest)) = self.asked.split_first_chunk::<{ frame::PREFIX }>()
+            && let Some(request) = rest.get(..u32::from_be_bytes(*prefix) as usize)
+        {
+            let header = RequestHeader::decode(&mut Reader::new(request)).unwrap();
+            let reply = |writer: &mut Writer<'_>| {
+                if !self.greeted {
+                    return welcome(TIMEOUT).encode(writer);
+                }
+                ReplyHeader { xid: header.xid, zxid: Zxid(1), error: ErrorCode::OK }.encode(writer);
+                if header.op == OpCode::GET_DATA {
+                    data(DATA).encode(writer);
+                }
+            };
+            frame::encode(&mut self.answers, 1024, reply).unwrap();
+            self.greeted = true;
+            let len = frame::PREFIX + request.len();
+            self.asked.advance(len);
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl AsyncRead for Still {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let len = self.answers.len().min(buf.remaining());
+        if len == 0 {
+            self.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        buf.put_slice(&self.answers[..len]);
+        self.answers.advance(len);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Still {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.asked.extend_from_slice(bytes);
+        self.answer();
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+async fn connect() -> Client {
+    let connector = |_: &Host| Ok(Still::default());
+    Client::builder().connector(connector).session_timeout(TIMEOUT).connect("zk").await.unwrap()
+}
 
 /// What is allocated while this is done, freed or not.
 fn takes<T>(work: impl FnOnce() -> T) -> (T, Stats) {
@@ -21,9 +115,23 @@ fn takes<T>(work: impl FnOnce() -> T) -> (T, Stats) {
     (done, region.change())
 }
 
+/// How often memory was asked for.
+fn allocations(stats: Stats) -> usize {
+    stats.allocations + stats.reallocations
+}
+
+/// Bytes that are held at the end and were not at the beginning.
+fn kept(region: &Region<'_, System>) -> usize {
+    let change = region.change();
+    change.bytes_allocated.checked_sub(change.bytes_deallocated).unwrap()
+}
+
 #[test]
 fn memory_goes_to_what_is_kept() {
     names_are_not_allocated_one_by_one();
+    in_virtual_time(a_watcher_that_waits_is_small());
+    in_virtual_time(data_that_is_kept_keeps_nothing_else());
+    in_virtual_time(a_request_allocates_next_to_nothing());
 }
 
 fn names_are_not_allocated_one_by_one() {
@@ -38,11 +146,79 @@ fn names_are_not_allocated_one_by_one() {
     let children = children.unwrap();
     assert_eq!(children.names, names);
     let text: usize = names.iter().map(String::len).sum();
-    assert_eq!((stats.allocations, stats.reallocations), (2, 0));
+    assert_eq!(allocations(stats), 2);
     // And 68 of the state behind them.
     assert_eq!(stats.bytes_allocated, text + 4 * names.len() + 68);
 
     let none = &[&[0; 4][..], &[0; 68]].concat();
     let (children, stats) = takes(|| Children::decode_exact(none));
-    assert_eq!((children.unwrap().names.len(), stats.allocations), (0, 0));
+    assert_eq!((children.unwrap().names.len(), allocations(stats)), (0, 0));
+}
+
+async fn a_watcher_that_waits_is_small() {
+    const COUNT: usize = 100_000;
+    let client = connect().await;
+    let mut path = String::new();
+    let mut text = 0;
+    let region = Region::new(ALLOCATOR);
+    let mut watchers = Vec::with_capacity(COUNT);
+    for n in 0..COUNT {
+        path.clear();
+        std::fmt::write(&mut path, format_args!("/services/orders/instance-{n:010}")).unwrap();
+        text += path.len();
+        watchers.push(client.get_data_and_watch(&path).await.unwrap().1);
+    }
+    assert_eq!(client.stats().watches, COUNT);
+    let each = kept(&region).saturating_sub(text) / COUNT;
+    println!("{each} bytes for each watcher, besides its path");
+    assert!(each <= 300, "{each} bytes for each watcher");
+}
+
+async fn data_that_is_kept_keeps_nothing_else() {
+    const COUNT: usize = 100_000;
+    const ROUND: usize = 100;
+    let client = connect().await;
+    let mut asked = Vec::with_capacity(ROUND);
+    let region = Region::new(ALLOCATOR);
+    let mut nodes = Vec::with_capacity(COUNT);
+    while nodes.len() < COUNT {
+        asked.extend((0..ROUND).map(|_| client.get_data("/a")));
+        for reply in asked.drain(..) {
+            nodes.push(reply.await.unwrap());
+        }
+    }
+    let each = kept(&region) / COUNT;
+    let handle = size_of::<Node>();
+    println!("{each} bytes for each node that is kept, {handle} of them for its handle");
+    assert!(nodes.iter().all(|node| node.data == DATA));
+    assert!(2 * (each - handle) <= 5 * DATA.len(), "{each} bytes for each node");
+}
+
+async fn a_request_allocates_next_to_nothing() {
+    const ROUNDS: usize = 1000;
+    for depth in [1, 16, 256] {
+        let client = connect().await;
+        let mut asked = Vec::with_capacity(depth);
+        let mut round = async || {
+            let ask = || asked.extend((0..depth).map(|_| client.get_data("/services/orders")));
+            let ((), asking) = takes(ask);
+            for reply in asked.drain(..) {
+                assert_eq!(reply.await.unwrap().data, DATA);
+            }
+            allocations(asking)
+        };
+        // Until queues have grown as far as they do.
+        for _ in 0..ROUNDS {
+            round().await;
+        }
+        let region = Region::new(ALLOCATOR);
+        let mut asking = 0;
+        for _ in 0..ROUNDS {
+            asking += round().await;
+        }
+        let each = allocations(region.change()) as f64 / (ROUNDS * depth) as f64;
+        println!("{depth} at a time: {asking} allocations to ask, {each} for each get in all");
+        assert_eq!(asking, 0, "allocations to ask, {depth} at a time");
+        assert!(each <= PER_GET, "{each} allocations for each get, {depth} at a time");
+    }
 }
