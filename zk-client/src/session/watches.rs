@@ -17,6 +17,7 @@ pub(crate) mod oneshots;
 pub(crate) mod spot;
 
 use std::collections::{HashMap, VecDeque};
+use std::iter;
 use std::sync::Arc;
 
 use zk_proto::{
@@ -105,16 +106,39 @@ impl Encode for Rearm<'_> {
 #[derive(Debug, Default)]
 struct Counts {
     oneshots: usize,
-    persistent: usize,
-    recursive: usize,
+    streams: usize,
+    /// The recursive ones of these by the depth of their paths, so that an event is looked up at
+    /// those depths alone.
+    recursive: Vec<usize>,
 }
 
 impl Counts {
-    fn of(&mut self, sort: Sort) -> &mut usize {
+    fn add(&mut self, sort: Sort, path: &str) {
         match sort {
-            Sort::Once(_) => &mut self.oneshots,
-            Sort::Stream(WatchMode::Persistent) => &mut self.persistent,
-            Sort::Stream(WatchMode::PersistentRecursive) => &mut self.recursive,
+            Sort::Once(_) => self.oneshots += 1,
+            Sort::Stream(mode) => {
+                self.streams += 1;
+                if mode == WatchMode::PersistentRecursive {
+                    let depth = depth(path);
+                    if self.recursive.len() <= depth {
+                        self.recursive.resize(depth + 1, 0);
+                    }
+                    self.recursive.get_mut(depth).into_iter().for_each(|count| *count += 1);
+                }
+            }
+        }
+    }
+
+    fn subtract(&mut self, sort: Sort, path: &str) {
+        match sort {
+            Sort::Once(_) => self.oneshots -= 1,
+            Sort::Stream(mode) => {
+                self.streams -= 1;
+                if mode == WatchMode::PersistentRecursive {
+                    self.recursive.get_mut(depth(path)).into_iter().for_each(|count| *count -= 1);
+                    while self.recursive.pop_if(|deepest| *deepest == 0).is_some() {}
+                }
+            }
         }
     }
 }
@@ -147,8 +171,7 @@ impl<W, S: Clone> Watches<W, S> {
 
     /// How many one-shot watches are set, and how many streams.
     pub(crate) fn lengths(&self) -> (usize, usize) {
-        let Counts { oneshots, persistent, recursive } = self.counts;
-        (oneshots, persistent + recursive)
+        (self.counts.oneshots, self.counts.streams)
     }
 
     pub(crate) fn next_id(&mut self) -> WatchId {
@@ -207,7 +230,7 @@ impl<W, S: Clone> Watches<W, S> {
             (None, caller) => returned = caller,
             (Some(sort), Some(caller)) => {
                 spot.insert((sort, id), caller);
-                *self.counts.of(sort) += 1;
+                self.counts.add(sort, &path);
             }
             (Some(sort), None) => spot.left(sort),
         }
@@ -254,7 +277,7 @@ impl<W, S: Clone> Watches<W, S> {
         }
         let spot = self.spots.get_mut(path)?;
         let (sort, caller) = spot.remove(id)?;
-        *self.counts.of(sort) -= 1;
+        self.counts.subtract(sort, path);
         if remove(sort) {
             spot.left(sort);
         }
@@ -264,13 +287,16 @@ impl<W, S: Clone> Watches<W, S> {
         Some(caller)
     }
 
+    fn desert(&mut self, path: &str) {
+        if let Some((path, spot)) = self.spots.remove_entry(path) {
+            self.deserted(path, &spot);
+        }
+    }
+
     /// Has removed what is left at a path where nobody waits. The removal is behind all that was
     /// asked before, and would take it along.
-    fn desert(&mut self, path: &str) {
-        if let Some((path, spot)) = self.spots.remove_entry(path)
-            && spot.has_stray()
-            && !self.irremovable
-        {
+    fn deserted(&mut self, path: Arc<str>, spot: &Spot<W, S>) {
+        if spot.has_stray() && !self.irremovable {
             self.chores.push_back(Chore::Remove(path));
         }
         let (factor, few) = SPARSE;
@@ -288,24 +314,29 @@ impl<W, S: Clone> Watches<W, S> {
         path: &str,
         mut tell: impl FnMut(Returned<W, S>),
     ) {
-        if let Some(spot) = self.spots.get_mut(path) {
+        // Most often this is a one-shot watch, and the last one here.
+        if let Some((path, mut spot)) = self.spots.remove_entry(path) {
             let oneshots = &mut self.counts.oneshots;
             spot.end(event, |watcher| {
                 *oneshots -= 1;
                 tell(Returned::Once(watcher));
             });
-            spot.streams(WatchMode::Persistent)
-                .for_each(|(_, stream)| tell(Returned::Stream(stream.clone())));
-            if spot.is_deserted() {
-                self.desert(path);
+            let stream = |_, stream: &S| tell(Returned::Stream(stream.clone()));
+            spot.streams(WatchMode::Persistent, stream);
+            match spot.is_deserted() {
+                true => self.deserted(path, &spot),
+                false => drop(self.spots.insert(path, spot)),
             }
         }
-        if self.counts.recursive > 0 && event != EventType::NODE_CHILDREN_CHANGED {
-            for path in std::iter::successors(Some(path), |path| parent(path)) {
-                let spot = self.spots.get(path);
-                let streams = spot.map(|spot| spot.streams(WatchMode::PersistentRecursive));
-                let streams = streams.into_iter().flatten();
-                streams.for_each(|(_, stream)| tell(Returned::Stream(stream.clone())));
+        if event == EventType::NODE_CHILDREN_CHANGED || self.counts.recursive.is_empty() {
+            return;
+        }
+        for (depth, above) in (0..=depth(path)).rev().zip(lineage(path)) {
+            if self.counts.recursive.get(depth).is_some_and(|count| *count > 0)
+                && let Some(spot) = self.spots.get(above)
+            {
+                let stream = |_, stream: &S| tell(Returned::Stream(stream.clone()));
+                spot.streams(WatchMode::PersistentRecursive, stream);
             }
         }
     }
@@ -338,7 +369,7 @@ impl<W, S: Clone> Watches<W, S> {
             spot.left(Sort::Stream(mode));
         }
         for mode in WatchMode::ALL {
-            spot.streams(mode).for_each(|(_, stream)| tell(Returned::Stream(stream.clone())));
+            spot.streams(mode, |_, stream| tell(Returned::Stream(stream.clone())));
         }
         if spot.is_deserted() {
             self.desert(path);
@@ -361,10 +392,10 @@ impl<W, S: Clone> Watches<W, S> {
         for mode in WatchMode::ALL {
             let mut found = Vec::new();
             for (path, spot) in &self.spots {
-                found.extend(spot.streams(mode).map(|(id, stream)| (path, id, stream)));
+                spot.streams(mode, |id, stream| found.push((path, id, stream.clone())));
             }
             found.sort_unstable_by_key(|(path, id, _)| (*path, *id));
-            streams.extend(found.into_iter().map(|(.., stream)| stream.clone()));
+            streams.extend(found.into_iter().map(|(.., stream)| stream));
         }
         streams
     }
@@ -436,5 +467,52 @@ fn parent(path: &str) -> Option<&str> {
         ("", "") => None,
         ("", _) => Some("/"),
         (parent, _) => Some(parent),
+    }
+}
+
+/// The node, and those above up to the root.
+fn lineage(path: &str) -> impl Iterator<Item = &str> {
+    iter::successors(Some(path), |path| parent(path))
+}
+
+/// How many nodes are above.
+fn depth(path: &str) -> usize {
+    match path {
+        "/" => 0,
+        path => path.bytes().filter(|byte| *byte == b'/').count(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_node_of_a_lineage_is_at_its_depth() {
+        for (path, above) in [("/", 0), ("/a", 1), ("/a/b", 2), ("/long/er/path", 3)] {
+            let depths = lineage(path).map(depth).collect::<Vec<_>>();
+            assert_eq!(depths, (0..=above).rev().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn tables_shrink_with_what_is_in_them() {
+        let mut watches = Watches::<usize, usize>::new();
+        let path = |n: usize| Arc::from(format!("/{n}"));
+        for n in 0..10_000 {
+            let id = watches.next_id();
+            watches.asked_once(id, WatchKind::Data, path(n), n);
+        }
+        for n in 1..=10_000 {
+            assert!(watches.answered(WatchId(n), Some(ErrorCode::OK)).is_none());
+        }
+        assert!(watches.asked.capacity() < 2_000, "{}", watches.asked.capacity());
+        for n in 0..10_000 {
+            let mut seen = Vec::new();
+            watches.see(EventType::NODE_DELETED, &path(n), |who| seen.push(who));
+            assert!(matches!(seen[..], [Returned::Once(at)] if at == n));
+        }
+        assert_eq!(watches.lengths(), (0, 0));
+        assert!(watches.spots.capacity() < 2_000, "{}", watches.spots.capacity());
     }
 }

@@ -5,6 +5,7 @@
 //! callers of one-shot watches and of streams want back. Knows neither requests nor other paths.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use zk_proto::EventType;
 
@@ -99,6 +100,13 @@ impl<W, S> Spot<W, S> {
         self.first(sort).is_some()
     }
 
+    fn first(&self, sort: Sort) -> Option<Key> {
+        match &self.set {
+            Set::One(key, _) => (key.0 == sort).then_some(*key),
+            Set::Many(many) => many.range(all(sort)).next().map(|(key, _)| *key),
+        }
+    }
+
     /// The server watches what nobody here does. A one-shot watch may be shared with others, who use
     /// it up.
     pub(crate) fn left(&mut self, sort: Sort) {
@@ -160,6 +168,14 @@ impl<W, S> Spot<W, S> {
 
     /// The one-shot watches that an event ends, in the order they were asked for within each kind.
     pub(crate) fn end(&mut self, event: EventType, mut tell: impl FnMut(W)) {
+        if let Set::One((sort, _), _) = self.set {
+            if matches!(sort, Sort::Once(kind) if kind.sees(event))
+                && let Set::One(_, Returned::Once(watcher)) = self.take()
+            {
+                tell(watcher);
+            }
+            return;
+        }
         for kind in WatchKind::ALL.into_iter().filter(|kind| kind.sees(event)) {
             while let Some(key) = self.first(Sort::Once(kind))
                 && let Some(Returned::Once(watcher)) = self.remove_key(key)
@@ -178,27 +194,22 @@ impl<W, S> Spot<W, S> {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    fn first(&self, sort: Sort) -> Option<Key> {
-        self.of(sort).next().map(|(key, _)| key)
-    }
-
-    fn of(&self, sort: Sort) -> impl Iterator<Item = (Key, &Returned<W, S>)> {
-        let (one, many) = match &self.set {
-            Set::One(key, caller) if key.0 == sort => (Some((*key, caller)), None),
-            Set::One(..) => (None, None),
-            Set::Many(many) => {
-                (None, Some(many.range((sort, WatchId::FIRST)..=(sort, WatchId::LAST))))
-            }
+    /// The streams of this mode, in the order they were asked for.
+    pub(crate) fn streams(&self, mode: WatchMode, mut tell: impl FnMut(WatchId, &S)) {
+        let mut tell = |(sort, id): Key, caller: &Returned<W, S>| match caller {
+            Returned::Stream(stream) if sort == Sort::Stream(mode) => tell(id, stream),
+            _ => {}
         };
-        let many = many.into_iter().flatten().map(|(key, caller)| (*key, caller));
-        one.into_iter().chain(many)
+        match &self.set {
+            Set::One(key, caller) => tell(*key, caller),
+            Set::Many(many) => {
+                many.range(all(Sort::Stream(mode))).for_each(|(key, caller)| tell(*key, caller));
+            }
+        }
     }
+}
 
-    /// The streams of this mode.
-    pub(crate) fn streams(&self, mode: WatchMode) -> impl Iterator<Item = (WatchId, &S)> {
-        self.of(Sort::Stream(mode)).filter_map(|((_, id), caller)| match caller {
-            Returned::Stream(stream) => Some((id, stream)),
-            Returned::Once(_) => None,
-        })
-    }
+/// All watches of a sort.
+fn all(sort: Sort) -> RangeInclusive<Key> {
+    (sort, WatchId::FIRST)..=(sort, WatchId::LAST)
 }
