@@ -30,6 +30,7 @@ mod input;
 pub mod meter;
 pub mod null;
 pub mod options;
+pub mod race;
 pub mod raw;
 pub mod report;
 pub mod server;

@@ -36,6 +36,12 @@ pub struct Options {
     pub children: usize,
     /// Watches that are set.
     pub watches: usize,
+    /// Processes that contend.
+    pub processes: usize,
+    /// Tasks of each of them.
+    pub tasks: usize,
+    /// Set in one of these processes: the folder in which it contends.
+    pub contender: Option<String>,
 }
 
 /// Who answers.
@@ -63,6 +69,8 @@ pub const HELP: &str = "\
   --payload BYTES      data of a node (100)
   --children N         children of a node (10)
   --watches N          watches that are set (each workload's own)
+  --processes N        processes that contend (each workload's own)
+  --tasks N            tasks of each of them (each workload's own)
 ";
 
 impl Default for Options {
@@ -80,6 +88,9 @@ impl Default for Options {
             payload: 100,
             children: 10,
             watches: 0,
+            processes: 1,
+            tasks: 1,
+            contender: None,
         }
     }
 }
@@ -87,7 +98,12 @@ impl Default for Options {
 impl Options {
     /// Reads arguments. The error is to be shown.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self::default();
+        Self::default().with(arguments)
+    }
+
+    /// The same with other defaults.
+    pub fn with(self, arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let mut options = self;
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -104,14 +120,18 @@ impl Options {
                 "--payload" => options.payload = number(&value()?)?,
                 "--children" => options.children = number(&value()?)?,
                 "--watches" => options.watches = number(&value()?)?,
+                "--processes" => options.processes = number(&value()?)?,
+                "--tasks" => options.tasks = number(&value()?)?,
+                "--contender" => options.contender = Some(value()?),
                 workload if !workload.starts_with('-') && options.workload.is_none() => {
                     options.workload = Some(argument);
                 }
                 other => return Err(format!("{other} is not understood; try --help")),
             }
         }
-        if options.depth == 0 || options.threads == 0 {
-            return Err("depth and threads are at least 1".to_owned());
+        let Self { depth, threads, processes, tasks, .. } = options;
+        if [depth, threads, processes, tasks].contains(&0) {
+            return Err("depth, threads, processes and tasks are at least 1".to_owned());
         }
         Ok(options)
     }

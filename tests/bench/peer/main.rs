@@ -1,0 +1,52 @@
+//! The same races with the lock of the crate `zookeeper-client`, for `tests/figures`: it makes a
+//! package of this, so that the project does not depend on that crate.
+
+use std::env;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use zk_bench::options::Options;
+use zk_bench::race::{self, Turns};
+use zk_bench::server::Server;
+use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> Result<()> {
+    let options = Options::parse(env::args().skip(1))?;
+    let workload = options.workload.as_deref().ok_or("which workload?")?;
+    match &options.contender {
+        Some(folder) => {
+            options.pin_client()?;
+            options.runtime()?.block_on(contend(folder, &options))
+        }
+        None => Ok(race::run(workload, &options, &Server::start(&options)?)?),
+    }
+}
+
+async fn contend(folder: &str, options: &Options) -> Result<()> {
+    let client = Client::connect(&options.server.to_string()).await?;
+    let turns = Turns::start(options)?;
+    let mut tasks = JoinSet::new();
+    for _ in 0..options.tasks {
+        tasks.spawn(fight(client.clone(), folder.to_owned(), Arc::clone(&turns)));
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    Ok(())
+}
+
+async fn fight(client: Client, folder: String, turns: Arc<Turns>) -> Result<()> {
+    let everybody = Acls::anyone_all();
+    let folders = CreateMode::Persistent.with_acls(everybody);
+    let options = LockOptions::new(everybody).with_ancestor_options(folders)?;
+    while turns.go_on() {
+        let asked = turns.asked();
+        let prefix = LockPrefix::new_curator(&folder, "lock-")?;
+        let guard = client.lock(prefix, b"", options.clone()).await?;
+        turns.count(asked);
+        drop(guard);
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! Several processes that do the same, all at once: how often each of them gets its turn.
+//!
+//! A contender is this program again, with `--contender`. It connects, says so, and begins when all
+//! have; from then on it counts what it is told to count, and goes on until its standard input
+//! ends, so that nobody has it easier while others have ended already.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Write, stdin, stdout};
+use std::process::{self, Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::meter::{Latencies, Memory, Meter, Spent, now};
+use crate::options::Options;
+use crate::report::{Report, rounded};
+use crate::server::Server;
+
+/// Has `options.processes` contenders do the workload, and prints the line about them.
+pub fn run(workload: &str, options: &Options, server: &Server) -> io::Result<()> {
+    // Folders that were used before would begin with other numbers.
+    let folder = format!("/{workload}-{}", process::id());
+    let mut contenders = (0..options.processes)
+        .map(|_| Contender::start(workload, options, server, &folder))
+        .collect::<io::Result<Vec<_>>>()?;
+    for contender in &mut contenders {
+        contender.hear("ready")?;
+    }
+    tell(&mut contenders, GO)?;
+    thread::sleep(options.warm_up);
+    let before = server.received();
+    let start = now();
+    tell(&mut contenders, COUNT)?;
+    thread::sleep(options.duration);
+    tell(&mut contenders, REPORT)?;
+    let time = start.elapsed();
+    let after = server.received();
+    let counts = contenders.iter_mut().map(Contender::count).collect::<io::Result<Vec<_>>>()?;
+    drop(contenders);
+
+    let each = counts.iter().filter_map(|count| count["ops"].as_u64()).collect::<Vec<_>>();
+    let ops = each.iter().sum();
+    let most = |name: &str| counts.iter().filter_map(|count| count[name].as_f64()).reduce(f64::max);
+    let cpu = counts.iter().filter_map(|count| count["cpu_seconds"].as_f64()).sum();
+    let spent = Spent { time, cpu: Duration::from_secs_f64(cpu) };
+    let mut report = Report::new(workload, options, ops, spent);
+    // Of whoever waited longest.
+    for name in ["p50_us", "p99_us", "p999_us", "peak_memory_bytes"] {
+        report.put(name, most(name));
+    }
+    if let (Some(before), Some(after)) = (before, after) {
+        // The question counts itself.
+        let requests = after.saturating_sub(before + 1);
+        report.put("requests_per_op", rounded(requests as f64 / ops.max(1) as f64));
+    }
+    report.put("processes", options.processes);
+    report.put("tasks", options.tasks);
+    let (fewest, most) = (each.iter().min(), each.iter().max());
+    if let (Some(&fewest), Some(&most)) = (fewest, most) {
+        report.put("most_by_fewest", rounded(most as f64 / fewest.max(1) as f64));
+    }
+    report.print()
+}
+
+const GO: &str = "go\n";
+const COUNT: &str = "count\n";
+const REPORT: &str = "report\n";
+
+/// One of the processes. It ends when this is dropped.
+struct Contender {
+    child: Child,
+    orders: Option<ChildStdin>,
+    said: BufReader<ChildStdout>,
+}
+
+impl Contender {
+    fn start(workload: &str, options: &Options, server: &Server, folder: &str) -> io::Result<Self> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args([workload, "--contender", folder, "--connect", server.address()]);
+        command.args(["--tasks", &options.tasks.to_string()]);
+        command.args(["--threads", &options.threads.to_string()]);
+        command.args(options.pin.then_some("--pin"));
+        command.args(options.latency.then_some("--latency"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (orders @ Some(_), Some(said)) => {
+                Ok(Self { child, orders, said: BufReader::new(said) })
+            }
+            _ => Err(io::Error::other("a process without pipes")),
+        }
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.said.read_line(&mut line)? {
+            0 => Err(io::Error::other("a contender has ended")),
+            _ => Ok(line),
+        }
+    }
+
+    fn hear(&mut self, word: &str) -> io::Result<()> {
+        let line = self.line()?;
+        if line.trim_end() == word {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("{line:?} is not {word}")))
+    }
+
+    fn count(&mut self) -> io::Result<Value> {
+        Ok(serde_json::from_str(&self.line()?)?)
+    }
+}
+
+impl Drop for Contender {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        if let Err(error) = self.child.wait() {
+            eprintln!("a contender: {error}");
+        }
+    }
+}
+
+fn tell(contenders: &mut [Contender], order: &str) -> io::Result<()> {
+    for orders in contenders.iter_mut().filter_map(|contender| contender.orders.as_mut()) {
+        orders.write_all(order.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The count of a contender, which its tasks share.
+#[derive(Debug)]
+pub struct Turns {
+    phase: AtomicU8,
+    ops: AtomicU64,
+    latencies: Option<Latencies>,
+}
+
+const NOT_COUNTED: u8 = 0;
+const COUNTED: u8 = 1;
+const OVER: u8 = 2;
+
+impl Turns {
+    /// Says that this contender is ready, and waits until all are: tasks are to begin behind this.
+    pub fn start(options: &Options) -> io::Result<Arc<Self>> {
+        let turns = Arc::new(Self {
+            phase: AtomicU8::new(NOT_COUNTED),
+            ops: AtomicU64::new(0),
+            latencies: options.latency.then(Latencies::default),
+        });
+        println!("ready");
+        order()?;
+        let obeying = Arc::clone(&turns);
+        thread::spawn(move || {
+            if let Err(error) = obeying.obey() {
+                eprintln!("a contender: {error}");
+            }
+            obeying.phase.store(OVER, Ordering::Relaxed);
+        });
+        Ok(turns)
+    }
+
+    /// Whether to take another turn.
+    pub fn go_on(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) != OVER
+    }
+
+    /// The time, if turns are timed.
+    pub fn asked(&self) -> Option<Instant> {
+        self.latencies.is_some().then(now)
+    }
+
+    /// A turn has come, to whoever asked for it then.
+    pub fn count(&self, asked: Option<Instant>) {
+        if self.phase.load(Ordering::Relaxed) != COUNTED {
+            return;
+        }
+        self.ops.fetch_add(1, Ordering::Relaxed);
+        if let (Some(latencies), Some(asked)) = (&self.latencies, asked) {
+            latencies.record(asked.elapsed());
+        }
+    }
+
+    fn obey(&self) -> io::Result<()> {
+        let mut meter = None;
+        loop {
+            match order()?.as_str() {
+                COUNT => {
+                    meter = Some(Meter::start());
+                    self.phase.store(COUNTED, Ordering::Relaxed);
+                }
+                REPORT => {
+                    self.phase.store(NOT_COUNTED, Ordering::Relaxed);
+                    let spent = meter.take().map(Meter::stop).unwrap_or_default();
+                    self.report(spent)?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn report(&self, spent: Spent) -> io::Result<()> {
+        let quantile = |part| self.latencies.as_ref().map(|all| rounded(all.quantile(part)));
+        let line = json!({
+            "ops": self.ops.load(Ordering::Relaxed),
+            "cpu_seconds": spent.cpu.as_secs_f64(),
+            "p50_us": quantile(0.5),
+            "p99_us": quantile(0.99),
+            "p999_us": quantile(0.999),
+            "peak_memory_bytes": Memory::look()?.peak,
+        });
+        writeln!(stdout(), "{line}")
+    }
+}
+
+/// The next line of standard input; empty at its end.
+fn order() -> io::Result<String> {
+    let mut line = String::new();
+    stdin().lock().read_line(&mut line)?;
+    Ok(line)
+}

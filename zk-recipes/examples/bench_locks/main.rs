@@ -1,0 +1,122 @@
+//! What the locks cost: one process alone, several that fight, and several with many tasks each,
+//! against an embedded server or a real one. Without arguments a quick tour of everything.
+//!
+//! An operation is one acquire; its release is on its way when the next one is asked for.
+
+use std::env;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::task::coop::consume_budget;
+use zk_bench::options::{HELP, Kind, Options};
+use zk_bench::race::{self, Turns};
+use zk_bench::server::{self, Server};
+use zk_client::Client;
+use zk_recipes::{Lock, Owner, ReentrantLock};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const WORKLOADS: &str = "\
+usage: bench_locks [WORKLOAD] [OPTIONS]
+
+  lock-cycle     take a lock that nobody else wants
+  lock-fight     --processes N want the lock (4)
+  two-level      the --tasks N of each of --processes N share a ReentrantLock (2 of 32 tasks)
+  serve          be an embedded server, until standard input ends
+
+Each measurement is a line of JSON; latencies are those of the process that waited longest. Without
+a workload: some tenths of a second of each.
+
+";
+
+fn main() -> Result<()> {
+    let arguments = env::args().skip(1).collect::<Vec<_>>();
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        print!("{WORKLOADS}{HELP}");
+        return Ok(());
+    }
+    // What a workload does not say otherwise.
+    let (processes, tasks) = match arguments.first().map(String::as_str) {
+        Some("lock-fight") => (4, 1),
+        Some("two-level") => (2, 32),
+        _ => (1, 1),
+    };
+    let mut options = Options { processes, tasks, ..Options::default() }.with(arguments)?;
+    if options.server == Kind::Null {
+        // It lets everybody in at once.
+        options.server = Kind::Embedded;
+    }
+    match (options.workload.as_deref(), &options.contender) {
+        (Some(server::SERVE), _) => Ok(server::serve(&options)?),
+        (Some(workload), Some(folder)) => {
+            options.pin_client()?;
+            options.runtime()?.block_on(contend(workload, folder, &options))
+        }
+        (Some(workload), None) => Ok(race::run(workload, &options, &Server::start(&options)?)?),
+        (None, _) => tour(&options),
+    }
+}
+
+fn tour(options: &Options) -> Result<()> {
+    let server = Server::start(options)?;
+    let (duration, warm_up) = (Duration::from_millis(300), Duration::from_millis(100));
+    let options = Options { duration, warm_up, ..options.clone() };
+    for (workload, processes, tasks) in
+        [("lock-cycle", 1, 1), ("lock-fight", 4, 1), ("two-level", 2, 32)]
+    {
+        race::run(workload, &Options { processes, tasks, ..options.clone() }, &server)?;
+    }
+    Ok(())
+}
+
+/// Is one of the processes.
+async fn contend(workload: &str, folder: &str, options: &Options) -> Result<()> {
+    let client = Client::connect(&options.server.to_string()).await?;
+    let mut tasks = JoinSet::new();
+    match workload {
+        "lock-cycle" | "lock-fight" => {
+            let lock = Lock::new(&client, folder)?;
+            let turns = Turns::start(options)?;
+            for _ in 0..options.tasks {
+                tasks.spawn(alone(lock.clone(), Arc::clone(&turns)));
+            }
+        }
+        "two-level" => {
+            let lock = ReentrantLock::new(&client, folder)?;
+            let turns = Turns::start(options)?;
+            for _ in 0..options.tasks {
+                tasks.spawn(together(lock.clone(), Arc::clone(&turns)));
+            }
+        }
+        other => return Err(format!("{other} is no workload; try --help").into()),
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    client.close().await;
+    Ok(())
+}
+
+async fn alone(lock: Lock, turns: Arc<Turns>) -> Result<()> {
+    while turns.go_on() {
+        let asked = turns.asked();
+        let guard = lock.acquire().await?;
+        turns.count(asked);
+        drop(guard);
+    }
+    Ok(())
+}
+
+async fn together(lock: ReentrantLock, turns: Arc<Turns>) -> Result<()> {
+    let me = Owner::new();
+    while turns.go_on() {
+        let asked = turns.asked();
+        let guard = lock.acquire(&me).await?;
+        turns.count(asked);
+        drop(guard);
+        // A single task would never let the driver run.
+        consume_budget().await;
+    }
+    Ok(())
+}
