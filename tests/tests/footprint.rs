@@ -196,8 +196,8 @@ async fn data_that_is_kept_keeps_nothing_else() {
 
 async fn a_request_allocates_next_to_nothing() {
     const ROUNDS: usize = 1000;
-    for depth in [1, 16, 256] {
-        let client = connect().await;
+    for (root, depth) in [("/", 1), ("/", 16), ("/", 256), ("/app", 1), ("/app", 256)] {
+        let client = connect().await.chroot(root).unwrap();
         let mut asked = Vec::with_capacity(depth);
         let mut round = async || {
             let ask = || asked.extend((0..depth).map(|_| client.get_data("/services/orders")));
@@ -217,7 +217,9 @@ async fn a_request_allocates_next_to_nothing() {
             asking += round().await;
         }
         let each = allocations(region.change()) as f64 / (ROUNDS * depth) as f64;
-        println!("{depth} at a time: {asking} allocations to ask, {each} for each get in all");
+        println!(
+            "{depth} at a time below {root}: {asking} allocations to ask, {each} for each get in all"
+        );
         assert_eq!(asking, 0, "allocations to ask, {depth} at a time");
         assert!(each <= PER_GET, "{each} allocations for each get, {depth} at a time");
     }

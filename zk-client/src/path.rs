@@ -4,6 +4,7 @@
 //! with its rule and not with `NoNode`.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ pub fn check(path: &str) -> Result<(), Error> {
 pub(crate) fn check_sequential(path: &str) -> Result<(), Error> {
     check(path.strip_suffix('/').filter(|stem| stem.len() > 1).unwrap_or(path))
 }
+
+/// The longest path that a thread keeps room for.
+const MAX_KEPT: usize = 1024;
 
 /// The part of the tree that a client sees as its root.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -59,6 +63,26 @@ impl Chroot {
             (Some(chroot), "/") => Cow::Owned(chroot.to_string()),
             (Some(chroot), path) => Cow::Owned(format!("{chroot}{path}")),
         }
+    }
+
+    /// Calls `f` with the server's path of a path of the caller's, which allocates nothing when it
+    /// is done again and again.
+    pub(crate) fn applied<R>(&self, path: &str, f: impl FnOnce(&str) -> R) -> R {
+        thread_local!(static JOINED: Cell<String> = const { Cell::new(String::new()) });
+        let Some(chroot) = &self.0 else {
+            return f(path);
+        };
+        let mut joined = JOINED.take();
+        joined.clear();
+        joined.push_str(chroot);
+        if path != "/" {
+            joined.push_str(path);
+        }
+        let result = f(&joined);
+        if joined.capacity() <= MAX_KEPT {
+            JOINED.set(joined);
+        }
+        result
     }
 
     /// The caller's path of a path of the server's; one outside of the chroot stays as it is.
@@ -96,6 +120,10 @@ mod tests {
         let chroot = Chroot::new(Some("/app")).unwrap();
         assert_eq!(chroot.apply("/"), "/app");
         assert_eq!(chroot.apply("/a"), "/app/a");
+        for path in ["/", "/a", "/a/b"] {
+            chroot.applied(path, |full| assert_eq!(full, chroot.apply(path)));
+            Chroot::default().applied(path, |full| assert_eq!(full, path));
+        }
         assert_eq!(chroot.strip("/app"), "/");
         assert_eq!(chroot.strip("/app/a"), "/a");
         assert_eq!(chroot.strip("/apple/a"), "/apple/a");

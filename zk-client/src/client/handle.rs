@@ -91,7 +91,7 @@ impl Client {
         call: impl FnOnce(&str) -> Reply<R>,
     ) -> Reply<R> {
         match check(path) {
-            Ok(()) => call(&self.chroot.apply(path)),
+            Ok(()) => self.chroot.applied(path, call),
             Err(error) => Reply::failed(error),
         }
     }
