@@ -106,8 +106,11 @@ impl<'a> Reader<'a> {
 pub struct Writer<'a> {
     out: &'a mut BytesMut,
     start: usize,
-    len: usize,
     limit: usize,
+    /// How long `out` may become: 0 once the value is too long.
+    end: usize,
+    /// Bytes that did not fit.
+    unwritten: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -115,28 +118,30 @@ impl<'a> Writer<'a> {
     /// tell.
     #[inline]
     pub fn new(out: &'a mut BytesMut, limit: usize) -> Self {
-        let start = out.len();
-        Self { out, start, len: 0, limit: limit.min(i32::MAX as usize) }
+        let (start, limit) = (out.len(), limit.min(i32::MAX as usize));
+        Self { out, start, limit, end: start.saturating_add(limit), unwritten: 0 }
     }
 
     /// Appends raw bytes.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
-        self.len = self.len.saturating_add(bytes.len());
-        if self.len <= self.limit {
+        if self.out.len() + bytes.len() <= self.end {
             // Not `put_slice`, which would be a call.
             self.out.extend_from_slice(bytes);
+        } else {
+            self.leave_out(bytes.len());
         }
     }
 
     /// Ends the value: its length, or an error that leaves the buffer as it was before.
     #[inline]
     pub fn finish(self) -> Result<usize, EncodeError> {
-        if self.len > self.limit {
+        let len = (self.out.len() - self.start).saturating_add(self.unwritten);
+        if len > self.limit {
             self.out.truncate(self.start);
-            return Err(EncodeError::TooLong { len: self.len, limit: self.limit });
+            return Err(EncodeError::TooLong { len, limit: self.limit });
         }
-        Ok(self.len)
+        Ok(len)
     }
 
     /// A length or count. One above `i32::MAX` cannot be written; counting it as that many bytes
@@ -145,8 +150,14 @@ impl<'a> Writer<'a> {
     pub(crate) fn put_length(&mut self, n: usize) {
         match i32::try_from(n) {
             Ok(n) => n.encode(self),
-            Err(_) => self.len = self.len.saturating_add(n).max(self.limit.saturating_add(1)),
+            Err(_) => self.leave_out(n),
         }
+    }
+
+    #[cold]
+    fn leave_out(&mut self, len: usize) {
+        self.end = 0;
+        self.unwritten = self.unwritten.saturating_add(len);
     }
 }
 
