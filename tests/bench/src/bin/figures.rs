@@ -84,6 +84,63 @@ const SUITES: &[Suite] = &[
     },
 ];
 
+/// What is measured on a real server instead.
+const LOCKS: &[Suite] = &[
+    Suite {
+        title: "Acquires a second, beside the crate zookeeper-client",
+        program: "bench_locks",
+        rows: &[
+            Row::new("uncontended", CYCLE, RATE).against_peer(CYCLE).ratio_at_least(1.8),
+            Row::new("4 processes fight", FIGHT, RATE).against_peer(FIGHT).ratio_at_least(1.8),
+            Row::new("2 processes of 32 tasks", TWO_LEVEL, RATE)
+                .against_peer(TWO_LEVEL)
+                .ratio_at_least(20.0),
+        ],
+    },
+    Suite {
+        // What begins before the count and ends in it is counted in part, and so are pings.
+        title: "Requests for each acquire",
+        program: "bench_locks",
+        rows: &[
+            Row::new("uncontended", CYCLE, REQUESTS).against_peer(CYCLE).at_most(2.02),
+            Row::new("4 processes fight", FIGHT, REQUESTS).against_peer(FIGHT).at_most(2.02),
+            Row::new("2 processes of 32 tasks", TWO_LEVEL, REQUESTS)
+                .against_peer(TWO_LEVEL)
+                .at_most(0.15),
+        ],
+    },
+    Suite {
+        title: "Acquires of the process with most, by those of the one with fewest",
+        program: "bench_locks",
+        rows: &[
+            Row::new("4 processes fight", FIGHT, FAIRNESS).against_peer(FIGHT),
+            Row::new("2 processes of 32 tasks", TWO_LEVEL, FAIRNESS)
+                .against_peer(TWO_LEVEL)
+                .at_most(1.3),
+        ],
+    },
+    Suite {
+        title: "CPU of an acquire in all processes, in microseconds",
+        program: "bench_locks",
+        rows: &[
+            Row::new("uncontended", CYCLE, CPU).against_peer(CYCLE),
+            Row::new("4 processes fight", FIGHT, CPU).against_peer(FIGHT),
+            Row::new("2 processes of 32 tasks", TWO_LEVEL, CPU).against_peer(TWO_LEVEL),
+        ],
+    },
+];
+
+const CYCLE: &str = "lock-cycle";
+const FIGHT: &str = "lock-fight --processes 4";
+const TWO_LEVEL: &str = "two-level --processes 2 --tasks 32";
+
+const RATE: &str = "ops_per_second";
+const REQUESTS: &str = "requests_per_op";
+const FAIRNESS: &str = "most_by_fewest";
+
+/// The same races with the locks of others.
+const PEER: &str = "peer_locks";
+
 const RAW_1: &str = "raw --depth 1";
 const RAW_16: &str = "raw --depth 16";
 const RAW_256: &str = "raw --depth 256";
@@ -114,6 +171,8 @@ struct Row {
 /// A field of a line that a command prints.
 #[derive(Clone, Copy)]
 struct Figure {
+    /// The suite's, if it is none.
+    program: Option<&'static str>,
     command: &'static str,
     /// The workload of the line, if it is not the only one.
     line: Option<&'static str>,
@@ -125,11 +184,12 @@ enum Bound {
     None,
     AtMost(f64),
     RatioAtMost(f64),
+    RatioAtLeast(f64),
 }
 
 impl Row {
     const fn new(label: &'static str, command: &'static str, field: &'static str) -> Self {
-        let figure = Figure { command, line: None, field };
+        let figure = Figure { program: None, command, line: None, field };
         Self { label, figure, against: None, bound: Bound::None }
     }
 
@@ -144,7 +204,16 @@ impl Row {
         command: &'static str,
         field: &'static str,
     ) -> Self {
-        self.against = Some((ratio, Figure { command, line: self.figure.line, field }));
+        let line = self.figure.line;
+        self.against = Some((ratio, Figure { program: None, command, line, field }));
+        self
+    }
+
+    /// The same figure of [`PEER`].
+    const fn against_peer(mut self, command: &'static str) -> Self {
+        let field = self.figure.field;
+        let figure = Figure { program: Some(PEER), command, line: None, field };
+        self.against = Some(("ours/theirs", figure));
         self
     }
 
@@ -155,6 +224,11 @@ impl Row {
 
     const fn ratio(mut self, bound: f64) -> Self {
         self.bound = Bound::RatioAtMost(bound);
+        self
+    }
+
+    const fn ratio_at_least(mut self, bound: f64) -> Self {
+        self.bound = Bound::RatioAtLeast(bound);
         self
     }
 
@@ -170,7 +244,11 @@ struct Measured(BTreeMap<(&'static str, &'static str), Vec<Vec<Value>>>);
 impl Measured {
     /// A figure of each round.
     fn all(&self, program: &'static str, figure: Figure) -> Result<Vec<f64>, String> {
-        let rounds = self.0.get(&(program, figure.command)).map(Vec::as_slice).unwrap_or_default();
+        let rounds = self
+            .0
+            .get(&(figure.program.unwrap_or(program), figure.command))
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let find = |lines: &Vec<Value>| {
             let line = lines.iter().find(|line| match figure.line {
                 Some(workload) => line["workload"] == workload,
@@ -190,6 +268,8 @@ Measures what this project promises of its speed, ROUNDS times in turns (5), and
 beside their bounds. The client runs on core 0 and the server on core 1; the machine should have
 nothing else to do. --seconds is for how long each command measures (2). --only leaves out the
 parts without the word in their title.
+
+tests/figures-locks measures the locks in the same way, on a real server that it starts.
 ";
 
 struct Arguments {
@@ -198,6 +278,8 @@ struct Arguments {
     seconds: String,
     only: String,
     rounds: usize,
+    /// A real server, to measure the locks on it.
+    locks: Option<String>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -205,12 +287,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         print!("{USAGE}");
         return Ok(());
     };
-    let suites = SUITES.iter().filter(|suite| suite.title.contains(&arguments.only));
+    let suites = if arguments.locks.is_some() { LOCKS } else { SUITES };
+    let suites = suites.iter().filter(|suite| suite.title.contains(&arguments.only));
     let suites = suites.collect::<Vec<_>>();
     let mut commands = Vec::new();
     for suite in &suites {
         for figure in suite.rows.iter().flat_map(Row::figures) {
-            let command = (suite.program, figure.command);
+            let command = (figure.program.unwrap_or(suite.program), figure.command);
             if !commands.contains(&command) {
                 commands.push(command);
             }
@@ -237,6 +320,7 @@ fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
         seconds: "2".to_owned(),
         only: String::new(),
         rounds: 5,
+        locks: None,
     };
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -247,6 +331,7 @@ fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
             "--no-pin" => parsed.pin = false,
             "--seconds" => parsed.seconds = value()?,
             "--only" => parsed.only = value()?,
+            "--locks" => parsed.locks = Some(value()?),
             rounds => parsed.rounds = rounds.parse().map_err(|_| format!("{rounds}?\n{USAGE}"))?,
         }
     }
@@ -262,6 +347,9 @@ fn run(arguments: &Arguments, program: &str, command: &str) -> Result<Vec<Value>
     child.args(command.split_whitespace()).args(["--seconds", &arguments.seconds]);
     if arguments.pin {
         child.arg("--pin");
+    }
+    if let Some(server) = &arguments.locks {
+        child.args(["--connect", server]);
     }
     let output = child.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
@@ -290,6 +378,9 @@ fn print(suite: &Suite, measured: &Measured) -> Result<(), Box<dyn Error>> {
             (Bound::AtMost(bound), _) => (format!("{bound}"), Some(value <= bound)),
             (Bound::RatioAtMost(bound), Some(ratio)) => {
                 (format!("{bound} times"), Some(ratio <= bound))
+            }
+            (Bound::RatioAtLeast(bound), Some(ratio)) => {
+                (format!("at least {bound} times"), Some(ratio >= bound))
             }
             _ => (String::new(), None),
         };

@@ -1,0 +1,15 @@
+//! A real server for whoever measures: says its address, and serves until its input ends.
+
+use std::io::{copy, sink, stdin};
+
+use anyhow::Result;
+use zk_tests::server::Standalone;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let server = Standalone::start().await?;
+    println!("{}", server.address());
+    // Nothing else is to be done meanwhile.
+    copy(&mut stdin().lock(), &mut sink())?;
+    Ok(())
+}
