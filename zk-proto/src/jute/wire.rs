@@ -100,14 +100,14 @@ impl<'a> Reader<'a> {
 
 /// Appends values to a buffer of the caller's, up to a limit.
 ///
-/// Beyond the limit nothing more is written but lengths are still counted, so that an oversize
-/// value is never copied and the error can say how long the frame would have been.
+/// What does not fit is not written but its length is counted, so that an oversize value is never
+/// copied and the error can say how long the frame would have been.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut BytesMut,
     start: usize,
     limit: usize,
-    /// How long `out` may become: 0 once the value is too long.
+    /// How long `out` may become.
     end: usize,
     /// Bytes that did not fit.
     unwritten: usize,
@@ -156,7 +156,6 @@ impl<'a> Writer<'a> {
 
     #[cold]
     fn leave_out(&mut self, len: usize) {
-        self.end = 0;
         self.unwritten = self.unwritten.saturating_add(len);
     }
 }
