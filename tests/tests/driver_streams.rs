@@ -87,19 +87,22 @@ async fn a_stream_in_a_chroot_names_nodes_as_its_client_does() {
 async fn a_stream_that_nobody_reads_counts_what_it_drops_and_holds_up_nobody() {
     let server = Server::in_memory(Config::new());
     let client = connect(&server, "zk").await;
-    let mut unread = client.watch("/w", RECURSIVE).await.unwrap();
-    let mut read = client.watch("/w", RECURSIVE).await.unwrap();
-    client.create("/w", b"", &PERSISTENT).await.unwrap();
-    assert_eq!(heard(&mut read).await, ["NodeCreated /w"]);
-    for _ in 1..WatchStream::CAPACITY + 5 {
-        client.set_data("/w", b"", None).await.unwrap();
-        assert_eq!(heard(&mut read).await, ["NodeDataChanged /w"], "each at once");
+    let path = &*format!("/{}", "w".repeat(1000));
+    let mut unread = client.watch(path, RECURSIVE).await.unwrap();
+    let mut read = client.watch(path, RECURSIVE).await.unwrap();
+    client.create(path, b"", &PERSISTENT).await.unwrap();
+    assert_eq!(heard(&mut read).await, [format!("NodeCreated {path}")]);
+    let changed = format!("NodeDataChanged {path}");
+    let full = WatchStream::CAPACITY.div_ceil(path.len() + 64);
+    for _ in 1..full + 5 {
+        client.set_data(path, b"", None).await.unwrap();
+        assert_eq!(heard(&mut read).await, [changed.as_str()], "each at once");
     }
     let told = heard(&mut unread).await;
-    assert_eq!(told.len(), WatchStream::CAPACITY + 1);
+    assert_eq!(told.len(), full + 1);
     assert_eq!(told.last().unwrap(), "Lagged(5)");
-    client.set_data("/w", b"", None).await.unwrap();
-    assert_eq!(heard(&mut unread).await, ["NodeDataChanged /w"]);
+    client.set_data(path, b"", None).await.unwrap();
+    assert_eq!(heard(&mut unread).await, [changed]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -364,7 +364,7 @@ async fn a_flood_of_events_to_a_stream_is_kept_up_to_its_capacity() {
     peer.expect("addWatch#1 /a persistent").await;
     peer.answer(&()).await;
     let mut stream = watching.await.unwrap();
-    let capacity = zk_client::WatchStream::CAPACITY as u64;
+    let capacity = zk_client::WatchStream::CAPACITY.div_ceil("/a".len() + 64) as u64;
     for _ in 0..capacity + 500 {
         peer.fire(EventType::NODE_DATA_CHANGED, "/a").await;
     }
@@ -379,6 +379,29 @@ async fn a_flood_of_events_to_a_stream_is_kept_up_to_its_capacity() {
     assert!(lagged >= 500 - 1 && kept <= capacity, "{kept} kept, {lagged} counted");
     drop(stream);
     peer.expect("removeWatches#2 /a").await;
+}
+
+/// And to one that is read: it misses nothing, however much is there to be read at once.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_events_to_a_stream_that_is_read_is_told_in_full() {
+    const FLOOD: usize = 50_000;
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    let watching = client.watch("/", WatchMode::PersistentRecursive);
+    peer.expect("addWatch#1 / persistentRecursive").await;
+    peer.answer(&()).await;
+    let mut stream = watching.await.unwrap();
+    let reader = tokio::spawn(async move {
+        for n in 0..FLOOD {
+            let told = soon("the stream", stream.next()).await.unwrap();
+            assert!(matches!(told, zk_client::StreamEvent::Changed(_)), "{n}: {told:?}");
+        }
+    });
+    settle().await;
+    // The shortest there are, so that a read brings as many as it can.
+    peer.raw(&wire(&vec![notification(1, EventType::NODE_DATA_CHANGED, "/"); FLOOD])).await;
+    reader.await.unwrap();
+    peer.expect("removeWatches#2 /").await;
 }
 
 #[tokio::test(start_paused = true)]

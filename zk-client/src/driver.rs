@@ -50,6 +50,8 @@ pub(crate) struct Driver {
     alarm: Pin<Box<Sleep>>,
     turn: Turn,
     read_only: bool,
+    /// Whether those who were just told something shall run first.
+    yields: bool,
     /// The session's, in which all of this happens.
     span: Span,
 }
@@ -80,7 +82,7 @@ impl Driver {
         // It outlives whatever the caller is doing.
         let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
         let turn = Turn::default();
-        Self { link, connector, max_reply, alarm, turn, read_only: false, span }
+        Self { link, connector, max_reply, alarm, turn, read_only: false, yields: false, span }
     }
 
     /// Connects, serves and connects again until the session ends.
@@ -228,7 +230,7 @@ impl Driver {
             }
             // What waited behind a write that stalled can go now.
             let unstalled = stalled && wire.output.is_empty();
-            if read.is_pending() && !unstalled {
+            if self.yields || (read.is_pending() && !unstalled) {
                 return Poll::Pending;
             }
         }
@@ -261,6 +263,7 @@ impl Driver {
     ) -> Poll<Hangup> {
         let standing = self.link.turn(cx, &mut self.turn, act);
         let Delivered { state, hangup } = self.link.deliver(&mut self.turn);
+        self.yields = standing.many;
         if standing.many {
             cx.waker().wake_by_ref();
         }

@@ -122,7 +122,7 @@ pub enum StreamEvent {
     /// What happened in between is untold, since servers do not replay it (ZOOKEEPER-4698): read
     /// again.
     Rearmed,
-    /// This many changes were dropped, because [so many](crate::WatchStream::CAPACITY) waited
+    /// This many changes were dropped, because [so much](crate::WatchStream::CAPACITY) waited
     /// already: read again.
     Lagged(u64),
 }

@@ -9,9 +9,15 @@ use std::task::{Context, Poll, Waker};
 
 use crate::event::StreamEvent;
 
-/// Changes that may wait: what one large transaction makes, but no more than some 100 KiB of
-/// ordinary paths for a stream that nobody reads.
-pub(crate) const CAPACITY: usize = 1024;
+/// What may wait, in bytes of memory: many times what one read of a connection brings, so that a
+/// reader misses nothing that runs between two reads, or a few later.
+pub(crate) const CAPACITY: usize = 1024 * 1024;
+
+/// What an event takes beside its path.
+pub(crate) const EVENT_BYTES: usize = 64;
+
+/// Room for so many events is not given back.
+const KEPT_EVENTS: usize = 16;
 
 /// Written by the driver, read by one stream.
 #[derive(Debug, Default)]
@@ -19,8 +25,10 @@ pub(crate) struct Inbox(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// At most one more than fit, and that is no change.
+    /// Once they are full, at most one more, and that is no change.
     events: VecDeque<StreamEvent>,
+    /// What the events take.
+    bytes: usize,
     closed: bool,
     reader: Option<Waker>,
 }
@@ -51,26 +59,31 @@ impl Inbox {
         }
     }
 
-    /// The next event, or `None` behind the last one. Wakes the last reader that found none.
-    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Option<StreamEvent>> {
+    /// Moves all that waits into `read`, which must be empty, or stays so behind the last event. Wakes
+    /// the last reader that found none.
+    pub(crate) fn poll_take(&self, cx: &Context<'_>, read: &mut VecDeque<StreamEvent>) -> Poll<()> {
+        read.shrink_to(KEPT_EVENTS);
         let mut waiting = self.lock();
-        match waiting.events.pop_front() {
-            Some(event) => Poll::Ready(Some(event)),
-            None if waiting.closed => Poll::Ready(None),
-            None => {
-                let earlier = waiting.reader.replace(cx.waker().clone());
-                drop(waiting);
-                // Dropping a waker may run code of the user's.
-                drop(earlier);
-                Poll::Pending
-            }
+        if waiting.events.is_empty() && !waiting.closed {
+            let earlier = waiting.reader.replace(cx.waker().clone());
+            drop(waiting);
+            // Dropping a waker may run code of the user's.
+            drop(earlier);
+            return Poll::Pending;
         }
+        std::mem::swap(&mut waiting.events, read);
+        waiting.bytes = 0;
+        Poll::Ready(())
     }
 }
 
 impl Waiting {
     fn push(&mut self, event: StreamEvent) {
-        let full = self.events.len() >= CAPACITY;
+        let full = self.bytes >= CAPACITY;
+        let path = match &event {
+            StreamEvent::Changed(event) => event.path.len(),
+            StreamEvent::Rearmed | StreamEvent::Lagged(_) => 0,
+        };
         match (event, self.events.back_mut()) {
             // Once is enough, and what was dropped says the same.
             (StreamEvent::Rearmed, Some(StreamEvent::Rearmed | StreamEvent::Lagged(_))) => {}
@@ -79,7 +92,10 @@ impl Waiting {
                 *last = StreamEvent::Lagged(1);
             }
             (StreamEvent::Changed(_), _) if full => self.events.push_back(StreamEvent::Lagged(1)),
-            (event, _) => self.events.push_back(event),
+            (event, _) => {
+                self.bytes += EVENT_BYTES + path;
+                self.events.push_back(event);
+            }
         }
     }
 }
@@ -91,44 +107,58 @@ mod tests {
     use super::*;
     use crate::event::WatchedEvent;
 
+    /// So many of these fill an inbox.
+    const FULL: usize = CAPACITY.div_ceil(EVENT_BYTES + 6);
+
     fn change(n: usize) -> StreamEvent {
-        let kind = EventType::NODE_DATA_CHANGED;
-        StreamEvent::Changed(WatchedEvent { kind, path: n.to_string(), zxid: None, missed: false })
+        let (kind, path) = (EventType::NODE_DATA_CHANGED, format!("/{n:05}"));
+        StreamEvent::Changed(WatchedEvent { kind, path, zxid: None, missed: false })
     }
 
-    fn next(inbox: &Inbox) -> Option<StreamEvent> {
-        match inbox.poll(&Context::from_waker(Waker::noop())) {
-            Poll::Ready(event) => event,
-            Poll::Pending => None,
-        }
+    fn take(inbox: &Inbox) -> VecDeque<StreamEvent> {
+        let mut read = VecDeque::new();
+        assert!(inbox.poll_take(&Context::from_waker(Waker::noop()), &mut read).is_ready());
+        read
     }
 
     #[test]
     fn what_finds_no_room_is_counted_in_its_place() {
         let inbox = Inbox::default();
-        (0..CAPACITY + 3).for_each(|n| inbox.push(change(n)));
-        assert_eq!(next(&inbox), Some(change(0)));
-        inbox.push(change(9000));
-        assert_eq!(next(&inbox), Some(change(1)));
-        inbox.push(change(9001));
-        (2..CAPACITY).for_each(|n| assert_eq!(next(&inbox), Some(change(n))));
-        assert_eq!(next(&inbox), Some(StreamEvent::Lagged(4)));
-        assert_eq!(next(&inbox), Some(change(9001)));
-        assert_eq!(next(&inbox), None);
+        (0..FULL + 3).for_each(|n| inbox.push(change(n)));
+        let told = (0..FULL).map(change).chain([StreamEvent::Lagged(3)]).collect::<VecDeque<_>>();
+        assert_eq!(take(&inbox), told);
+        inbox.push(change(9));
+        assert_eq!(take(&inbox), [change(9)]);
+        inbox.close();
+        assert_eq!(take(&inbox), []);
     }
 
     #[test]
     fn it_holds_one_more_than_its_capacity_whatever_comes() {
         let inbox = Inbox::default();
-        for n in 0..3 * CAPACITY {
+        for n in 0..3 * FULL {
             inbox.push(change(n));
             inbox.push(StreamEvent::Rearmed);
-            assert!(inbox.lock().events.len() <= CAPACITY + 1);
+            let bytes = inbox.lock().events.len() * EVENT_BYTES;
+            assert!(bytes < CAPACITY + 2 * EVENT_BYTES, "{bytes}");
         }
-        let told = std::iter::from_fn(|| next(&inbox)).collect::<Vec<_>>();
+        let told = take(&inbox);
         let changes = told.iter().filter(|told| matches!(told, StreamEvent::Changed(_))).count();
-        let dropped = (3 * CAPACITY - changes) as u64;
-        assert_eq!(told.last(), Some(&StreamEvent::Lagged(dropped)), "each is told or counted");
+        let dropped = (3 * FULL - changes) as u64;
+        assert_eq!(told.back(), Some(&StreamEvent::Lagged(dropped)), "each is told or counted");
+    }
+
+    #[test]
+    fn long_paths_take_their_length_and_one_of_any_length_is_told() {
+        let long = |n: usize| {
+            let (kind, path) = (EventType::NODE_CREATED, "x".repeat(n));
+            StreamEvent::Changed(WatchedEvent { kind, path, zxid: None, missed: false })
+        };
+        let inbox = Inbox::default();
+        (0..100).for_each(|_| inbox.push(long(CAPACITY / 4)));
+        assert_eq!(take(&inbox).len(), 4 + 1);
+        (0..2).for_each(|_| inbox.push(long(2 * CAPACITY)));
+        assert_eq!(take(&inbox), [long(2 * CAPACITY), StreamEvent::Lagged(1)]);
     }
 
     #[test]
@@ -137,7 +167,6 @@ mod tests {
         (0..3).for_each(|_| inbox.push(StreamEvent::Rearmed));
         inbox.push(change(1));
         inbox.push(StreamEvent::Rearmed);
-        let told = std::iter::from_fn(|| next(&inbox)).collect::<Vec<_>>();
-        assert_eq!(told, [StreamEvent::Rearmed, change(1), StreamEvent::Rearmed]);
+        assert_eq!(take(&inbox), [StreamEvent::Rearmed, change(1), StreamEvent::Rearmed]);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The driver puts events into a bounded queue in wire order and never waits for a reader.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -56,11 +57,17 @@ pub struct WatchStream {
     path: String,
     chroot: Chroot,
     inbox: Arc<Inbox>,
+    /// What was taken out of it and is not handed out yet.
+    read: VecDeque<StreamEvent>,
 }
 
 impl WatchStream {
-    /// Changes that may wait to be read. Those that come while so many wait are dropped, and
-    /// [counted](StreamEvent::Lagged) in their place.
+    /// How much may wait to be read, in bytes: a change takes those of its path and 64 more. Changes
+    /// that come while this much waits are dropped, and [counted](StreamEvent::Lagged) in their
+    /// place.
+    ///
+    /// That is ten thousand changes of ordinary paths, and many times what the client takes from its
+    /// connection before it lets readers run.
     pub const CAPACITY: usize = inbox::CAPACITY;
 
     pub(crate) fn new(
@@ -70,7 +77,7 @@ impl WatchStream {
         chroot: Chroot,
         inbox: Arc<Inbox>,
     ) -> Self {
-        Self { link, id, path, chroot, inbox }
+        Self { link, id, path, chroot, inbox, read: VecDeque::new() }
     }
 
     /// The next event.
@@ -89,7 +96,10 @@ impl WatchStream {
     /// [`next`](Self::next) for hand-written futures. If it is polled with different wakers, the
     /// last one is woken.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamEvent, Error>> {
-        let Some(event) = ready!(self.inbox.poll(cx)) else {
+        if self.read.is_empty() {
+            ready!(self.inbox.poll_take(cx, &mut self.read));
+        }
+        let Some(event) = self.read.pop_front() else {
             let ended = self.link.look(|core| core.ended());
             return Poll::Ready(Err(ended.unwrap_or(Ended::Closed).into()));
         };

@@ -463,10 +463,9 @@ impl<W, S: Clone> Watches<W, S> {
 
 /// The node above; the root has none.
 fn parent(path: &str) -> Option<&str> {
-    match path.rsplit_once('/')? {
-        ("", "") => None,
-        ("", _) => Some("/"),
-        (parent, _) => Some(parent),
+    match path.bytes().rposition(|byte| byte == b'/')? {
+        0 => (path.len() > 1).then_some("/"),
+        slash => path.get(..slash),
     }
 }
 
