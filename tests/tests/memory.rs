@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use zk_client::{Acl, Client, CreateOptions, ErrorKind, Stats, WatchMode};
+use zk_client::{Acl, Client, CreateOptions, ErrorKind, Stats, WatchMode, Watcher};
 use zk_embedded::{Config, Server};
 use zk_proto::{ErrorCode, EventType};
 use zk_tests::explore::{in_virtual_time, settle};
@@ -63,6 +63,7 @@ fn a_client_holds_what_is_held_and_sets_nothing_aside() {
     in_virtual_time(a_lie_is_not_believed());
     in_virtual_time(a_flood_is_not_kept());
     in_virtual_time(a_look_costs_next_to_nothing());
+    in_virtual_time(a_watcher_that_waits_is_small());
 }
 
 async fn leaves_nothing_behind() {
@@ -241,4 +242,30 @@ async fn a_look_costs_next_to_nothing() {
     assert!(change.allocations <= 1 && change.bytes_allocated <= 16, "{change:?}");
     drop(watchers);
     client.close().await;
+}
+
+/// Besides its path.
+async fn a_watcher_that_waits_is_small() {
+    const WATCHERS: usize = 100_000;
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    let mut watchers = Vec::with_capacity(WATCHERS);
+    let (region, mut paths) = (Region::new(ALLOCATOR), 0);
+    while watchers.len() < WATCHERS {
+        let path = |n| format!("/watched/by/many/n-{n:06}");
+        let asked = (0..1000).map(|n| path(watchers.len() + n));
+        let replies = asked.map(|path| (client.get_data_and_watch(&path), path));
+        for (reply, path) in replies.collect::<Vec<_>>() {
+            peer.next().await.unwrap();
+            peer.answer(&data(b"")).await;
+            paths += path.len();
+            watchers.push(reply.await.unwrap().1);
+        }
+    }
+    let change = region.change();
+    let held = change.bytes_allocated - change.bytes_deallocated;
+    let each = (held + WATCHERS * size_of::<Watcher>() - paths) / WATCHERS;
+    assert!(each <= 300, "{each} bytes for a watcher");
+    drop((client, watchers, peer));
+    drop(network.dial().await);
 }
