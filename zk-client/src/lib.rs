@@ -153,6 +153,10 @@
 //! of them, and neither are they in the `Debug` of any type, but for records of `zk_proto` and data
 //! that was read. Requests that are not traced cost one look at a flag each.
 //!
+//! # Performance
+//!
+//! What costs what, and how to go fast: see [`performance`].
+//!
 //! # What it runs on
 //!
 //! tokio, with time and io enabled: a client spawns one task, which does all of its I/O. The
@@ -265,3 +269,7 @@ pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;
 
 pub use zk_proto::{ErrorCode, EventType, OpCode, Password, PathRule, SessionId, Stat, Zxid};
+
+// A page, and nothing to use. It is there for links in the code, too.
+#[doc = include_str!("performance.md")]
+pub mod performance {}
