@@ -1,4 +1,4 @@
-//! Every example of the client, run as its readers run it.
+//! Every example of the client, and what measures the locks, run as its readers run it.
 
 use std::fs;
 use std::path::Path;
@@ -17,5 +17,15 @@ async fn each_example_of_the_client_runs_to_its_end() {
     for name in names {
         let said = tour::example("zk-client", &name, &[]).await.unwrap();
         assert!(!said.is_empty(), "{name} says nothing");
+    }
+}
+
+#[tokio::test]
+async fn the_locks_are_measured_by_processes_that_all_get_their_turns() {
+    let said = tour::example("zk-recipes", "bench_locks", &[]).await.unwrap();
+    for workload in ["lock-cycle", "lock-fight", "two-level"] {
+        let line = said.lines().find(|line| line.contains(workload));
+        let line = line.unwrap_or_else(|| panic!("nothing of {workload}: {said}"));
+        assert!(!line.contains("\"ops\":0,"), "{line}");
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Held {
     pub(crate) czxid: Zxid,
     pub(crate) own: Contender,
     pub(crate) lease: Lease,
+    /// Whether somebody was ahead.
+    pub(crate) waited: bool,
     knowledge: Mutex<Knowledge>,
     pub(crate) news: Arc<News>,
 }
@@ -84,6 +86,7 @@ impl Held {
             path: node.path().to_owned(),
             czxid: node.czxid(),
             lease: node.lease(term),
+            waited,
             own,
             knowledge: Mutex::new(knowledge),
             news: Arc::default(),

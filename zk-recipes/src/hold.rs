@@ -249,6 +249,11 @@ impl Hold {
         .await
     }
 
+    /// Whether somebody was ahead when this queued up.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.inner.waited
+    }
+
     /// Whether somebody was seen to ask for the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
         self.inner.is_revoked()

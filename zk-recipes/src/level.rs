@@ -181,10 +181,14 @@ impl fmt::Debug for Level {
 impl Local {
     fn situation(&self, queue: &Queue) -> Situation {
         let own = self.hold.as_ref().map_or("", |hold| &hold.own().name);
+        let known = queue.look(|mirror| mirror.has_strangers(own)).unwrap_or(true);
+        // Whoever was ahead has most likely come again, and is told of only when the server and
+        // this process's driver get to run: tasks that hand on among themselves may outrun both.
+        let expected = self.hold.as_ref().is_some_and(Hold::has_waited);
         Situation {
             now: queue.client().clock().now(),
             is_sound: self.hold.as_ref().is_some_and(Hold::is_sound),
-            has_strangers: queue.look(|mirror| mirror.has_strangers(own)).unwrap_or(true),
+            has_strangers: known || expected,
         }
     }
 
