@@ -72,7 +72,8 @@ impl Chroot {
         let Some(chroot) = &self.0 else {
             return f(path);
         };
-        let mut joined = JOINED.take();
+        // There is none where a thread ends and drops what it kept.
+        let mut joined = JOINED.try_with(Cell::take).unwrap_or_default();
         joined.clear();
         joined.push_str(chroot);
         if path != "/" {
@@ -80,7 +81,7 @@ impl Chroot {
         }
         let result = f(&joined);
         if joined.capacity() <= MAX_KEPT {
-            JOINED.set(joined);
+            drop(JOINED.try_with(|kept| kept.set(joined)));
         }
         result
     }
@@ -106,7 +107,37 @@ impl fmt::Debug for Chroot {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn a_thread_that_ends_may_still_ask() {
+        struct Asks(mpsc::Sender<String>);
+
+        impl Drop for Asks {
+            fn drop(&mut self) {
+                let chroot = Chroot::new(Some("/app")).unwrap();
+                chroot.applied("/last", |full| self.0.send(full.to_owned()).unwrap());
+            }
+        }
+
+        thread_local! {
+            static BEFORE: RefCell<Option<Asks>> = const { RefCell::new(None) };
+            static BEHIND: RefCell<Option<Asks>> = const { RefCell::new(None) };
+        }
+
+        let (asked, paths) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            BEFORE.set(Some(Asks(asked.clone())));
+            drop(Asks(asked.clone()));
+            BEHIND.set(Some(Asks(asked)));
+        });
+        thread.join().unwrap();
+        assert_eq!(paths.into_iter().collect::<Vec<_>>(), ["/app/last"; 3]);
+    }
 
     #[test]
     fn a_sequential_path_may_end_in_a_slash() {
