@@ -81,7 +81,7 @@ impl Chroot {
         }
         let result = f(&joined);
         if joined.capacity() <= MAX_KEPT {
-            drop(JOINED.try_with(|kept| kept.set(joined)));
+            JOINED.try_with(|kept| kept.set(joined)).unwrap_or_default();
         }
         result
     }
