@@ -271,6 +271,23 @@ async fn what_others_submit_during_a_batch_leaves_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_finds_answer_after_answer_lets_other_tasks_run() {
+    let mut network = Network::new();
+    let (client, peer) = connected(&mut network).await;
+    let served = peer.serve();
+    let ask = || client.get_data("/a").within(TIMEOUT);
+    let replies = client.batch(|| (0..1000).map(|_| ask()).collect::<Vec<_>>());
+    // The limit of each has passed by then, and so it has been answered.
+    tokio::time::sleep(2 * TIMEOUT).await;
+    let other = tokio::spawn(async {});
+    for reply in replies {
+        assert_eq!(reply.await.unwrap().data, "data");
+    }
+    assert!(other.is_finished(), "a thousand answers without a pause");
+    served.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_panics_lets_requests_go() {
     let mut network = Network::new();
     let (client, peer) = connected(&mut network).await;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use tokio::task::coop::poll_proceed;
 use tokio::time::{Sleep, sleep_until};
 use zk_proto::{Decode, DecodeError, OpCode, Reader, Zxid};
 
@@ -189,7 +190,19 @@ impl<R> Reply<R> {
         WithZxid(self)
     }
 
+    /// Whoever finds answer after answer lets other tasks run in between, and this client's driver
+    /// with them, as with anything of tokio's.
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Result<R, Error>, Option<Zxid>)> {
+        // Before the limit is looked at, which is none for an answer that is there.
+        let coop = ready!(poll_proceed(cx));
+        let answer = self.poll_now(cx);
+        if answer.is_ready() {
+            coop.made_progress();
+        }
+        answer
+    }
+
+    fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<(Result<R, Error>, Option<Zxid>)> {
         let (completion, zxid) = match &mut self.0 {
             State::Waiting { call, deadline, .. } => match call.answer.poll(cx) {
                 Poll::Pending => {
