@@ -174,3 +174,120 @@ impl Exchanges {
         self.0.extend(small.take(room));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use std::time::Instant;
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
+    fn answered(body: &Bytes) -> Answered {
+        let answer = Answer { zxid: Zxid(7), body: body.clone(), requested_at: Instant::now() };
+        (Ok(answer), Some(Zxid(7)))
+    }
+
+    fn body() -> Bytes {
+        Bytes::from(vec![1; 100])
+    }
+
+    fn poll(awaited: &mut Awaited, wakes: &Arc<Wakes>) -> Poll<Option<Bytes>> {
+        let waker = Waker::from(Arc::clone(wakes));
+        let answer = awaited.poll(&Context::from_waker(&waker));
+        answer.map(|answer| answer.map(|(completion, _)| completion.unwrap().body))
+    }
+
+    #[test]
+    fn an_answer_is_told_once_and_wakes_the_last_who_waited() {
+        let (answering, mut awaited) = Exchanges::default().open("/a");
+        let (first, second) = (Arc::default(), Arc::default());
+        assert!(poll(&mut awaited, &first).is_pending());
+        assert!(poll(&mut awaited, &second).is_pending());
+        assert_eq!(Arc::strong_count(&first), 1, "it waits no longer");
+        assert!(answering.answer(answered(&body())).is_some());
+        let woken = [first, second.clone()].map(|wakes| wakes.0.load(Ordering::Relaxed));
+        assert_eq!(woken, [0, 1]);
+        assert_eq!(poll(&mut awaited, &second), Poll::Ready(Some(body())));
+        assert_eq!(poll(&mut awaited, &second), Poll::Ready(None));
+    }
+
+    #[test]
+    fn who_waits_in_vain_is_woken_and_told() {
+        let (answering, mut awaited) = Exchanges::default().open("/a");
+        let wakes = Arc::default();
+        assert!(poll(&mut awaited, &wakes).is_pending());
+        drop(answering);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(poll(&mut awaited, &wakes), Poll::Ready(None));
+    }
+
+    #[test]
+    fn an_answer_goes_with_who_asked_before_it_came_and_behind() {
+        for polled in [false, true] {
+            let (body, wakes) = (body(), Arc::default());
+            let mut exchanges = Exchanges::default();
+            for before in [false, true] {
+                let (answering, mut awaited) = exchanges.open("/a");
+                if polled {
+                    assert!(poll(&mut awaited, &wakes).is_pending());
+                }
+                let mut awaited = Some(awaited);
+                awaited.take_if(|_| before);
+                let spent = answering.answer(answered(&body));
+                drop(awaited);
+                assert!(body.is_unique(), "{polled} {before}: what is kept for later keeps it");
+                assert_eq!(Arc::strong_count(&wakes), 1, "{polled} {before}");
+                exchanges.keep(spent.into_iter());
+            }
+        }
+    }
+
+    #[test]
+    fn an_exchange_is_used_again_once_its_caller_is_done_and_not_before() {
+        let wakes = Arc::default();
+        let mut exchanges = Exchanges::default();
+        let (answering, mut late) = exchanges.open("/late");
+        let kept = Arc::downgrade(&late.exchange);
+        exchanges.keep(answering.answer(answered(&body())).into_iter());
+        let (answering, mut other) = exchanges.open("/other");
+        assert!(!std::ptr::eq(kept.as_ptr(), Arc::as_ptr(&other.exchange)));
+        assert_eq!(late.path(), "/late");
+        assert_eq!(poll(&mut late, &wakes), Poll::Ready(Some(body())));
+        assert!(poll(&mut other, &wakes).is_pending());
+
+        let used = Arc::as_ptr(&other.exchange);
+        exchanges.keep(answering.answer(answered(&body())).into_iter());
+        assert_eq!(poll(&mut other, &wakes), Poll::Ready(Some(body())));
+        drop(other);
+        let (_answering, mut next) = exchanges.open("/next");
+        assert!(std::ptr::eq(used, Arc::as_ptr(&next.exchange)));
+        assert_eq!(next.path(), "/next");
+        assert!(poll(&mut next, &wakes).is_pending(), "the last answer is no answer to this");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_was_said() {
+        let mut exchanges = Exchanges::default();
+        let spend = |(answering, _): (Answering, Awaited)| answering.answer(answered(&body()));
+        let long = "x".repeat(MAX_KEPT_PATH + 1);
+        let spent = exchanges.open(&long);
+        exchanges.keep(spend(spent).into_iter());
+        assert!(exchanges.0.is_empty());
+        let open = (0..MAX_KEPT + 9).map(|_| exchanges.open("/a")).collect::<Vec<_>>();
+        exchanges.keep(open.into_iter().filter_map(spend));
+        assert_eq!(exchanges.0.len(), MAX_KEPT);
+    }
+}
