@@ -168,6 +168,7 @@ impl Link {
         let mut shared = self.lock();
         let Shared { core, exchanges, corks, driver, .. } = &mut *shared;
         exchanges.keep(spent.drain(..));
+        spent.shrink_to(KEPT_EVENTS);
         // Under the lock, so that time never goes back for the session.
         act(core, self.clock.now(), *corks == 0);
         core.take_events(said);
@@ -326,5 +327,34 @@ impl Drop for Cork<'_> {
     fn drop(&mut self) {
         self.0.lock().corks -= 1;
         self.0.with(|_| ());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::SessionConfig;
+    use crate::error::Failure;
+
+    #[test]
+    fn what_a_burst_took_is_given_back() {
+        let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
+        let names = Names { client: 1, random: Random::new(1) };
+        let link =
+            Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO));
+        let mut turn = Turn::default();
+        let mut answers = Vec::new();
+        for _ in 0..10 * KEPT_EVENTS {
+            let (token, answer) = link.exchange("/a");
+            let result = Err(Failure::Ended { sent: false, ended: Ended::Closed });
+            turn.said.push_back(Event::Completed { token, result, zxid: None });
+            answers.push(answer);
+        }
+        link.deliver(&mut turn);
+        link.turn(&Context::from_waker(Waker::noop()), &mut turn, |_, _, _| ());
+        assert!(turn.said.capacity() <= 2 * KEPT_EVENTS, "{}", turn.said.capacity());
+        assert!(turn.spent.capacity() <= 2 * KEPT_EVENTS, "{}", turn.spent.capacity());
     }
 }
