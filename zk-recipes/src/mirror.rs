@@ -57,6 +57,8 @@ struct Entry {
     contender: Option<Contender>,
     /// Whether its creation was told of: then so will be its end.
     told: bool,
+    /// Whether the count was known when it was told of.
+    counted: bool,
     /// Whether everybody before it is known: nobody came untold, or a list told since.
     in_step: bool,
     /// How often it was written to.
@@ -67,6 +69,8 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Listing {
     doubts: u64,
+    /// Whether the count was known by then.
+    counted: bool,
 }
 
 impl Mirror {
@@ -167,19 +171,19 @@ impl Mirror {
         if self.lists > 0 {
             self.came.insert(name.clone());
         }
-        let in_step = in_step && self.complete;
-        self.present.insert(name, Entry { contender, told: true, in_step, writes: 0 });
+        let (counted, in_step) = (self.next.is_some(), in_step && self.complete);
+        self.present.insert(name, Entry { contender, told: true, counted, in_step, writes: 0 });
     }
 
     /// A list is about to be asked for.
     pub(crate) fn listing(&mut self) -> Listing {
         self.lists += 1;
-        Listing { doubts: self.doubts }
+        Listing { doubts: self.doubts, counted: self.next.is_some() }
     }
 
     /// The list was answered with these names, and all that was told of ahead of the answer has
-    /// been entered. Names do not come again while the folder lives, so whoever came or went since
-    /// the list was asked for did so for good.
+    /// been entered, and maybe more. Names do not come again while the folder lives, so whoever came
+    /// or went since the list was asked for did so for good.
     pub(crate) fn listed<'n>(
         &mut self,
         listing: &Listing,
@@ -191,15 +195,19 @@ impl Mirror {
             let listed = listed.collect::<BTreeSet<_>>();
             present.retain(|name, _| listed.contains(name.as_str()) || came.contains(name));
             // Whoever came untold between the list and the first number that was told of is not
-            // noticed by the count, so the list must be the newer of the two.
-            self.complete = self.next.is_some();
+            // noticed by the count, so the list must be the newer of the two. That the count is
+            // known by now does not show it: the answer may have waited to be looked at.
+            let mut came = listed.iter().filter(|name| came.contains(**name));
+            let counted = |name: &&str| present.get(*name).is_some_and(|entry| entry.counted);
+            self.complete |= listing.counted || came.any(counted);
             for name in listed {
                 match present.get_mut(name) {
                     // Whoever was before it came before the list, too.
                     Some(entry) => entry.in_step |= self.complete,
                     None => {
                         let contender = Contender::parse(&self.names, name);
-                        let entry = Entry { contender, told: false, in_step: false, writes: 0 };
+                        let (told, counted, in_step) = (false, false, false);
+                        let entry = Entry { contender, told, counted, in_step, writes: 0 };
                         present.insert(name.to_owned(), entry);
                     }
                 }

@@ -168,6 +168,22 @@ fn a_list_from_before_the_count_completes_nothing() {
 }
 
 #[test]
+fn a_list_that_is_looked_at_late_completes_nothing_either() {
+    // Whoever is told of first is a contender, or tells no number.
+    for first in [None, Some("config")] {
+        let mut mirror = mirror();
+        let listing = mirror.listing();
+        first.iter().for_each(|name| created(&mut mirror, name));
+        // The list is answered; number 3 comes behind it, and untold.
+        created(&mut mirror, &writer(4));
+        mirror.listed(&listing, first);
+        created(&mut mirror, &own(5).name);
+        deleted(&mut mirror, &writer(4));
+        assert_eq!(mirror.turn(&own(5)), Turn::Unknown, "{first:?}");
+    }
+}
+
+#[test]
 fn who_comes_or_goes_during_a_list_is_not_taken_from_it() {
     let mut mirror = in_step();
     created(&mut mirror, &writer(4));
@@ -270,6 +286,8 @@ struct World {
     up: VecDeque<Request>,
     down: VecDeque<Message>,
     mirror: Mirror,
+    /// Lists that were answered, and that nobody has looked at yet.
+    answers: VecDeque<(Listing, Vec<String>)>,
     /// Own contenders whose creates have been answered.
     waiting: Vec<Contender>,
     seen: BTreeMap<&'static str, u32>,
@@ -277,11 +295,12 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let (up, down) = (VecDeque::new(), VecDeque::new());
+        let (up, down, answers) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         let (children, waiting) = (Vec::new(), Vec::new());
         let seen = BTreeMap::new();
         let (random, unique, next) = (seed * 2 + 1, 1, 0);
-        Self { random, children, next, unique, up, down, mirror: mirror(), waiting, seen }
+        let mirror = mirror();
+        Self { random, children, next, unique, up, down, mirror, answers, waiting, seen }
     }
 
     fn below(&mut self, n: usize) -> usize {
@@ -429,12 +448,23 @@ impl World {
         match self.down.pop_front() {
             None => {}
             Some(Message::Event(kind, path)) => self.mirror.told(kind, &path),
-            Some(Message::List(listing, all)) => {
-                self.mirror.listed(&listing, all.iter().map(String::as_str));
-            }
+            Some(Message::List(listing, all)) => self.answers.push_back((listing, all)),
             Some(Message::Created(own)) => self.waiting.push(own),
             Some(Message::Rearmed) => self.mirror.doubt(),
         }
+    }
+
+    /// Whoever has asked for a list looks at the answer, when more may have been told of, or has
+    /// gone.
+    fn look(&mut self) {
+        let Some((listing, all)) = self.answers.pop_front() else {
+            return;
+        };
+        if self.percent(10) {
+            self.mirror.not_listed();
+            return;
+        }
+        self.mirror.listed(&listing, all.iter().map(String::as_str));
     }
 
     fn cut(&mut self) {
@@ -488,7 +518,8 @@ fn nobody_is_first_whom_the_server_has_behind_another() {
                 0..20 => world.stranger(),
                 20..40 => world.client(),
                 40..65 => world.serve(),
-                65..99 => world.deliver(),
+                65..90 => world.deliver(),
+                90..99 => world.look(),
                 _ => world.cut(),
             }
             world.check(seed);
