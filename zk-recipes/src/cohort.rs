@@ -27,6 +27,10 @@ pub(crate) struct Bounds {
     pub(crate) time: Duration,
 }
 
+/// What is told of other processes may be lost, so now and then they get their turn unasked: the
+/// requests of one release and one acquire in so long cost nothing that matters.
+const UNASKED: Duration = Duration::from_secs(5);
+
 /// What the cohort must be told of the world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
@@ -98,6 +102,8 @@ struct Tenure {
     inside: BTreeMap<OwnerId, Inside>,
     /// Passes since the node became first.
     pass: u32,
+    /// When that was.
+    first: Instant,
     /// Where the bounds are counted from.
     since: Instant,
     streak: u32,
@@ -169,8 +175,8 @@ impl Cohort {
         let State::Acquiring(role) = self.state else {
             return Step::default();
         };
-        let (inside, since) = (BTreeMap::new(), situation.now);
-        self.state = State::Held(Tenure { role, inside, pass: 0, since, streak: 0 });
+        let (inside, first) = (BTreeMap::new(), situation.now);
+        self.state = State::Held(Tenure { role, inside, pass: 0, first, since: first, streak: 0 });
         self.admit(situation);
         self.unblock(situation)
     }
@@ -308,7 +314,8 @@ impl Tenure {
         if self.streak <= bounds.passes && time < bounds.time {
             return true;
         }
-        if situation.has_strangers {
+        let unasked = situation.now.saturating_duration_since(self.first) >= UNASKED;
+        if situation.has_strangers || unasked {
             return false;
         }
         // Nobody is kept waiting: the bounds are counted from here.

@@ -128,7 +128,8 @@ impl Options {
     }
 
     /// Sets for how long they do, counted from when their process got the lock. The tenure that is
-    /// under way then comes to its end. By default it is the shorter of half a second and a quarter
+    /// under way then comes to its end. While no other process is known to wait they do for five
+    /// seconds, and then queue up once. By default it is the shorter of half a second and a quarter
     /// of the session timeout.
     #[must_use]
     pub fn pass_time(mut self, time: Duration) -> Self {

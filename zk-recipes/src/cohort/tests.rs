@@ -2,7 +2,7 @@
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds { passes: 2, time: Duration::from_secs(10) };
+const BOUNDS: Bounds = Bounds { passes: 2, time: Duration::from_secs(1) };
 
 #[expect(clippy::disallowed_methods, reason = "a moment to count from")]
 fn start() -> Instant {
@@ -169,6 +169,25 @@ fn passes_are_bounded_by_time_while_strangers_wait() {
         assert_eq!(bench.entered(two).is_some(), !(strangers && late));
         assert_eq!(bench.let_go == 1, strangers && late);
     }
+}
+
+#[test]
+fn strangers_get_their_turn_now_and_then_even_if_nobody_tells_of_them() {
+    let mut bench = Bench::new();
+    bench.situation.has_strangers = false;
+    let start = bench.situation.now;
+    bench.lock(1);
+    bench.grant();
+    let mut owner = 1;
+    while bench.let_go == 0 {
+        bench.lock(owner + 1);
+        bench.situation.now += Duration::from_millis(100);
+        bench.leave(owner);
+        owner += 1;
+    }
+    let held = bench.situation.now - start;
+    assert!(held >= UNASKED && held <= UNASKED + BOUNDS.time, "{held:?}");
+    assert_eq!((bench.let_go, bench.acquiring), (1, Some(Role::Exclusive)));
 }
 
 #[test]
