@@ -342,8 +342,7 @@ mod tests {
     fn what_a_burst_took_is_given_back() {
         let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
         let names = Names { client: 1, random: Random::new(1) };
-        let link =
-            Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO));
+        let link = Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO));
         let mut turn = Turn::default();
         let mut answers = Vec::new();
         for _ in 0..10 * KEPT_EVENTS {
