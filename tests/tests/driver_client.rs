@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::task::coop::poll_proceed;
 use zk_client::{
     Acl, Client, ClientBuilder, CreateOptions, Deletion, ErrorKind, EventType, Op, Outcome,
     PathRule, SessionState, WatchMode,
@@ -285,6 +286,27 @@ async fn who_finds_answer_after_answer_lets_other_tasks_run() {
     }
     assert!(other.is_finished(), "a thousand answers without a pause");
     served.abort();
+}
+
+/// Whoever looks at a watch without waiting takes "not yet" for an answer.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_there_is_seen_by_a_task_that_shall_let_others_run() {
+    let mut network = Network::new();
+    let (client, mut peer) = connected(&mut network).await;
+    let watching = client.get_data_and_watch("/a");
+    peer.expect("getData#1 /a").await;
+    peer.answer(&data(b"")).await;
+    let (_, mut watcher) = watching.await.unwrap();
+    peer.fire(EventType::NODE_DELETED, "/a").await;
+    settle().await;
+    let seen = poll_fn(|cx| {
+        while let Poll::Ready(coop) = poll_proceed(cx) {
+            coop.made_progress();
+        }
+        Poll::Ready(watcher.poll_changed(cx))
+    });
+    let Poll::Ready(event) = seen.await else { panic!("the event is not seen") };
+    assert_eq!(event.unwrap().kind, EventType::NODE_DELETED);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,9 +4,10 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::task::coop::poll_proceed;
 
 use crate::error::{Ended, Error, Fault};
 use crate::event::WatchedEvent;
@@ -65,19 +66,27 @@ impl Watcher {
     ///
     /// Dropping the future loses nothing: call it again.
     pub async fn changed(&mut self) -> Result<WatchedEvent, Error> {
-        poll_fn(|cx| self.poll_changed(cx)).await
+        poll_fn(|cx| {
+            // Whoever finds event after event lets other tasks run in between.
+            let coop = ready!(poll_proceed(cx));
+            let event = ready!(self.poll_changed(cx));
+            coop.made_progress();
+            Poll::Ready(event)
+        })
+        .await
     }
 
-    /// [`changed`](Self::changed) for hand-written futures.
+    /// [`changed`](Self::changed) for hand-written futures: ready if the event is there, whatever
+    /// tokio's budget for the task.
     pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<WatchedEvent, Error>> {
         let event = match &mut self.event {
             None => {
                 Err(Fault::WatchSpent { path: self.chroot.strip(&self.path).to_owned() }.into())
             }
-            Some(receiver) => match Pin::new(receiver).poll(cx) {
+            Some(receiver) => match received(receiver, cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(_)) => Err(self.ended()),
-                Poll::Ready(Ok(mut event)) => {
+                Poll::Ready(None) => Err(self.ended()),
+                Poll::Ready(Some(mut event)) => {
                     let inner = self.chroot.strip(&event.path);
                     if inner.len() != event.path.len() {
                         event.path = inner.to_owned();
@@ -101,6 +110,19 @@ impl Watcher {
     /// An event that cannot come any more means that the session is over.
     fn ended(&self) -> Error {
         self.link.look(|core| core.ended()).unwrap_or(Ended::Closed).into()
+    }
+}
+
+/// What is there, even for a task that has used up its budget: who does not wait takes "not yet" for
+/// the truth.
+fn received(
+    receiver: &mut oneshot::Receiver<WatchedEvent>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<WatchedEvent>> {
+    match receiver.try_recv() {
+        Ok(event) => Poll::Ready(Some(event)),
+        Err(TryRecvError::Closed) => Poll::Ready(None),
+        Err(TryRecvError::Empty) => Pin::new(receiver).poll(cx).map(Result::ok),
     }
 }
 
