@@ -3,7 +3,9 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::task::coop::poll_proceed;
@@ -286,6 +288,67 @@ async fn who_finds_answer_after_answer_lets_other_tasks_run() {
     }
     assert!(other.is_finished(), "a thousand answers without a pause");
     served.abort();
+}
+
+/// A task of its own within a task, which is polled when it was woken and not otherwise.
+struct Woken {
+    again: AtomicBool,
+    outer: Mutex<Option<Waker>>,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.again.store(true, Ordering::SeqCst);
+        if let Some(outer) = self.outer.lock().unwrap().take() {
+            outer.wake();
+        }
+    }
+}
+
+async fn when_woken(future: impl Future<Output = ()>) {
+    let mut future = pin!(future);
+    let woken = Arc::new(Woken { again: AtomicBool::new(true), outer: Mutex::new(None) });
+    let waker = Waker::from(Arc::clone(&woken));
+    poll_fn(|cx| {
+        woken.outer.lock().unwrap().replace(cx.waker().clone());
+        match woken.again.swap(false, Ordering::SeqCst) {
+            true => future.as_mut().poll(&mut Context::from_waker(&waker)),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_asks_to_be_polled_whenever_there_is_something_to_do() {
+    for batched in [false, true] {
+        let mut network = Network::new();
+        let (client, driver) = builder(&network).split("zk1:1").unwrap();
+        let driver = tokio::spawn(when_woken(driver));
+        let served = network.attach().await.serve();
+        client.sync("/").await.unwrap();
+        let clock = Clock::start();
+        for tasks in [1, 2, 3, 100] {
+            let loops = (0..tasks).map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move {
+                    for _ in 0..10 {
+                        match batched {
+                            true => client.batch(|| client.get_data("/a")).await.unwrap(),
+                            false => client.get_data("/a").await.unwrap(),
+                        };
+                    }
+                })
+            });
+            for task in loops.collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+        }
+        assert_eq!(clock.elapsed(), Duration::ZERO, "somebody waited for a timer");
+        client.close().await;
+        driver.await.unwrap();
+        served.await.unwrap();
+    }
 }
 
 /// Whoever looks at a watch without waiting takes "not yet" for an answer.
