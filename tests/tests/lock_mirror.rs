@@ -143,6 +143,35 @@ async fn a_holder_that_hides_later_is_found_gone_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_never_waits_for_long_finds_a_holder_gone_that_hid_later_too() {
+    let world = World::new();
+    let lock = world.mirrored().await;
+    for waits in [false, true] {
+        let held = world.lock().await.acquire().await.unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        world.hide(held.node()).await;
+        held.release().await.unwrap();
+        let clock = Clock::start();
+        let short = Duration::from_secs(1);
+        let guard = loop {
+            let guard = match waits {
+                true => lock.acquire_within(short).await.unwrap(),
+                false => {
+                    tokio::time::sleep(short).await;
+                    lock.try_acquire().await.unwrap()
+                }
+            };
+            assert!(clock.elapsed() <= TIMEOUT + 2 * short, "it is free");
+            if let Some(guard) = guard {
+                break guard;
+            }
+        };
+        world.is_owner(&guard);
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plain_watch_at_the_folder_takes_nothing_from_the_mirror() {
     for release in [Release::V3_8, Release::V3_9] {
         let world = World::with(Config::new().release(release));

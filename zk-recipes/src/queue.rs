@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use tokio::sync::futures::Notified;
 use tracing::{debug, warn};
@@ -61,6 +62,8 @@ struct View {
     used: bool,
     /// How many contenders the last list had.
     listed: usize,
+    /// When it was handed over.
+    listed_at: Option<Instant>,
     warned: bool,
 }
 
@@ -104,6 +107,7 @@ impl Queue {
             useless: 0,
             used: false,
             listed: 0,
+            listed_at: None,
             warned: false,
         };
         Ok(Arc::new(Self {
@@ -263,6 +267,14 @@ impl Queue {
         turn
     }
 
+    /// Whether nobody has read the queue for a session timeout: who was followed may have hidden and
+    /// gone since, which nothing tells.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let (now, timeout) = (self.client.clock().now(), self.client.session_timeout());
+        let listed_at = self.view().listed_at;
+        listed_at.is_none_or(|at| now.saturating_duration_since(at) >= timeout)
+    }
+
     /// The same of whoever waits already. A contender of another layout is for a list to report.
     pub(crate) fn turn(&self, mirror: &Mirror, own: &Contender) -> Turn {
         if self.options.strict_foreign && mirror.names().any(|name| self.names.is_foreign(name)) {
@@ -373,6 +385,7 @@ impl Asked {
         }
         let contenders = children.names.iter().filter(|name| queue.names.parse(name).is_some());
         view.listed = contenders.count();
+        view.listed_at = Some(queue.client.clock().now());
         drop(view);
         if news {
             queue.news.tell();

@@ -99,9 +99,9 @@ impl Tenure {
     pub(crate) async fn is_first(&self, list: Option<Children>) -> Result<bool, Error> {
         let list = match (self.queue.first_turn(&self.own, list.is_some()), list) {
             (Turn::First, _) => return Ok(true),
-            (Turn::Waiting { .. }, _) => return Ok(false),
+            (Turn::Waiting { .. }, _) if !self.queue.is_outdated() => return Ok(false),
             (Turn::Unknown, Some(list)) => list,
-            (Turn::Absent | Turn::Unknown, _) => self.list().await?,
+            _ => self.list().await?,
         };
         Ok(self.ahead(&list)?.is_empty())
     }
@@ -134,6 +134,10 @@ impl Tenure {
     async fn first_in_mirror(&mut self, listed: bool) -> Result<Turn, Error> {
         let queue = &self.queue;
         let mut turn = queue.first_turn(&self.own, listed);
+        // Who never waits for long would never ask again.
+        if matches!(turn, Turn::Waiting { .. }) && queue.is_outdated() {
+            (self.waited, turn) = (true, Turn::Unknown);
+        }
         let mut again = Again(None);
         // The end of the session takes a contender of ours ahead and our own node in no order.
         let mut sibling = false;
