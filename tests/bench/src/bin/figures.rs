@@ -113,7 +113,7 @@ const LOCKS: &[Suite] = &[
         title: "Acquires of the process with most, by those of the one with fewest",
         program: "bench_locks",
         rows: &[
-            Row::new("4 processes fight", FIGHT, FAIRNESS).against_peer(FIGHT),
+            Row::new("4 processes fight", FIGHT, FAIRNESS).against_peer(FIGHT).at_most(1.3),
             Row::new("2 processes of 32 tasks", TWO_LEVEL, FAIRNESS)
                 .against_peer(TWO_LEVEL)
                 .at_most(1.3),
