@@ -10,7 +10,8 @@ use zk_recipes::{
     ErrorKind, LockState, Loss, Options, Owner, ReentrantLock, ReentrantRwLock, Release,
 };
 use zk_tests::explore::{Actor, Script, actor, explore, settle};
-use zk_tests::locks::{LOCK, World};
+use zk_tests::locks::{LOCK, TIMEOUT, World, nobody};
+use zk_tests::peer::Clock;
 
 async fn stock(world: &World, options: Options) -> ReentrantLock {
     ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
@@ -168,6 +169,40 @@ async fn whoever_had_to_wait_expects_others_to_come_again() {
     nodes.dedup();
     assert_eq!(nodes.len(), 2, "{nodes:?}");
     world.is_free(&lock).await;
+}
+
+/// Takes the lock again and again, with others who do the same.
+async fn stay_busy(lock: &ReentrantLock) {
+    let turns = async || {
+        let me = Owner::new();
+        loop {
+            let guard = lock.acquire(&me).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            drop(guard);
+        }
+    };
+    tokio::join!(turns(), turns());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_that_may_not_be_seen_gets_its_turn_too() {
+    let world = World::new();
+    for follows in [false, true] {
+        let busy = stock(&world, options(follows)).await;
+        let secret = stock(&world, Options::new().acl(&[nobody()])).await;
+        let comes = async {
+            // Until they follow the queue, and are alone in it.
+            tokio::time::sleep(5 * TIMEOUT).await;
+            let clock = Clock::start();
+            let come = tokio::time::timeout(5 * TIMEOUT, secret.acquire(&Owner::new())).await;
+            assert!(come.is_ok_and(|guard| guard.is_ok()), "follows: {follows}");
+            clock.elapsed()
+        };
+        tokio::select! {
+            () = stay_busy(&busy) => {}
+            time = comes => assert!(time <= TIMEOUT + Duration::from_secs(2), "{time:?}"),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
