@@ -250,6 +250,7 @@ impl<W, S: Clone> Watches<W, S> {
         let returned = self.asked.get_mut(index)?.caller.take();
         self.answered(id, Some(ErrorCode::OK)).or(returned)
     }
+
     /// A request that watches data was queued, and the watch counts from now on.
     pub(crate) fn set_data(&mut self, id: WatchId, path: Arc<str>, watcher: W) {
         self.asked_once(id, WatchKind::Data, path, watcher);
