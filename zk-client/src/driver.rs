@@ -23,7 +23,7 @@ use crate::config::Host;
 use crate::error::{Attempt, Hangup};
 use crate::event::SessionState;
 use crate::hosts::Hosts;
-use crate::link::{Core, Delivered, Link, Turn};
+use crate::link::{Carried, Core, Delivered, Link};
 use crate::seek;
 use crate::stats::Stats;
 use crate::trace;
@@ -48,7 +48,7 @@ pub(crate) struct Driver {
     connector: Arc<dyn Connector>,
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
-    turn: Turn,
+    carried: Carried,
     read_only: bool,
     /// Whether those who were just told something shall run first.
     yields: bool,
@@ -81,8 +81,8 @@ impl Driver {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         // It outlives whatever the caller is doing.
         let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
-        let turn = Turn::default();
-        Self { link, connector, max_reply, alarm, turn, read_only: false, yields: false, span }
+        let carried = Carried::default();
+        Self { link, connector, max_reply, alarm, carried, read_only: false, yields: false, span }
     }
 
     /// Connects, serves and connects again until the session ends.
@@ -261,8 +261,8 @@ impl Driver {
         cx: &mut Context<'_>,
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> Poll<Hangup> {
-        let standing = self.link.turn(cx, &mut self.turn, act);
-        let Delivered { state, hangup } = self.link.deliver(&mut self.turn);
+        let standing = self.link.turn(cx, &mut self.carried, act);
+        let Delivered { state, hangup } = self.link.deliver(&mut self.carried);
         self.yields = standing.many;
         if standing.many {
             cx.waker().wake_by_ref();
@@ -298,7 +298,7 @@ impl Driver {
 /// However the driver ends, nobody is left waiting: the runtime may be shut down under it.
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.link.abandon(&mut self.turn);
+        self.link.abandon(&mut self.carried);
     }
 }
 

@@ -60,7 +60,7 @@ struct Shared {
 
 /// What goes from turn to turn of the driver's; what is in there is used again.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct Carried {
     /// What the session said; empty between turns.
     said: VecDeque<CoreEvent>,
     spent: Vec<Spent>,
@@ -162,7 +162,7 @@ impl Link {
     pub(crate) fn turn(
         &self,
         cx: &Context<'_>,
-        Turn { said, spent }: &mut Turn,
+        Carried { said, spent }: &mut Carried,
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> Standing {
         let mut shared = self.lock();
@@ -227,7 +227,7 @@ impl Link {
     }
 
     /// Hands what the session said to those who wait for it, in order.
-    pub(crate) fn deliver(&self, Turn { said, spent }: &mut Turn) -> Delivered {
+    pub(crate) fn deliver(&self, Carried { said, spent }: &mut Carried) -> Delivered {
         let mut delivered = Delivered::default();
         if said.is_empty() {
             return delivered;
@@ -265,12 +265,12 @@ impl Link {
     }
 
     /// Ends the session on this side, and tells everybody.
-    pub(crate) fn abandon(&self, turn: &mut Turn) {
+    pub(crate) fn abandon(&self, carried: &mut Carried) {
         self.with(|core| {
             core.abandon();
-            core.take_events(&mut turn.said);
+            core.take_events(&mut carried.said);
         });
-        self.deliver(turn);
+        self.deliver(carried);
     }
 
     /// Notes which server is being tried.
@@ -343,17 +343,17 @@ mod tests {
         let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
         let names = Names { client: 1, random: Random::new(1) };
         let link = Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO));
-        let mut turn = Turn::default();
+        let mut carried = Carried::default();
         let mut answers = Vec::new();
         for _ in 0..10 * KEPT_EVENTS {
             let (token, answer) = link.exchange("/a");
             let result = Err(Failure::Ended { sent: false, ended: Ended::Closed });
-            turn.said.push_back(Event::Completed { token, result, zxid: None });
+            carried.said.push_back(Event::Completed { token, result, zxid: None });
             answers.push(answer);
         }
-        link.deliver(&mut turn);
-        link.turn(&Context::from_waker(Waker::noop()), &mut turn, |_, _, _| ());
-        assert!(turn.said.capacity() <= 2 * KEPT_EVENTS, "{}", turn.said.capacity());
-        assert!(turn.spent.capacity() <= 2 * KEPT_EVENTS, "{}", turn.spent.capacity());
+        link.deliver(&mut carried);
+        link.turn(&Context::from_waker(Waker::noop()), &mut carried, |_, _, _| ());
+        assert!(carried.said.capacity() <= 2 * KEPT_EVENTS, "{}", carried.said.capacity());
+        assert!(carried.spent.capacity() <= 2 * KEPT_EVENTS, "{}", carried.spent.capacity());
     }
 }

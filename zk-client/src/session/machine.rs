@@ -22,9 +22,10 @@ use crate::session::pings::Pings;
 use crate::session::pipeline::{Pipeline, RequestId, Turn};
 use crate::session::tally::Tally;
 use crate::session::timers::{Timer, Timers};
+use crate::session::watches::Watches;
+use crate::session::watches::chore::Chore;
 use crate::session::watches::oneshots::WatchId;
 use crate::session::watches::spot::Returned;
-use crate::session::watches::{Chore, Watches};
 use crate::stats::Stats;
 
 /// A session with one ensemble, over one connection at a time.

@@ -19,7 +19,7 @@ use crate::session::event::{Answer, Event};
 use crate::session::machine::{Purpose, Session, told};
 use crate::session::pipeline::{Slot, Turn};
 use crate::session::timers::Timer;
-use crate::session::watches::Chore;
+use crate::session::watches::chore::Chore;
 use crate::session::watches::spot::Returned;
 use crate::trace;
 

@@ -12,6 +12,8 @@
 //! at the same path, which must be set again, and a recursive watch silences every type of event
 //! that it does not send itself.
 
+pub(crate) mod chore;
+
 pub(crate) mod oneshots;
 
 pub(crate) mod spot;
@@ -20,12 +22,10 @@ use std::collections::{HashMap, VecDeque};
 use std::iter;
 use std::sync::Arc;
 
-use zk_proto::{
-    AddWatchRequest, Encode, ErrorCode, EventType, List, OpCode, RemoveWatchesRequest, SetWatches,
-    SetWatches2, WatcherType, Writer, Zxid,
-};
+use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
 
 use crate::event::WatchMode;
+use crate::session::watches::chore::{Chore, Rearm};
 use crate::session::watches::oneshots::{WatchId, WatchKind};
 use crate::session::watches::spot::{Returned, Sort, Spot};
 
@@ -46,60 +46,6 @@ struct Asked<W, S> {
     sort: Sort,
     /// `None` if it has gone since.
     caller: Option<Returned<W, S>>,
-}
-
-/// What is to be asked, for nobody in particular.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Chore {
-    /// Nobody waits at this path.
-    Remove(Arc<str>),
-    /// This watch may have been replaced by another at its path.
-    Restore(WatchMode, Arc<str>),
-}
-
-impl Chore {
-    pub(crate) fn op(&self) -> OpCode {
-        match self {
-            Self::Remove(_) => OpCode::REMOVE_WATCHES,
-            Self::Restore(..) => OpCode::ADD_WATCH,
-        }
-    }
-}
-
-impl Encode for Chore {
-    fn encode(&self, writer: &mut Writer<'_>) {
-        match self {
-            Self::Remove(path) => {
-                RemoveWatchesRequest { path, kind: WatcherType::ANY }.encode(writer);
-            }
-            Self::Restore(mode, path) => {
-                AddWatchRequest { path, mode: (*mode).into() }.encode(writer);
-            }
-        }
-    }
-}
-
-/// A request that arms watches again.
-pub(crate) struct Rearm<'a>(SetWatches2<'a>);
-
-impl Rearm<'_> {
-    /// Servers before 3.6 must not see the newer one.
-    pub(crate) fn op(&self) -> OpCode {
-        match self.0.persistent.is_empty() && self.0.persistent_recursive.is_empty() {
-            true => OpCode::SET_WATCHES,
-            false => OpCode::SET_WATCHES2,
-        }
-    }
-}
-
-impl Encode for Rearm<'_> {
-    fn encode(&self, writer: &mut Writer<'_>) {
-        if self.op() == OpCode::SET_WATCHES2 {
-            return self.0.encode(writer);
-        }
-        let SetWatches2 { relative_zxid, data, exist, child, .. } = self.0;
-        SetWatches { relative_zxid, data, exist, child }.encode(writer);
-    }
 }
 
 /// How many watches are set.

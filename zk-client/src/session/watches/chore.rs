@@ -1,0 +1,67 @@
+//! What a session asks about watches of itself: to remove one, to set one again, to arm all of them.
+//!
+//! Which of two versions a request goes out in depends on what is in it, since old servers know one
+//! alone. Knows no watches that are set.
+
+use std::sync::Arc;
+
+use zk_proto::{
+    AddWatchRequest, Encode, OpCode, RemoveWatchesRequest, SetWatches, SetWatches2, WatcherType,
+    Writer,
+};
+
+use crate::event::WatchMode;
+
+/// What is to be asked, for nobody in particular.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Chore {
+    /// Nobody waits at this path.
+    Remove(Arc<str>),
+    /// This watch may have been replaced by another at its path.
+    Restore(WatchMode, Arc<str>),
+}
+
+impl Chore {
+    pub(crate) fn op(&self) -> OpCode {
+        match self {
+            Self::Remove(_) => OpCode::REMOVE_WATCHES,
+            Self::Restore(..) => OpCode::ADD_WATCH,
+        }
+    }
+}
+
+impl Encode for Chore {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Remove(path) => {
+                RemoveWatchesRequest { path, kind: WatcherType::ANY }.encode(writer);
+            }
+            Self::Restore(mode, path) => {
+                AddWatchRequest { path, mode: (*mode).into() }.encode(writer);
+            }
+        }
+    }
+}
+
+/// A request that arms watches again.
+pub(crate) struct Rearm<'a>(pub(crate) SetWatches2<'a>);
+
+impl Rearm<'_> {
+    /// Servers before 3.6 must not see the newer one.
+    pub(crate) fn op(&self) -> OpCode {
+        match self.0.persistent.is_empty() && self.0.persistent_recursive.is_empty() {
+            true => OpCode::SET_WATCHES,
+            false => OpCode::SET_WATCHES2,
+        }
+    }
+}
+
+impl Encode for Rearm<'_> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        if self.op() == OpCode::SET_WATCHES2 {
+            return self.0.encode(writer);
+        }
+        let SetWatches2 { relative_zxid, data, exist, child, .. } = self.0;
+        SetWatches { relative_zxid, data, exist, child }.encode(writer);
+    }
+}
