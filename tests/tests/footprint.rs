@@ -7,11 +7,14 @@
 use std::alloc::System;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, BytesMut};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::JoinSet;
 use zk_client::{Children, Client, ErrorCode, Host, Node, OpCode, SessionId, Zxid};
 use zk_proto::{
     Decode, Encode, GetChildren2Response, List, Reader, ReplyHeader, RequestHeader, Writer, frame,
@@ -36,6 +39,8 @@ struct Still {
     greeted: bool,
     asked: BytesMut,
     answers: BytesMut,
+    /// How often the client has written.
+    writes: Arc<AtomicUsize>,
     /// Of the client, if it waits for an answer.
     waker: Option<Waker>,
 }
@@ -89,6 +94,7 @@ impl AsyncWrite for Still {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
         self.asked.extend_from_slice(bytes);
         self.answer();
         Poll::Ready(Ok(bytes.len()))
@@ -132,6 +138,7 @@ fn memory_goes_to_what_is_kept() {
     in_virtual_time(a_watcher_that_waits_is_small());
     in_virtual_time(data_that_is_kept_keeps_nothing_else());
     in_virtual_time(a_request_allocates_next_to_nothing());
+    in_virtual_time(what_many_tasks_ask_leaves_in_one_write());
 }
 
 fn names_are_not_allocated_one_by_one() {
@@ -222,5 +229,29 @@ async fn a_request_allocates_next_to_nothing() {
         );
         assert_eq!(asking, 0, "allocations to ask, {depth} at a time");
         assert!(each <= PER_GET, "{each} allocations for each get, {depth} at a time");
+    }
+}
+
+async fn what_many_tasks_ask_leaves_in_one_write() {
+    const ROUNDS: usize = 100;
+    let writes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&writes);
+    let connector = move |_: &Host| Ok(Still { writes: Arc::clone(&counted), ..Still::default() });
+    let client = Client::builder().connector(connector).session_timeout(TIMEOUT);
+    let client = client.connect("zk").await.unwrap();
+    for tasks in [1, 16, 256] {
+        let before = writes.load(Ordering::Relaxed);
+        let mut asking = JoinSet::new();
+        for _ in 0..tasks {
+            let client = client.clone();
+            asking.spawn(async move {
+                for _ in 0..ROUNDS {
+                    client.get_data("/a").await.unwrap();
+                }
+            });
+        }
+        asking.join_all().await;
+        let writes = writes.load(Ordering::Relaxed) - before;
+        assert_eq!(writes, ROUNDS, "{tasks} tasks");
     }
 }

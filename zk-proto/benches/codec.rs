@@ -13,7 +13,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use zk_proto::*;
 
 const PATH: &str = "/services/orders/instance-0000000042";
@@ -60,6 +61,18 @@ fn encoded(message: &impl Encode) -> BytesMut {
     wire
 }
 
+/// Writes a message of this length.
+fn writes(group: &mut BenchmarkGroup<'_, WallTime>, message: &impl Encode, len: usize) {
+    group.bench_function("encode", |bencher| {
+        let mut out = BytesMut::with_capacity(len + frame::PREFIX);
+        bencher.iter(|| {
+            out.clear();
+            frame::encode(&mut out, LIMIT, |writer| black_box(message).encode(writer)).unwrap();
+            black_box(out.len())
+        });
+    });
+}
+
 /// Writes a message, and reads it as an `R`.
 macro_rules! both_ways {
     ($criterion:ident, $name:literal, $message:expr, $read_as:ty) => {
@@ -67,15 +80,7 @@ macro_rules! both_ways {
         let wire = encoded(&message);
         let mut group = $criterion.benchmark_group($name);
         group.throughput(Throughput::Bytes(wire.len() as u64));
-        group.bench_function("encode", |bencher| {
-            let mut out = BytesMut::with_capacity(wire.len() + frame::PREFIX);
-            bencher.iter(|| {
-                out.clear();
-                frame::encode(&mut out, LIMIT, |writer| black_box(&message).encode(writer))
-                    .unwrap();
-                black_box(out.len())
-            });
-        });
+        writes(&mut group, &message, wire.len());
         group.bench_function("decode", |bencher| {
             bencher.iter(|| {
                 black_box(<$read_as>::decode(&mut Reader::new(black_box(&wire))).unwrap());
@@ -122,15 +127,7 @@ fn children(criterion: &mut Criterion) {
         let wire = encoded(&message);
         let mut group = criterion.benchmark_group(format!("{count} children"));
         group.throughput(Throughput::Elements(count));
-        group.bench_function("encode", |bencher| {
-            let mut out = BytesMut::with_capacity(wire.len() + frame::PREFIX);
-            bencher.iter(|| {
-                out.clear();
-                frame::encode(&mut out, LIMIT, |writer| black_box(&message).encode(writer))
-                    .unwrap();
-                black_box(out.len())
-            });
-        });
+        writes(&mut group, &message, wire.len());
         group.bench_function("decode", |bencher| {
             bencher.iter(|| {
                 let mut reader = Reader::new(black_box(&wire));

@@ -290,6 +290,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let suites = if arguments.locks.is_some() { LOCKS } else { SUITES };
     let suites = suites.iter().filter(|suite| suite.title.contains(&arguments.only));
     let suites = suites.collect::<Vec<_>>();
+    if suites.is_empty() {
+        return Err(format!("no part has {:?} in its title", arguments.only).into());
+    }
     let mut commands = Vec::new();
     for suite in &suites {
         for figure in suite.rows.iter().flat_map(Row::figures) {
