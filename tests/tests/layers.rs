@@ -73,6 +73,7 @@ const CRATES: &[Layers] = &[
             "session/event",
             "session/claims/question",
             "session/claims/multi",
+            "session/claims/claim",
             "session/claims",
             "session/lease",
             "session/assurance",

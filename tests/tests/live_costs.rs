@@ -86,6 +86,32 @@ async fn a_free_lock_costs_a_create_and_a_delete() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_lock_that_is_let_go_and_taken_again_costs_one_request() -> Result<()> {
+    const TURNS: u64 = 500;
+    let server = server().await?;
+    let lock = Lock::new(&client(&server).await?, LOCK)?;
+    for _ in 0..3 {
+        lock.acquire().await?.release().await?;
+    }
+    let guard = lock.acquire().await?;
+    let turns = async {
+        let mut guard = guard;
+        let mut token = guard.token();
+        for _ in 0..TURNS {
+            drop(guard);
+            guard = lock.acquire().await?;
+            ensure!(token < guard.token(), "{token} before {}", guard.token());
+            token = guard.token();
+        }
+        Ok(guard)
+    };
+    let (packets, guard) = packets(&server, turns).await?;
+    ensure!((TURNS..=TURNS + 1).contains(&packets), "{packets} packets, {TURNS} turns");
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn four_that_fight_cost_a_create_and_a_delete_each() -> Result<()> {
     const TURNS: u64 = 300;
     const RIVALS: u64 = 4;

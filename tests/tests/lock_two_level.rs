@@ -342,6 +342,7 @@ async fn an_error_of_the_acquire_frees_the_local_level() {
     let (refused, guard) = tokio::join!(lock.acquire(&me), lock.acquire(&other));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Client);
     world.is_owner(&guard.unwrap());
+    settle().await;
     world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::CREATE2));
     assert!(lock.try_acquire(&me).await.is_err());
     world.is_free(&lock).await;

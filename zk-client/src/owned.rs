@@ -14,7 +14,8 @@ use zk_proto::{
 
 use crate::acl::{self, Acl};
 use crate::client::Client;
-use crate::error::{Error, Failure, Fault};
+use crate::error::{Error, Failure, Fault, Rejected};
+use crate::exchange::Answering;
 use crate::lease::Lease;
 use crate::link::Core;
 use crate::multi::{self, Named, Operations, Transaction};
@@ -46,11 +47,54 @@ impl Client {
     /// # }
     /// ```
     pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl]) -> Reply<OwnedNode> {
+        self.owned(Core::submit_owned, stem, data, acl)
+    }
+
+    /// Creates such a node in one transaction with the delete of the one that was let go last, if
+    /// nothing was asked for since and the delete was not sent: one request, one round trip and one
+    /// proposal of the ensemble for both. Otherwise it is [`create_owned`](Self::create_owned).
+    ///
+    /// For whoever leaves a queue and joins it again. On a runtime of several threads, a delete is
+    /// sent as soon as another thread comes to it, unless both are in one [`batch`](Self::batch).
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client, turn: zk_client::OwnedNode) -> Result<(), zk_client::Error> {
+    /// use zk_client::Acl;
+    ///
+    /// // To the end of the queue.
+    /// let stem = format!("/queue/{:032x}-", client.unique());
+    /// let again = client.batch(|| {
+    ///     drop(turn);
+    ///     client.replace_owned(&stem, b"", Acl::OPEN)
+    /// });
+    /// println!("here as {}", again.await?.path());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`create_owned`](Self::create_owned), and one more: if the server refused the delete, for
+    /// instance since somebody else deleted the node, nothing was created, and
+    /// [`failed_op`](Error::failed_op) is 0. Ask again then.
+    ///
+    /// Whatever becomes of the create, the delete is repeated until it was answered.
+    pub fn replace_owned(&self, stem: &str, data: &[u8], acl: &[Acl]) -> Reply<OwnedNode> {
+        self.owned(Core::submit_replacing, stem, data, acl)
+    }
+
+    fn owned(
+        &self,
+        submit: impl FnOnce(&mut Core, &CreateRequest<'_>, Answering) -> Result<ClaimId, Rejected>,
+        stem: &str,
+        data: &[u8],
+        acl: &[Acl],
+    ) -> Reply<OwnedNode> {
         self.at(stem, path::check, |full| {
             let (mode, data) = (CreateMode::EPHEMERAL_SEQUENTIAL, Some(data));
             let (op, submitted) = acl::lend(acl, |acl| {
                 let request = CreateRequest { path: full, data, acl, mode };
-                let submit = |core: &mut Core, answering| core.submit_owned(&request, answering);
+                let submit = |core: &mut Core, answering| submit(core, &request, answering);
                 (request.op(), self.link().submit(stem, submit))
             });
             let (id, answer) = match submitted {

@@ -34,7 +34,9 @@ use crate::tenure::Joining;
 /// ```
 ///
 /// Clones share what is known of the queue. Keep one for as long as the lock is used again and
-/// again: from its third acquire on a free lock costs two requests, create and delete.
+/// again: from its third acquire on a free lock costs two requests, create and delete. Whoever lets
+/// it go and takes it again at once, without waiting for the answer to the release, sends both as
+/// one transaction.
 ///
 /// # Who shares it
 ///
@@ -220,8 +222,8 @@ impl Guard {
         }
     }
 
-    /// Releases the lock and queues up for it again, behind everybody who waits: one flight for
-    /// both.
+    /// Releases the lock and queues up for it again, behind everybody who waits: one transaction
+    /// for both, whatever the runtime.
     ///
     /// # Errors
     ///

@@ -222,7 +222,8 @@ impl Queue {
                 Arming { queue: Arc::clone(self), reply }
             }),
             folders: self.make_folders(folders),
-            created: client.create_owned(&stem, &self.options.data, &self.options.acl),
+            // Who has just let go of a place goes to the end of the queue in one transaction.
+            created: client.replace_owned(&stem, &self.options.data, &self.options.acl),
             list: (!is_known).then(|| self.ask()),
         })
     }

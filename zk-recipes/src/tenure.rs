@@ -84,6 +84,8 @@ impl Joining {
                     }
                     Err(error) => return Err(error),
                 },
+                // The place that was let go before had gone already.
+                Err(error) if error.failed_op() == Some(0) => {}
                 Err(error) => retry.after(&queue, error, made)?,
             }
             flight = queue.fly(role, retry.folders.as_ref());

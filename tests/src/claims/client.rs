@@ -38,6 +38,7 @@ macro_rules! client_claims {
             a_refused_multi_changes_nothing_and_tells_which_operation_failed,
             a_multi_happens_below_the_chroot,
             owned_nodes_of_a_multi_go_with_their_owners,
+            an_owned_node_takes_the_place_of_another,
             a_node_is_adopted_by_its_session_alone,
             a_session_that_was_detached_is_taken_up_with_its_nodes,
             what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there,
@@ -545,6 +546,54 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Res
     let single = client.create_owned(&stem, b"", Acl::OPEN).await?;
     let stat = client.exists(single.path()).await?.context("just created")?;
     assert_eq!(single.czxid(), stat.czxid);
+    Ok(())
+}
+
+pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
+    client.create("/r", b"", &PERSISTENT).await?;
+    let replace = |old: OwnedNode| {
+        let stem = format!("/r/{:032x}-", client.unique());
+        client.batch(|| {
+            drop(old);
+            client.replace_owned(&stem, b"data", Acl::OPEN)
+        })
+    };
+    let first = client.create_owned("/r/first-", b"", Acl::OPEN).await?;
+    let mut below = other.watch("/r", WatchMode::PersistentRecursive).await?;
+    let gone = first.path().to_owned();
+    let second = replace(first).await?;
+    assert!(second.path().ends_with("-0000000001"), "{}", second.path());
+    let stat = client.exists(second.path()).await?.context("just created")?;
+    assert_eq!(second.czxid(), stat.czxid);
+    assert_eq!(Some(stat.ephemeral_owner), client.session().map(|own| own.id));
+    // One transaction, in which the old one goes first.
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        if let StreamEvent::Changed(event) = below.next().await? {
+            told.push((event.kind, event.path));
+        }
+    }
+    let came = second.path().to_owned();
+    assert_eq!(told, [(EventType::NODE_DELETED, gone), (EventType::NODE_CREATED, came)]);
+
+    // Somebody else was faster: nothing is created, and asking again helps.
+    let path = second.path().to_owned();
+    other.delete(&path, None).await?;
+    let error = replace(second).await.expect_err("it is gone");
+    assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(0)), "{error}");
+    assert!(client.get_children("/r").await?.names.is_empty());
+    let third = client.replace_owned("/r/third-", b"", Acl::OPEN).await?;
+
+    // The create is refused, and the old node goes all the same.
+    let refused = client.batch(|| {
+        drop(third);
+        client.replace_owned("/missing/x-", b"", Acl::OPEN)
+    });
+    let error = refused.await.expect_err("there is no folder");
+    assert_eq!((error.is_no_node(), error.failed_op()), (true, None), "{error}");
+    client.sync("/r").await?;
+    assert!(client.get_children("/r").await?.names.is_empty());
     Ok(())
 }
 

@@ -83,6 +83,19 @@ impl World {
         }
     }
 
+    /// Lets a node go and creates another one, in one multi if nothing comes in between.
+    pub(super) fn replace(&mut self, input: &mut Input<'_>) {
+        self.release(input);
+        let token = self.number();
+        let path = stem(token);
+        let accepted = self.session.submit_replacing(&create(&path), token);
+        self.allowance += OVERHEAD;
+        self.accepted(token, accepted.is_ok());
+        if let Ok(claim) = accepted {
+            self.shadow.creating(token, claim);
+        }
+    }
+
     /// Creates one or two nodes in a multi, behind a check or not.
     pub(super) fn create_together(&mut self, input: &mut Input<'_>) {
         let byte = input.byte();

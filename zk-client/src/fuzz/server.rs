@@ -76,6 +76,8 @@ impl World {
         let own = if variant & 64 == 0 { OWN } else { SessionId(9) };
         let stat = stat(own);
         let mut error = ErrorCode::OK;
+        // Whether the first part of a multi was decided.
+        let mut decided = false;
         match variant % 8 {
             0 => {
                 error = ErrorCode(-i32::from(input.byte()));
@@ -89,8 +91,11 @@ impl World {
                 self.reply(xid, ErrorCode::OK, &Create2Response { path: &path, stat });
             }
             3 if op == OpCode::MULTI => {
-                let results = [MultiResult::Error(ErrorCode::NODE_EXISTS)];
-                self.reply(xid, ErrorCode::OK, &MultiResponse::new(&results));
+                let (passed, failed) = (ErrorCode::OK, ErrorCode::NODE_EXISTS);
+                let results = [passed, failed].map(MultiResult::Error);
+                decided = variant & 8 == 0;
+                let results = results.get(usize::from(decided)..).unwrap_or_default();
+                self.reply(xid, ErrorCode::OK, &MultiResponse::new(results));
             }
             _ => match op {
                 // What the script makes of it; 7 is a good end.
@@ -112,9 +117,11 @@ impl World {
                         .map(|((op, _), path)| match *op {
                             OpCode::CREATE => MultiResult::Create(CreateResponse { path }),
                             OpCode::CREATE2 => MultiResult::Create2(Create2Response { path, stat }),
+                            OpCode::DELETE => MultiResult::Delete(()),
                             _ => MultiResult::Check(()),
                         })
                         .collect();
+                    decided = true;
                     self.reply(xid, ErrorCode::OK, &MultiResponse::new(&results));
                 }
                 OpCode::GET_CHILDREN => {
@@ -136,6 +143,16 @@ impl World {
             assert_eq!(self.completed, [token], "the reply to {path} is the caller's");
         }
         if serving && op == OpCode::DELETE && error != ErrorCode::THROTTLED_OP {
+            self.shadow.deleted(path);
+        }
+        if serving && decided {
+            self.deleted_together(parts);
+        }
+    }
+
+    /// The delete that a multi begins with was answered.
+    fn deleted_together(&mut self, parts: Vec<(OpCode, String)>) {
+        if let Some((OpCode::DELETE, path)) = parts.into_iter().next() {
             self.shadow.deleted(path);
         }
     }
@@ -183,6 +200,9 @@ impl World {
         // It may be an answer all the same.
         let asked = self.asked.iter().position(|asked| asked.xid == xid);
         let asked = asked.and_then(|at| self.asked.remove(at));
+        if let Some(Asked { op: OpCode::MULTI, parts, .. }) = asked {
+            return self.deleted_together(parts);
+        }
         self.forged(asked);
     }
 
@@ -260,6 +280,9 @@ impl World {
             if let Some(sent) = token_of(&asked.path).and_then(|token| self.sent.get_mut(&token)) {
                 *sent = true;
             }
+            if let Some((OpCode::DELETE, path)) = asked.parts.first() {
+                self.shadow.deleting(path);
+            }
             match op {
                 OpCode::DELETE => self.shadow.deleting(&asked.path),
                 OpCode::CLOSE_SESSION => assert!(!self.detaching, "a detached session is closed"),
@@ -295,6 +318,7 @@ fn asked(xid: Xid, op: OpCode, reader: &mut Reader<'_>) -> Asked {
                 let path = match part {
                     MultiOp::Create(create) | MultiOp::Create2(create) => create.path,
                     MultiOp::Check(check) => check.path,
+                    MultiOp::Delete(delete) => delete.path,
                     _ => "",
                 };
                 (part.op(), path.to_owned())

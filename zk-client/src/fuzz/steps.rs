@@ -10,7 +10,7 @@ use crate::fuzz::world::{OVERHEAD, World};
 
 /// What a byte of the input does, modulo this; the bytes that follow are its arguments. New steps
 /// go to the end, so that the corpus keeps its meaning.
-pub const STEPS: u8 = 30;
+pub const STEPS: u8 = 31;
 
 /// Runs `data` as a program of callers, a server and a clock around one session.
 ///
@@ -96,7 +96,8 @@ impl World {
             26 => self.serve(),
             27 => self.answer_at_length(input),
             28 => self.add_auth(input),
-            _ => self.leave(input),
+            29 => self.leave(input),
+            _ => self.replace(input),
         }
     }
 

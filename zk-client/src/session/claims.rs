@@ -11,66 +11,26 @@ mod question;
 
 mod multi;
 
+mod claim;
+
 use std::collections::{BTreeMap, VecDeque};
+use std::iter;
 use std::time::Instant;
 
-use bytes::BytesMut;
 use tracing::warn;
 use zk_proto::{
-    Create2Response, CreateResponse, Decode, Encode, ErrorCode, ExistsResponse,
-    GetChildrenResponse, Reader, SessionId, Stat, Writer, Zxid,
+    Create2Response, Decode, ErrorCode, ExistsResponse, GetChildrenResponse, Reader, SessionId,
+    Zxid,
 };
 
 use crate::error::{Failure, ProtocolError};
+pub(crate) use crate::session::claims::claim::Effect;
+use crate::session::claims::claim::{Claim, State, created, split};
 pub use crate::session::claims::question::ClaimId;
 use crate::session::claims::question::Query;
 pub(crate) use crate::session::claims::question::Question;
 use crate::session::event::Answer;
 use crate::trace;
-
-/// What is to be done.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Effect<T> {
-    /// Ask this.
-    Ask(Question),
-    /// Tell this caller.
-    Complete(T, Result<Answer, Failure>),
-}
-
-#[derive(Debug)]
-struct Claim<T> {
-    /// The path up to the digits that the server appends; unique for ever.
-    stem: String,
-    state: State,
-    /// Who waits to hear of the create or, later, of the delete.
-    waiting: Option<T>,
-    /// Whether the holder has gone, so that the node must go too.
-    due: bool,
-    /// Questions that are queued or in flight.
-    asking: u32,
-    /// The sync ahead of the list was refused, so the list tells nothing.
-    unsynced: Option<ErrorCode>,
-    /// Nodes of this name that were listed and not looked at yet, the oldest last.
-    candidates: Vec<String>,
-    /// Whether one of them would not be looked at.
-    unreadable: bool,
-}
-
-#[derive(Debug)]
-enum State {
-    /// The create is queued or in flight.
-    Creating,
-    /// The create was in flight when the connection broke, or its answer makes no sense or was not
-    /// kept. This is told if it stays lost.
-    Lost { failure: Failure },
-    /// Looked for and not found. A server that had been cut off may have lied, so it is looked
-    /// for once more on the next connection.
-    Suspect,
-    /// The node is there.
-    Held { path: String },
-    /// The node must go.
-    Deleting { path: String },
-}
 
 /// All claims of a session, oldest first.
 #[derive(Debug)]
@@ -113,17 +73,7 @@ impl<T> Claims<T> {
     fn insert(&mut self, stem: &str, state: State, waiting: Option<T>) -> ClaimId {
         let id = ClaimId(self.next);
         self.next += 1;
-        let claim = Claim {
-            stem: stem.to_owned(),
-            state,
-            waiting,
-            due: false,
-            asking: 0,
-            unsynced: None,
-            candidates: Vec::new(),
-            unreadable: false,
-        };
-        self.claims.insert(id, claim);
+        self.claims.insert(id, Claim::new(stem, state, waiting));
         id
     }
 
@@ -170,6 +120,51 @@ impl<T> Claims<T> {
                 .for_each(|(id, path)| self.created(id, &path, answer.zxid, answer.requested_at)),
             Ok(Err(failure)) => self.refused(ids, failure),
             Err(error) => return Err(self.garbled(ids, error.into())),
+        }
+        Ok(())
+    }
+
+    /// A multi was answered of a delete and, behind it, the create of this claim.
+    pub(crate) fn replace_answered(
+        &mut self,
+        delete: Question,
+        create: ClaimId,
+        result: Result<Answer, Failure>,
+    ) -> Result<(), ProtocolError> {
+        let result = match result {
+            Ok(answer) => match multi::created_paths(&answer, iter::once(1)) {
+                Ok(paths) => paths.map(|paths| (answer, paths)),
+                Err(error) => {
+                    let error = self.garbled([create], error.into());
+                    let failure = Failure::ConnectionLoss { sent: true, why: error.into() };
+                    self.unanswered(&delete, failure);
+                    return Err(error);
+                }
+            },
+            Err(failure) => Err(failure),
+        };
+        match result {
+            Ok((answer, paths)) => {
+                self.answered(delete, Ok(answer.clone()), None)?;
+                paths
+                    .iter()
+                    .for_each(|path| self.created(create, path, answer.zxid, answer.requested_at));
+            }
+            // There is nothing left to delete, or it may not be done: as if asked for alone.
+            Err(failure @ Failure::OpRefused { index: 0, code }) => {
+                self.answered(delete, Err(Failure::Refused(code)), None)?;
+                self.refused([create], failure);
+            }
+            Err(failure) => {
+                self.repeat(delete);
+                match failure {
+                    Failure::OpRefused { code, .. } => {
+                        self.refused([create], Failure::Refused(code));
+                    }
+                    Failure::ReplyTooLarge { .. } => self.unheard([create], failure),
+                    _ => self.refused([create], failure),
+                }
+            }
         }
         Ok(())
     }
@@ -376,6 +371,15 @@ impl<T> Claims<T> {
         }
     }
 
+    /// A question was not decided, and is asked again.
+    fn repeat(&mut self, question: Question) {
+        let Question { claim: id, query, path } = question;
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.asking = claim.asking.saturating_sub(1);
+            claim.ask(id, query, path, &mut self.effects);
+        }
+    }
+
     /// The session is attached to a server again: asks what must precede everything else.
     pub(crate) fn attached(&mut self) {
         for (id, claim) in self.claims.iter_mut().filter(|(_, claim)| claim.asking == 0) {
@@ -428,81 +432,7 @@ impl<T> Claims<T> {
     }
 }
 
-impl<T> Claim<T> {
-    fn ask(&mut self, id: ClaimId, query: Query, path: String, effects: &mut VecDeque<Effect<T>>) {
-        self.asking += 1;
-        effects.push_back(Effect::Ask(Question { claim: id, query, path }));
-    }
-
-    /// Looks for the node by its name.
-    fn look(&mut self, id: ClaimId, effects: &mut VecDeque<Effect<T>>) {
-        let (folder, _) = split(&self.stem);
-        let folder = folder.to_owned();
-        self.ask(id, Query::Sync, folder.clone(), effects);
-        self.ask(id, Query::List, folder, effects);
-    }
-
-    /// The node that is held must go.
-    fn delete(&mut self, id: ClaimId, releaser: Option<T>, effects: &mut VecDeque<Effect<T>>) {
-        if let State::Held { path } = &mut self.state {
-            let path = std::mem::take(path);
-            self.state = State::Deleting { path: path.clone() };
-            self.waiting = releaser;
-            self.ask(id, Query::Delete, path, effects);
-        }
-    }
-
-    /// The node that was looked for is there, and ours.
-    fn found(
-        &mut self,
-        id: ClaimId,
-        path: String,
-        stat: Stat,
-        requested_at: Instant,
-        effects: &mut VecDeque<Effect<T>>,
-    ) {
-        if !matches!(self.state, State::Lost { .. } | State::Suspect) {
-            return;
-        }
-        let creator = self.waiting.take();
-        let answer = created(&path, stat.czxid, requested_at);
-        self.state = State::Held { path };
-        let wanted = creator.is_some() && !self.due;
-        effects.extend(creator.map(|token| Effect::Complete(token, Ok(answer))));
-        if !wanted {
-            self.delete(id, None, effects);
-        }
-    }
-
-    /// Whoever waits for a lost create hears that it stays lost.
-    fn tell_creator(&mut self, sent: bool, effects: &mut VecDeque<Effect<T>>) {
-        if let State::Lost { failure } = self.state {
-            let failure = match failure {
-                Failure::ConnectionLoss { why, .. } => Failure::ConnectionLoss { sent, why },
-                failure => failure,
-            };
-            effects.extend(self.waiting.take().map(|token| Effect::Complete(token, Err(failure))));
-        }
-    }
-}
-
-/// What the creator of an owned node is told, however it was found out.
-fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer {
-    let mut body = BytesMut::new();
-    CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
-    Answer { zxid: czxid, body: body.freeze(), requested_at }
-}
-
 /// Whether this is what a server puts behind a sequential name.
 fn is_sequence(text: &str) -> bool {
     text.parse::<i32>().is_ok()
-}
-
-/// The folder and the last component of an absolute path.
-fn split(path: &str) -> (&str, &str) {
-    match path.rsplit_once('/') {
-        Some(("", name)) => ("/", name),
-        Some((folder, name)) => (folder, name),
-        None => ("/", path),
-    }
 }

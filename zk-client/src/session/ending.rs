@@ -81,6 +81,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Multi(owned) => {
                 owned.into_iter().for_each(|(_, claim)| self.give_up_create(claim, failure));
             }
+            Purpose::Replace(delete, create) => {
+                self.claims.unanswered(&delete, failure);
+                self.give_up_create(create, failure);
+            }
             Purpose::Call { token, watch } => {
                 self.complete(token, Err(failure));
                 let returned = watch.and_then(|id| self.watches.answered(id, None));

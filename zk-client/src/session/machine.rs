@@ -116,6 +116,8 @@ pub(super) enum Purpose<T> {
     Create(ClaimId),
     /// Creates with their places in the multi.
     Multi(Vec<(usize, ClaimId)>),
+    /// A multi of a delete and, behind it, the create of this claim.
+    Replace(Question, ClaimId),
     Question(Question),
     /// Watches that many nodes get at once.
     Arm(T),

@@ -185,6 +185,15 @@ impl<P> Pipeline<P> {
         Some(slot)
     }
 
+    /// Takes back the request that was queued last, if it was not sent and may be taken.
+    pub(crate) fn take_last(&mut self, may: impl FnOnce(&P) -> bool) -> Option<Slot<P>> {
+        let is_waiting = self.slots.len() > self.sent + self.urgent;
+        self.slots.back().filter(|slot| is_waiting && may(&slot.purpose))?;
+        let slot = self.slots.pop_back()?;
+        self.bytes.truncate(self.bytes.len() - slot.len);
+        Some(slot)
+    }
+
     /// Requests that were sent and are owed a reply.
     pub(crate) fn in_flight(&self) -> usize {
         self.sent

@@ -163,6 +163,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Create(claim) => understood = self.claims.create_answered(claim, result),
             Purpose::Multi(owned) => understood = self.claims.multi_answered(&owned, result),
+            Purpose::Replace(delete, create) => {
+                understood = self.claims.replace_answered(delete, create, result);
+            }
             // The next server will let it.
             Purpose::Question(question)
                 if question.op() == OpCode::DELETE

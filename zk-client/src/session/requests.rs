@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zk_proto::{
-    AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, List, MultiRequest, OpCode,
-    Operation, Secret, SetWatches,
+    AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, List, MultiOp,
+    MultiRequest, OpCode, Operation, Secret, SetWatches,
 };
 
 use crate::auth::Credential;
@@ -154,6 +154,35 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let queued = self.queue(request, Purpose::Create(claim));
         queued.inspect_err(|_| drop(self.claims.withdraw(claim)))?;
         Ok(claim)
+    }
+
+    /// The same, in one transaction with the request that was queued last, if that is the delete of
+    /// a node that was [let go](Self::release) and it was not sent. Both of them happen or none.
+    ///
+    /// If the delete is refused, so is the create, as operation 0 of a multi; nothing speaks against
+    /// asking for it again. If the create is refused, that is told as if it had been asked for
+    /// alone, and the delete is asked for again.
+    pub fn submit_replacing(
+        &mut self,
+        request: &CreateRequest<'_>,
+        token: T,
+    ) -> Result<ClaimId, Rejected> {
+        self.accept()?;
+        let is_delete = |purpose: &Purpose<T>| matches!(purpose, Purpose::Question(question) if question.op() == OpCode::DELETE);
+        let taken = self.pipeline.take_last(is_delete).map(|slot| slot.purpose);
+        let Some(Purpose::Question(delete)) = taken else {
+            return self.submit_owned(request, token);
+        };
+        let claim = self.claims.open(request.path, token);
+        let both = [MultiOp::Delete(delete.deletion()), MultiOp::Create(*request)];
+        let purpose = Purpose::Replace(delete.clone(), claim);
+        let Err(rejected) = self.queue(&MultiRequest::new(&both), purpose) else {
+            return Ok(claim);
+        };
+        // Each of them may fit into a frame.
+        let creator = self.claims.withdraw(claim);
+        self.ask(Turn::Last, delete);
+        creator.map_or(Err(rejected), |token| self.submit_owned(request, token))
     }
 
     /// Queues a multi, some of whose operations create nodes that must not be forgotten.

@@ -38,7 +38,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    fn ask(&mut self, turn: Turn, question: Question) {
+    pub(super) fn ask(&mut self, turn: Turn, question: Question) {
         let purpose = Purpose::Question(question.clone());
         if let Err(error) = self.pipeline.push(turn, question.op(), &question, purpose) {
             // It is small, so this is a path near the frame limit.

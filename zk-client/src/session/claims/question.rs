@@ -40,6 +40,11 @@ impl Question {
             Query::Delete => OpCode::DELETE,
         }
     }
+
+    /// What a [delete](Query::Delete) asks, to be put into a multi.
+    pub(crate) fn deletion(&self) -> DeleteRequest<'_> {
+        DeleteRequest { path: &self.path, version: -1 }
+    }
 }
 
 impl Encode for Question {
@@ -49,7 +54,7 @@ impl Encode for Question {
             Query::Sync => SyncRequest { path: path.into() }.encode(writer),
             Query::List => GetChildrenRequest { path, watch: false }.encode(writer),
             Query::Stat => ExistsRequest { path, watch: false }.encode(writer),
-            Query::Delete => DeleteRequest { path, version: -1 }.encode(writer),
+            Query::Delete => self.deletion().encode(writer),
         }
     }
 }

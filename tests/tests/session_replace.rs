@@ -1,0 +1,295 @@
+//! Owned nodes in the place of others that were let go: one transaction where that can be, and
+//! neither node is left behind whatever breaks.
+
+use zk_client::Failure;
+use zk_client::session::{ClaimId, Event};
+use zk_proto::{
+    CreateMode, CreateRequest, CreateResponse, DeleteRequest, ErrorCode, ExistsResponse,
+    GetChildrenResponse, GetDataRequest, List, MultiOp, MultiRequest, MultiResponse, MultiResult,
+    OpCode,
+};
+use zk_tests::peer::{Bench, SESSION, created, stat_of};
+
+const OLD: &str = "/locks/x-0000000003";
+const STEM: &str = "/locks/y-";
+const NEW: &str = "/locks/y-0000000004";
+const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
+
+/// Who waits for the delete, and who for the create.
+const RELEASER: u32 = 2;
+const CREATOR: u32 = 3;
+
+const BOTH: &[MultiResult<'_>] =
+    &[MultiResult::Delete(()), MultiResult::Create(CreateResponse { path: NEW })];
+const DELETE_AND_CREATE: &str = "multi#3 delete /locks/x-0000000003, create /locks/y-";
+
+fn request(path: &str) -> CreateRequest<'_> {
+    let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
+    CreateRequest { path, data: Some(b"data"), acl: List::new(&[]), mode }
+}
+
+/// A connected session that owns the old node.
+fn held() -> (Bench, ClaimId) {
+    let mut bench = Bench::attached();
+    let old = bench.session.submit_owned(&request("/locks/x-"), 1).unwrap();
+    assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
+    bench.answer(1, &created(OLD));
+    assert_eq!(bench.said(), ["1 ok"]);
+    (bench, old)
+}
+
+fn replace(bench: &mut Bench, old: ClaimId) -> ClaimId {
+    bench.session.release(old, Some(RELEASER)).unwrap();
+    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap()
+}
+
+/// A connected session whose multi is on the wire.
+fn asked() -> (Bench, ClaimId) {
+    let (mut bench, old) = held();
+    let new = replace(&mut bench, old);
+    assert_eq!(bench.sent(), [DELETE_AND_CREATE]);
+    assert_eq!(bench.load(), (1, 0, 2));
+    (bench, new)
+}
+
+/// Refuses the multi for one of its operations.
+fn refuse(bench: &mut Bench, index: usize, code: ErrorCode) {
+    let mut results = [MultiResult::Error(ErrorCode::RUNTIME_INCONSISTENCY); 2];
+    results[..index].fill(MultiResult::Error(ErrorCode::OK));
+    results[index] = MultiResult::Error(code);
+    bench.answer(3, &MultiResponse::new(&results));
+}
+
+/// Lets the new node go, which is all that is left.
+fn ends(bench: &mut Bench, new: ClaimId, xid: i32) {
+    assert_eq!(bench.load(), (0, 0, 1));
+    bench.session.release(new, None).unwrap();
+    assert_eq!(bench.sent(), [format!("delete#{xid} {NEW}")]);
+    bench.answer(xid, &());
+    assert_eq!(bench.load(), (0, 0, 0));
+}
+
+#[test]
+fn a_node_takes_the_place_of_another_in_one_transaction() {
+    let (mut bench, old) = held();
+    let new = replace(&mut bench, old);
+    let [multi] = bench.requests().try_into().unwrap();
+    let both = multi.body::<MultiRequest<'_>>().iter().collect::<Vec<_>>();
+    let delete = DeleteRequest { path: OLD, version: -1 };
+    assert_eq!(both, [MultiOp::Delete(delete), MultiOp::Create(request(STEM))]);
+    bench.answer(3, &MultiResponse::new(BOTH));
+    assert_eq!(bench.said(), ["2 ok", "3 ok"]);
+    ends(&mut bench, new, 4);
+}
+
+#[test]
+fn what_was_asked_before_stays_in_front_of_it() {
+    let (mut bench, old) = held();
+    bench.session.submit(&GET, 7).unwrap();
+    replace(&mut bench, old);
+    bench.session.submit(&GET, 8).unwrap();
+    let multi = DELETE_AND_CREATE.replace("#3", "#4");
+    assert_eq!(bench.sent(), ["getData#2 /a", &multi, "getData#5 /a"]);
+}
+
+#[test]
+fn a_delete_that_something_was_asked_behind_stays_where_it_is() {
+    let (mut bench, old) = held();
+    bench.session.release(old, None).unwrap();
+    bench.session.submit(&GET, 7).unwrap();
+    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    let delete = format!("delete#2 {OLD}");
+    assert_eq!(bench.sent(), [&delete, "getData#3 /a", "create2#4 /locks/y-"]);
+}
+
+#[test]
+fn a_delete_that_was_sent_stays_by_itself() {
+    let (mut bench, old) = held();
+    bench.session.release(old, Some(RELEASER)).unwrap();
+    assert_eq!(bench.sent(), [format!("delete#2 {OLD}")]);
+    let new = bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    assert_eq!(bench.sent(), ["create2#3 /locks/y-"]);
+    bench.answer(2, &());
+    bench.answer(3, &created(NEW));
+    assert_eq!(bench.said(), ["2 ok", "3 ok"]);
+    ends(&mut bench, new, 4);
+}
+
+#[test]
+fn nobodys_delete_is_taken_but_an_owned_nodes() {
+    let mut bench = Bench::attached();
+    bench.session.submit(&DeleteRequest { path: OLD, version: -1 }, 7).unwrap();
+    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    assert_eq!(bench.sent(), [format!("delete#1 {OLD}"), "create2#2 /locks/y-".to_owned()]);
+}
+
+/// Of several that were let go, the last.
+#[test]
+fn the_last_delete_is_the_one() {
+    let (mut bench, old) = held();
+    let other = bench.session.adopt("/locks/z").unwrap().unwrap();
+    bench.session.release(other, None).unwrap();
+    replace(&mut bench, old);
+    let multi = DELETE_AND_CREATE.replace("#3", "#4");
+    assert_eq!(bench.sent(), ["delete#2 /locks/z", &multi]);
+}
+
+/// Somebody else has deleted the node, or took the permission away: nothing was created, and the
+/// delete is over as it is when it is refused alone.
+#[test]
+fn a_refused_delete_is_told_to_both() {
+    for (code, name) in [(ErrorCode::NO_NODE, "NoNode"), (ErrorCode::NO_AUTH, "NoAuth")] {
+        let (mut bench, _) = asked();
+        refuse(&mut bench, 0, code);
+        assert_eq!(bench.sent(), [""; 0]);
+        let Some(Event::Completed { token: RELEASER, result, .. }) = bench.session.poll_event()
+        else {
+            panic!("{name}")
+        };
+        assert_eq!(result, Err(Failure::Refused(code)));
+        let Some(Event::Completed { token: CREATOR, result, .. }) = bench.session.poll_event()
+        else {
+            panic!("{name}")
+        };
+        assert_eq!(result, Err(Failure::OpRefused { index: 0, code }));
+        assert_eq!(bench.load(), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_refused_create_is_told_as_if_asked_for_alone_and_the_delete_is_repeated() {
+    let (mut bench, _) = asked();
+    refuse(&mut bench, 1, ErrorCode::NO_AUTH);
+    assert_eq!(bench.said(), ["3 NoAuth"]);
+    assert_eq!(bench.sent(), [format!("delete#4 {OLD}")]);
+    bench.answer(4, &());
+    assert_eq!(bench.said(), ["2 ok"]);
+    assert_eq!(bench.load(), (0, 0, 0));
+}
+
+#[test]
+fn a_multi_that_is_refused_as_a_whole_leaves_the_delete_to_be_asked_alone() {
+    for code in [ErrorCode::THROTTLED_OP, ErrorCode::NOT_READ_ONLY] {
+        let (mut bench, _) = asked();
+        bench.refuse(3, code);
+        assert_eq!(bench.said(), [format!("3 {code}")]);
+        assert_eq!(bench.sent(), [format!("delete#4 {OLD}")]);
+        bench.answer(4, &());
+        assert_eq!(bench.said(), ["2 ok"]);
+        assert_eq!(bench.load(), (0, 0, 0));
+    }
+}
+
+/// Whether it happened or not: both nodes are seen to on the next connection.
+#[test]
+fn a_lost_answer_repeats_the_delete_and_looks_for_the_new_node() {
+    for happened in [false, true] {
+        let (mut bench, new) = asked();
+        bench.cut();
+        assert_eq!(bench.said(), ["2 lost, sent", "Disconnected"]);
+        bench.attach();
+        let urgent = [format!("delete#4 {OLD}"), "sync#5 /locks".into()];
+        assert_eq!(bench.sent(), [&urgent[..], &["getChildren#6 /locks".into()]].concat());
+        if happened {
+            bench.refuse(4, ErrorCode::NO_NODE);
+        } else {
+            bench.answer(4, &());
+        }
+        bench.answer(5, &());
+        let children: &[&str] = if happened { &["y-0000000004"] } else { &[] };
+        bench.answer(6, &GetChildrenResponse { children: List::new(children) });
+        if happened {
+            assert_eq!(bench.sent(), [format!("exists#7 {NEW}")]);
+            bench.answer(7, &ExistsResponse { stat: stat_of(SESSION) });
+            assert_eq!(bench.said().last().unwrap(), "3 ok");
+            ends(&mut bench, new, 8);
+        } else {
+            assert_eq!(bench.said().last().unwrap(), "3 lost, unsent");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_makes_no_sense_is_as_good_as_lost() {
+    let (mut bench, _) = asked();
+    let results = [MultiResult::Delete(()), MultiResult::Check(())];
+    bench.answer(3, &MultiResponse::new(&results));
+    bench.cut();
+    assert_eq!(bench.said(), ["2 lost, sent", "Disconnected"], "the creator waits");
+    bench.attach();
+    let sent = bench.sent();
+    assert_eq!(sent[0], format!("delete#4 {OLD}"));
+    assert_eq!(sent[1..], ["sync#5 /locks", "getChildren#6 /locks"]);
+}
+
+#[test]
+fn an_answer_that_is_too_long_has_both_looked_at() {
+    let (mut bench, _) = asked();
+    bench.oversized(3, ErrorCode::OK, 1 << 30);
+    let sent = bench.sent();
+    assert_eq!(sent[0], format!("delete#4 {OLD}"));
+    assert_eq!(sent[1..], ["sync#5 /locks", "getChildren#6 /locks"]);
+}
+
+#[test]
+fn while_cut_off_they_wait_together() {
+    let (mut bench, old) = held();
+    bench.cut();
+    bench.said();
+    replace(&mut bench, old);
+    bench.attach();
+    assert_eq!(bench.sent(), [DELETE_AND_CREATE]);
+}
+
+/// Each fits into a frame, but not both.
+#[test]
+fn what_does_not_fit_into_one_frame_is_asked_in_two() {
+    let mut config = Bench::config();
+    config.limits.max_request = 70;
+    let mut bench = Bench::new(config);
+    bench.attach();
+    let old = bench.session.adopt(OLD).unwrap().unwrap();
+    replace(&mut bench, old);
+    let sent = bench.sent();
+    assert!(sent[0].starts_with("delete#") && sent[0].ends_with(OLD), "{sent:?}");
+    assert!(sent[1].starts_with("create2#") && sent[1].ends_with(STEM), "{sent:?}");
+    assert_eq!(sent.len(), 2);
+    assert_eq!(bench.load(), (2, 0, 2));
+}
+
+#[test]
+fn what_does_not_fit_at_all_leaves_the_delete() {
+    let mut config = Bench::config();
+    config.limits.max_request = 35;
+    let mut bench = Bench::new(config);
+    bench.attach();
+    let old = bench.session.adopt(OLD).unwrap().unwrap();
+    bench.session.release(old, None).unwrap();
+    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap_err();
+    let [delete] = bench.requests().try_into().unwrap();
+    assert_eq!((delete.op(), delete.path()), (OpCode::DELETE, OLD));
+    assert_eq!(bench.load(), (1, 0, 1));
+}
+
+/// Before its create was answered there is nothing to take the place of.
+#[test]
+fn a_node_that_is_not_known_yet_is_replaced_by_two_requests() {
+    let mut bench = Bench::attached();
+    let old = bench.session.submit_owned(&request("/locks/x-"), 1).unwrap();
+    bench.session.release(old, None).unwrap();
+    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    assert_eq!(bench.sent(), ["create2#1 /locks/x-", "create2#2 /locks/y-"]);
+    bench.answer(1, &created(OLD));
+    assert_eq!(bench.said(), ["1 ok"]);
+    assert_eq!(bench.sent(), [format!("delete#3 {OLD}")]);
+}
+
+#[test]
+fn the_end_of_the_session_is_told_to_both() {
+    let (mut bench, _) = asked();
+    bench.session.abandon();
+    let said = bench.said();
+    assert!(said.iter().any(|it| it.starts_with("2 ")), "{said:?}");
+    assert!(said.iter().any(|it| it.starts_with("3 ")), "{said:?}");
+    assert_eq!(bench.load(), (0, 0, 0));
+}

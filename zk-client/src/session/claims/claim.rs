@@ -1,0 +1,155 @@
+//! One node that is owned, from its create to the answer of its delete.
+//!
+//! Knows what is to be asked next on its behalf, and nothing of what the answers look like.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use zk_proto::{CreateResponse, Encode, ErrorCode, Stat, Writer, Zxid};
+
+use crate::error::Failure;
+use crate::session::claims::question::{ClaimId, Query, Question};
+use crate::session::event::Answer;
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Effect<T> {
+    /// Ask this.
+    Ask(Question),
+    /// Tell this caller.
+    Complete(T, Result<Answer, Failure>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Claim<T> {
+    /// The path up to the digits that the server appends; unique for ever.
+    pub(crate) stem: String,
+    pub(crate) state: State,
+    /// Who waits to hear of the create or, later, of the delete.
+    pub(crate) waiting: Option<T>,
+    /// Whether the holder has gone, so that the node must go too.
+    pub(crate) due: bool,
+    /// Questions that are queued or in flight.
+    pub(crate) asking: u32,
+    /// The sync ahead of the list was refused, so the list tells nothing.
+    pub(crate) unsynced: Option<ErrorCode>,
+    /// Nodes of this name that were listed and not looked at yet, the oldest last.
+    pub(crate) candidates: Vec<String>,
+    /// Whether one of them would not be looked at.
+    pub(crate) unreadable: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    /// The create is queued or in flight.
+    Creating,
+    /// The create was in flight when the connection broke, or its answer makes no sense or was not
+    /// kept. This is told if it stays lost.
+    Lost { failure: Failure },
+    /// Looked for and not found. A server that had been cut off may have lied, so it is looked
+    /// for once more on the next connection.
+    Suspect,
+    /// The node is there.
+    Held { path: String },
+    /// The node must go.
+    Deleting { path: String },
+}
+
+impl<T> Claim<T> {
+    pub(crate) fn new(stem: &str, state: State, waiting: Option<T>) -> Self {
+        Self {
+            stem: stem.to_owned(),
+            state,
+            waiting,
+            due: false,
+            asking: 0,
+            unsynced: None,
+            candidates: Vec::new(),
+            unreadable: false,
+        }
+    }
+
+    pub(crate) fn ask(
+        &mut self,
+        id: ClaimId,
+        query: Query,
+        path: String,
+        effects: &mut VecDeque<Effect<T>>,
+    ) {
+        self.asking += 1;
+        effects.push_back(Effect::Ask(Question { claim: id, query, path }));
+    }
+
+    /// Looks for the node by its name.
+    pub(crate) fn look(&mut self, id: ClaimId, effects: &mut VecDeque<Effect<T>>) {
+        let (folder, _) = split(&self.stem);
+        let folder = folder.to_owned();
+        self.ask(id, Query::Sync, folder.clone(), effects);
+        self.ask(id, Query::List, folder, effects);
+    }
+
+    /// The node that is held must go.
+    pub(crate) fn delete(
+        &mut self,
+        id: ClaimId,
+        releaser: Option<T>,
+        effects: &mut VecDeque<Effect<T>>,
+    ) {
+        if let State::Held { path } = &mut self.state {
+            let path = std::mem::take(path);
+            self.state = State::Deleting { path: path.clone() };
+            self.waiting = releaser;
+            self.ask(id, Query::Delete, path, effects);
+        }
+    }
+
+    /// The node that was looked for is there, and ours.
+    pub(crate) fn found(
+        &mut self,
+        id: ClaimId,
+        path: String,
+        stat: Stat,
+        requested_at: Instant,
+        effects: &mut VecDeque<Effect<T>>,
+    ) {
+        if !matches!(self.state, State::Lost { .. } | State::Suspect) {
+            return;
+        }
+        let creator = self.waiting.take();
+        let answer = created(&path, stat.czxid, requested_at);
+        self.state = State::Held { path };
+        let wanted = creator.is_some() && !self.due;
+        effects.extend(creator.map(|token| Effect::Complete(token, Ok(answer))));
+        if !wanted {
+            self.delete(id, None, effects);
+        }
+    }
+
+    /// Whoever waits for a lost create hears that it stays lost.
+    pub(crate) fn tell_creator(&mut self, sent: bool, effects: &mut VecDeque<Effect<T>>) {
+        if let State::Lost { failure } = self.state {
+            let failure = match failure {
+                Failure::ConnectionLoss { why, .. } => Failure::ConnectionLoss { sent, why },
+                failure => failure,
+            };
+            effects.extend(self.waiting.take().map(|token| Effect::Complete(token, Err(failure))));
+        }
+    }
+}
+
+/// What the creator of an owned node is told, however it was found out.
+pub(crate) fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer {
+    let mut body = BytesMut::new();
+    CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
+    Answer { zxid: czxid, body: body.freeze(), requested_at }
+}
+
+/// The folder and the last component of an absolute path.
+pub(crate) fn split(path: &str) -> (&str, &str) {
+    match path.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some((folder, name)) => (folder, name),
+        None => ("/", path),
+    }
+}
