@@ -1,4 +1,4 @@
-//! The floor: what the same bytes cost without a client.
+//! The first floor: what the same bytes cost without a client.
 //!
 //! A blocking loop on one socket writes pre-encoded getData frames in batches and only counts what
 //! comes back, so that a batch of N stands beside N tasks with a request in flight each.
@@ -43,6 +43,11 @@ impl Connection {
         connection.stream.write_all(&out)?;
         connection.skip(1)?;
         Ok(connection)
+    }
+
+    /// The socket, once the session is open.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
     }
 
     /// Sends a request and waits for its reply.
@@ -127,7 +132,8 @@ pub fn get(
     Ok((ops, meter.stop(), latencies))
 }
 
-fn put(out: &mut BytesMut, xid: Xid, request: &impl Operation) {
+/// Appends a request.
+pub(crate) fn put(out: &mut BytesMut, xid: Xid, request: &impl Operation) {
     frame::encode(out, frame::SERVER_FRAME_LIMIT, |writer| {
         RequestHeader { xid, op: request.op() }.encode(writer);
         request.encode(writer);

@@ -1,9 +1,13 @@
-//! The null server and the floor, as the benches use them.
+//! The null server and the floors, as the benches use them.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
 
 use zk_bench::null::{Config, NullServer};
 use zk_bench::options::{Kind, Options};
 use zk_bench::server::Server;
-use zk_bench::{BURST, BURST_FOLDER, raw};
+use zk_bench::{BURST, BURST_FOLDER, raw, sketch};
 use zk_client::{Client, CreateOptions, ErrorCode, EventType, StreamEvent, WatchMode};
 
 fn start(config: &Config) -> String {
@@ -59,6 +63,34 @@ fn the_floor_counts_what_the_server_counts() {
     assert!(latencies.is_none());
     let server = Server::start(&options).unwrap();
     assert_eq!(server.received(), Some(160 + 1600), "the first tenth is not measured");
+}
+
+#[tokio::test]
+async fn the_sketch_counts_what_the_server_counts() {
+    let address = start(&Config::default());
+    let arguments = ["sketch", "--depth", "16", "--ops", "1600", "--connect", &address];
+    let options = Options::parse(arguments.map(str::to_owned)).unwrap();
+    let server = Server::start(&options).unwrap();
+    let outcome = sketch::get(&server, "/a", &options).await.unwrap();
+    assert_eq!(outcome.ops, 1600);
+    assert_eq!(server.received(), Some(160 + 1600), "the first tenth is not measured");
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_ends_the_sketch() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            assert_ne!(stream.read(&mut [0; 1000]).unwrap(), 0);
+            // The least that is a frame; a real reply is longer.
+            stream.write_all(&[0; 4]).unwrap();
+        }
+    });
+    let options = Options { server: Kind::At(address), ..Options::default() };
+    let server = Server::start(&options).unwrap();
+    sketch::get(&server, "/a", &options).await.unwrap_err();
 }
 
 #[test]

@@ -9,9 +9,9 @@ use std::env;
 use std::time::Duration;
 
 use zk_bench::options::{HELP, Kind, Options};
-use zk_bench::raw;
 use zk_bench::report::Report;
 use zk_bench::server::{self, Server};
+use zk_bench::{raw, sketch};
 use zk_client::{Client, CreateOptions, Error, ErrorCode};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -23,7 +23,8 @@ usage: bench [WORKLOAD] [OPTIONS]
   set            write a node
   create-delete  create a node and delete it: an operation is both
   children       list the --children N of a node
-  raw            the floor: get without a client, `depth` requests in each write
+  raw            a floor: get without a client, `depth` requests in each write
+  sketch         a floor: get by the plainest async client that can be written
   watch          set N watches, have them all fire, and wait for them: in one task, and in N
   stream         receive N changes of a tree from a persistent watch
   idle           set N watches and keep them: bytes for each besides its path
@@ -58,8 +59,8 @@ fn main() -> Result<()> {
 fn run(workload: &str, options: &Options) -> Result<()> {
     options.pin_client()?;
     let server = Server::start(options)?;
-    if workload == "raw" {
-        return raw(&server, options);
+    if let "raw" | "sketch" = workload {
+        return floor(workload, &server, options);
     }
     options.runtime()?.block_on(async {
         let client = Client::connect(server.address()).await?;
@@ -89,10 +90,10 @@ fn run(workload: &str, options: &Options) -> Result<()> {
     })
 }
 
-fn raw(server: &Server, options: &Options) -> Result<()> {
+fn floor(workload: &str, server: &Server, options: &Options) -> Result<()> {
+    let runtime = options.runtime()?;
     if options.server != Kind::Null {
-        let client = options.runtime()?;
-        client.block_on(async {
+        runtime.block_on(async {
             let client = Client::connect(server.address()).await?;
             let data = vec![b'x'; options.payload];
             made(client.create(NODE, &data, &CreateOptions::persistent()).await)?;
@@ -100,8 +101,12 @@ fn raw(server: &Server, options: &Options) -> Result<()> {
             Result::Ok(())
         })?;
     }
+    if workload == "sketch" {
+        let outcome = runtime.block_on(sketch::get(server, NODE, options))?;
+        return Ok(outcome.report(workload, options).print()?);
+    }
     let (ops, spent, latencies) = raw::get(server.address(), NODE, options)?;
-    let mut report = Report::new("raw", options, ops, spent);
+    let mut report = Report::new(workload, options, ops, spent);
     if let Some(latencies) = latencies {
         report.latencies(&latencies);
     }
@@ -116,7 +121,7 @@ fn tour(options: &Options) -> Result<()> {
         warm_up: Duration::from_millis(20),
         ..options.clone()
     };
-    for workload in ["raw", "get", "set", "create-delete"] {
+    for workload in ["raw", "sketch", "get", "set", "create-delete"] {
         for depth in [1, 16, 256] {
             run(workload, &Options { depth, ..options.clone() })?;
         }
