@@ -276,7 +276,7 @@ Usage: tests/figures [--no-pin] [--seconds S] [--only WORD] [ROUNDS]
 Measures what this project promises of its speed, ROUNDS times in turns (5), and prints the medians
 beside their bounds. The client runs on core 0 and the server on core 1; the machine should have
 nothing else to do. --seconds is for how long each command measures (2). --only leaves out the
-parts without the word in their title.
+parts without the word in their title. Fails, at its end, if a bound is not met.
 
 tests/figures-locks measures the locks in the same way, on a real server that it starts.
 ";
@@ -319,10 +319,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             measured.0.entry((program, command)).or_default().push(lines);
         }
     }
+    let mut unmet = 0;
     for suite in suites {
-        print(suite, &measured)?;
+        unmet += print(suite, &measured)?;
     }
-    Ok(())
+    match unmet {
+        0 => Ok(()),
+        _ => Err(format!("not met: {unmet} of the bounds").into()),
+    }
 }
 
 fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
@@ -371,7 +375,9 @@ fn run(arguments: &Arguments, program: &str, command: &str) -> Result<Vec<Value>
     Ok(lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-fn print(suite: &Suite, measured: &Measured) -> Result<(), Box<dyn Error>> {
+/// Prints the table of a suite; how many of its bounds are not met.
+fn print(suite: &Suite, measured: &Measured) -> Result<usize, Box<dyn Error>> {
+    let mut unmet = 0;
     println!("\n{}\n", suite.title);
     println!("| | median | least | most | beside | ratio | bound | |");
     println!("|---|---|---|---|---|---|---|---|");
@@ -396,6 +402,7 @@ fn print(suite: &Suite, measured: &Measured) -> Result<(), Box<dyn Error>> {
             }
             _ => (String::new(), None),
         };
+        unmet += usize::from(met == Some(false));
         let met = met.map_or("", |met| if met { "met" } else { "NOT MET" });
         println!(
             "| {} | {} | {} | {} | {beside} | {told} | {bound} | {met} |",
@@ -405,18 +412,54 @@ fn print(suite: &Suite, measured: &Measured) -> Result<(), Box<dyn Error>> {
             digits(most),
         );
     }
-    Ok(())
+    Ok(unmet)
 }
 
 /// The median, the least and the greatest.
 fn spread(figures: &[f64]) -> (f64, f64, f64) {
     let mut figures = figures.to_vec();
     figures.sort_unstable_by(f64::total_cmp);
-    (figures[(figures.len() - 1) / 2], figures[0], figures[figures.len() - 1])
+    let last = figures.len() - 1;
+    // The same one twice, if there is one in the middle.
+    let median = (figures[last / 2] + figures[last.div_ceil(2)]) / 2.0;
+    (median, figures[0], figures[last])
 }
 
 /// Three of them.
 fn digits(figure: f64) -> String {
     let before = figure.abs().max(1e-9).log10().floor() as i32;
     format!("{figure:.*}", (2 - before).clamp(0, 4) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(spread(&[3.0]), (3.0, 3.0, 3.0));
+        assert_eq!(spread(&[4.0, 1.0]), (2.5, 1.0, 4.0));
+        assert_eq!(spread(&[9.0, 1.0, 2.0]), (2.0, 1.0, 9.0));
+        assert_eq!(spread(&[9.0, 1.0, 2.0, 5.0]), (3.5, 1.0, 9.0));
+    }
+
+    #[test]
+    fn bounds_that_are_not_met_are_counted() {
+        const ROWS: &[Row] = &[
+            Row::new("met", "a", "cost").at_most(2.0),
+            Row::new("not met", "a", "cost").at_most(1.9),
+            Row::new("met", "a", "cost").against("a/b", "b", "cost").ratio(0.5),
+            Row::new("not met", "a", "cost").against("a/b", "b", "cost").ratio(0.49),
+            Row::new("met", "a", "cost").against("a/b", "b", "cost").ratio_at_least(0.5),
+            Row::new("not met", "a", "cost").against("a/b", "b", "cost").ratio_at_least(0.51),
+            Row::new("unbounded", "a", "cost").against("a/b", "b", "cost"),
+        ];
+        let mut measured = Measured::default();
+        measured.0.insert(("p", "a"), vec![vec![json!({ "cost": 2.0 })]]);
+        measured.0.insert(("p", "b"), vec![vec![json!({ "cost": 4.0 })]]);
+        let suite = Suite { title: "t", program: "p", rows: ROWS };
+        assert_eq!(print(&suite, &measured).unwrap(), 3);
+    }
 }
