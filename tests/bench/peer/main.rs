@@ -5,7 +5,7 @@ use std::env;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use zk_bench::options::Options;
+use zk_bench::options::{self, Options};
 use zk_bench::race::{self, Turns};
 use zk_bench::server::Server;
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix};
@@ -13,7 +13,7 @@ use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> Result<()> {
-    let options = Options::parse(env::args().skip(1))?;
+    let options = Options::parse(options::RACE, env::args().skip(1))?;
     let workload = options.workload.as_deref().ok_or("which workload?")?;
     match &options.contender {
         Some(folder) => {

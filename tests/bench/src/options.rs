@@ -1,4 +1,4 @@
-//! What a bench is told on its command line, the same for all of them.
+//! What a bench is told on its command line. An option means the same to all that take it.
 
 use std::fmt;
 use std::io;
@@ -55,8 +55,44 @@ pub enum Kind {
     At(String),
 }
 
-/// What [`Options::parse`] understands, as text for `--help`.
-pub const HELP: &str = "\
+/// The options of a bench of one client.
+pub const CLIENT: &[&str] = &[
+    "--depth",
+    "--threads",
+    "--server",
+    "--connect",
+    "--pin",
+    "--latency",
+    "--seconds",
+    "--warm-up",
+    "--ops",
+    "--payload",
+    "--children",
+    "--watches",
+];
+
+/// The options of a [race](crate::race) between processes.
+pub const RACE: &[&str] = &[
+    "--threads",
+    "--server",
+    "--connect",
+    "--pin",
+    "--latency",
+    "--seconds",
+    "--warm-up",
+    "--processes",
+    "--tasks",
+    "--contender",
+];
+
+/// What options mean, as text for `--help`.
+pub fn help(options: &[&str]) -> String {
+    let told =
+        |line: &&str| options.iter().any(|option| line.split(' ').any(|word| word == *option));
+    HELP.split_inclusive('\n').filter(told).collect()
+}
+
+const HELP: &str = "\
   --depth N            requests in flight, each of its own task (1)
   --threads N          1: a runtime on the current thread, else N workers (1)
   --server WHICH       null: answers at once, embedded: a real tree (null)
@@ -96,18 +132,29 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads arguments. The error is to be shown.
-    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        Self::default().with(arguments)
+    /// Reads arguments, of which those that begin with a dash are to be among the options `taken`.
+    /// The error is to be shown.
+    pub fn parse(
+        taken: &[&str],
+        arguments: impl IntoIterator<Item = String>,
+    ) -> Result<Self, String> {
+        Self::default().with(taken, arguments)
     }
 
     /// The same with other defaults.
-    pub fn with(self, arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
+    pub fn with(
+        self,
+        taken: &[&str],
+        arguments: impl IntoIterator<Item = String>,
+    ) -> Result<Self, String> {
         let mut options = self;
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
             match argument.as_str() {
+                other if other.starts_with('-') && !taken.contains(&other) => {
+                    return Err(format!("{other} is not understood here; try --help"));
+                }
                 "--depth" => options.depth = number(&value()?)?,
                 "--threads" => options.threads = number(&value()?)?,
                 "--server" => options.server = value()?.parse()?,
@@ -123,10 +170,10 @@ impl Options {
                 "--processes" => options.processes = number(&value()?)?,
                 "--tasks" => options.tasks = number(&value()?)?,
                 "--contender" => options.contender = Some(value()?),
-                workload if !workload.starts_with('-') && options.workload.is_none() => {
+                _ if options.workload.is_none() => {
                     options.workload = Some(argument);
                 }
-                other => return Err(format!("{other} is not understood; try --help")),
+                other => return Err(format!("{other} is not understood here; try --help")),
             }
         }
         let Self { depth, threads, processes, tasks, .. } = options;

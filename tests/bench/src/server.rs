@@ -30,8 +30,10 @@ impl Server {
         }
         let mut command = Command::new(env::current_exe()?);
         command.args([SERVE, "--server", &options.server.to_string()]);
-        command.args(["--payload", &options.payload.to_string()]);
-        command.args(["--children", &options.children.to_string()]);
+        if options.server == Kind::Null {
+            command.args(["--payload", &options.payload.to_string()]);
+            command.args(["--children", &options.children.to_string()]);
+        }
         if options.pin {
             command.arg("--pin");
         }

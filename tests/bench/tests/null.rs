@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use zk_bench::null::{Config, NullServer};
-use zk_bench::options::{Kind, Options};
+use zk_bench::options::{self, Kind, Options};
 use zk_bench::server::Server;
 use zk_bench::{BURST, BURST_FOLDER, raw, sketch};
 use zk_client::{Client, CreateOptions, ErrorCode, EventType, StreamEvent, WatchMode};
@@ -56,7 +56,7 @@ async fn a_burst_fires_watches_of_both_kinds() {
 fn the_floor_counts_what_the_server_counts() {
     let address = start(&Config::default());
     let arguments = ["raw", "--depth", "16", "--ops", "1600", "--connect", &address];
-    let options = Options::parse(arguments.map(str::to_owned)).unwrap();
+    let options = Options::parse(options::CLIENT, arguments.map(str::to_owned)).unwrap();
     assert_eq!(options.server, Kind::At(address.clone()));
     let (ops, _, latencies) = raw::get(&address, "/a", &options).unwrap();
     assert_eq!(ops, 1600);
@@ -69,7 +69,7 @@ fn the_floor_counts_what_the_server_counts() {
 async fn the_sketch_counts_what_the_server_counts() {
     let address = start(&Config::default());
     let arguments = ["sketch", "--depth", "16", "--ops", "1600", "--connect", &address];
-    let options = Options::parse(arguments.map(str::to_owned)).unwrap();
+    let options = Options::parse(options::CLIENT, arguments.map(str::to_owned)).unwrap();
     let server = Server::start(&options).unwrap();
     let outcome = sketch::get(&server, "/a", &options).await.unwrap();
     assert_eq!(outcome.ops, 1600);
@@ -101,11 +101,21 @@ fn what_is_not_understood_is_said() {
         (&["--depth", "0"], "at least 1"),
         (&["get", "set"], "set is not understood"),
         (&["--fast"], "--fast is not understood"),
+        (&["--tasks", "2"], "--tasks is not understood here"),
         (&["--server", "real"], "real is no server"),
         (&["--seconds", "-1"], "-1"),
     ] {
         let arguments = arguments.iter().map(|&argument| argument.to_owned());
-        let error = Options::parse(arguments).unwrap_err();
+        let error = Options::parse(options::CLIENT, arguments).unwrap_err();
         assert!(error.contains(said), "{error}");
     }
+}
+
+#[test]
+fn help_tells_the_options_that_are_taken() {
+    let client = options::help(options::CLIENT);
+    assert_eq!(client.lines().count(), options::CLIENT.len(), "{client}");
+    let race = options::help(options::RACE);
+    assert_eq!(race.lines().count(), options::RACE.len() - 1, "without --contender: {race}");
+    assert!(!race.contains("--ops"));
 }

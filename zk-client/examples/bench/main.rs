@@ -8,7 +8,7 @@ mod watch;
 use std::env;
 use std::time::Duration;
 
-use zk_bench::options::{HELP, Kind, Options};
+use zk_bench::options::{self, Kind, Options};
 use zk_bench::report::Report;
 use zk_bench::server::{self, Server};
 use zk_bench::{raw, sketch};
@@ -45,10 +45,10 @@ const PIPELINED: usize = 10_000;
 fn main() -> Result<()> {
     let arguments = env::args().skip(1).collect::<Vec<_>>();
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
-        print!("{WORKLOADS}{HELP}");
+        print!("{WORKLOADS}{}", options::help(options::CLIENT));
         return Ok(());
     }
-    let options = Options::parse(arguments)?;
+    let options = Options::parse(options::CLIENT, arguments)?;
     match options.workload.as_deref() {
         Some(server::SERVE) => Ok(server::serve(&options)?),
         Some(workload) => run(workload, &options),

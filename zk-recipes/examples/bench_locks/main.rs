@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
-use zk_bench::options::{HELP, Kind, Options};
+use zk_bench::options::{self, Kind, Options};
 use zk_bench::race::{self, Turns};
 use zk_bench::server::{self, Server};
 use zk_client::Client;
@@ -33,7 +33,7 @@ a workload: some tenths of a second of each.
 fn main() -> Result<()> {
     let arguments = env::args().skip(1).collect::<Vec<_>>();
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
-        print!("{WORKLOADS}{HELP}");
+        print!("{WORKLOADS}{}", options::help(options::RACE));
         return Ok(());
     }
     // What a workload does not say otherwise.
@@ -42,7 +42,8 @@ fn main() -> Result<()> {
         Some("two-level") => (2, 32),
         _ => (1, 1),
     };
-    let mut options = Options { processes, tasks, ..Options::default() }.with(arguments)?;
+    let mut options =
+        Options { processes, tasks, ..Options::default() }.with(options::RACE, arguments)?;
     if options.server == Kind::Null {
         // It lets everybody in at once.
         options.server = Kind::Embedded;
