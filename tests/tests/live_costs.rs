@@ -106,7 +106,8 @@ async fn a_lock_that_is_let_go_and_taken_again_costs_one_request() -> Result<()>
         Ok(guard)
     };
     let (packets, guard) = packets(&server, turns).await?;
-    ensure!((TURNS..=TURNS + 1).contains(&packets), "{packets} packets, {TURNS} turns");
+    // The mirror is put away, and a ping.
+    ensure!((TURNS..=TURNS + 2).contains(&packets), "{packets} packets, {TURNS} turns");
     guard.release().await?;
     Ok(())
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use zk_client::ErrorCode;
+use zk_client::{CreateOptions, ErrorCode};
 use zk_embedded::{Config, Fault, OpCode, Release};
-use zk_recipes::{ErrorKind, Lock, Options, RwLock};
+use zk_recipes::{ErrorKind, Guard, Lock, LockState, Options, RwLock};
 use zk_tests::explore::poll_once;
 use zk_tests::locks::{LOCK, TIMEOUT, World, mirror, settle};
 
@@ -37,33 +37,160 @@ async fn it_is_one_request() {
     }
 }
 
-/// Without a mirror the list behind it shows the new node alone.
+/// The number tells what a list would tell.
 #[tokio::test(start_paused = true)]
-async fn without_a_mirror_it_saves_a_request_too() {
+async fn it_is_one_request_without_a_mirror_too() {
     let world = World::new();
     let lock = world.plain().await;
     let guard = lock.acquire().await.unwrap();
-    let (requests, guard) = world
-        .requests(async {
-            drop(guard);
-            lock.acquire().await.unwrap()
-        })
-        .await;
-    assert_eq!(requests, 2, "the transaction and the list");
+    let (requests, guard) = world.requests(again(&lock, guard)).await;
+    assert_eq!(requests, 1);
     world.is_owner(&guard);
     guard.release().await.unwrap();
     world.is_empty().await;
 }
 
+/// Lets the lock go and takes it at once.
+async fn again(lock: &Lock, guard: Guard) -> Guard {
+    drop(guard);
+    lock.acquire().await.unwrap()
+}
+
+/// A lock that has been taken so often that its mirror was put away, and its holder.
+async fn alone(world: &World) -> (Lock, Guard) {
+    let lock = world.mirrored().await;
+    let mut guard = lock.acquire().await.unwrap();
+    assert_eq!(world.server.watch_count(), 1);
+    for _ in 0..20 {
+        guard = again(&lock, guard).await;
+    }
+    settle().await;
+    assert_eq!(world.server.watch_count(), 0, "nobody is there to be told of");
+    (lock, guard)
+}
+
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_goes_first() {
+async fn who_is_alone_is_told_of_nothing() {
+    let world = World::new();
+    let (lock, mut guard) = alone(&world).await;
+    for _ in 0..50 {
+        let (requests, next) = world.requests(again(&lock, guard)).await;
+        guard = next;
+        assert_eq!(requests, 1);
+        world.is_owner(&guard);
+    }
+    assert_eq!(world.server.watch_count(), 0);
+    // From here on it is not taken at once, and so followed again.
+    guard.release().await.unwrap();
+    mirror(&lock).await;
+    assert_eq!(world.server.watch_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_the_state_is_told_by_the_mirror() {
+    let world = World::new();
+    let lock = world.mirrored().await;
+    let mut guard = lock.acquire().await.unwrap();
+    let (requests, _guard) = world
+        .requests(async {
+            for _ in 0..50 {
+                assert_eq!(guard.state(), LockState::Held);
+                guard = again(&lock, guard).await;
+            }
+            guard
+        })
+        .await;
+    assert_eq!((requests, world.server.watch_count()), (50, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_came_in_between_is_looked_at() {
+    let world = World::new();
+    let (lock, guard) = alone(&world).await;
+    let admin = world.client().await;
+    let path = format!("{LOCK}/config");
+    admin.create(&path, b"", &CreateOptions::persistent()).await.unwrap();
+    let (requests, guard) = world.requests(again(&lock, guard)).await;
+    assert_eq!(requests, 2, "the transaction, and a list");
+    let (requests, guard) = world.requests(again(&lock, guard)).await;
+    assert_eq!(requests, 4, "a watch, behind the delete, and create and list");
+    admin.delete(&path, None).await.unwrap();
+    world.is_owner(&guard);
+}
+
+/// Its number would be right, but those ahead of it are still there.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_leaves_and_comes_again_is_not_first() {
+    let world = World::new();
+    let (lock, other) = (world.plain().await, world.plain().await);
+    let held = other.acquire().await.unwrap();
+    let mut waiting = Box::pin(lock.acquire());
+    for _ in 0..5 {
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        settle().await;
+    }
+    assert_eq!(world.queue().len(), 2);
+    drop(waiting);
+    let mut waiting = Box::pin(lock.acquire());
+    for _ in 0..5 {
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        settle().await;
+    }
+    world.is_owner(&held);
+    held.release().await.unwrap();
+    world.is_owner(&waiting.await.unwrap());
+}
+
+/// Its number would be right, but a reader is no measure for it.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_comes_again_as_a_writer_waits_for_the_others() {
     for mirrors in [false, true] {
         let world = World::new();
-        let client = world.client().await;
-        let lock = Lock::with_options(&client, LOCK, Options::new().mirror(mirrors)).unwrap();
-        mirror(&lock).await;
+        let lock = async || {
+            let options = Options::new().mirror(mirrors);
+            RwLock::with_options(&world.client().await, LOCK, options).unwrap()
+        };
+        let (lock, other) = (lock().await, lock().await);
+        for lock in [&lock, &other, &lock, &other] {
+            lock.read().await.unwrap().release().await.unwrap();
+        }
+        let (first, own) = (other.read().await.unwrap(), lock.read().await.unwrap());
+        drop(own);
+        assert!(lock.try_write().await.unwrap().is_none(), "{mirrors}");
+        // Among readers it is.
+        let own = lock.read().await.unwrap();
+        let (requests, own) = world
+            .requests(async {
+                drop(own);
+                lock.read().await.unwrap()
+            })
+            .await;
+        assert_eq!(requests, 1, "{mirrors}");
+        drop(own);
+        let mut writing = Box::pin(lock.write());
+        for _ in 0..5 {
+            assert!(poll_once(writing.as_mut()).is_pending());
+            settle().await;
+        }
+        world.is_owner(&first);
+        first.release().await.unwrap();
+        world.is_owner(&writing.await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_goes_first() {
+    for followed in [false, true] {
+        let world = World::new();
+        let (lock, guard) = match followed {
+            false => alone(&world).await,
+            true => {
+                let lock = world.mirrored().await;
+                let guard = lock.acquire().await.unwrap();
+                (lock, guard)
+            }
+        };
         let other = world.lock().await;
-        let guard = lock.acquire().await.unwrap();
         let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
         settle().await;
         drop(guard);
@@ -229,10 +356,11 @@ async fn a_requeue_is_one_request_on_any_runtime() {
     let lock = Lock::new(&client, LOCK).unwrap();
     mirror(&lock).await;
     let mut guard = lock.acquire().await.unwrap();
+    let before = client.stats().frames_sent;
     for _ in 0..100 {
-        let (token, before) = (guard.token(), client.stats().frames_sent);
+        let token = guard.token();
         guard = guard.requeue().await.unwrap();
         assert!(token < guard.token());
-        assert_eq!(client.stats().frames_sent - before, 1);
     }
+    assert_eq!(client.stats().frames_sent - before, 101, "and the watch is removed once");
 }

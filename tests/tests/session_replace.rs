@@ -40,7 +40,16 @@ fn held() -> (Bench, ClaimId) {
 
 fn replace(bench: &mut Bench, old: ClaimId) -> ClaimId {
     bench.session.release(old, Some(RELEASER)).unwrap();
-    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap()
+    let (claim, replaced) = bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    assert_eq!(replaced.as_deref(), Some(OLD));
+    claim
+}
+
+/// Creates the new node by itself.
+fn create(bench: &mut Bench) -> ClaimId {
+    let (claim, replaced) = bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    assert_eq!(replaced, None);
+    claim
 }
 
 /// A connected session whose multi is on the wire.
@@ -97,7 +106,7 @@ fn a_delete_that_something_was_asked_behind_stays_where_it_is() {
     let (mut bench, old) = held();
     bench.session.release(old, None).unwrap();
     bench.session.submit(&GET, 7).unwrap();
-    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    create(&mut bench);
     let delete = format!("delete#2 {OLD}");
     assert_eq!(bench.sent(), [&delete, "getData#3 /a", "create2#4 /locks/y-"]);
 }
@@ -107,7 +116,7 @@ fn a_delete_that_was_sent_stays_by_itself() {
     let (mut bench, old) = held();
     bench.session.release(old, Some(RELEASER)).unwrap();
     assert_eq!(bench.sent(), [format!("delete#2 {OLD}")]);
-    let new = bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    let new = create(&mut bench);
     assert_eq!(bench.sent(), ["create2#3 /locks/y-"]);
     bench.answer(2, &());
     bench.answer(3, &created(NEW));
@@ -119,7 +128,7 @@ fn a_delete_that_was_sent_stays_by_itself() {
 fn nobodys_delete_is_taken_but_an_owned_nodes() {
     let mut bench = Bench::attached();
     bench.session.submit(&DeleteRequest { path: OLD, version: -1 }, 7).unwrap();
-    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    create(&mut bench);
     assert_eq!(bench.sent(), [format!("delete#1 {OLD}"), "create2#2 /locks/y-".to_owned()]);
 }
 
@@ -249,7 +258,8 @@ fn what_does_not_fit_into_one_frame_is_asked_in_two() {
     let mut bench = Bench::new(config);
     bench.attach();
     let old = bench.session.adopt(OLD).unwrap().unwrap();
-    replace(&mut bench, old);
+    bench.session.release(old, None).unwrap();
+    create(&mut bench);
     let sent = bench.sent();
     assert!(sent[0].starts_with("delete#") && sent[0].ends_with(OLD), "{sent:?}");
     assert!(sent[1].starts_with("create2#") && sent[1].ends_with(STEM), "{sent:?}");
@@ -277,7 +287,7 @@ fn a_node_that_is_not_known_yet_is_replaced_by_two_requests() {
     let mut bench = Bench::attached();
     let old = bench.session.submit_owned(&request("/locks/x-"), 1).unwrap();
     bench.session.release(old, None).unwrap();
-    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
+    create(&mut bench);
     assert_eq!(bench.sent(), ["create2#1 /locks/x-", "create2#2 /locks/y-"]);
     bench.answer(1, &created(OLD));
     assert_eq!(bench.said(), ["1 ok"]);

@@ -54,6 +54,9 @@ impl Client {
     /// nothing was asked for since and the delete was not sent: one request, one round trip and one
     /// proposal of the ensemble for both. Otherwise it is [`create_owned`](Self::create_owned).
     ///
+    /// With the reply comes the path of the node that is replaced, if one is: if the new node is
+    /// there, the old one went in the same transaction, and nothing happened in between.
+    ///
     /// For whoever leaves a queue and joins it again. On a runtime of several threads, a delete is
     /// sent as soon as another thread comes to it, unless both are in one [`batch`](Self::batch).
     ///
@@ -63,11 +66,11 @@ impl Client {
     ///
     /// // To the end of the queue.
     /// let stem = format!("/queue/{:032x}-", client.unique());
-    /// let again = client.batch(|| {
+    /// let (again, replaced) = client.batch(|| {
     ///     drop(turn);
     ///     client.replace_owned(&stem, b"", Acl::OPEN)
     /// });
-    /// println!("here as {}", again.await?.path());
+    /// println!("here as {}, and no longer as {replaced:?}", again.await?.path());
     /// # Ok(())
     /// # }
     /// ```
@@ -79,8 +82,19 @@ impl Client {
     /// [`failed_op`](Error::failed_op) is 0. Ask again then.
     ///
     /// Whatever becomes of the create, the delete is repeated until it was answered.
-    pub fn replace_owned(&self, stem: &str, data: &[u8], acl: &[Acl]) -> Reply<OwnedNode> {
-        self.owned(Core::submit_replacing, stem, data, acl)
+    pub fn replace_owned(
+        &self,
+        stem: &str,
+        data: &[u8],
+        acl: &[Acl],
+    ) -> (Reply<OwnedNode>, Option<String>) {
+        let mut replaced = None;
+        let submit = |core: &mut Core, request: &CreateRequest<'_>, answering| {
+            let (claim, path) = core.submit_replacing(request, answering)?;
+            replaced = path.map(|path| self.chroot.strip(&path).to_owned());
+            Ok(claim)
+        };
+        (self.owned(submit, stem, data, acl), replaced)
     }
 
     fn owned(

@@ -20,6 +20,14 @@ impl Contender {
         Some(Self { sequence, role, name: name.to_owned() })
     }
 
+    /// Whether this one, whose create was one transaction with the delete of `first`, is first like
+    /// that was: of those who were there before `first`, nobody was in its way, and the number tells
+    /// that nobody came in between. The folder is the same, since it was never empty.
+    pub(crate) fn succeeds(&self, first: &Self) -> bool {
+        let as_strict = first.role == Role::Exclusive || self.role == Role::Shared;
+        as_strict && first.sequence.checked_add(1) == Some(self.sequence)
+    }
+
     /// Whether `other` must wait for this one.
     pub(crate) fn blocks(&self, other: &Self) -> bool {
         self < other && (self.role, other.role) != (Role::Shared, Role::Shared)
@@ -65,6 +73,25 @@ mod tests {
     const A1: &str = "_c_f-lock-0000000001";
     const B2: &str = "_c_a-lock-0000000002";
     const C3: &str = "_c_c-lock-0000000003";
+
+    #[test]
+    fn only_the_next_number_succeeds_and_no_writer_a_reader() {
+        let names = Layout::CURATOR.read_write();
+        let all = |number| ["__WRIT__", "__READ__"].map(|marker| format!("x-{marker}{number}"));
+        let parse = |name: String| Contender::parse(&names, &name).unwrap();
+        let [writer, reader] = all("0000000007").map(parse);
+        let [next_writer, next_reader] = all("0000000008").map(parse);
+        assert!(next_writer.succeeds(&writer) && next_reader.succeeds(&writer));
+        assert!(!next_writer.succeeds(&reader) && next_reader.succeeds(&reader));
+        for other in ["0000000006", "0000000007", "0000000009", "-000000008"] {
+            for other in all(other).map(parse) {
+                assert!(!other.succeeds(&writer) && !other.succeeds(&reader), "{other:?}");
+            }
+        }
+        let [last, _] = all("2147483647").map(parse);
+        let [lowest, _] = all("-2147483648").map(parse);
+        assert!(!lowest.succeeds(&last));
+    }
 
     #[test]
     fn the_lowest_number_holds_whatever_its_name() {

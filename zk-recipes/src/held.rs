@@ -69,7 +69,8 @@ enum Source {
 impl Held {
     /// What is known when a place is first, and its node.
     pub(crate) fn new(tenure: Tenure) -> (Self, OwnedNode) {
-        let Tenure { queue, node, own, watch, waited, followed } = tenure;
+        let Tenure { queue, node, own, watch, waited, followed, succeeds: _ } = tenure;
+        queue.is_first(&own);
         // Who waited holds it from now on.
         let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
         let term =
@@ -149,6 +150,7 @@ impl Held {
     /// Hears what there is to hear of the node, and asks where nothing tells. Says how it was lost,
     /// if it was.
     pub(crate) fn hear(&self) -> Option<Loss> {
+        self.queue.heed();
         self.poll_source(&mut Context::from_waker(&self.waker()))
     }
 

@@ -34,9 +34,10 @@ use crate::tenure::Joining;
 /// ```
 ///
 /// Clones share what is known of the queue. Keep one for as long as the lock is used again and
-/// again: from its third acquire on a free lock costs two requests, create and delete. Whoever lets
-/// it go and takes it again at once, without waiting for the answer to the release, sends both as
-/// one transaction.
+/// again: from its third acquire on a free lock costs two requests, create and delete, and a
+/// recursive watch on the folder tells of the others. Whoever lets the lock go and takes it again at
+/// once, without waiting for the answer to the release, sends both as one transaction, and needs no
+/// watch while nobody else comes.
 ///
 /// # Who shares it
 ///

@@ -29,6 +29,9 @@ const MIRROR_AT_MOST: usize = 16;
 /// No more than this, and the mirror is made again.
 const MIRROR_AGAIN: usize = 8;
 
+/// Turns in a row that nobody else wanted, before the mirror is put away.
+const ALONE: u32 = 16;
+
 /// Watches in a row that told nothing, or could not be set, before no other is tried.
 const MIRRORS_LOST: u32 = 3;
 
@@ -65,6 +68,12 @@ struct View {
     /// When it was handed over.
     listed_at: Option<Instant>,
     warned: bool,
+    /// The last contender of ours that came to be first.
+    first: Option<Contender>,
+    /// How many in a row were first at once and needed nothing to tell them so.
+    alone: u32,
+    /// Whether anybody wanted to be told of a holder's node since the last of them.
+    heeded: bool,
 }
 
 /// What gets a contender into the queue: requests that leave together.
@@ -73,6 +82,8 @@ pub(crate) struct Flight {
     pub(crate) arming: Option<Arming>,
     pub(crate) folders: Vec<Reply<Created>>,
     pub(crate) created: Reply<OwnedNode>,
+    /// The contender of ours whose place it takes in the same transaction, if that was first.
+    pub(crate) replaced: Option<Contender>,
     pub(crate) list: Option<(Asked, Reply<Children>)>,
 }
 
@@ -109,6 +120,9 @@ impl Queue {
             listed: 0,
             listed_at: None,
             warned: false,
+            first: None,
+            alone: 0,
+            heeded: false,
         };
         Ok(Arc::new(Self {
             client: client.clone(),
@@ -214,18 +228,53 @@ impl Queue {
         view.arming |= arms;
         drop(view);
         let client = &self.client;
-        client.batch(|| Flight {
-            arming: arms.then(|| {
+        client.batch(|| {
+            let arming = arms.then(|| {
                 let reply = Some(client.watch(&self.folder, WatchMode::PersistentRecursive));
                 // Lists that were asked for before tell nothing of who came before the watch.
                 self.view().mirror.doubt();
                 Arming { queue: Arc::clone(self), reply }
-            }),
-            folders: self.make_folders(folders),
-            // Who has just let go of a place goes to the end of the queue in one transaction.
-            created: client.replace_owned(&stem, &self.options.data, &self.options.acl),
-            list: (!is_known).then(|| self.ask()),
+            });
+            let folders = self.make_folders(folders);
+            let (data, acl) = (&self.options.data, &self.options.acl);
+            let (created, replaced) = client.replace_owned(&stem, data, acl);
+            let replaced = replaced.and_then(|path| self.first_at(&path));
+            let list = (!is_known && replaced.is_none()).then(|| self.ask());
+            Flight { arming, folders, created, replaced, list }
         })
+    }
+
+    /// The contender at this path, if it is the last of ours that came to be first.
+    fn first_at(&self, path: &str) -> Option<Contender> {
+        let first = self.view().first.clone()?;
+        (self.child(&first.name) == path).then_some(first)
+    }
+
+    /// Notes who came to be first.
+    pub(crate) fn is_first(&self, contender: &Contender) {
+        self.view().first = Some(contender.clone());
+    }
+
+    /// Notes that somebody wants to be told of a holder's node.
+    pub(crate) fn heed(&self) {
+        self.view().heeded = true;
+    }
+
+    /// Notes whether somebody was first by its number alone. Whoever goes on like this needs no
+    /// mirror, and pays for the events that feed it.
+    pub(crate) fn succeeded(&self, alone: bool) {
+        let mut view = self.view();
+        let heeded = std::mem::take(&mut view.heeded);
+        view.alone = if alone && !heeded { view.alone.saturating_add(1) } else { 0 };
+        let puts_away = view.alone >= ALONE && view.stream.is_some();
+        if puts_away {
+            debug!(self.folder, "nobody else to follow");
+            view.drop_stream();
+        }
+        drop(view);
+        if puts_away {
+            self.news.tell();
+        }
     }
 
     /// Makes the folder with its ancestors, if it is to be made.
@@ -339,7 +388,7 @@ impl View {
     /// Whether a mirror is worth it: somebody comes again, and few contend.
     fn may_arm(&self) -> bool {
         let fresh = self.stream.is_none() && !self.arming && self.useless < MIRRORS_LOST;
-        fresh && self.used && self.listed <= MIRROR_AGAIN
+        fresh && self.used && self.alone < ALONE && self.listed <= MIRROR_AGAIN
     }
 
     fn drop_stream(&mut self) {

@@ -36,6 +36,8 @@ pub(crate) struct Tenure {
     pub(crate) waited: bool,
     /// Whether the mirror has told of the node: then it tells of its end.
     pub(crate) followed: bool,
+    /// Whether its number tells that nobody is ahead.
+    pub(crate) succeeds: bool,
 }
 
 /// A watch on the own node, which goes when the node does.
@@ -77,7 +79,9 @@ impl Joining {
             let made = Made::of(flight.folders).await;
             match flight.created.await {
                 Ok(node) => match Tenure::new(&queue, node) {
-                    Ok(tenure) => return tenure.seated(flight.list).await,
+                    Ok(tenure) => {
+                        return tenure.succeeding(flight.replaced).seated(flight.list).await;
+                    }
                     Err(error) if waits && queue.options().rotate => {
                         debug!(%error, "making the folder anew");
                         queue.rotate().await?;
@@ -183,7 +187,14 @@ impl Tenure {
         queue.numbered(own.sequence);
         let followed = queue.look(|mirror| mirror.tells_of(&own.name)) == Some(Some(true));
         let (queue, watch) = (Arc::clone(queue), OwnWatch::default());
-        Ok(Self { queue, node, own, watch, waited: false, followed })
+        Ok(Self { queue, node, own, watch, waited: false, followed, succeeds: false })
+    }
+
+    /// The same place, which was taken in one transaction with letting go of this one.
+    fn succeeding(self, replaced: Option<Contender>) -> Self {
+        let succeeds = replaced.is_some_and(|first| self.own.succeeds(&first));
+        self.queue.succeeded(succeeds);
+        Self { succeeds, ..self }
     }
 
     /// Waits for the list behind the create.

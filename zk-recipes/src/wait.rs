@@ -86,17 +86,27 @@ impl Again {
 impl Tenure {
     /// Waits until nobody is ahead. `list` is what was read behind the create.
     pub(crate) async fn first(mut self, list: Option<Children>) -> Result<Self, Error> {
+        if self.succeeds {
+            return Ok(self);
+        }
         let turn = self.first_in_mirror(list.is_some()).await?;
         if turn == Turn::First {
             return Ok(self);
         }
         let fresh = turn == Turn::Unknown && !self.waited;
-        self.watch = self.wait(list.filter(|_| fresh)).await?;
+        let list = match list.filter(|_| fresh) {
+            None if fresh => Some(self.list().await?),
+            list => list,
+        };
+        self.watch = self.wait(list).await?;
         Ok(self)
     }
 
     /// Whether nobody is ahead. Does not wait for it, but for one list where that must tell.
     pub(crate) async fn is_first(&self, list: Option<Children>) -> Result<bool, Error> {
+        if self.succeeds {
+            return Ok(true);
+        }
         let list = match (self.queue.first_turn(&self.own, list.is_some()), list) {
             (Turn::First, _) => return Ok(true),
             (Turn::Waiting { .. }, _) if !self.queue.is_outdated() => return Ok(false),

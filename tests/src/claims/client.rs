@@ -562,7 +562,9 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     let first = client.create_owned("/r/first-", b"", Acl::OPEN).await?;
     let mut below = other.watch("/r", WatchMode::PersistentRecursive).await?;
     let gone = first.path().to_owned();
-    let second = replace(first).await?;
+    let (second, replaced) = replace(first);
+    assert_eq!(replaced.as_ref(), Some(&gone));
+    let second = second.await?;
     assert!(second.path().ends_with("-0000000001"), "{}", second.path());
     let stat = client.exists(second.path()).await?.context("just created")?;
     assert_eq!(second.czxid(), stat.czxid);
@@ -580,13 +582,15 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     // Somebody else was faster: nothing is created, and asking again helps.
     let path = second.path().to_owned();
     other.delete(&path, None).await?;
-    let error = replace(second).await.expect_err("it is gone");
+    let error = replace(second).0.await.expect_err("it is gone");
     assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(0)), "{error}");
     assert!(client.get_children("/r").await?.names.is_empty());
-    let third = client.replace_owned("/r/third-", b"", Acl::OPEN).await?;
+    let (third, replaced) = client.replace_owned("/r/third-", b"", Acl::OPEN);
+    assert_eq!(replaced, None);
+    let third = third.await?;
 
     // The create is refused, and the old node goes all the same.
-    let refused = client.batch(|| {
+    let (refused, _) = client.batch(|| {
         drop(third);
         client.replace_owned("/missing/x-", b"", Acl::OPEN)
     });

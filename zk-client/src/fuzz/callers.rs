@@ -91,7 +91,7 @@ impl World {
         let accepted = self.session.submit_replacing(&create(&path), token);
         self.allowance += OVERHEAD;
         self.accepted(token, accepted.is_ok());
-        if let Ok(claim) = accepted {
+        if let Ok((claim, _)) = accepted {
             self.shadow.creating(token, claim);
         }
     }

@@ -128,6 +128,13 @@ pub(super) enum Purpose<T> {
     Close,
 }
 
+impl<T> Purpose<T> {
+    /// Whether a node is deleted that was let go.
+    pub(super) fn is_delete(&self) -> bool {
+        matches!(self, Self::Question(question) if question.op() == OpCode::DELETE)
+    }
+}
+
 impl<T, W, S: Clone> Session<T, W, S> {
     /// A session that has yet to meet its first server.
     pub fn new(config: SessionConfig) -> Self {

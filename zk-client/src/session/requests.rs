@@ -157,7 +157,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// The same, in one transaction with the request that was queued last, if that is the delete of
-    /// a node that was [let go](Self::release) and it was not sent. Both of them happen or none.
+    /// a node that was [let go](Self::release) and it was not sent: then its path comes with the
+    /// claim. Both of them happen or none, so that the one node is gone if the other is there.
     ///
     /// If the delete is refused, so is the create, as operation 0 of a multi; nothing speaks against
     /// asking for it again. If the create is refused, that is told as if it had been asked for
@@ -166,23 +167,23 @@ impl<T, W, S: Clone> Session<T, W, S> {
         &mut self,
         request: &CreateRequest<'_>,
         token: T,
-    ) -> Result<ClaimId, Rejected> {
+    ) -> Result<(ClaimId, Option<String>), Rejected> {
         self.accept()?;
-        let is_delete = |purpose: &Purpose<T>| matches!(purpose, Purpose::Question(question) if question.op() == OpCode::DELETE);
-        let taken = self.pipeline.take_last(is_delete).map(|slot| slot.purpose);
+        let taken = self.pipeline.take_last(Purpose::is_delete).map(|slot| slot.purpose);
         let Some(Purpose::Question(delete)) = taken else {
-            return self.submit_owned(request, token);
+            return Ok((self.submit_owned(request, token)?, None));
         };
         let claim = self.claims.open(request.path, token);
         let both = [MultiOp::Delete(delete.deletion()), MultiOp::Create(*request)];
         let purpose = Purpose::Replace(delete.clone(), claim);
         let Err(rejected) = self.queue(&MultiRequest::new(&both), purpose) else {
-            return Ok(claim);
+            return Ok((claim, Some(delete.path)));
         };
         // Each of them may fit into a frame.
         let creator = self.claims.withdraw(claim);
         self.ask(Turn::Last, delete);
-        creator.map_or(Err(rejected), |token| self.submit_owned(request, token))
+        let creator = creator.ok_or(rejected)?;
+        Ok((self.submit_owned(request, creator)?, None))
     }
 
     /// Queues a multi, some of whose operations create nodes that must not be forgotten.
