@@ -66,6 +66,7 @@ const CRATES: &[Layers] = &[
             "session/deadline",
             "session/handshake",
             "session/auths",
+            "session/watches/keyed",
             "session/watches/chore",
             "session/watches/oneshots",
             "session/watches/spot",

@@ -88,6 +88,26 @@ pub struct WatchedEvent {
     pub missed: bool,
 }
 
+/// A [`WatchedEvent`] of whoever knows the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// What happened.
+    pub kind: EventType,
+    /// See [`WatchedEvent::zxid`].
+    pub zxid: Option<Zxid>,
+    /// See [`WatchedEvent::missed`].
+    pub missed: bool,
+}
+
+impl Change {
+    /// What is told of a change of this node.
+    pub(crate) fn of(self, path: &str) -> WatchedEvent {
+        let Self { kind, zxid, missed } = self;
+        WatchedEvent { kind, path: path.to_owned(), zxid, missed }
+    }
+}
+
 /// What a stream watches: see [`Client::watch`](crate::Client::watch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

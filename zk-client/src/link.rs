@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::clock::Clock;
 use crate::config::Host;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
-use crate::event::{SessionState, WatchedEvent};
+use crate::event::{Change, SessionState};
 use crate::exchange::{Answering, Awaited, Exchanges, Spent};
 use crate::hosts::{Hosts, Random};
 use crate::inbox::Inbox;
@@ -28,10 +28,10 @@ use crate::transitions::Transitions;
 const KEPT_EVENTS: usize = 1024;
 
 /// The session with what its callers wait on.
-pub(crate) type Core = Session<Answering, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
+pub(crate) type Core = Session<Answering, oneshot::Sender<Change>, Arc<Inbox>>;
 
 /// What the core says to its callers.
-pub(crate) type CoreEvent = Event<Answering, oneshot::Sender<WatchedEvent>, Arc<Inbox>>;
+pub(crate) type CoreEvent = Event<Answering, oneshot::Sender<Change>, Arc<Inbox>>;
 
 /// One session, shared by its handles and its driver.
 pub(crate) struct Link {
@@ -238,7 +238,7 @@ impl Link {
                     spent.extend(token.answer((result, zxid)));
                 }
                 // A caller that has gone does not want to know.
-                Event::Watched { watcher, event } => drop(watcher.send(event)),
+                Event::Watched { watcher, change, .. } => watcher.send(change).unwrap_or_default(),
                 // Whoever waits is told by the end of the channel.
                 Event::Unwatched { watcher } => drop(watcher),
                 Event::Noticed { stream, event } => stream.push(event),

@@ -10,7 +10,7 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::coop::poll_proceed;
 
 use crate::error::{Ended, Error, Fault};
-use crate::event::WatchedEvent;
+use crate::event::{Change, WatchedEvent};
 use crate::link::Link;
 use crate::path::Chroot;
 use crate::session::WatchId;
@@ -41,7 +41,7 @@ pub struct Watcher {
     path: Arc<str>,
     chroot: Chroot,
     /// Gone once the event was handed out.
-    event: Option<oneshot::Receiver<WatchedEvent>>,
+    event: Option<oneshot::Receiver<Change>>,
 }
 
 impl Watcher {
@@ -50,7 +50,7 @@ impl Watcher {
         id: WatchId,
         path: Arc<str>,
         chroot: Chroot,
-        event: oneshot::Receiver<WatchedEvent>,
+        event: oneshot::Receiver<Change>,
     ) -> Self {
         Self { link, id, path, chroot, event: Some(event) }
     }
@@ -86,13 +86,7 @@ impl Watcher {
             Some(receiver) => match received(receiver, cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => Err(self.ended()),
-                Poll::Ready(Some(mut event)) => {
-                    let inner = self.chroot.strip(&event.path);
-                    if inner.len() != event.path.len() {
-                        event.path = inner.to_owned();
-                    }
-                    Ok(event)
-                }
+                Poll::Ready(Some(change)) => Ok(change.of(self.chroot.strip(&self.path))),
             },
         };
         self.event = None;
@@ -116,9 +110,9 @@ impl Watcher {
 /// What is there, even for a task that has used up its budget: who does not wait takes "not yet" for
 /// the truth.
 fn received(
-    receiver: &mut oneshot::Receiver<WatchedEvent>,
+    receiver: &mut oneshot::Receiver<Change>,
     cx: &mut Context<'_>,
-) -> Poll<Option<WatchedEvent>> {
+) -> Poll<Option<Change>> {
     match receiver.try_recv() {
         Ok(event) => Poll::Ready(Some(event)),
         Err(TryRecvError::Closed) => Poll::Ready(None),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use zk_client::session::{Event, Session};
+use zk_client::session::{Change, Event, Session};
 use zk_client::{Failure, SessionConfig, StreamEvent, WatchedEvent};
 use zk_proto::*;
 
@@ -161,12 +161,13 @@ fn text(event: Event<u32, u32>) -> String {
             }
             other => format!("{token} {other:?}"),
         },
-        Event::Watched { watcher, event } => {
-            format!("{watcher} saw {}", change(&event))
+        Event::Watched { watcher, path, change: Change { kind, zxid, missed, .. } } => {
+            format!("{watcher} saw {}", change(kind, &path, zxid, missed))
         }
         Event::Unwatched { watcher } => format!("{watcher} unwatched"),
         Event::Noticed { stream, event: StreamEvent::Changed(event) } => {
-            format!("{stream} hears {}", change(&event))
+            let WatchedEvent { kind, path, zxid, missed, .. } = event;
+            format!("{stream} hears {}", change(kind, &path, zxid, missed))
         }
         Event::Noticed { stream, event } => format!("{stream} {event:?}"),
         Event::Unstreamed { stream } => format!("{stream} unstreamed"),
@@ -176,10 +177,10 @@ fn text(event: Event<u32, u32>) -> String {
     }
 }
 
-fn change(event: &WatchedEvent) -> String {
-    let at = event.zxid.map(|zxid| format!(" at {zxid}")).unwrap_or_default();
-    let missed = if event.missed { ", missed" } else { "" };
-    format!("{} {}{at}{missed}", event.kind, event.path)
+fn change(kind: EventType, path: &str, zxid: Option<Zxid>, missed: bool) -> String {
+    let at = zxid.map(|zxid| format!(" at {zxid}")).unwrap_or_default();
+    let missed = if missed { ", missed" } else { "" };
+    format!("{kind} {path}{at}{missed}")
 }
 
 impl Drop for Bench {

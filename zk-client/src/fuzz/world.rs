@@ -144,10 +144,14 @@ impl World {
                     self.completed.push(token);
                     self.concluded(token, &result);
                 }
-                Event::Watched { watcher, event } => {
+                Event::Watched { watcher, path, .. } => {
                     assert!(!over, "{watcher} fires behind the end");
                     let watched = self.watching.remove(&watcher);
-                    assert_eq!(watched.map(|(_, path)| path), Some(event.path), "of {watcher}");
+                    assert_eq!(
+                        watched.map(|(_, path)| path).as_deref(),
+                        Some(&*path),
+                        "of {watcher}"
+                    );
                 }
                 Event::Unwatched { watcher } => {
                     assert!(!over, "{watcher} is given back behind the end");

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use zk_proto::Zxid;
 
 use crate::error::{Failure, Hangup};
-use crate::event::{SessionState, StreamEvent, WatchedEvent};
+use crate::event::{Change, SessionState, StreamEvent};
 use crate::session::watches::oneshots::WatchKind;
 use crate::session::watches::spot::Returned;
 
@@ -54,8 +54,10 @@ pub enum Event<T, W, S = W> {
     Watched {
         /// The caller's.
         watcher: W,
-        /// What it saw.
-        event: WatchedEvent,
+        /// Its own.
+        path: Arc<str>,
+        /// What it saw there.
+        change: Change,
     },
     /// A watch is gone without an event: its request failed, it was forgotten, or the session is
     /// over. Every watcher that was accepted comes back exactly once, like this or as `Watched`.

@@ -2,6 +2,7 @@
 //!
 //! A frame that makes no sense is an error, and the end of its connection.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Buf, Bytes};
@@ -13,7 +14,7 @@ use zk_proto::{
 
 use crate::auth::{Credential, Refusal, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
-use crate::event::{SessionState, StreamEvent, WatchedEvent};
+use crate::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Answer, Event};
 use crate::session::machine::{Purpose, Session, told};
@@ -214,9 +215,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 watches.restored(mode, &path, |who| {
                     events.push_back(match who {
                         Returned::Once(watcher) => {
-                            let (kind, path) = (EventType::NODE_CHILDREN_CHANGED, path.to_string());
-                            let event = WatchedEvent { kind, path, zxid: None, missed: true };
-                            Event::Watched { watcher, event }
+                            let kind = EventType::NODE_CHILDREN_CHANGED;
+                            let change = Change { kind, zxid: None, missed: true };
+                            Event::Watched { watcher, path: Arc::clone(&path), change }
                         }
                         Returned::Stream(stream) => {
                             Event::Noticed { stream, event: StreamEvent::Rearmed }
@@ -259,20 +260,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Tells everybody who watches.
     fn watched(&mut self, kind: EventType, path: &str, zxid: Option<Zxid>) {
         let missed = self.rearming + self.arming > 0;
+        let change = Change { kind, zxid, missed };
         let (mut watchers, mut streams) = (0_usize, 0_usize);
         let Self { watches, events, .. } = self;
-        watches.see(kind, path, |who| {
-            let event = WatchedEvent { kind, path: path.to_owned(), zxid, missed };
-            events.push_back(match who {
-                Returned::Once(watcher) => {
-                    watchers += 1;
-                    Event::Watched { watcher, event }
-                }
-                Returned::Stream(stream) => {
-                    streams += 1;
-                    Event::Noticed { stream, event: StreamEvent::Changed(event) }
-                }
-            });
+        watches.end(kind, path, |watcher, path| {
+            watchers += 1;
+            events.push_back(Event::Watched { watcher, path: Arc::clone(path), change });
+        });
+        watches.notice(kind, path, |stream| {
+            streams += 1;
+            let event = StreamEvent::Changed(change.of(path));
+            events.push_back(Event::Noticed { stream, event });
         });
         let zxid = zxid.map(tracing::field::display);
         trace!(target: trace::WATCH, %kind, path, zxid, missed, watchers, streams, "event");

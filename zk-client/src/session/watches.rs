@@ -12,6 +12,8 @@
 //! at the same path, which must be set again, and a recursive watch silences every type of event
 //! that it does not send itself.
 
+pub(crate) mod keyed;
+
 pub(crate) mod chore;
 
 pub(crate) mod oneshots;
@@ -26,6 +28,7 @@ use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
 
 use crate::event::WatchMode;
 use crate::session::watches::chore::{Chore, Rearm};
+use crate::session::watches::keyed::Keyed;
 use crate::session::watches::oneshots::{WatchId, WatchKind};
 use crate::session::watches::spot::{Returned, Sort, Spot};
 
@@ -52,9 +55,8 @@ struct Asked<W, S> {
 #[derive(Debug, Default)]
 struct Counts {
     oneshots: usize,
-    streams: usize,
-    /// The recursive ones of these by the depth of their paths, so that an event is looked up at
-    /// those depths alone.
+    persistent: usize,
+    /// By the depth of their paths, so that an event is looked up at those depths alone.
     recursive: Vec<usize>,
 }
 
@@ -62,15 +64,13 @@ impl Counts {
     fn add(&mut self, sort: Sort, path: &str) {
         match sort {
             Sort::Once(_) => self.oneshots += 1,
-            Sort::Stream(mode) => {
-                self.streams += 1;
-                if mode == WatchMode::PersistentRecursive {
-                    let depth = depth(path);
-                    if self.recursive.len() <= depth {
-                        self.recursive.resize(depth + 1, 0);
-                    }
-                    self.recursive.get_mut(depth).into_iter().for_each(|count| *count += 1);
+            Sort::Stream(WatchMode::Persistent) => self.persistent += 1,
+            Sort::Stream(WatchMode::PersistentRecursive) => {
+                let depth = depth(path);
+                if self.recursive.len() <= depth {
+                    self.recursive.resize(depth + 1, 0);
                 }
+                self.recursive.get_mut(depth).into_iter().for_each(|count| *count += 1);
             }
         }
     }
@@ -78,12 +78,10 @@ impl Counts {
     fn subtract(&mut self, sort: Sort, path: &str) {
         match sort {
             Sort::Once(_) => self.oneshots -= 1,
-            Sort::Stream(mode) => {
-                self.streams -= 1;
-                if mode == WatchMode::PersistentRecursive {
-                    self.recursive.get_mut(depth(path)).into_iter().for_each(|count| *count -= 1);
-                    while self.recursive.pop_if(|deepest| *deepest == 0).is_some() {}
-                }
+            Sort::Stream(WatchMode::Persistent) => self.persistent -= 1,
+            Sort::Stream(WatchMode::PersistentRecursive) => {
+                self.recursive.get_mut(depth(path)).into_iter().for_each(|count| *count -= 1);
+                while self.recursive.pop_if(|deepest| *deepest == 0).is_some() {}
             }
         }
     }
@@ -94,7 +92,7 @@ impl Counts {
 pub(crate) struct Watches<W, S> {
     next: u64,
     /// Those paths where somebody waits, or which a request is about.
-    spots: HashMap<Arc<str>, Spot<W, S>>,
+    spots: HashMap<Arc<str>, Spot<W, S>, Keyed>,
     /// In the order of their ids, which is that of their replies.
     asked: VecDeque<Asked<W, S>>,
     counts: Counts,
@@ -107,7 +105,7 @@ impl<W, S: Clone> Watches<W, S> {
     pub(crate) fn new() -> Self {
         Self {
             next: 0,
-            spots: HashMap::new(),
+            spots: HashMap::default(),
             asked: VecDeque::new(),
             counts: Counts::default(),
             chores: VecDeque::new(),
@@ -117,7 +115,8 @@ impl<W, S: Clone> Watches<W, S> {
 
     /// How many one-shot watches are set, and how many streams.
     pub(crate) fn lengths(&self) -> (usize, usize) {
-        (self.counts.oneshots, self.counts.streams)
+        let Counts { oneshots, persistent, recursive } = &self.counts;
+        (*oneshots, persistent + recursive.iter().sum::<usize>())
     }
 
     pub(crate) fn next_id(&mut self) -> WatchId {
@@ -252,28 +251,33 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// Tells whom an event concerns: the one-shot watches that it ends, and streams. A recursive one
-    /// never hears that children changed: it hears of the children themselves. A server may say so
-    /// all the same, to another watch.
-    pub(crate) fn see(
-        &mut self,
-        event: EventType,
-        path: &str,
-        mut tell: impl FnMut(Returned<W, S>),
-    ) {
-        // Most often this is a one-shot watch, and the last one here.
+    /// Ends the one-shot watches that an event concerns. Tells whose they are, with the path.
+    pub(crate) fn end(&mut self, event: EventType, path: &str, mut tell: impl FnMut(W, &Arc<str>)) {
+        let oneshots = &mut self.counts.oneshots;
+        if *oneshots == 0 {
+            return;
+        }
+        // Most often there is one, and nothing else is here.
         if let Some((path, mut spot)) = self.spots.remove_entry(path) {
-            let oneshots = &mut self.counts.oneshots;
             spot.end(event, |watcher| {
                 *oneshots -= 1;
-                tell(Returned::Once(watcher));
+                tell(watcher, &path);
             });
-            let stream = |_, stream: &S| tell(Returned::Stream(stream.clone()));
-            spot.streams(WatchMode::Persistent, stream);
             match spot.is_deserted() {
                 true => self.deserted(path, &spot),
                 false => drop(self.spots.insert(path, spot)),
             }
+        }
+    }
+
+    /// Tells which streams an event concerns. A recursive one never hears that children changed: it
+    /// hears of the children themselves. A server may say so all the same, to another watch.
+    pub(crate) fn notice(&self, event: EventType, path: &str, mut tell: impl FnMut(S)) {
+        let mut tell = |_, stream: &S| tell(stream.clone());
+        if self.counts.persistent > 0
+            && let Some(spot) = self.spots.get(path)
+        {
+            spot.streams(WatchMode::Persistent, &mut tell);
         }
         if event == EventType::NODE_CHILDREN_CHANGED || self.counts.recursive.is_empty() {
             return;
@@ -282,8 +286,7 @@ impl<W, S: Clone> Watches<W, S> {
             if self.counts.recursive.get(depth).is_some_and(|count| *count > 0)
                 && let Some(spot) = self.spots.get(above)
             {
-                let stream = |_, stream: &S| tell(Returned::Stream(stream.clone()));
-                spot.streams(WatchMode::PersistentRecursive, stream);
+                spot.streams(WatchMode::PersistentRecursive, &mut tell);
             }
         }
     }
@@ -455,8 +458,8 @@ mod tests {
         assert!(watches.asked.capacity() < 2_000, "{}", watches.asked.capacity());
         for n in 0..10_000 {
             let mut seen = Vec::new();
-            watches.see(EventType::NODE_DELETED, &path(n), |who| seen.push(who));
-            assert!(matches!(seen[..], [Returned::Once(at)] if at == n));
+            watches.end(EventType::NODE_DELETED, &path(n), |who, _| seen.push(who));
+            assert_eq!(seen, [n]);
         }
         assert_eq!(watches.lengths(), (0, 0));
         assert!(watches.spots.capacity() < 2_000, "{}", watches.spots.capacity());

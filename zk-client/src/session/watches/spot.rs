@@ -56,15 +56,16 @@ pub(crate) struct Spot<W, S> {
 
 impl<W, S> Default for Spot<W, S> {
     fn default() -> Self {
-        Self { asked: 0, stray: None, set: Set::Many(BTreeMap::new()) }
+        Self { asked: 0, stray: None, set: Set::None }
     }
 }
 
 /// The watches that are set.
 #[derive(Debug)]
 enum Set<W, S> {
+    None,
     One(Key, Returned<W, S>),
-    /// None, or some.
+    /// And none, once they have gone.
     Many(BTreeMap<Key, Returned<W, S>>),
 }
 
@@ -79,7 +80,12 @@ impl<W, S> Spot<W, S> {
 
     /// Whether nobody waits here, and nothing on its way sets a watch here.
     pub(crate) fn is_deserted(&self) -> bool {
-        self.asked == 0 && matches!(&self.set, Set::Many(many) if many.is_empty())
+        self.asked == 0
+            && match &self.set {
+                Set::None => true,
+                Set::One(..) => false,
+                Set::Many(many) => many.is_empty(),
+            }
     }
 
     pub(crate) fn has_stray(&self) -> bool {
@@ -102,6 +108,7 @@ impl<W, S> Spot<W, S> {
 
     fn first(&self, sort: Sort) -> Option<Key> {
         match &self.set {
+            Set::None => None,
             Set::One(key, _) => (key.0 == sort).then_some(*key),
             Set::Many(many) => many.range(all(sort)).next().map(|(key, _)| *key),
         }
@@ -137,11 +144,11 @@ impl<W, S> Spot<W, S> {
 
     pub(crate) fn insert(&mut self, key: Key, caller: Returned<W, S>) {
         self.set = match self.take() {
-            Set::Many(mut many) if !many.is_empty() => {
+            Set::None => Set::One(key, caller),
+            Set::Many(mut many) => {
                 many.insert(key, caller);
                 Set::Many(many)
             }
-            Set::Many(_) => Set::One(key, caller),
             Set::One(first, other) => Set::Many(BTreeMap::from([(first, other), (key, caller)])),
         };
     }
@@ -154,16 +161,16 @@ impl<W, S> Spot<W, S> {
     fn remove_key(&mut self, key: Key) -> Option<Returned<W, S>> {
         match &mut self.set {
             Set::Many(many) => many.remove(&key),
-            Set::One(only, _) if *only != key => None,
-            Set::One(..) => match self.take() {
+            Set::One(only, _) if *only == key => match self.take() {
                 Set::One(_, caller) => Some(caller),
-                Set::Many(_) => None,
+                Set::None | Set::Many(_) => None,
             },
+            Set::None | Set::One(..) => None,
         }
     }
 
     fn take(&mut self) -> Set<W, S> {
-        std::mem::replace(&mut self.set, Set::Many(BTreeMap::new()))
+        std::mem::replace(&mut self.set, Set::None)
     }
 
     /// The one-shot watches that an event ends, in the order they were asked for within each kind.
@@ -188,6 +195,7 @@ impl<W, S> Spot<W, S> {
     /// Gives up all watches.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Returned<W, S>)> + use<W, S> {
         let (one, many) = match self.take() {
+            Set::None => (None, None),
             Set::One(key, caller) => (Some((key, caller)), None),
             Set::Many(many) => (None, Some(many)),
         };
@@ -201,6 +209,7 @@ impl<W, S> Spot<W, S> {
             _ => {}
         };
         match &self.set {
+            Set::None => {}
             Set::One(key, caller) => tell(*key, caller),
             Set::Many(many) => {
                 many.range(all(Sort::Stream(mode))).for_each(|(key, caller)| tell(*key, caller));
