@@ -67,6 +67,7 @@ const CRATES: &[Layers] = &[
             "session/handshake",
             "session/auths",
             "session/watches/keyed",
+            "session/watches/arming",
             "session/watches/chore",
             "session/watches/oneshots",
             "session/watches/spot",

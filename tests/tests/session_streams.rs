@@ -284,6 +284,34 @@ fn what_a_recursive_watch_silences_on_old_servers_follows_from_what_it_tells() {
 }
 
 #[test]
+fn what_is_told_for_the_sake_of_another_watch_is_marked_for_streams_too() {
+    let (mut bench, _) = streaming(&[(RECURSIVE, "/w", 1)]);
+    ask_once(&mut bench, WatchKind::Child, "/w", 7);
+    answer_all(&mut bench);
+    assert_eq!(bench.said(), ["0 ok"]);
+    let ids = bench.session.submit_watching_all(vec![("/w/a".into(), 8)], 0).unwrap();
+    let [xid] = bench.requests().try_into().map(|[request]: [_; 1]| [request.xid().0]).unwrap();
+    bench.session.forget_watch(ids[0], "/w/a");
+    fire_old(&mut bench, EventType::NODE_DATA_CHANGED, "/w/b");
+    fire_old(&mut bench, EventType::NODE_DELETED, "/w/a");
+    bench.answer(xid, &());
+    fire_old(&mut bench, EventType::NODE_CREATED, "/w/a");
+    let restored = bench.requests().len();
+    assert_eq!(
+        bench.said(),
+        [
+            "8 unwatched",
+            "1 hears NodeDataChanged /w/b",
+            "1 hears NodeDeleted /w/a, missed",
+            "7 saw NodeChildrenChanged /w, missed",
+            "0 ok",
+            "1 hears NodeCreated /w/a",
+        ]
+    );
+    assert_eq!(restored, 0);
+}
+
+#[test]
 fn a_child_watch_may_miss_something_while_a_recursive_one_is_replaced() {
     let (mut bench, _) = streaming(&[(RECURSIVE, "/w", 1)]);
     ask_once(&mut bench, WatchKind::Child, "/w", 7);

@@ -279,6 +279,65 @@ fn what_was_missed_is_marked_until_set_watches_is_answered() {
     );
 }
 
+/// Asks for data watches on these nodes by one request; its token is 0.
+fn ask_all(bench: &mut Bench, nodes: &[(&str, u32)]) {
+    let nodes = nodes.iter().map(|(path, watcher)| ((*path).into(), *watcher)).collect();
+    bench.session.submit_watching_all(nodes, 0).unwrap();
+}
+
+#[test]
+fn an_event_is_marked_if_its_own_path_is_being_armed() {
+    let mut bench = watching(&[(WatchKind::Data, "/other", 1), (WatchKind::Child, "/a", 2)]);
+    ask_all(&mut bench, &[("/a", 3), ("/b", 4)]);
+    assert_eq!(bench.sent(), [r#"setWatches#-8 since 0x1: ["/a", "/b"] [] []"#]);
+    bench.frame(notification(0x7, EventType::NODE_DATA_CHANGED, "/other"));
+    bench.frame(notification(-1, EventType::NODE_DELETED, "/a"));
+    bench.answer(-8, &());
+    bench.frame(notification(0x8, EventType::NODE_DELETED, "/b"));
+    assert_eq!(
+        bench.said(),
+        [
+            "1 saw NodeDataChanged /other at 0x7",
+            "3 saw NodeDeleted /a, missed",
+            "2 saw NodeDeleted /a, missed",
+            "0 ok",
+            "4 saw NodeDeleted /b at 0x8",
+        ]
+    );
+}
+
+#[test]
+fn an_event_is_marked_until_the_last_request_for_its_path_is_answered() {
+    let mut bench = Bench::attached();
+    ask_all(&mut bench, &[("/a", 1)]);
+    ask_all(&mut bench, &[("/b", 2), ("/a", 3)]);
+    assert_eq!(bench.sent().len(), 2);
+    bench.answer(-8, &());
+    bench.frame(notification(-1, EventType::NODE_DATA_CHANGED, "/a"));
+    bench.answer(-8, &());
+    let told = [1, 3].map(|watcher| format!("{watcher} saw NodeDataChanged /a, missed"));
+    assert_eq!(bench.said(), ["0 ok", &told[0], &told[1], "0 ok"]);
+    ask_all(&mut bench, &[("/a", 4)]);
+    bench.sent();
+    bench.cut();
+    assert_eq!(bench.said(), ["0 lost, sent", "Disconnected"]);
+    bench.attach();
+    assert_eq!(bench.sent().len(), 1, "it is armed like all others");
+    bench.answer(-8, &());
+    bench.frame(notification(-1, EventType::NODE_DELETED, "/a"));
+    assert_eq!(bench.said(), ["4 saw NodeDeleted /a"]);
+}
+
+#[test]
+fn a_request_that_is_refused_arms_nothing() {
+    let mut bench = watching(&[(WatchKind::Data, "/a", 1)]);
+    let long = format!("/{}", "x".repeat(2 * 1024 * 1024));
+    let nodes = vec![("/a".into(), 2), (long.as_str().into(), 3)];
+    assert!(bench.session.submit_watching_all(nodes, 0).is_err());
+    bench.frame(notification(0x7, EventType::NODE_DELETED, "/a"));
+    assert_eq!(bench.said(), ["1 saw NodeDeleted /a at 0x7"]);
+}
+
 #[test]
 fn a_disconnect_while_arming_arms_again_and_forgets_the_old_request() {
     let mut bench = watching(&[(WatchKind::Data, "/a", 1)]);

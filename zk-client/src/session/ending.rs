@@ -95,8 +95,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 _ => tokens.into_iter().for_each(|token| self.complete(token, Err(failure))),
             },
             Purpose::Question(question) => self.claims.unanswered(&question, failure),
-            Purpose::Arm(token) => {
-                self.arming = self.arming.saturating_sub(1);
+            Purpose::Arm(token, paths) => {
+                self.arming.end(&paths);
                 self.complete(token, Err(failure));
             }
             Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close => {}

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -23,6 +24,7 @@ use crate::session::pipeline::{Pipeline, RequestId, Turn};
 use crate::session::tally::Tally;
 use crate::session::timers::{Timer, Timers};
 use crate::session::watches::Watches;
+use crate::session::watches::arming::Arming;
 use crate::session::watches::chore::Chore;
 use crate::session::watches::oneshots::WatchId;
 use crate::session::watches::spot::Returned;
@@ -67,8 +69,7 @@ pub struct Session<T, W, S = W> {
     pub(super) assurance: Assurance,
     /// setWatches requests without a reply: until the last is answered, events tell of the past.
     pub(super) rearming: u32,
-    /// Requests for many watches without a reply, likewise.
-    pub(super) arming: u32,
+    pub(super) arming: Arming,
     /// Why the connection will be left once everything that was sent is answered.
     pub(super) leaving: Option<Hangup>,
     /// What the last call of a caller's has queued.
@@ -119,8 +120,8 @@ pub(super) enum Purpose<T> {
     /// A multi of a delete and, behind it, the create of this claim.
     Replace(Question, ClaimId),
     Question(Question),
-    /// Watches that many nodes get at once.
-    Arm(T),
+    /// Watches that these nodes get at once.
+    Arm(T, Vec<Arc<str>>),
     Rearm,
     Chore(Chore),
     /// The session's own, to learn whether a quorum is there.
@@ -155,7 +156,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             tally: Tally::default(),
             assurance: Assurance::new(config.deadline_rule, config.timeout),
             rearming: 0,
-            arming: 0,
+            arming: Arming::default(),
             leaving: None,
             submitted: None,
             closing: false,

@@ -179,8 +179,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 let own = self.credentials.map(|own| own.id);
                 understood = self.claims.answered(question, result, own);
             }
-            Purpose::Arm(token) => {
-                self.arming = self.arming.saturating_sub(1);
+            Purpose::Arm(token, paths) => {
+                self.arming.end(&paths);
                 self.complete(token, result);
             }
             Purpose::Rearm => {
@@ -247,20 +247,22 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.tally.events_received += 1;
         // Servers tell the zxid since 3.9, and since then no watch silences another.
         let zxid = told(zxid);
-        self.watched(kind, path, zxid);
+        // On a new connection all that is watched is being armed.
+        let missed = self.rearming > 0 || self.arming.contains(path);
+        let change = Change { kind, zxid, missed };
+        self.watched(path, change);
         if zxid.is_none()
             && let Some(parent) = self.watches.silenced(kind, path)
         {
-            self.watched(EventType::NODE_CHILDREN_CHANGED, parent, None);
+            self.watched(parent, Change { kind: EventType::NODE_CHILDREN_CHANGED, ..change });
         }
         self.upkeep(Turn::Last);
         Ok(())
     }
 
     /// Tells everybody who watches.
-    fn watched(&mut self, kind: EventType, path: &str, zxid: Option<Zxid>) {
-        let missed = self.rearming + self.arming > 0;
-        let change = Change { kind, zxid, missed };
+    fn watched(&mut self, path: &str, change: Change) {
+        let Change { kind, zxid, missed } = change;
         let (mut watchers, mut streams) = (0_usize, 0_usize);
         let Self { watches, events, .. } = self;
         watches.end(kind, path, |watcher, path| {

@@ -96,16 +96,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
         token: T,
     ) -> Result<Vec<WatchId>, Rejected> {
         self.accept()?;
-        let paths = nodes.iter().map(|(path, _)| &**path).collect::<Vec<_>>();
-        let data = List::new(&paths);
+        let data = nodes.iter().map(|(path, _)| &**path).collect::<Vec<_>>();
+        let data = List::new(&data);
         let none = List::new(&[]);
         let relative_zxid = self.last_zxid;
         let request = SetWatches { relative_zxid, data, exist: none, child: none };
-        self.queue(&request, Purpose::Arm(token))?;
-        self.arming += 1;
+        let paths = nodes.iter().map(|(path, _)| Arc::clone(path)).collect::<Vec<_>>();
+        self.queue(&request, Purpose::Arm(token, paths))?;
         let mut ids = Vec::new();
         for (path, watcher) in nodes {
             let id = self.watches.next_id();
+            self.arming.begin(Arc::clone(&path));
             self.watches.set_data(id, path, watcher);
             ids.push(id);
         }

@@ -14,6 +14,8 @@
 
 pub(crate) mod keyed;
 
+pub(crate) mod arming;
+
 pub(crate) mod chore;
 
 pub(crate) mod oneshots;
