@@ -67,6 +67,10 @@ pub(crate) fn asks_for_quorum(op: OpCode) -> bool {
 pub(crate) struct Deadline {
     rule: DeadlineRule,
     timeout: Duration,
+    /// By rule and timeout.
+    slack: Duration,
+    /// Samples are at least this far apart.
+    grain: Duration,
     /// Until when the session is surely kept. Stays across connections: what the leader has heard
     /// it has heard.
     until: Option<Instant>,
@@ -83,11 +87,21 @@ pub(crate) struct Deadline {
 /// Sends that are closer together than this part of the slack count as the first of them.
 const GRAINS: u32 = 32;
 
+/// How much older a send must be than one that asked for a quorum to be vouched for by it.
+fn slack(rule: DeadlineRule, timeout: Duration) -> Duration {
+    match rule {
+        DeadlineRule::Contact => Duration::ZERO,
+        DeadlineRule::Quorum { slack } => slack.unwrap_or(timeout * 3 / 10),
+    }
+}
+
 impl Deadline {
     pub(crate) fn new(rule: DeadlineRule, timeout: Duration) -> Self {
         let (until, contact, quorum, handshake) = (None, None, None, None);
         let samples = VecDeque::new();
-        Self { rule, timeout, until, contact, quorum, handshake, samples }
+        let slack = slack(rule, timeout);
+        let grain = slack / GRAINS;
+        Self { rule, timeout, slack, grain, until, contact, quorum, handshake, samples }
     }
 
     /// Until when the session is surely kept. May have passed, or not be known yet.
@@ -115,6 +129,8 @@ impl Deadline {
             self.until = self.until.map(|until| until.min(least));
         }
         self.timeout = timeout;
+        self.slack = slack(self.rule, timeout);
+        self.grain = self.slack / GRAINS;
         self.handshake = Some(sent);
         self.contact = Some(sent);
         if self.rule == DeadlineRule::Contact {
@@ -131,12 +147,14 @@ impl Deadline {
         }
         let contact = self.contact.map_or(sent, |contact| contact.max(sent));
         self.contact = Some(contact);
-        let slack = match self.rule {
-            DeadlineRule::Contact => return self.prove(sent),
-            DeadlineRule::Quorum { slack } => slack.unwrap_or(self.timeout * 3 / 10),
-        };
-        if self.samples.back().is_none_or(|last| sent >= *last + slack / GRAINS) {
+        if self.rule == DeadlineRule::Contact {
+            return self.prove(sent);
+        }
+        if self.samples.back().is_none_or(|last| sent >= *last + self.grain) {
             self.samples.push_back(sent);
+        } else if proof == Proof::Contact {
+            // It stands for no more than the last sample does.
+            return;
         }
         if proof == Proof::Quorum {
             self.quorum = self.quorum.max(Some(sent));
@@ -145,6 +163,7 @@ impl Deadline {
                 self.prove(handshake);
             }
         }
+        let slack = self.slack;
         let before = |at: Instant, sample: &Instant| *sample + slack <= at;
         while let Some(sample) = self.samples.front().copied()
             && self.quorum.is_some_and(|quorum| before(quorum, &sample))
