@@ -168,10 +168,11 @@ impl Exchanges {
 
     /// Keeps what can be used again, within bounds.
     pub(crate) fn keep(&mut self, spent: impl Iterator<Item = Spent>) {
-        let room = MAX_KEPT.saturating_sub(self.0.len());
-        let small =
-            spent.map(|Spent(spent)| spent).filter(|it| it.path.capacity() <= MAX_KEPT_PATH);
-        self.0.extend(small.take(room));
+        for Spent(spent) in spent {
+            if self.0.len() < MAX_KEPT && spent.path.capacity() <= MAX_KEPT_PATH {
+                self.0.push_back(spent);
+            }
+        }
     }
 }
 

@@ -198,6 +198,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// From then on it counts as sent: a request in it that gets no answer has an unknown outcome.
     /// So call this when the transport is ready to take bytes, and not before.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut BytesMut) -> bool {
+        if self.control.is_empty() && self.pipeline.lengths().1 == 0 {
+            return false;
+        }
         let before = out.len();
         out.extend_from_slice(&self.control);
         self.control.clear();
