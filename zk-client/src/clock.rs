@@ -41,9 +41,8 @@ impl Clock {
     }
 
     /// The time.
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
     pub fn now(&self) -> Instant {
-        tokio::time::Instant::now().into_std() + self.lag()
+        self.read().now
     }
 
     /// Waits until `at`.
@@ -59,15 +58,17 @@ impl Clock {
     ///
     /// As tokio does, outside of a runtime with time enabled.
     pub async fn sleep_until(&self, at: Instant) {
-        while self.now() < at {
-            tokio::time::sleep_until(self.alarm(at)).await;
+        while let Some(alarm) = self.read().until(at) {
+            tokio::time::sleep_until(alarm).await;
         }
     }
 
-    /// When tokio's clock will show what this one shows at `at`, if nothing suspends the machine
-    /// before.
-    pub(crate) fn alarm(&self, at: Instant) -> tokio::time::Instant {
-        at.checked_sub(self.lag()).unwrap_or(at).into()
+    /// The time, on both clocks.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+    pub(crate) fn read(&self) -> Reading {
+        let tokio = tokio::time::Instant::now();
+        let lag = self.lag();
+        Reading { now: tokio.into_std() + lag, tokio, lag }
     }
 
     /// How far tokio's clock has fallen behind.
@@ -81,6 +82,29 @@ impl Clock {
             return Duration::from_nanos(longest);
         }
         Duration::from_nanos(lag.fetch_max(now, Ordering::Relaxed).max(now))
+    }
+}
+
+/// What a clock showed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) now: Instant,
+    /// What tokio's showed.
+    pub(crate) tokio: tokio::time::Instant,
+    /// How far tokio's clock was behind.
+    lag: Duration,
+}
+
+impl Reading {
+    /// When tokio's clock will show what this one shows at `at`, if nothing suspends the machine
+    /// before.
+    pub(crate) fn alarm(&self, at: Instant) -> tokio::time::Instant {
+        at.checked_sub(self.lag).unwrap_or(at).into()
+    }
+
+    /// The same for what is still to come.
+    pub(crate) fn until(&self, at: Instant) -> Option<tokio::time::Instant> {
+        (self.now < at).then(|| self.alarm(at))
     }
 }
 

@@ -8,16 +8,18 @@ use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::io::AsyncWrite;
+use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
 use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{Instrument, Span, debug, field, info, info_span};
 
+use crate::clock::Reading;
 use crate::codec::{CodecError, Frame, FrameCodec};
 use crate::config::Host;
 use crate::error::{Attempt, Hangup};
@@ -48,6 +50,8 @@ pub(crate) struct Driver {
     connector: Arc<dyn Connector>,
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
+    /// Whom the alarm wakes.
+    wakes: Waker,
     carried: Carried,
     read_only: bool,
     /// Whether those who were just told something shall run first.
@@ -81,8 +85,17 @@ impl Driver {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         // It outlives whatever the caller is doing.
         let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
-        let carried = Carried::default();
-        Self { link, connector, max_reply, alarm, carried, read_only: false, yields: false, span }
+        Self {
+            link,
+            connector,
+            max_reply,
+            alarm,
+            wakes: Waker::noop().clone(),
+            carried: Carried::default(),
+            read_only: false,
+            yields: false,
+            span,
+        }
     }
 
     /// Connects, serves and connects again until the session ends.
@@ -194,7 +207,7 @@ impl Driver {
             let stalled = !output.is_empty();
             let stop = self.turn(cx, |core, now, open| {
                 let mut large = false;
-                loop {
+                while !input.is_empty() {
                     match codec.decode(input) {
                         Ok(Some(Frame::Whole(frame))) => {
                             large |= frame.len() > READ_BYTES;
@@ -204,8 +217,14 @@ impl Driver {
                             core.handle_oversized(now, &head, len);
                         }
                         Ok(None) => break,
-                        Err(CodecError::Garbage(error)) => break core.hang_up(error.into()),
-                        Err(CodecError::Io(error)) => break core.hang_up(Hangup::Io(error.kind())),
+                        Err(CodecError::Garbage(error)) => {
+                            core.hang_up(error.into());
+                            break;
+                        }
+                        Err(CodecError::Io(error)) => {
+                            core.hang_up(Hangup::Io(error.kind()));
+                            break;
+                        }
                     }
                 }
                 if large {
@@ -275,20 +294,24 @@ impl Driver {
             return Poll::Ready(why);
         }
         if let Some(deadline) = standing.deadline {
-            self.poll_alarm(cx, deadline);
+            self.poll_alarm(cx, standing.reading, deadline);
         }
         Poll::Pending
     }
 
     /// Has this task woken at the deadline, or before: most turns move it away, and an alarm that
     /// is early costs less than one that is set anew each time.
-    fn poll_alarm(&mut self, cx: &mut Context<'_>, deadline: Instant) {
-        let at = self.link.clock().alarm(deadline);
-        let set = self.alarm.deadline();
-        if at < set || (at > set && self.alarm.is_elapsed()) {
+    fn poll_alarm(&mut self, cx: &mut Context<'_>, reading: Reading, deadline: Instant) {
+        let (set, at) = (self.alarm.deadline(), reading.alarm(deadline));
+        if reading.tokio < set && set <= at && self.wakes.will_wake(cx.waker()) {
+            return;
+        }
+        self.wakes.clone_from(cx.waker());
+        if at != set {
             self.alarm.as_mut().reset(at);
         }
-        if self.alarm.as_mut().poll(cx).is_ready() {
+        // With no budget left it would not note whom to wake.
+        if pin!(unconstrained(self.alarm.as_mut())).poll(cx).is_ready() {
             // Due while we were here: come again.
             cx.waker().wake_by_ref();
         }
@@ -361,5 +384,60 @@ impl Wire {
             self.unflushed = false;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use tokio::task::coop::poll_proceed;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::SessionConfig;
+    use crate::hosts::Random;
+    use crate::link::Names;
+    use crate::session::Session;
+    use crate::transport::TcpConnector;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_alarm_is_heard_by_the_last_task_whatever_budget_it_had() {
+        let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
+        let names = Names { client: 1, random: Random::new(1) };
+        let link = Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO));
+        let mut driver = Driver::new(link, Arc::new(TcpConnector), 1);
+        let second = Duration::from_secs(1);
+        let deadline = driver.link.clock().now() + second;
+        for _ in 0..2 {
+            let wakes = Arc::new(Wakes::default());
+            let waker = Waker::from(Arc::clone(&wakes));
+            poll_fn(|cx| {
+                while let Poll::Ready(step) = poll_proceed(cx) {
+                    step.made_progress();
+                }
+                // The second turn finds it set.
+                for _ in 0..2 {
+                    let reading = driver.link.clock().read();
+                    driver.poll_alarm(&mut Context::from_waker(&waker), reading, deadline);
+                }
+                Poll::Ready(())
+            })
+            .await;
+            assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+            tokio::time::advance(second * 2 / 3).await;
+            let due = driver.link.clock().now() >= deadline;
+            assert_eq!(wakes.0.load(Ordering::Relaxed) > 0, due);
+        }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Reading};
 use crate::config::Host;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
 use crate::event::{Change, SessionState};
@@ -68,6 +68,9 @@ pub(crate) struct Carried {
 
 /// Where the session stands after a turn.
 pub(crate) struct Standing {
+    /// The time of the turn.
+    pub(crate) reading: Reading,
+    /// Nothing is due before.
     pub(crate) deadline: Option<Instant>,
     pub(crate) ended: Option<Ended>,
     pub(crate) state: SessionState,
@@ -170,7 +173,8 @@ impl Link {
         exchanges.keep(spent.drain(..));
         spent.shrink_to(KEPT_EVENTS);
         // Under the lock, so that time never goes back for the session.
-        act(core, self.clock.now(), *corks == 0);
+        let reading = self.clock.read();
+        act(core, reading.now, *corks == 0);
         core.take_events(said);
         let many = said.len() > 1;
         if many {
@@ -178,7 +182,8 @@ impl Link {
         } else if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
             *driver = Some(cx.waker().clone());
         }
-        Standing { deadline: core.poll_timeout(), ended: core.ended(), state: core.state(), many }
+        let (deadline, ended, state) = (core.early_timeout(), core.ended(), core.state());
+        Standing { reading, deadline, ended, state, many }
     }
 
     /// Lets the driver choose a server.

@@ -106,8 +106,7 @@ struct Deadline {
 
 impl Deadline {
     fn poll(&mut self, cx: &mut Context<'_>, clock: &Clock) -> Poll<()> {
-        while clock.now() < self.at {
-            let alarm = clock.alarm(self.at);
+        while let Some(alarm) = clock.read().until(self.at) {
             let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(alarm)));
             if sleep.deadline() != alarm {
                 sleep.as_mut().reset(alarm);

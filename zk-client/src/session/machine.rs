@@ -251,6 +251,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.timers.next()
     }
 
+    /// No later than [`poll_timeout`](Self::poll_timeout), and cheaper: what comes back that early
+    /// is told better.
+    #[inline]
+    pub(crate) fn early_timeout(&self) -> Option<Instant> {
+        self.timers.early()
+    }
+
     /// The transport broke, or its bytes are no frames. The first reason is the one that counts.
     pub fn hang_up(&mut self, why: Hangup) {
         if !matches!(self.phase, Phase::Over(_) | Phase::Broken) {

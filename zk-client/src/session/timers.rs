@@ -55,6 +55,8 @@ impl Timer {
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     at: [Option<Instant>; Timer::ALL.len()],
+    /// None of them fires before. Most frames move timers away, which leaves this as it is.
+    early: Option<Instant>,
     terms: Terms,
 }
 
@@ -128,25 +130,73 @@ impl Timers {
     }
 
     /// The earliest deadline.
-    #[inline]
     pub(crate) fn next(&self) -> Option<Instant> {
         self.at.iter().copied().flatten().min()
     }
 
+    /// No later than the earliest deadline, and known without a search.
+    #[inline]
+    pub(crate) fn early(&self) -> Option<Instant> {
+        self.early
+    }
+
     /// Stops and returns a timer that is due.
+    #[inline]
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
+        if self.early.is_none_or(|early| early > now) { None } else { self.find_due(now) }
+    }
+
+    fn find_due(&mut self, now: Instant) -> Option<Timer> {
         let due = |timer: &Timer| {
             self.at.get(*timer as usize).copied().flatten().is_some_and(|at| at <= now)
         };
-        let timer = Timer::ALL.into_iter().find(due)?;
-        self.stop(timer);
-        Some(timer)
+        let timer = Timer::ALL.into_iter().find(due);
+        match timer {
+            Some(timer) => self.stop(timer),
+            None => self.early = self.next(),
+        }
+        timer
     }
 
     #[inline]
     fn put(&mut self, timer: Timer, at: Option<Instant>) {
         if let Some(slot) = self.at.get_mut(timer as usize) {
             *slot = at;
+        }
+        if let Some(at) = at
+            && self.early.is_none_or(|early| at < early)
+        {
+            self.early = Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
+    fn each_timer_fires_when_it_is_due_and_none_before_it_is_said_to_be() {
+        let mut seed = 1_u64;
+        let mut random = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+            (seed >> 33) % below
+        };
+        let mut timers = Timers::default();
+        let mut now = Instant::now();
+        for _ in 0..20_000 {
+            let timer = Timer::ALL[random(Timer::ALL.len() as u64) as usize];
+            let at = (random(3) > 0).then(|| now + Duration::from_millis(random(50)));
+            timers.reset(timer, at);
+            now += Duration::from_millis(random(10));
+            let next = timers.next();
+            assert!(timers.early() <= next || next.is_none());
+            assert!(next.is_none() || timers.early().is_some());
+            let due = std::iter::from_fn(|| timers.take_due(now)).count();
+            assert_eq!(due > 0, next.is_some_and(|next| next <= now));
+            assert!(timers.next().is_none_or(|next| next > now), "none is left");
+            assert!(timers.early().is_none_or(|early| early > now), "or nobody would sleep");
         }
     }
 }
