@@ -170,8 +170,10 @@ impl Link {
     ) -> Standing {
         let mut shared = self.lock();
         let Shared { core, exchanges, corks, driver, .. } = &mut *shared;
-        exchanges.keep(spent.drain(..));
-        spent.shrink_to(KEPT_EVENTS);
+        if !spent.is_empty() {
+            exchanges.keep(spent.drain(..));
+            spent.shrink_to(KEPT_EVENTS);
+        }
         // Under the lock, so that time never goes back for the session.
         let reading = self.clock.read();
         act(core, reading.now, *corks == 0);

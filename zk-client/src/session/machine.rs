@@ -239,6 +239,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// All that the session has to say, behind what is in there: [`poll_event`](Self::poll_event)
     /// until it is empty, at once.
     pub fn take_events(&mut self, events: &mut VecDeque<Event<T, W, S>>) {
+        if self.events.is_empty() {
+            return;
+        }
         if events.is_empty() {
             std::mem::swap(&mut self.events, events);
         } else {

@@ -57,6 +57,8 @@ pub(crate) struct Timers {
     at: [Option<Instant>; Timer::ALL.len()],
     /// None of them fires before. Most frames move timers away, which leaves this as it is.
     early: Option<Instant>,
+    /// When the last frame came, unless a timer was stopped since.
+    heard: Option<Instant>,
     terms: Terms,
 }
 
@@ -95,6 +97,11 @@ impl Timers {
     /// A frame came: connection and session are alive.
     #[inline]
     pub(crate) fn heard(&mut self, now: Instant, timeout: Duration) {
+        if self.heard == Some(now) {
+            // It came with the one before.
+            return;
+        }
+        self.heard = Some(now);
         let Terms { silence, expiry, .. } = self.terms(timeout);
         self.set(Timer::Silence, now + silence);
         self.set(Timer::Expiry, now + expiry);
@@ -121,7 +128,7 @@ impl Timers {
     }
 
     pub(crate) fn stop_all(&mut self) {
-        self.at = Default::default();
+        *self = Self::default();
     }
 
     #[inline]
@@ -163,10 +170,10 @@ impl Timers {
         if let Some(slot) = self.at.get_mut(timer as usize) {
             *slot = at;
         }
-        if let Some(at) = at
-            && self.early.is_none_or(|early| at < early)
-        {
-            self.early = Some(at);
+        match at {
+            Some(at) if self.early.is_none_or(|early| at < early) => self.early = Some(at),
+            Some(_) => {}
+            None => self.heard = None,
         }
     }
 }
@@ -197,6 +204,19 @@ mod tests {
             assert_eq!(due > 0, next.is_some_and(|next| next <= now));
             assert!(timers.next().is_none_or(|next| next > now), "none is left");
             assert!(timers.early().is_none_or(|early| early > now), "or nobody would sleep");
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
+    fn a_frame_sets_again_what_was_stopped_at_the_same_moment() {
+        let (now, timeout) = (Instant::now(), Duration::from_secs(3));
+        let mut timers = Timers::default();
+        for stop in [Timers::hung_up, Timers::stop_all] {
+            timers.heard(now, timeout);
+            stop(&mut timers);
+            timers.heard(now, timeout);
+            assert!(timers.is_set(Timer::Silence) && timers.is_set(Timer::Expiry));
         }
     }
 }
