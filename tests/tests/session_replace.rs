@@ -176,6 +176,35 @@ fn a_refused_create_is_told_as_if_asked_for_alone_and_the_delete_is_repeated() {
     assert_eq!(bench.load(), (0, 0, 0));
 }
 
+/// It was let go before they were asked for, so it goes before they are sent.
+#[test]
+fn a_delete_that_is_repeated_goes_ahead_of_what_was_asked_for_since() {
+    for index in [None, Some(1)] {
+        let (mut bench, _) = asked();
+        bench.session.submit(&GET, 7).unwrap();
+        match index {
+            Some(index) => refuse(&mut bench, index, ErrorCode::NO_AUTH),
+            None => bench.refuse(3, ErrorCode::THROTTLED_OP),
+        }
+        assert_eq!(bench.sent(), [format!("delete#5 {OLD}"), "getData#4 /a".into()]);
+        assert!(bench.said()[0].starts_with("3 "), "the creator is told");
+    }
+}
+
+/// The promise of a node that is let go: on the next connection ahead of all others.
+#[test]
+fn a_connection_that_breaks_before_the_delete_is_repeated_puts_it_first() {
+    let (mut bench, _) = asked();
+    bench.session.submit(&GET, 7).unwrap();
+    refuse(&mut bench, 1, ErrorCode::NO_AUTH);
+    bench.cut();
+    assert_eq!(bench.said(), ["3 NoAuth", "2 lost, unsent", "Disconnected"]);
+    bench.attach();
+    let sent = bench.sent();
+    assert!(sent[0].starts_with("delete#") && sent[0].ends_with(OLD), "{sent:?}");
+    assert_eq!(sent[1..], ["getData#4 /a"]);
+}
+
 #[test]
 fn a_multi_that_is_refused_as_a_whole_leaves_the_delete_to_be_asked_alone() {
     for code in [ErrorCode::THROTTLED_OP, ErrorCode::NOT_READ_ONLY] {

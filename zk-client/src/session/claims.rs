@@ -131,39 +131,38 @@ impl<T> Claims<T> {
         create: ClaimId,
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
-        let result = match result {
-            Ok(answer) => match multi::created_paths(&answer, iter::once(1)) {
-                Ok(paths) => paths.map(|paths| (answer, paths)),
-                Err(error) => {
-                    let error = self.garbled([create], error.into());
-                    let failure = Failure::ConnectionLoss { sent: true, why: error.into() };
-                    self.unanswered(&delete, failure);
-                    return Err(error);
-                }
-            },
-            Err(failure) => Err(failure),
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(failure) => {
+                self.repeat(delete);
+                return self.create_answered(create, Err(failure));
+            }
         };
-        match result {
-            Ok((answer, paths)) => {
+        match multi::created_paths(&answer, iter::once(1)) {
+            Ok(Ok(paths)) => {
                 self.answered(delete, Ok(answer.clone()), None)?;
-                paths
-                    .iter()
-                    .for_each(|path| self.created(create, path, answer.zxid, answer.requested_at));
+                for path in paths {
+                    self.created(create, &path, answer.zxid, answer.requested_at);
+                }
             }
             // There is nothing left to delete, or it may not be done: as if asked for alone.
-            Err(failure @ Failure::OpRefused { index: 0, code }) => {
+            Ok(Err(failure @ Failure::OpRefused { index: 0, code })) => {
                 self.answered(delete, Err(Failure::Refused(code)), None)?;
                 self.refused([create], failure);
             }
-            Err(failure) => {
+            Ok(Err(failure)) => {
                 self.repeat(delete);
-                match failure {
-                    Failure::OpRefused { code, .. } => {
-                        self.refused([create], Failure::Refused(code));
-                    }
-                    Failure::ReplyTooLarge { .. } => self.unheard([create], failure),
-                    _ => self.refused([create], failure),
-                }
+                let failure = match failure {
+                    Failure::OpRefused { code, .. } => Failure::Refused(code),
+                    failure => failure,
+                };
+                self.refused([create], failure);
+            }
+            Err(error) => {
+                let error = self.garbled([create], error.into());
+                let failure = Failure::ConnectionLoss { sent: true, why: error.into() };
+                self.unanswered(&delete, failure);
+                return Err(error);
             }
         }
         Ok(())

@@ -166,6 +166,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Multi(owned) => understood = self.claims.multi_answered(&owned, result),
             Purpose::Replace(delete, create) => {
                 understood = self.claims.replace_answered(delete, create, result);
+                // A delete that is repeated was asked for ahead of all that waits.
+                self.upkeep(Turn::Urgent);
             }
             // The next server will let it.
             Purpose::Question(question)
