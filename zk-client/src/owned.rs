@@ -117,7 +117,14 @@ impl Client {
             };
             let claim = Claim { client: self.clone(), id, released: false };
             Reply::waiting(self.call(op, answer), move |call, completion| {
-                OwnedNode::created(claim, call, &call.answer(completion)?)
+                let answer = completion.map_err(|failure| match failure {
+                    // It was the delete, of a node that may have been anybody's.
+                    Failure::OpRefused { .. } => {
+                        Error::failed(OpCode::DELETE, &format!("ahead of {}", call.path()), failure)
+                    }
+                    failure => call.failed(failure),
+                })?;
+                OwnedNode::created(claim, call, &answer)
             })
         })
     }

@@ -36,8 +36,9 @@ use crate::tenure::Joining;
 /// Clones share what is known of the queue. Keep one for as long as the lock is used again and
 /// again: from its third acquire on a free lock costs two requests, create and delete, and a
 /// recursive watch on the folder tells of the others. Whoever lets the lock go and takes it again at
-/// once, without waiting for the answer to the release, sends both as one transaction, and needs no
-/// watch while nobody else comes.
+/// once, without waiting for the answer to the release, sends both as one transaction, unless
+/// another thread has sent the release by then ([`requeue`](Guard::requeue) prevents that); and
+/// needs no watch while nobody else comes.
 ///
 /// # Who shares it
 ///
@@ -224,7 +225,8 @@ impl Guard {
     }
 
     /// Releases the lock and queues up for it again, behind everybody who waits: one transaction
-    /// for both, whatever the runtime.
+    /// for both, whatever the runtime. Only where it is the second acquire of this `Lock`, both are
+    /// requests of their own, with a watch on the queue between them.
     ///
     /// # Errors
     ///

@@ -584,6 +584,8 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     other.delete(&path, None).await?;
     let error = replace(second).0.await.expect_err("it is gone");
     assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(0)), "{error}");
+    let told = error.to_string();
+    assert!(told.starts_with("operation 0 of a multi, delete ahead of /r/"), "{told}");
     assert!(client.get_children("/r").await?.names.is_empty());
     let (third, replaced) = client.replace_owned("/r/third-", b"", Acl::OPEN);
     assert_eq!(replaced, None);
