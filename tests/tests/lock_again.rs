@@ -348,6 +348,23 @@ async fn a_writer_that_comes_again_as_a_reader_is_one_request() {
     world.is_owner(&reader);
 }
 
+/// With one transaction for both, of several who try again and again none would ever find the queue
+/// without the others.
+#[tokio::test(start_paused = true)]
+async fn whoever_tries_leaves_the_queue_in_between() {
+    let world = World::new();
+    let lock = world.mirrored().await;
+    let guard = lock.acquire().await.unwrap();
+    let (requests, tried) = world
+        .requests(async {
+            drop(guard);
+            lock.try_acquire().await.unwrap()
+        })
+        .await;
+    assert_eq!(requests, 2);
+    world.is_owner(&tried.expect("it is free"));
+}
+
 /// Whatever thread drives the client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_requeue_is_one_request_on_any_runtime() {

@@ -17,7 +17,7 @@ use crate::contender::Contender;
 use crate::error::{Error, Fault, Loss};
 use crate::held::{Held, loss_of};
 use crate::layout::Role;
-use crate::queue::Queue;
+use crate::queue::{Patience, Queue};
 use crate::tenure::{Joining, Tenure};
 use crate::token::FencingToken;
 
@@ -90,23 +90,23 @@ impl Hold {
 
     /// Queues up and waits for the turn.
     pub(crate) async fn acquire(queue: &Arc<Queue>, role: Role) -> Result<Self, Error> {
-        Self::first(Joining::begin(queue, role)).await
+        Self::first(Joining::begin(queue, role, Patience::Waits)).await
     }
 
     /// Waits for the turn of who has queued up.
     pub(crate) async fn first(joining: Joining) -> Result<Self, Error> {
-        let (tenure, list) = joining.seat(true).await?;
+        let (tenure, list) = joining.seat().await?;
         Self::new(tenure.first(list).await?).await.map_err(Error::while_waiting)
     }
 
     /// Takes a turn that is there at once, or none.
     pub(crate) async fn try_acquire(queue: &Arc<Queue>, role: Role) -> Result<Option<Self>, Error> {
-        Self::try_first(Joining::begin(queue, role)).await
+        Self::try_first(Joining::begin(queue, role, Patience::Tries)).await
     }
 
     /// The same for who has queued up.
     pub(crate) async fn try_first(joining: Joining) -> Result<Option<Self>, Error> {
-        let (tenure, list) = joining.seat(false).await?;
+        let (tenure, list) = joining.seat().await?;
         match tenure.is_first(list).await? {
             true => Self::new(tenure).await.map(Some).map_err(Error::while_waiting),
             false => Ok(None),

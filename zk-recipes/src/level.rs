@@ -20,7 +20,7 @@ use crate::error::{Error, Fault};
 use crate::hold::{Hold, Release};
 use crate::layout::{Names, Role};
 use crate::options::Options;
-use crate::queue::Queue;
+use crate::queue::{Patience, Queue};
 use crate::tenure::Joining;
 
 /// The longest that a process hands the lock on within itself, by default.
@@ -59,13 +59,6 @@ struct Waiting<'l> {
     patience: Patience,
     /// Whether what it drives was begun for it.
     drives: bool,
-}
-
-/// Whether an owner waits for its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
-    Waits,
-    Tries,
 }
 
 impl Level {
@@ -139,7 +132,7 @@ impl Level {
             if patience == Patience::Tries
                 && let Some(role) = step.acquire.take()
             {
-                let joining = Joining::begin(&self.0.queue, role);
+                let joining = Joining::begin(&self.0.queue, role, patience);
                 local.acquiring = Some(Box::pin(Hold::try_first(joining)));
             }
             step
@@ -207,7 +200,7 @@ impl Local {
 
     /// Queues up in the folder.
     fn acquire(&mut self, queue: &Arc<Queue>, role: Role) {
-        let joining = Joining::begin(queue, role);
+        let joining = Joining::begin(queue, role, Patience::Waits);
         self.acquiring = Some(Box::pin(async move { Hold::first(joining).await.map(Some) }));
     }
 

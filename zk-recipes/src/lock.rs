@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::hold::{Hold, NotReleased, Release};
 use crate::layout::Role;
 use crate::options::Options;
-use crate::queue::Queue;
+use crate::queue::{Patience, Queue};
 use crate::roster::QueueEntry;
 use crate::tenure::Joining;
 
@@ -239,7 +239,7 @@ impl Guard {
         let queue = Arc::clone(self.0.queue());
         let joining = queue.client().batch(|| {
             drop(self);
-            Joining::begin(&queue, Role::Exclusive)
+            Joining::begin(&queue, Role::Exclusive, Patience::Waits)
         });
         Hold::first(joining).await.map(Self)
     }

@@ -76,6 +76,13 @@ struct View {
     heeded: bool,
 }
 
+/// Whether somebody waits for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Waits,
+    Tries,
+}
+
 /// What gets a contender into the queue: requests that leave together.
 #[derive(Debug)]
 pub(crate) struct Flight {
@@ -220,7 +227,12 @@ impl Queue {
     }
 
     /// Asks for a place in the queue.
-    pub(crate) fn fly(self: &Arc<Self>, role: Role, folders: Option<&CreateOptions<'_>>) -> Flight {
+    pub(crate) fn fly(
+        self: &Arc<Self>,
+        role: Role,
+        patience: Patience,
+        folders: Option<&CreateOptions<'_>>,
+    ) -> Flight {
         let stem = self.child(&self.names.stem(role, self.client.unique()));
         let is_known = self.look(Mirror::is_complete).unwrap_or(false);
         let mut view = self.view();
@@ -228,6 +240,7 @@ impl Queue {
         view.arming |= arms;
         drop(view);
         let client = &self.client;
+        let Options { data, acl, .. } = &self.options;
         client.batch(|| {
             let arming = arms.then(|| {
                 let reply = Some(client.watch(&self.folder, WatchMode::PersistentRecursive));
@@ -236,8 +249,12 @@ impl Queue {
                 Arming { queue: Arc::clone(self), reply }
             });
             let folders = self.make_folders(folders);
-            let (data, acl) = (&self.options.data, &self.options.acl);
-            let (created, replaced) = client.replace_owned(&stem, data, acl);
+            let (created, replaced) = match patience {
+                // Who has just let go of a place goes to the end of the queue in one transaction.
+                Patience::Waits => client.replace_owned(&stem, data, acl),
+                // Two who try again and again would each always find the other there.
+                Patience::Tries => (client.create_owned(&stem, data, acl), None),
+            };
             let replaced = replaced.and_then(|path| self.first_at(&path));
             let list = (!is_known && replaced.is_none()).then(|| self.ask());
             Flight { arming, folders, created, replaced, list }

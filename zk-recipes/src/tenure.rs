@@ -14,7 +14,7 @@ use zk_client::{
 use crate::contender::Contender;
 use crate::error::{Error, Fault};
 use crate::layout::Role;
-use crate::queue::{Asked, Flight, Queue, passes};
+use crate::queue::{Asked, Flight, Patience, Queue, passes};
 
 /// Sequence numbers end at 2^31 - 1, and what servers do there differs. This far before it no
 /// place is taken any more; the distance is more contenders than can be under way at once.
@@ -57,20 +57,21 @@ impl Drop for OwnWatch {
 pub(crate) struct Joining {
     queue: Arc<Queue>,
     role: Role,
+    patience: Patience,
     flight: Flight,
 }
 
 impl Joining {
     /// Sends what it takes to join, all at once and now.
-    pub(crate) fn begin(queue: &Arc<Queue>, role: Role) -> Self {
-        let flight = queue.fly(role, None);
-        Self { queue: Arc::clone(queue), role, flight }
+    pub(crate) fn begin(queue: &Arc<Queue>, role: Role, patience: Patience) -> Self {
+        let flight = queue.fly(role, patience, None);
+        Self { queue: Arc::clone(queue), role, patience, flight }
     }
 
     /// Waits for the place. Returns the list that was read behind the create, if there was one. Who
-    /// `waits` does so also until a folder that is used up can be made anew.
-    pub(crate) async fn seat(self, waits: bool) -> Result<(Tenure, Option<Children>), Error> {
-        let Self { queue, role, mut flight } = self;
+    /// waits does so also until a folder that is used up can be made anew.
+    pub(crate) async fn seat(self) -> Result<(Tenure, Option<Children>), Error> {
+        let Self { queue, role, patience, mut flight } = self;
         let mut retry = Retry::default();
         loop {
             if let Some(arming) = flight.arming {
@@ -82,7 +83,7 @@ impl Joining {
                     Ok(tenure) => {
                         return tenure.succeeding(flight.replaced).seated(flight.list).await;
                     }
-                    Err(error) if waits && queue.options().rotate => {
+                    Err(error) if patience == Patience::Waits && queue.options().rotate => {
                         debug!(%error, "making the folder anew");
                         queue.rotate().await?;
                     }
@@ -92,7 +93,7 @@ impl Joining {
                 Err(error) if error.failed_op() == Some(0) => {}
                 Err(error) => retry.after(&queue, error, made)?,
             }
-            flight = queue.fly(role, retry.folders.as_ref());
+            flight = queue.fly(role, patience, retry.folders.as_ref());
         }
     }
 }
