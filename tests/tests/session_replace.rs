@@ -132,6 +132,17 @@ fn nobodys_delete_is_taken_but_an_owned_nodes() {
     assert_eq!(bench.sent(), [format!("delete#1 {OLD}"), "create2#2 /locks/y-".to_owned()]);
 }
 
+/// The folder of the new one may be missing, which must not keep the old one.
+#[test]
+fn a_delete_in_another_folder_stays_by_itself() {
+    for stem in ["/queue/y-", "/locks/below/y-", "/y-"] {
+        let (mut bench, old) = held();
+        bench.session.release(old, None).unwrap();
+        bench.session.submit_replacing(&request(stem), CREATOR).unwrap();
+        assert_eq!(bench.sent(), [format!("delete#2 {OLD}"), format!("create2#3 {stem}")]);
+    }
+}
+
 /// Of several that were let go, the last.
 #[test]
 fn the_last_delete_is_the_one() {

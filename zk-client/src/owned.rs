@@ -51,8 +51,9 @@ impl Client {
     }
 
     /// Creates such a node in one transaction with the delete of the one that was let go last, if
-    /// nothing was asked for since and the delete was not sent: one request, one round trip and one
-    /// proposal of the ensemble for both. Otherwise it is [`create_owned`](Self::create_owned).
+    /// that is in the same folder, nothing was asked for since and the delete was not sent: one
+    /// request, one round trip and one proposal of the ensemble for both. Otherwise it is
+    /// [`create_owned`](Self::create_owned).
     ///
     /// With the reply comes the path of the node that is replaced, if one is: if the new node is
     /// there, the old one went in the same transaction, and nothing happened in between.
@@ -81,7 +82,8 @@ impl Client {
     /// instance since somebody else deleted the node, nothing was created, and
     /// [`failed_op`](Error::failed_op) is 0. Ask again then.
     ///
-    /// Whatever becomes of the create, the delete is repeated until it was answered.
+    /// Whatever becomes of the create, the delete is repeated until it was answered. If the create is
+    /// refused, that comes behind what was sent meanwhile.
     pub fn replace_owned(
         &self,
         stem: &str,

@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use anyhow::{Context, Result};
 use zk_client::{
-    Acl, Client, CreateOptions, ErrorCode, ErrorKind, EventType, Op, OpResult, Operations, Outcome,
-    OwnedNode, SessionState, StreamEvent, WatchMode, WatchStream, Watcher,
+    Acl, Client, CreateOptions, ErrorCode, ErrorKind, EventType, Id, Op, OpResult, Operations,
+    Outcome, OwnedNode, Perms, SessionState, StreamEvent, WatchMode, WatchStream, Watcher,
 };
 
 use crate::claims::target::Target;
@@ -592,12 +592,13 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     let third = third.await?;
 
     // The create is refused, and the old node goes all the same.
+    let nobody = [Acl::new(Perms::ALL, Id::new("nosuch", "x"))];
     let (refused, _) = client.batch(|| {
         drop(third);
-        client.replace_owned("/missing/x-", b"", Acl::OPEN)
+        client.replace_owned("/r/fourth-", b"", &nobody)
     });
-    let error = refused.await.expect_err("there is no folder");
-    assert_eq!((error.is_no_node(), error.failed_op()), (true, None), "{error}");
+    let error = refused.await.expect_err("there is no such scheme");
+    assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::INVALID_ACL), None), "{error}");
     client.sync("/r").await?;
     assert!(client.get_children("/r").await?.names.is_empty());
     Ok(())

@@ -130,9 +130,9 @@ pub(super) enum Purpose<T> {
 }
 
 impl<T> Purpose<T> {
-    /// Whether a node is deleted that was let go.
-    pub(super) fn is_delete(&self) -> bool {
-        matches!(self, Self::Question(question) if question.op() == OpCode::DELETE)
+    /// Whether a node is deleted that was let go, in the folder of this path.
+    pub(super) fn deletes_beside(&self, path: &str) -> bool {
+        matches!(self, Self::Question(question) if question.deletes_beside(path))
     }
 }
 

@@ -158,19 +158,21 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// The same, in one transaction with the request that was queued last, if that is the delete of
-    /// a node that was [let go](Self::release) and it was not sent: then its path comes with the
-    /// claim. Both of them happen or none, so that the one node is gone if the other is there.
+    /// a node in the same folder that was [let go](Self::release) and it was not sent: then its path
+    /// comes with the claim. Both of them happen or none, so that the one node is gone if the other
+    /// is there. In another folder the create may well be refused, for want of that folder.
     ///
-    /// If the delete is refused, so is the create, as operation 0 of a multi; nothing speaks against
-    /// asking for it again. If the create is refused, that is told as if it had been asked for
-    /// alone, and the delete is asked for again.
+    /// If the delete is refused, so is the create, as operation 0 of a multi: ask for it again then.
+    /// If the create is refused, that is told as if it had been asked for alone, and the delete is
+    /// asked for again, ahead of all that waits.
     pub fn submit_replacing(
         &mut self,
         request: &CreateRequest<'_>,
         token: T,
     ) -> Result<(ClaimId, Option<String>), Rejected> {
         self.accept()?;
-        let taken = self.pipeline.take_last(Purpose::is_delete).map(|slot| slot.purpose);
+        let is_beside = |purpose: &Purpose<T>| purpose.deletes_beside(request.path);
+        let taken = self.pipeline.take_last(is_beside).map(|slot| slot.purpose);
         let Some(Purpose::Question(delete)) = taken else {
             return Ok((self.submit_owned(request, token)?, None));
         };

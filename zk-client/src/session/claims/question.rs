@@ -41,6 +41,12 @@ impl Question {
         }
     }
 
+    /// Whether this is a [delete](Query::Delete) in the folder of `path`.
+    pub(crate) fn deletes_beside(&self, path: &str) -> bool {
+        let folder = self.path.rsplit_once('/').map(|(folder, _)| folder);
+        self.query == Query::Delete && folder == path.rsplit_once('/').map(|(folder, _)| folder)
+    }
+
     /// What a [delete](Query::Delete) asks, to be put into a multi.
     pub(crate) fn deletion(&self) -> DeleteRequest<'_> {
         DeleteRequest { path: &self.path, version: -1 }
