@@ -238,6 +238,7 @@ impl Queue {
         let mut view = self.view();
         let arms = self.options.mirror && view.may_arm();
         view.arming |= arms;
+        let was_alone = view.alone > 0;
         drop(view);
         let client = &self.client;
         let Options { data, acl, .. } = &self.options;
@@ -256,7 +257,8 @@ impl Queue {
                 Patience::Tries => (client.create_owned(&stem, data, acl), None),
             };
             let replaced = replaced.and_then(|path| self.first_at(&path));
-            let list = (!is_known && replaced.is_none()).then(|| self.ask());
+            let needs_none = is_known || (was_alone && replaced.is_some());
+            let list = (!needs_none).then(|| self.ask());
             Flight { arming, folders, created, replaced, list }
         })
     }

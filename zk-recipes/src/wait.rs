@@ -94,11 +94,7 @@ impl Tenure {
             return Ok(self);
         }
         let fresh = turn == Turn::Unknown && !self.waited;
-        let list = match list.filter(|_| fresh) {
-            None if fresh => Some(self.list().await?),
-            list => list,
-        };
-        self.watch = self.wait(list).await?;
+        self.watch = self.wait(list.filter(|_| fresh)).await?;
         Ok(self)
     }
 
