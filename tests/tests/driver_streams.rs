@@ -196,19 +196,3 @@ async fn a_server_that_has_no_streams_refuses_and_the_session_goes_on() {
     client.sync("/").await.unwrap();
     assert_eq!((client.session(), server.watch_count()), (session, 0));
 }
-
-#[tokio::test(start_paused = true)]
-async fn who_finds_change_after_change_lets_other_tasks_run() {
-    let server = Server::in_memory(Config::new());
-    let client = connect(&server, "zk").await;
-    client.create("/w", b"", &PERSISTENT).await.unwrap();
-    let mut changes = client.watch("/w", RECURSIVE).await.unwrap();
-    for _ in 0..1000 {
-        client.set_data("/w", b"", None).await.unwrap();
-    }
-    let other = tokio::spawn(async {});
-    for _ in 0..1000 {
-        assert!(matches!(changes.next().await.unwrap(), StreamEvent::Changed(_)));
-    }
-    assert!(other.is_finished(), "a thousand changes without a pause");
-}

@@ -8,8 +8,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::task::coop::poll_proceed;
-
 use crate::error::{Ended, Error};
 use crate::event::{StreamEvent, WatchedEvent};
 use crate::inbox::{self, Inbox};
@@ -92,18 +90,11 @@ impl WatchStream {
     ///
     /// Dropping the future loses nothing: call it again.
     pub async fn next(&mut self) -> Result<StreamEvent, Error> {
-        poll_fn(|cx| {
-            // Whoever finds event after event lets other tasks run in between.
-            let coop = ready!(poll_proceed(cx));
-            let event = ready!(self.poll_next(cx));
-            coop.made_progress();
-            Poll::Ready(event)
-        })
-        .await
+        poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// [`next`](Self::next) for hand-written futures: ready if an event is there, whatever tokio's
-    /// budget for the task. If it is polled with different wakers, the last one is woken.
+    /// [`next`](Self::next) for hand-written futures. If it is polled with different wakers, the
+    /// last one is woken.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamEvent, Error>> {
         if self.read.is_empty() {
             ready!(self.inbox.poll_take(cx, &mut self.read));
