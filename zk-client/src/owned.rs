@@ -241,6 +241,10 @@ impl Client {
 /// queues the delete at once, behind every request made before, on any thread and without a
 /// runtime. If the connection breaks before the answer, the delete is sent again ahead of all other
 /// requests of the next one.
+///
+/// What is queued is sent by the client's task. If the runtime ends first, as at the end of `main`,
+/// nothing is sent, and the node stays until the session has expired. So end a program with
+/// [`delete`](Self::delete) or [`Client::close`], and await it.
 #[derive(Debug)]
 #[must_use = "dropping it deletes the node"]
 pub struct OwnedNode {

@@ -172,10 +172,15 @@ impl Lock {
 
 /// Proof of holding a [`Lock`], until it is dropped or released.
 ///
-/// Not `Clone`: there is one holder. It keeps the session alive. Dropping it queues the release at
-/// once, on any thread and without a runtime, behind every request made before. If the connection
-/// breaks before the answer, the release is sent again ahead of all other requests of the next one.
-/// `std::mem::forget` keeps the lock until the session ends.
+/// Not `Clone`: there is one holder. It keeps the session alive, unless somebody
+/// [closes](Client::close) that. Dropping it queues the release at once, on any thread and without a
+/// runtime, behind every request made before. If the connection breaks before the answer, the
+/// release is sent again ahead of all other requests of the next one. `std::mem::forget` keeps the
+/// lock until the session ends.
+///
+/// What is queued is sent by the client's task. If the runtime ends first, as at the end of `main`,
+/// nothing is sent, and the lock is taken until the session has expired. So end a program with
+/// [`release`](Self::release) or [`Client::close`], and await it.
 ///
 /// What it knows of the lock, and what can be done under it, stands at [`Hold`].
 #[derive(Debug)]

@@ -18,7 +18,8 @@ use crate::watcher::Watcher;
 ///
 /// Clones share the session. Dropping the last of them, and of the
 /// [`OwnedNode`](crate::OwnedNode)s, closes it in the background; [`close`](Client::close) does so
-/// and waits.
+/// and waits. End a program with that: at the end of `main` the runtime ends, and with it what goes
+/// on in the background. The session then lasts, with its ephemeral nodes, until it expires.
 ///
 /// # Ordering
 ///
