@@ -109,8 +109,11 @@ impl Lock {
         Hold::acquire(&self.0, Role::Exclusive).await.map(Guard)
     }
 
-    /// Takes the lock if it is free, in one round trip. `None` if it is not; then nothing is left
-    /// in the queue.
+    /// Takes the lock if it is free, in one round trip. `None` if it is not; then the delete of our
+    /// node is on its way.
+    ///
+    /// While the client is cut off this waits for the next connection, until the session is over.
+    /// Who cannot wait that long takes [`acquire_within`](Self::acquire_within).
     ///
     /// # Errors
     ///
@@ -123,8 +126,9 @@ impl Lock {
         Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(Guard))
     }
 
-    /// Waits for the lock for no longer than `time`. `None` if it was not ours by then; then nothing
-    /// is left in the queue.
+    /// Waits for the lock for no longer than `time`. `None` if it was not ours by then, because
+    /// others have it or because the client is cut off. Then it leaves the queue: our node, if there
+    /// is one, is deleted as soon as a server is reached.
     ///
     /// ```
     /// # async fn f(lock: &zk_recipes::Lock) -> Result<(), zk_recipes::Error> {
@@ -132,7 +136,7 @@ impl Lock {
     ///
     /// match lock.acquire_within(Duration::from_secs(5)).await? {
     ///     Some(guard) => println!("mine: {}", guard.token()),
-    ///     None => println!("taken for five seconds; no longer in the queue"),
+    ///     None => println!("not mine within five seconds"),
     /// }
     /// # Ok(())
     /// # }

@@ -110,8 +110,9 @@ impl MultiLock {
         Ok(guard)
     }
 
-    /// Takes all locks if they are free, in one round trip. `None` if one is not; then nothing is
-    /// left in the queues.
+    /// Takes all locks if they are free, in one round trip. `None` if one is not; then it leaves the
+    /// queues. While the client is cut off it waits: see
+    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///
@@ -131,7 +132,8 @@ impl MultiLock {
         all(tenures.into_iter().map(Hold::new)).await.map(|holds| Some(MultiGuard(holds)))
     }
 
-    /// Waits for all locks for no longer than `time`; `None` when it is over.
+    /// Waits for all locks for no longer than `time`; `None` when it is over, for the reasons of
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors
     ///

@@ -109,7 +109,8 @@ impl ReentrantLock {
     }
 
     /// Takes the lock if it is free here and in the folder, in at most one round trip. `None` if it
-    /// is not; then nothing is left in the queue.
+    /// is not; then it leaves the queue. While the client is cut off it waits: see
+    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///
@@ -122,7 +123,8 @@ impl ReentrantLock {
         ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// [`acquire`](Self::acquire) for no longer than `time`, here and in the folder together.
+    /// [`acquire`](Self::acquire) for no longer than `time`, here and in the folder together: see
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors
     ///
@@ -234,7 +236,8 @@ impl ReentrantRwLock {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// [`read`](Self::read) for no longer than `time`, here and in the folder together.
+    /// [`read`](Self::read) for no longer than `time`, here and in the folder together: see
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors
     ///
@@ -251,7 +254,8 @@ impl ReentrantRwLock {
         timeout(time, self.read(owner)).await.ok().transpose()
     }
 
-    /// [`write`](Self::write) for no longer than `time`, here and in the folder together.
+    /// [`write`](Self::write) for no longer than `time`, here and in the folder together: see
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors
     ///
@@ -268,7 +272,8 @@ impl ReentrantRwLock {
         timeout(time, self.write(owner)).await.ok().transpose()
     }
 
-    /// Reads if that is possible at once, in at most one round trip.
+    /// Reads if that is possible at once, in at most one round trip. While the client is cut off it
+    /// waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///
@@ -281,7 +286,8 @@ impl ReentrantRwLock {
         ReentrantGuard::try_enter(&self.0, owner, Role::Shared).await
     }
 
-    /// Writes if that is possible at once, in at most one round trip.
+    /// Writes if that is possible at once, in at most one round trip. While the client is cut off it
+    /// waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///

@@ -96,7 +96,8 @@ impl RwLock {
         Hold::acquire(&self.0, Role::Exclusive).await.map(WriteGuard)
     }
 
-    /// Reads if no writer is ahead, in one round trip, and otherwise leaves nothing in the queue.
+    /// Reads if no writer is ahead, in one round trip, and otherwise leaves the queue. While the
+    /// client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///
@@ -109,7 +110,8 @@ impl RwLock {
         Ok(Hold::try_acquire(&self.0, Role::Shared).await?.map(ReadGuard))
     }
 
-    /// Writes if nobody is ahead, in one round trip, and otherwise leaves nothing in the queue.
+    /// Writes if nobody is ahead, in one round trip, and otherwise leaves the queue. While the
+    /// client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///
@@ -122,7 +124,8 @@ impl RwLock {
         Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(WriteGuard))
     }
 
-    /// [`read`](Self::read) for no longer than `time`; `None` when it is over.
+    /// [`read`](Self::read) for no longer than `time`; `None` when it is over, for the reasons of
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors
     ///
@@ -135,7 +138,8 @@ impl RwLock {
         timeout(time, self.read()).await.ok().transpose()
     }
 
-    /// [`write`](Self::write) for no longer than `time`; `None` when it is over.
+    /// [`write`](Self::write) for no longer than `time`; `None` when it is over, for the reasons of
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors
     ///
