@@ -1,5 +1,7 @@
 //! What is written under a lock whose session has ended elsewhere.
 
+use std::future::pending;
+
 use zk_client::{Client, CreateOptions, Op, OpCode, Outcome, Stat};
 use zk_embedded::{Config, Fault, Server};
 use zk_recipes::{ErrorKind, Lock, RwLock};
@@ -66,6 +68,26 @@ async fn a_write_whose_reply_is_lost_with_the_session_stays_open() {
     let error = write.await.unwrap_err();
     assert_eq!(&other.get_data("/balance").await.unwrap().data[..], b"70");
     assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_is_one_question_for_who_holds_and_who_waits() {
+    let (server, client) = stage().await;
+    let other = connect(&server).await;
+    let held = Lock::new(&client, "/held").unwrap().acquire().await.unwrap();
+    let deleted = Lock::new(&client, "/deleted").unwrap().acquire().await.unwrap();
+    other.delete(deleted.node(), None).await.unwrap();
+    let error = deleted.run(pending::<()>()).await.unwrap_err();
+    assert_eq!((error.kind(), error.is_session_over()), (ErrorKind::Lost, false));
+
+    let _taken = Lock::new(&other, "/lock").unwrap().acquire().await.unwrap();
+    let lock = Lock::new(&client, "/lock").unwrap();
+    let (holds, waits, ()) =
+        tokio::join!(held.run(pending::<()>()), lock.acquire(), expire(&server, &client));
+    let error = holds.unwrap_err();
+    assert_eq!((error.kind(), error.is_session_over()), (ErrorKind::Lost, true));
+    let error = waits.unwrap_err();
+    assert_eq!((error.kind(), error.is_session_over()), (ErrorKind::Client, true));
 }
 
 #[tokio::test]

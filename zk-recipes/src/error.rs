@@ -163,6 +163,15 @@ impl Error {
         }
     }
 
+    /// Whether the session is over, whichever way: a lock that was held is lost
+    /// ([`Loss::SessionOver`]), and one that was waited for will not come
+    /// ([`Client`](ErrorKind::Client)). Only a lock of a new client helps; a
+    /// [`SessionKeeper`](zk_client::SessionKeeper) has one.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self.loss(), Some(Loss::SessionOver(_)))
+            || self.client().is_some_and(zk_client::Error::is_session_over)
+    }
+
     /// The client's error behind this one, if there is one.
     pub fn client(&self) -> Option<&zk_client::Error> {
         match &self.0 {

@@ -10,7 +10,8 @@
 //!
 //! All of them cost one round trip when they are free and no request at the hand-over, and leave no
 //! trace of whatever is dropped, cancelled or lost on the way. What holds for every request (order,
-//! outcomes, the session's life) stands at [`zk_client`].
+//! outcomes, the session's life) stands at [`zk_client`]. End a program with a release, or with
+//! [`Client::close`](zk_client::Client::close): see [`Guard`].
 //!
 //! ```
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,6 +26,7 @@
 //! let invoices = guard.run(rebuild()).await?; // stops when the lock is lost
 //! guard.fenced(Op::set_data("/invoices", &invoices, None)).await?; // only while it is ours
 //! guard.release().await?;
+//! client.close().await;
 //! # Ok(())
 //! # }
 //! ```
@@ -41,6 +43,14 @@
 //! No clock helps a process that is stopped between looking and acting. For that there is the
 //! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only if
 //! the lock is still held. The example `fencing` shows both: `cargo run --example fencing`.
+//!
+//! # When a session ends
+//!
+//! Its locks are lost, and who waits for one gets an error: both answer
+//! [`Error::is_session_over`]. A client is good for one session, and so are its locks. A service
+//! that shall go on takes the client of a [`SessionKeeper`](zk_client::SessionKeeper), and makes a
+//! new lock in each session. The example `leader` is such a loop:
+//! `cargo run -p zk-recipes --example leader`.
 //!
 //! # Who else may share a lock
 //!
