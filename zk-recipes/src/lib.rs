@@ -8,8 +8,9 @@
 //! | [`MultiLock`] | several locks at once, without deadlocks |
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
 //!
-//! All of them cost one round trip when they are free and no request at the hand-over, and leave no
-//! trace of whatever is dropped, cancelled or lost on the way. What holds for every request (order,
+//! All of them cost one round trip when they are free (two when the folder is missing: see
+//! [`Options::persistent_folder`]) and no request at the hand-over, and leave no trace of whatever is
+//! dropped, cancelled or lost on the way. What holds for every request (order,
 //! outcomes, the session's life) stands at [`zk_client`]. End a program with a release, or with
 //! [`Client::close`](zk_client::Client::close): see [`Guard`].
 //!

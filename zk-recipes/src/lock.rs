@@ -88,8 +88,10 @@ impl Lock {
 
     /// Waits in the queue until the lock is ours.
     ///
-    /// A free lock takes one round trip. A contended one takes at most another one to watch those
-    /// ahead, and then none: the event that frees it is the hand-over.
+    /// A free lock takes one round trip, and another one if the folder is missing: servers remove
+    /// empty ones, unless they are [persistent](Options::persistent_folder). A contended one takes
+    /// at most another one to watch those ahead, and then none: the event that frees it is the
+    /// hand-over.
     ///
     /// A connection that breaks costs neither the place nor the lock while the session lives: a
     /// create whose answer was lost is found again.
@@ -109,7 +111,7 @@ impl Lock {
         Hold::acquire(&self.0, Role::Exclusive).await.map(Guard)
     }
 
-    /// Takes the lock if it is free, in one round trip. `None` if it is not; then the delete of our
+    /// Takes the lock if it is free, in one round trip if its folder is there. `None` if it is not; then the delete of our
     /// node is on its way.
     ///
     /// While the client is cut off this waits for the next connection, until the session is over.

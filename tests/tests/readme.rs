@@ -1,0 +1,56 @@
+//! The README's code is what runs here, word for word.
+
+use std::fs;
+use std::path::Path;
+
+use zk_embedded::Server;
+use zk_tests::tour;
+
+/// What the README shows a reader to write, as it stands there.
+mod a_test {
+    use zk_client::{Client, CreateOptions, Outcome};
+    use zk_embedded::{Config, Fault, OpCode, Server};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_reply_leaves_the_outcome_open() -> Result<(), zk_client::Error> {
+        let server = Server::in_memory(Config::new());
+        let client = Client::builder().connector(server.connector()).connect("zk").await?;
+        client.create("/jobs", b"none", &CreateOptions::persistent()).await?;
+
+        server.inject(Fault::lose_reply().op(OpCode::SET_DATA));
+        let error = client.set_data("/jobs", b"one", None).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown); // it did happen
+        assert_eq!(&client.get_data("/jobs").await?.data[..], b"one");
+        Ok(())
+    }
+}
+
+#[test]
+fn the_code_of_the_readme_is_what_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |file: &str| words(&fs::read_to_string(root.join(file)).unwrap());
+    let files = ["zk-recipes/examples/readme.rs", "tests/tests/readme.rs"];
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let blocks = readme.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let blocks = blocks.map(words).collect::<Vec<_>>();
+    assert_eq!(blocks.len(), files.len());
+    for (block, file) in blocks.iter().zip(files) {
+        assert!(read(file).contains(block), "{file} does not have this of the README: {block}");
+    }
+}
+
+/// Lines may be broken and aligned otherwise.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Twice, since a reader does so, and it takes the same server.
+#[tokio::test]
+async fn the_example_runs_against_a_server_as_it_comes() {
+    let server = Server::start().await.unwrap();
+    for _ in 0..2 {
+        let said = tour::run("readme", &[server.address()]).await.unwrap();
+        assert!(said.starts_with("NodeDataChanged\nmade /done, and wrote version 2\n"), "{said}");
+        assert_eq!(server.sessions(), []);
+    }
+}

@@ -1,0 +1,60 @@
+//! What the README shows, to be run against any server:
+//! `cargo run -p zk-recipes --example readme -- HOST:PORT`.
+
+use zk_client::{Client, CreateOptions, Op};
+use zk_recipes::{FencingToken, Lock, MultiLock, Owner, ReentrantLock, RwLock};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // HOST:PORT, or several as in "zk1:2181,zk2:2181", and behind the last one perhaps a chroot.
+    let servers = std::env::args().nth(1).ok_or("which servers?")?;
+    let client = Client::connect(&servers).await?;
+
+    // Nodes that go with the session, and a watch on one of them.
+    client.create("/todo", b"7", &CreateOptions::ephemeral()).await?;
+    client.create("/motd", b"hello", &CreateOptions::ephemeral()).await?;
+    let (node, mut watch) = client.get_data_and_watch("/motd").await?;
+    client.set_data("/motd", b"bye", Some(node.stat.version)).await?;
+    println!("{}", watch.changed().await?.kind); // NodeDataChanged
+
+    // All or nothing, each with a result of its own type.
+    let (path, stat, ()) = client
+        .multi((
+            Op::create("/done", b"7", &CreateOptions::ephemeral()),
+            Op::set_data("/motd", b"done", None),
+            Op::delete("/todo", None),
+        ))
+        .await?;
+    println!("made {path}, and wrote version {}", stat.version);
+
+    // A lock: one round trip when it is free, two if its folder is missing; none at the hand-over.
+    let lock = Lock::new(&client, "/locks/invoices")?;
+    let guard = lock.acquire().await?; // drop the future: leave the queue
+    guard.run(rebuild(guard.token())).await?; // stops the work when the lock is lost
+    guard.fenced(Op::set_data("/motd", b"42", None)).await?; // only while we hold it
+    guard.release().await?; // or drop it, if the program goes on: see the last line
+
+    // Readers share.
+    let catalogue = RwLock::new(&client, "/locks/catalogue")?;
+    let shared = catalogue.write().await?.downgrade().await?;
+
+    // Many tasks, one node: they hand the lock on among themselves without a request.
+    let stock = ReentrantLock::new(&client, "/locks/stock")?;
+    let me = Owner::new();
+    let outer = stock.acquire(&me).await?;
+    let inner = stock.acquire(&me).await?; // depth 2, no round trip
+
+    // Both or none, and no deadlock with whoever names them the other way round.
+    let both = MultiLock::new(&client, ["/locks/from", "/locks/to"])?.acquire().await?;
+    drop((shared, inner, outer, both));
+
+    // What is dropped goes in the background, which ends with main. Unless this is awaited, it may
+    // be there until the session expires.
+    client.close().await;
+    Ok(())
+}
+
+/// The store refuses tokens that are older than one that it has seen.
+async fn rebuild(token: FencingToken) {
+    println!("written, with token {token}");
+}
