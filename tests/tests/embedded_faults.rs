@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use zk_client::{Client, CreateOptions, ErrorKind, Outcome, SessionState};
+use zk_client::{
+    Acl, Client, CreateOptions, ErrorKind, Op, Outcome, Read, SessionState, WatchMode,
+};
 use zk_embedded::{Config, ErrorCode, Fault, OpCode, Server};
 use zk_proto::{CreateMode, MultiOp, MultiRequest, PingRequest, SetDataRequest, SyncRequest, Text};
 use zk_tests::peer::Clock;
@@ -34,6 +36,48 @@ async fn is_untouched(bystander: &mut RawClient) {
 /// `true` for a failure that leaves open whether the request was carried out.
 fn is_unknown(error: &zk_client::Error) -> bool {
     (error.kind(), error.outcome()) == (ErrorKind::ConnectionLoss, Outcome::Unknown)
+}
+
+/// As the table at `Fault::op` says. `/a` tells which have a path.
+#[tokio::test(start_paused = true)]
+async fn a_fault_knows_the_calls_of_the_client_by_their_operations() {
+    let (server, client, _) = world().await;
+    let (container, hour) = (CreateOptions::container(), PERSISTENT.ttl(MS(3_600_000)));
+    let is_hit =
+        |op, path: &str| server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(op).path(path));
+    macro_rules! hits {
+        ($($op:ident $path:literal: $call:expr;)*) => {$(
+            is_hit(OpCode::$op, $path);
+            let error = $call.await.map(drop).unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::THROTTLED_OP), stringify!($op));
+        )*};
+    }
+    hits! {
+        CREATE2 "/a": client.create("/a/b", b"", &PERSISTENT);
+        CREATE2 "/a": client.create_owned("/a/b-", b"", Acl::OPEN);
+        CREATE_CONTAINER "/a": client.create("/a/b", b"", &container);
+        CREATE_TTL "/a": client.create("/a/b", b"", &hour);
+        DELETE "/a": client.delete("/a", None);
+        EXISTS "/a": client.exists("/a");
+        GET_DATA "/a": client.get_data("/a");
+        SET_DATA "/a": client.set_data("/a", b"", None);
+        SYNC "/a": client.sync("/a");
+        GET_CHILDREN2 "/a": client.get_children("/a");
+        ADD_WATCH "/a": client.watch("/a", WatchMode::Persistent);
+    }
+    // These have none, which a fault for any path shows.
+    server.inject(Fault::lose_request().path(""));
+    client.multi(Op::check("/a", None)).await.unwrap();
+    client.multi_read(Read::get_data("/a")).await.unwrap().unwrap();
+    server.clear_faults();
+    server.inject(Fault::lose_reply().op(OpCode::MULTI));
+    assert!(is_unknown(&client.multi(Op::check("/a", None)).await.unwrap_err()));
+    server.inject(Fault::lose_reply().op(OpCode::MULTI_READ));
+    client.multi_read(Read::get_data("/a")).await.unwrap_err();
+    server.inject(Fault::lose_reply().op(OpCode::CLOSE_SESSION));
+    assert_eq!(server.pending_faults(), 1, "it waits for its request");
+    client.close().await;
+    assert_eq!(server.pending_faults(), 0);
 }
 
 #[tokio::test(start_paused = true)]

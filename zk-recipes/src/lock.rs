@@ -201,6 +201,9 @@ impl Guard {
     /// Releases the lock and waits until the server has said so. While the client is cut off that
     /// is the next connection, or the end of the session.
     ///
+    /// `release().await?` does not tell a lock that was ours until then from one that was
+    /// [lost before](Release::AlreadyLost). Where that matters, look at the result.
+    ///
     /// # Errors
     ///
     /// [`Unconfirmed`](crate::ErrorKind::Unconfirmed): the connection broke first. The lock is no

@@ -43,6 +43,7 @@ pub enum Release {
 /// assert_eq!(quick.session_timeouts(), (Duration::from_millis(100), Duration::from_secs(1)));
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "settings do nothing until a server starts with them"]
 pub struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) release: Release,

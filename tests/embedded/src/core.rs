@@ -170,7 +170,7 @@ impl Core {
         self.state.faults.add(fault);
     }
 
-    /// How many faults have not happened yet.
+    /// How many faults have not happened yet, for instance because no request fits them.
     pub fn pending_faults(&self) -> usize {
         self.state.faults.len()
     }

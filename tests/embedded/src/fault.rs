@@ -23,6 +23,7 @@ use crate::config::MAX_TIME;
 /// let slow = Fault::delay(Duration::from_millis(300));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a fault does nothing until a server is told of it: inject it"]
 pub struct Fault {
     pub(crate) effect: Effect,
     op: Option<OpCode>,
@@ -101,13 +102,30 @@ impl Fault {
     }
 
     /// Only a request of this operation. Pings have to be named to be hit.
+    ///
+    /// A client's method need not send what it is called like. Those of `zk_client`:
+    ///
+    /// | a call of | sends |
+    /// |---|---|
+    /// | `create`, and the acquire of a lock | `CREATE2` |
+    /// | `create` of a container, with a time to live | `CREATE_CONTAINER`, `CREATE_TTL` |
+    /// | `delete`, and the release of a lock | `DELETE` |
+    /// | `multi`, `fenced`, and a lock that is taken again at once | `MULTI`, without a path |
+    /// | `exists`, `get_data`, `set_data`, `sync` | `EXISTS`, `GET_DATA`, `SET_DATA`, `SYNC` |
+    /// | `get_children` | `GET_CHILDREN2` |
+    /// | `multi_read` | `MULTI_READ`, without a path |
+    /// | `watch` | `ADD_WATCH` |
+    /// | `close` | `CLOSE_SESSION`, without a path |
+    ///
+    /// A fault that nothing fits never happens: [`Server::pending_faults`](crate::Server::pending_faults)
+    /// tells of it, so a test may well end by asserting that there is none.
     pub fn op(mut self, op: OpCode) -> Self {
         self.op = Some(op);
         self
     }
 
-    /// Only a request whose path starts with this: `/a` fits `/a`, `/a/b` and `/ab`. A multi has no
-    /// path.
+    /// Only a request whose path starts with this: `/a` fits `/a`, `/a/b` and `/ab`. Some have none,
+    /// such as a multi: see [`Fault::op`].
     pub fn path(mut self, prefix: impl Into<String>) -> Self {
         self.path = Some(prefix.into());
         self

@@ -201,7 +201,7 @@ impl Server {
         self.command(|core, _| core.inject(fault));
     }
 
-    /// How many faults have not happened yet.
+    /// How many faults have not happened yet, for instance because no request fits them.
     pub fn pending_faults(&self) -> usize {
         self.command(|core, _| core.pending_faults())
     }

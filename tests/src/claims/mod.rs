@@ -125,7 +125,6 @@ pub fn equipped(mut config: ServerConfig) -> ServerConfig {
 }
 
 /// The same for the embedded server.
-#[must_use]
 pub fn equipped_embedded(config: zk_embedded::Config) -> zk_embedded::Config {
     config.extended_types(true).super_digest(auth::super_digest())
 }
