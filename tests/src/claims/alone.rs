@@ -35,9 +35,11 @@ pub async fn a_time_to_live_takes_a_server_that_allows_it(target: &Target) -> Re
     for _ in 0..2 {
         let error = client.create("/t", b"", &brief).await.expect_err("not here");
         assert_eq!(error.code(), Some(ErrorCode::UNIMPLEMENTED));
+        assert!(error.to_string().contains("extendedTypesEnabled"), "{error}");
         let ops = (Op::create("/t", b"", &brief), Op::check("/", None));
         let error = client.multi(ops).await.expect_err("not here");
         assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::UNIMPLEMENTED), Some(0)));
+        assert!(error.to_string().contains("extendedTypesEnabled"), "{error}");
     }
     assert_eq!((client.exists("/t").await?, client.session()), (None, session));
     assert_eq!(client.state(), SessionState::Connected);

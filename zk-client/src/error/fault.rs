@@ -67,9 +67,12 @@ impl fmt::Display for Fault {
                 f,
                 "the servers reached within {timeout:?} are at zxid {seen}, behind {wanted}"
             ),
-            Self::Refused { op, path, code } => write!(f, "{op} {path}: {code}"),
+            Self::Refused { op, path, code } => {
+                write!(f, "{op} {path}: {code}{}", Switch(*op, *code))
+            }
             Self::OpRefused { index, op, path, code } => {
-                write!(f, "operation {index} of a multi, {op} {path}: {code}")
+                let switch = Switch(*op, *code);
+                write!(f, "operation {index} of a multi, {op} {path}: {code}{switch}")
             }
             Self::Options { path, rule } => write!(f, "create {path}: {rule}"),
             Self::InvalidOp { index, op, path, rule } => {
@@ -134,6 +137,20 @@ impl fmt::Display for Owner {
         match self.0 {
             SessionId(0) => f.write_str(" but lasts without one"),
             owner => write!(f, " but of {owner}"),
+        }
+    }
+}
+
+/// What has to be switched on at the servers before they do this.
+struct Switch(OpCode, ErrorCode);
+
+impl fmt::Display for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0, self.1) {
+            (OpCode::CREATE_TTL, ErrorCode::UNIMPLEMENTED) => {
+                f.write_str("; see the servers' zookeeper.extendedTypesEnabled")
+            }
+            _ => Ok(()),
         }
     }
 }
