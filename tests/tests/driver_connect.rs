@@ -66,6 +66,24 @@ async fn no_server_in_time_names_every_server_and_why() {
     refusing.abort();
 }
 
+/// A wrong port is the usual reason, and a length of gigabytes tells nobody.
+#[tokio::test(start_paused = true)]
+async fn a_server_of_another_protocol_is_named_with_what_it_said() {
+    let mut network = Network::new();
+    let connecting = tokio::spawn(builder(&network).connect("zk1:1"));
+    let answering = tokio::spawn(async move {
+        loop {
+            let mut peer = network.dial().await.accept();
+            peer.handshake().await;
+            peer.raw(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            peer.expect_hangup().await;
+        }
+    });
+    let message = connecting.await.unwrap().unwrap_err().to_string();
+    assert!(message.contains(r#"it begins with "HTTP""#), "{message}");
+    answering.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn servers_that_do_not_answer_are_named_too() {
     for accepts in [false, true] {

@@ -98,7 +98,7 @@ pub enum ProtocolError {
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Undecodable(inner) => write!(f, "undecodable: {inner}"),
+            Self::Undecodable(inner) => write!(f, "undecodable: {inner}{}", Stranger(*inner)),
             Self::WrongXid { expected, got } => {
                 write!(f, "reply to xid {got} where xid {expected} was next")
             }
@@ -107,6 +107,22 @@ impl fmt::Display for ProtocolError {
             Self::UnknownState(inner) => write!(f, "watch event with the state {inner}"),
             Self::Sasl(inner) => write!(f, "SASL: {inner}"),
             Self::Handshake(inner) => write!(f, "handshake: {inner}"),
+        }
+    }
+}
+
+/// Whether what was taken for a length is rather the beginning of another protocol.
+struct Stranger(DecodeError);
+
+impl fmt::Display for Stranger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DecodeError::FrameTooLong { len, .. } = self.0 else { return Ok(()) };
+        let bytes = u32::try_from(len).unwrap_or_default().to_be_bytes();
+        match std::str::from_utf8(&bytes) {
+            Ok(text) if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => {
+                write!(f, "; it begins with {text:?}: is that a port of ZooKeeper?")
+            }
+            _ => Ok(()),
         }
     }
 }
