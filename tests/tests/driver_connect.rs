@@ -285,6 +285,10 @@ async fn a_wrong_connect_string_or_timeout_is_refused_before_anything_is_dialed(
         let lazy = builder(&network).session_timeout(timeout).connect_lazily(servers);
         assert_eq!(lazy.unwrap_err().kind(), kind);
     }
+    let error = builder(&network).connect_timeout(Duration::ZERO).connect("zk1:1").await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), setting);
+    assert!(error.to_string().contains("connect timeout"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a user can set: the connect string, timeouts and caps.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -92,8 +93,16 @@ fn host(server: &str) -> Result<Host, String> {
             None => (server, None),
         },
     };
-    if name.is_empty() || name.contains(char::is_whitespace) {
+    if server.contains(';') {
+        return Err(format!("{server:?}: servers are separated by ','"));
+    }
+    if name.is_empty() || name.contains(|c: char| c == '@' || c.is_whitespace()) {
         return Err(format!("{server:?}: a server is a host name or address and a port"));
+    }
+    // An address may name its link, as in fe80::1%eth0.
+    let address = name.split_once('%').map_or(name, |(address, _)| address);
+    if server.starts_with('[') && address.parse::<Ipv6Addr>().is_err() {
+        return Err(format!("{server:?}: what stands in brackets is an IPv6 address"));
     }
     let port = match port {
         None => DEFAULT_PORT,
@@ -125,6 +134,15 @@ impl SessionCredentials {
 }
 
 /// Caps on what a client holds in memory.
+///
+/// ```
+/// use zk_client::{Client, Limits};
+///
+/// let mut limits = Limits::default();
+/// limits.max_reply = 1024 * 1024;
+/// let builder = Client::builder().limits(limits);
+/// # drop(builder);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -263,6 +281,10 @@ mod tests {
         );
         assert_eq!(parsed.chroot.as_str(), Some("/app/a"));
         assert_eq!(hosts(" h1:1 , h2:2/"), ["h1:1", "h2:2"]);
+        assert_eq!(
+            hosts("[fe80::1%eth0]:1,[::ffff:10.0.0.7]"),
+            ["[fe80::1%eth0]:1", "[::ffff:10.0.0.7]:2181"]
+        );
     }
 
     #[test]
@@ -282,6 +304,11 @@ mod tests {
             ("[::1", "']'"),
             ("[::1]2181", "':' and a port"),
             ("[]:1", "host name"),
+            ("[zzz]:2181", "IPv6"),
+            ("[10.0.0.7]:2181", "IPv6"),
+            ("zk1;zk2", "separated by ','"),
+            ("zk1:2181;zk2", "separated by ','"),
+            ("user@host:2181", "host name"),
             ("h 1:1", "host name"),
             ("h1:1/app/", "does not end with '/'"),
             ("h1:1//app", "empty component"),

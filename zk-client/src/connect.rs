@@ -74,7 +74,8 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// How long the session lives without a sign of life. The server clamps it, by default to
-    /// between 2 and 20 of its ticks. Default: 10 s.
+    /// between 2 and 20 of its ticks; [`Client::session_timeout`] tells what came of it. Default:
+    /// 10 s.
     pub fn session_timeout(self, timeout: Duration) -> Self {
         Self { session_timeout: timeout, ..self }
     }
@@ -303,6 +304,10 @@ impl ClientBuilder {
             let longest = MAX_TIMEOUT.as_millis();
             let rule = format!("session timeout {timeout:?}: it is from 1 ms to {longest} ms");
             return Err(Fault::Setting(rule).into());
+        }
+        if self.connect_timeout.is_zero() {
+            let rule = "connect timeout 0 s: it takes some time to connect";
+            return Err(Fault::Setting(rule.to_owned()).into());
         }
         tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
