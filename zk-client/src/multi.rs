@@ -19,7 +19,7 @@ use crate::reply::Call;
 use crate::shapes::shapes;
 
 /// What [`Client::multi`](crate::Client::multi) takes: operations in any shape, whose results come
-/// back in the same one.
+/// back in the same one. Those of one list have one type, for which there is [`Op::any`].
 ///
 /// | operations | results |
 /// |---|---|

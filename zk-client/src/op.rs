@@ -22,7 +22,8 @@ const ANY_VERSION: i32 = -1;
 /// What a server appends to a sequential name.
 const DIGITS: usize = 10;
 
-/// One operation of a [`multi`](crate::Client::multi), which comes to an `R`.
+/// One operation of a [`multi`](crate::Client::multi), which comes to an `R`. For a list of
+/// operations that come to different things, there is [`any`](Self::any).
 ///
 /// Each sees what those before it have done: a child can follow its parent.
 pub struct Op<'a, R = OpResult> {
