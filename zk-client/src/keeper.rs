@@ -111,7 +111,7 @@ impl ClientBuilder {
 ///
 /// Clones share it. Dropping the last of them ends it: the current session is closed as soon as
 /// nobody has its [`Client`] any more, and no other is opened. [`close`](Self::close) does so at
-/// once.
+/// once: end a program with that, as with [`Client::close`].
 ///
 /// It also ends when a session ends otherwise than by expiry: when the servers refuse the
 /// credentials, which no new session would change, or when somebody closes or detaches the client.
