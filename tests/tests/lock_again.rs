@@ -387,3 +387,36 @@ async fn a_requeue_is_one_request_on_any_runtime() {
     }
     assert_eq!(client.stats().frames_sent - before, 101, "and the watch is removed once");
 }
+
+/// Whoever made its name itself may have a number that is still to come. It was there before, so the
+/// count does not tell of it.
+#[tokio::test(start_paused = true)]
+async fn a_number_that_was_taken_ahead_of_time_is_waited_for() {
+    for (mirrors, resumes) in [(false, false), (true, false), (false, true)] {
+        for (name, turns) in [("0-lock-", 0), ("z-lock-", 1)] {
+            let world = World::new();
+            let client = world.client().await;
+            let lock = Lock::with_options(&client, LOCK, Options::new().mirror(mirrors)).unwrap();
+            mirror(&lock).await;
+            let (mut guard, admin) = (lock.acquire().await.unwrap(), world.client().await);
+            let number = guard.node()[guard.node().len() - 10..].parse::<i32>().unwrap();
+            let early = format!("{LOCK}/{name}{:010}", number + 5);
+            admin.create(&early, b"", &CreateOptions::ephemeral()).await.unwrap();
+            for _ in 0..3 + turns {
+                guard = again(&lock, guard).await;
+                world.is_owner(&guard);
+            }
+            if resumes {
+                guard = lock.resume(&guard.into_ticket().unwrap()).await.unwrap();
+            }
+            drop(guard);
+            let mut waiting = Box::pin(lock.acquire());
+            for _ in 0..6 {
+                assert!(poll_once(waiting.as_mut()).is_pending(), "{mirrors} {resumes} {name}");
+                settle().await;
+            }
+            admin.delete(&early, None).await.unwrap();
+            world.is_owner(&waiting.await.unwrap());
+        }
+    }
+}

@@ -70,7 +70,6 @@ impl Held {
     /// What is known when a place is first, and its node.
     pub(crate) fn new(tenure: Tenure) -> (Self, OwnedNode) {
         let Tenure { queue, node, own, watch, waited, followed, succeeds: _ } = tenure;
-        queue.is_first(&own);
         // Who waited holds it from now on.
         let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
         let term =

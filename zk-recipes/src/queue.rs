@@ -65,10 +65,12 @@ struct View {
     used: bool,
     /// How many contenders the last list had.
     listed: usize,
+    /// Who was the last of them.
+    last: Option<Contender>,
     /// When it was handed over.
     listed_at: Option<Instant>,
     warned: bool,
-    /// The last contender of ours that came to be first.
+    /// The last contender of ours that came to be first, unless somebody has a later number.
     first: Option<Contender>,
     /// How many in a row were first at once and needed nothing to tell them so.
     alone: u32,
@@ -125,6 +127,7 @@ impl Queue {
             useless: 0,
             used: false,
             listed: 0,
+            last: None,
             listed_at: None,
             warned: false,
             first: None,
@@ -269,9 +272,14 @@ impl Queue {
         (self.child(&first.name) == path).then_some(first)
     }
 
-    /// Notes who came to be first.
+    /// Notes who came to be first, by what is known of the queue since it came. Those who came later
+    /// have taken the next number; but a name that no server made may have a number that is still to
+    /// come, and whoever gets that is not the next one.
     pub(crate) fn is_first(&self, contender: &Contender) {
-        self.view().first = Some(contender.clone());
+        let mut view = self.view();
+        let last = view.last.as_ref().max(view.mirror.last());
+        let is_last = last.is_none_or(|last| last <= contender);
+        view.first = is_last.then(|| contender.clone());
     }
 
     /// Notes that somebody wants to be told of a holder's node.
@@ -452,8 +460,12 @@ impl Asked {
         if let Some(listing) = self.listing.take() {
             view.mirror.listed(&listing, &children.names);
         }
-        let contenders = children.names.iter().filter(|name| queue.names.parse(name).is_some());
-        view.listed = contenders.count();
+        let parse = |name| queue.names.parse(name).map(|(role, sequence)| (sequence, role, name));
+        let contenders = children.names.iter().filter_map(parse).collect::<Vec<_>>();
+        view.listed = contenders.len();
+        let last = contenders.into_iter().max();
+        view.last =
+            last.map(|(sequence, role, name)| Contender { sequence, role, name: name.to_owned() });
         view.listed_at = Some(queue.client.clock().now());
         drop(view);
         if news {

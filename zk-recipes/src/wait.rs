@@ -85,10 +85,13 @@ impl Again {
 
 impl Tenure {
     /// Waits until nobody is ahead. `list` is what was read behind the create.
-    pub(crate) async fn first(mut self, list: Option<Children>) -> Result<Self, Error> {
-        if self.succeeds {
-            return Ok(self);
-        }
+    pub(crate) async fn first(self, list: Option<Children>) -> Result<Self, Error> {
+        let tenure = if self.succeeds { self } else { self.until_first(list).await? };
+        tenure.queue.is_first(&tenure.own);
+        Ok(tenure)
+    }
+
+    async fn until_first(mut self, list: Option<Children>) -> Result<Self, Error> {
         let turn = self.first_in_mirror(list.is_some()).await?;
         if turn == Turn::First {
             return Ok(self);
@@ -100,9 +103,14 @@ impl Tenure {
 
     /// Whether nobody is ahead. Does not wait for it, but for one list where that must tell.
     pub(crate) async fn is_first(&self, list: Option<Children>) -> Result<bool, Error> {
-        if self.succeeds {
-            return Ok(true);
+        let is_first = self.succeeds || self.nobody_ahead(list).await?;
+        if is_first {
+            self.queue.is_first(&self.own);
         }
+        Ok(is_first)
+    }
+
+    async fn nobody_ahead(&self, list: Option<Children>) -> Result<bool, Error> {
         let list = match (self.queue.first_turn(&self.own, list.is_some()), list) {
             (Turn::First, _) => return Ok(true),
             (Turn::Waiting { .. }, _) if !self.queue.is_outdated() => return Ok(false),
