@@ -420,3 +420,27 @@ async fn a_number_that_was_taken_ahead_of_time_is_waited_for() {
         }
     }
 }
+
+/// What the connection missed is read again.
+#[tokio::test(start_paused = true)]
+async fn a_mirror_that_is_relied_on_is_completed_again() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = Lock::new(&client, LOCK).unwrap();
+    mirror(&lock).await;
+    let mut guard = lock.acquire().await.unwrap();
+    world.server.disconnect(client.session().unwrap().id);
+    client.sync("/").await.ok();
+    client.sync("/").await.unwrap();
+    let (requests, guard) = world
+        .requests(async {
+            for _ in 0..50 {
+                assert_eq!(guard.state(), LockState::Held);
+                guard = again(&lock, guard).await;
+            }
+            guard
+        })
+        .await;
+    assert!(requests < 50 + 5, "{requests}");
+    world.is_owner(&guard);
+}
