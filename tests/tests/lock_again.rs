@@ -200,10 +200,10 @@ async fn whoever_waits_goes_first() {
         let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
         settle().await;
         drop(guard);
-        let again = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.acquire().await.unwrap() }
-        });
+        // Before the delete can be sent alone.
+        let mut again = Box::pin(async move { lock.acquire().await.unwrap() });
+        assert!(poll_once(again.as_mut()).is_pending());
+        let again = tokio::spawn(again);
         settle().await;
         assert!(waiting.is_finished() && !again.is_finished());
         let first = waiting.await.unwrap();
@@ -443,4 +443,38 @@ async fn a_mirror_that_is_relied_on_is_completed_again() {
         .await;
     assert!(requests < 50 + 5, "{requests}");
     world.is_owner(&guard);
+}
+
+/// Whoever is first here is no measure for who takes the place of somebody elsewhere.
+#[tokio::test(start_paused = true)]
+async fn the_place_of_another_lock_tells_nothing() {
+    for mirrors in [false, true] {
+        let world = World::new();
+        let client = world.client().await;
+        let options = || Options::new().mirror(mirrors);
+        let lock = Lock::with_options(&client, LOCK, options()).unwrap();
+        let same = Lock::with_options(&client, LOCK, options()).unwrap();
+        let below = client.chroot("/locks").unwrap();
+        let elsewhere = [
+            Lock::with_options(&client, "/locks/other", options()).unwrap(),
+            Lock::with_options(&below, "/third", options()).unwrap(),
+        ];
+        mirror(&lock).await;
+        for other in elsewhere {
+            let guard = other.acquire().await.unwrap();
+            let held = lock.acquire().await.unwrap();
+            drop(guard);
+            assert!(lock.try_acquire().await.unwrap().is_none(), "{mirrors}");
+            world.is_owner(&held);
+            held.release().await.unwrap();
+        }
+        // One folder, seen by two locks of one client.
+        let guard = lock.acquire().await.unwrap();
+        drop(guard);
+        let held = same.acquire().await.unwrap();
+        world.is_owner(&held);
+        assert!(lock.try_acquire().await.unwrap().is_none(), "{mirrors}");
+        drop(held);
+        world.is_owner(&lock.acquire().await.unwrap());
+    }
 }
