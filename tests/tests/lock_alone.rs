@@ -20,27 +20,32 @@ async fn turns(lock: &Lock, mut guard: Guard, turns: u32) -> Guard {
     guard
 }
 
-/// The mirror is put away just when somebody begins to rely on it.
+/// The mirror is put away just when somebody relies on it.
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_behind_it_when_the_mirror_is_put_away_is_told() {
-    for so_many in 10..25 {
+    for (so_many, is_early) in (10..MANY).flat_map(|turns| [(turns, false), (turns, true)]) {
         let world = World::new();
         let lock = world.mirrored().await;
         drop(turns(&lock, lock.acquire().await.unwrap(), so_many).await);
         let other = lock.clone();
         let mut first = Box::pin(lock.acquire());
-        let mut second = Box::pin(async move { other.acquire().await });
+        let mut second = Box::pin(async move { other.acquire().await.unwrap() });
         assert!(poll_once(first.as_mut()).is_pending());
         assert!(poll_once(second.as_mut()).is_pending());
-        let first = first.await.unwrap();
+        if is_early {
+            // It waits by the mirror while that is there.
+            settle().await;
+            assert!(poll_once(second.as_mut()).is_pending());
+        }
         let second = tokio::spawn(second);
+        let first = first.await.unwrap();
         settle().await;
         assert!(!second.is_finished(), "{so_many}");
         world.is_owner(&first);
         first.release().await.unwrap();
         settle().await;
-        assert!(second.is_finished(), "{so_many}");
-        world.is_owner(&second.await.unwrap().unwrap());
+        assert!(second.is_finished(), "{so_many}, {is_early}");
+        world.is_owner(&second.await.unwrap());
     }
 }
 

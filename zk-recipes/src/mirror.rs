@@ -96,11 +96,6 @@ impl Mirror {
         self.present.keys().map(String::as_str)
     }
 
-    /// Who has the highest number, as far as is known.
-    pub(crate) fn last(&self) -> Option<&Contender> {
-        self.present.values().filter_map(|entry| entry.contender.as_ref()).max()
-    }
-
     /// How many contenders are there, as far as is known.
     pub(crate) fn contenders(&self) -> usize {
         self.present.values().filter(|entry| entry.contender.is_some()).count()

@@ -272,13 +272,12 @@ impl Queue {
         (self.child(&first.name) == path).then_some(first)
     }
 
-    /// Notes who came to be first, by what is known of the queue since it came. Those who came later
-    /// have taken the next number; but a name that no server made may have a number that is still to
-    /// come, and whoever gets that is not the next one.
+    /// Notes who came to be first. Those who came later have taken the next number; but a name that
+    /// no server made may have a number that is still to come, and whoever gets that is not the next
+    /// one. Such a name is in the last list: a mirror that is told of it loses count.
     pub(crate) fn is_first(&self, contender: &Contender) {
         let mut view = self.view();
-        let last = view.last.as_ref().max(view.mirror.last());
-        let is_last = last.is_none_or(|last| last <= contender);
+        let is_last = view.last.as_ref().is_none_or(|last| last <= contender);
         view.first = is_last.then(|| contender.clone());
     }
 
