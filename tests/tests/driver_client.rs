@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use tokio::runtime::Builder;
 use tokio::task::coop::poll_proceed;
 use zk_client::{
     Acl, Client, ClientBuilder, CreateOptions, Deletion, ErrorKind, EventType, Op, Outcome,
@@ -349,6 +350,25 @@ async fn a_driver_asks_to_be_polled_whenever_there_is_something_to_do() {
         driver.await.unwrap();
         served.await.unwrap();
     }
+}
+
+/// Its alarm is one of that runtime, and rings no more: so nobody would be told anything in time.
+#[test]
+fn a_driver_ends_with_the_runtime_that_it_was_made_in() {
+    let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (birthplace, home) = (runtime(), runtime());
+    let mut network = Network::new();
+    let made = birthplace.block_on(async { builder(&network).split("zk1:1").unwrap() });
+    let (client, driver) = made;
+    let driver = home.spawn(driver);
+    let dialed = home.block_on(network.dial());
+    drop(birthplace);
+    let reply = client.get_data("/a");
+    home.block_on(async {
+        assert!(driver.await.unwrap_err().is_panic());
+        assert_eq!(reply.await.unwrap_err().kind(), ErrorKind::Closed);
+    });
+    drop(dialed);
 }
 
 /// Whoever looks at a watch without waiting takes "not yet" for an answer.

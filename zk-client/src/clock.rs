@@ -68,7 +68,7 @@ impl Clock {
     pub(crate) fn read(&self) -> Reading {
         let tokio = tokio::time::Instant::now();
         let lag = self.lag();
-        Reading { now: tokio.into_std() + lag, tokio, lag }
+        Reading { now: tokio.into_std() + lag, lag }
     }
 
     /// How far tokio's clock has fallen behind.
@@ -89,8 +89,6 @@ impl Clock {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub(crate) now: Instant,
-    /// What tokio's showed.
-    pub(crate) tokio: tokio::time::Instant,
     /// How far tokio's clock was behind.
     lag: Duration,
 }

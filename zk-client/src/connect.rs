@@ -288,7 +288,8 @@ impl ClientBuilder {
     ///
     /// # Panics
     ///
-    /// As tokio does, in a runtime without time or io enabled.
+    /// As tokio does, in a runtime without time or io enabled. The future keeps time by the runtime
+    /// that this is called in, and panics once that one is shut down.
     pub fn split(
         self,
         servers: &str,

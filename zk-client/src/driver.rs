@@ -303,7 +303,9 @@ impl Driver {
     /// is early costs less than one that is set anew each time.
     fn poll_alarm(&mut self, cx: &mut Context<'_>, reading: Reading, deadline: Instant) {
         let (set, at) = (self.alarm.deadline(), reading.alarm(deadline));
-        if reading.tokio < set && set <= at && self.wakes.will_wake(cx.waker()) {
+        // One that rang has to be heard again, before its time too: so it does at the end of its
+        // runtime, whose timers are of no use any more.
+        if set <= at && !self.alarm.is_elapsed() && self.wakes.will_wake(cx.waker()) {
             return;
         }
         self.wakes.clone_from(cx.waker());
