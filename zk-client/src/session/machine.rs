@@ -254,8 +254,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.timers.next()
     }
 
-    /// No later than [`poll_timeout`](Self::poll_timeout), and cheaper: what comes back that early
-    /// is told better.
+    /// A time no later than that of [`poll_timeout`](Self::poll_timeout), known without a search.
+    /// Nothing need be due then; [`handle_timeout`](Self::handle_timeout) makes it a later one.
     #[inline]
     pub(crate) fn early_timeout(&self) -> Option<Instant> {
         self.timers.early()

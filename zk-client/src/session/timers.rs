@@ -55,9 +55,10 @@ impl Timer {
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     at: [Option<Instant>; Timer::ALL.len()],
-    /// None of them fires before. Most frames move timers away, which leaves this as it is.
+    /// None of them is due before. Set timers make it earlier, and nothing but a look at all of them
+    /// makes it later: most frames move timers away, and need not find out which is the next.
     early: Option<Instant>,
-    /// When the last frame came, unless a timer was stopped since.
+    /// When the last frame came, unless a timer was stopped since: what it set may be gone.
     heard: Option<Instant>,
     terms: Terms,
 }
