@@ -1,12 +1,14 @@
 //! Streams of a whole client on an embedded server in memory: cuts, overruns, old servers, and
 //! what is left on the server when nobody watches any more.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use tokio::task::coop::poll_proceed;
 use zk_client::{
     Client, CreateOptions, ErrorKind, SessionState, StreamEvent, WatchMode, WatchStream,
 };
@@ -195,4 +197,22 @@ async fn a_server_that_has_no_streams_refuses_and_the_session_goes_on() {
     assert_eq!(error.to_string(), "addWatch /w: Unimplemented");
     client.sync("/").await.unwrap();
     assert_eq!((client.session(), server.watch_count()), (session, 0));
+}
+
+/// Whoever reads a stream until it is pending takes that for "nothing else was changed".
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_there_is_seen_by_a_task_that_shall_let_others_run() {
+    let server = Server::in_memory(Config::new());
+    let client = connect(&server, "zk").await;
+    client.create("/w", b"", &PERSISTENT).await.unwrap();
+    let mut changes = client.watch("/w", RECURSIVE).await.unwrap();
+    client.set_data("/w", b"", None).await.unwrap();
+    poll_fn(|cx| {
+        while let Poll::Ready(coop) = poll_proceed(cx) {
+            coop.made_progress();
+        }
+        assert!(pin!(changes.next()).poll(cx).is_ready());
+        Poll::Ready(())
+    })
+    .await;
 }
