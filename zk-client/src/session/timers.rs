@@ -58,7 +58,7 @@ pub(crate) struct Timers {
     /// None of them is due before. Set timers make it earlier, and nothing but a look at all of them
     /// makes it later: most frames move timers away, and need not find out which is the next.
     early: Option<Instant>,
-    /// When the last frame came, unless a timer was stopped since: what it set may be gone.
+    /// When the last frame came, unless one of the timers that it set was stopped since.
     heard: Option<Instant>,
     terms: Terms,
 }
@@ -174,7 +174,8 @@ impl Timers {
         match at {
             Some(at) if self.early.is_none_or(|early| at < early) => self.early = Some(at),
             Some(_) => {}
-            None => self.heard = None,
+            None if matches!(timer, Timer::Silence | Timer::Expiry) => self.heard = None,
+            None => {}
         }
     }
 }
@@ -213,8 +214,13 @@ mod tests {
     fn a_frame_sets_again_what_was_stopped_at_the_same_moment() {
         let (now, timeout) = (Instant::now(), Duration::from_secs(3));
         let mut timers = Timers::default();
-        for stop in [Timers::hung_up, Timers::stop_all] {
+        let silence: fn(&mut Timers) = |timers| timers.stop(Timer::Silence);
+        let expiry: fn(&mut Timers) = |timers| timers.stop(Timer::Expiry);
+        for stop in [Timers::hung_up, Timers::stop_all, silence, expiry] {
             timers.heard(now, timeout);
+            // As between any two frames while somebody holds a lease.
+            timers.reset(Timer::Suspend, None);
+            assert_eq!(timers.heard, Some(now));
             stop(&mut timers);
             timers.heard(now, timeout);
             assert!(timers.is_set(Timer::Silence) && timers.is_set(Timer::Expiry));
