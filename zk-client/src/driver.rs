@@ -293,8 +293,8 @@ impl Driver {
         if let Some(why) = hangup.or(standing.ended.map(Hangup::Ended)) {
             return Poll::Ready(why);
         }
-        if let Some(deadline) = standing.deadline {
-            self.poll_alarm(cx, standing.reading, deadline);
+        if let Some(wake) = standing.wake {
+            self.poll_alarm(cx, standing.reading, wake);
         }
         Poll::Pending
     }

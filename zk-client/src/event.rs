@@ -90,7 +90,7 @@ pub struct WatchedEvent {
     pub missed: bool,
 }
 
-/// A [`WatchedEvent`] of whoever knows the node.
+/// A [`WatchedEvent`] without its path, for one who has that already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {

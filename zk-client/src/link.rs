@@ -70,8 +70,8 @@ pub(crate) struct Carried {
 pub(crate) struct Standing {
     /// The time of the turn.
     pub(crate) reading: Reading,
-    /// Nothing is due before.
-    pub(crate) deadline: Option<Instant>,
+    /// When to come again: nothing is due before.
+    pub(crate) wake: Option<Instant>,
     pub(crate) ended: Option<Ended>,
     pub(crate) state: SessionState,
     /// Whether the session had so much to say that several tasks may be woken.
@@ -184,8 +184,8 @@ impl Link {
         } else if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
             *driver = Some(cx.waker().clone());
         }
-        let (deadline, ended, state) = (core.early_timeout(), core.ended(), core.state());
-        Standing { reading, deadline, ended, state, many }
+        let (wake, ended, state) = (core.early_timeout(), core.ended(), core.state());
+        Standing { reading, wake, ended, state, many }
     }
 
     /// Lets the driver choose a server.

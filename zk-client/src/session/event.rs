@@ -54,7 +54,7 @@ pub enum Event<T, W, S = W> {
     Watched {
         /// The caller's.
         watcher: W,
-        /// Its own.
+        /// The path that the watch was set with.
         path: Arc<str>,
         /// What it saw there.
         change: Change,

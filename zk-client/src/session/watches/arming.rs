@@ -10,7 +10,7 @@ use crate::session::watches::keyed::Keyed;
 /// Room for so many paths is not given back.
 const KEPT: usize = 128;
 
-/// By how many requests each path is.
+/// How many unanswered requests each path is in.
 #[derive(Debug, Default)]
 pub(crate) struct Arming(HashMap<Arc<str>, u32, Keyed>);
 

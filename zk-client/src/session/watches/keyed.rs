@@ -4,6 +4,7 @@
 //! Seven bytes each are a coefficient of a polynomial, whose value at a secret random point is the
 //! hash, in the field of 2^61 - 1 elements. Different polynomials of degree n have the same value at
 //! n points at most, so that of any two paths hardly a point makes them collide, whoever chose them.
+//! What is proven of whole values is only likely of their bits that a table goes by.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -18,8 +19,8 @@ const WORD: usize = 7;
 /// The golden ratio, whose bits have no pattern.
 const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Makes hashes of one table, by a point of its own.
-#[derive(Clone, Debug)]
+/// Makes hashes of one table, by a point of its own, which nobody is shown.
+#[derive(Clone)]
 pub(crate) struct Keyed {
     point: u64,
 }
@@ -41,7 +42,6 @@ impl BuildHasher for Keyed {
 }
 
 /// The coefficients so far, evaluated.
-#[derive(Debug)]
 pub(crate) struct Polynomial {
     point: u64,
     /// At most 1 above the order.

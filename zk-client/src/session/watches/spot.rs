@@ -65,7 +65,7 @@ impl<W, S> Default for Spot<W, S> {
 enum Set<W, S> {
     None,
     One(Key, Returned<W, S>),
-    /// And none, once they have gone.
+    /// May be empty, once all have gone.
     Many(BTreeMap<Key, Returned<W, S>>),
 }
 
