@@ -149,6 +149,7 @@ const CRATES: &[Layers] = &[
             "layout",
             "options",
             "contender",
+            "succession",
             "mirror",
             "cohort",
             "news",

@@ -65,6 +65,8 @@ mod options;
 
 mod contender;
 
+mod succession;
+
 mod mirror;
 
 mod cohort;

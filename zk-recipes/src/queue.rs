@@ -22,15 +22,13 @@ use crate::layout::{Names, Role};
 use crate::mirror::{Listing, Mirror, Turn};
 use crate::news::News;
 use crate::options::Options;
+use crate::succession::Succession;
 
 /// More contenders than this are watched one by one.
 const MIRROR_AT_MOST: usize = 16;
 
 /// No more than this, and the mirror is made again.
 const MIRROR_AGAIN: usize = 8;
-
-/// Turns in a row that nobody else wanted, before the mirror is put away.
-const ALONE: u32 = 16;
 
 /// Watches in a row that told nothing, or could not be set, before no other is tried.
 const MIRRORS_LOST: u32 = 3;
@@ -65,17 +63,10 @@ struct View {
     used: bool,
     /// How many contenders the last list had.
     listed: usize,
-    /// Who was the last of them.
-    last: Option<Contender>,
     /// When it was handed over.
     listed_at: Option<Instant>,
     warned: bool,
-    /// The last contender of ours that came to be first, unless somebody has a later number.
-    first: Option<Contender>,
-    /// How many in a row were first at once and needed nothing to tell them so.
-    alone: u32,
-    /// Whether anybody wanted to be told of a holder's node since the last of them.
-    heeded: bool,
+    succession: Succession,
 }
 
 /// Whether somebody waits for a turn.
@@ -127,12 +118,9 @@ impl Queue {
             useless: 0,
             used: false,
             listed: 0,
-            last: None,
             listed_at: None,
             warned: false,
-            first: None,
-            alone: 0,
-            heeded: false,
+            succession: Succession::default(),
         };
         Ok(Arc::new(Self {
             client: client.clone(),
@@ -241,7 +229,7 @@ impl Queue {
         let mut view = self.view();
         let arms = self.options.mirror && view.may_arm();
         view.arming |= arms;
-        let was_alone = view.alone > 0;
+        let goes_on = view.succession.goes_on();
         drop(view);
         let client = &self.client;
         let Options { data, acl, .. } = &self.options;
@@ -260,7 +248,7 @@ impl Queue {
                 Patience::Tries => (client.create_owned(&stem, data, acl), None),
             };
             let replaced = replaced.and_then(|path| self.first_at(&path));
-            let needs_none = is_known || (was_alone && replaced.is_some());
+            let needs_none = is_known || (goes_on && replaced.is_some());
             let list = (!needs_none).then(|| self.ask());
             Flight { arming, folders, created, replaced, list }
         })
@@ -268,31 +256,26 @@ impl Queue {
 
     /// The contender at this path, if it is the last of ours that came to be first.
     fn first_at(&self, path: &str) -> Option<Contender> {
-        let first = self.view().first.clone()?;
+        let first = self.view().succession.first().cloned()?;
         (self.child(&first.name) == path).then_some(first)
     }
 
-    /// Notes who came to be first. Those who came later have taken the next number; but a name that
-    /// no server made may have a number that is still to come, and whoever gets that is not the next
-    /// one. Such a name is in the last list: a mirror that is told of it loses count.
+    /// Notes who came to be first.
     pub(crate) fn is_first(&self, contender: &Contender) {
-        let mut view = self.view();
-        let is_last = view.last.as_ref().is_none_or(|last| last <= contender);
-        view.first = is_last.then(|| contender.clone());
+        self.view().succession.came_first(contender);
     }
 
     /// Notes that somebody wants to be told of a holder's node.
     pub(crate) fn heed(&self) {
-        self.view().heeded = true;
+        self.view().succession.heed();
     }
 
     /// Notes whether somebody was first by its number alone. Whoever goes on like this needs no
-    /// mirror, and pays for the events that feed it.
-    pub(crate) fn succeeded(&self, alone: bool) {
+    /// mirror.
+    pub(crate) fn succeeded(&self, by_number: bool) {
         let mut view = self.view();
-        let heeded = std::mem::take(&mut view.heeded);
-        view.alone = if alone && !heeded { view.alone.saturating_add(1) } else { 0 };
-        let puts_away = view.alone >= ALONE && view.stream.is_some();
+        view.succession.taken(by_number);
+        let puts_away = view.succession.is_settled() && view.stream.is_some();
         if puts_away {
             debug!(self.folder, "nobody else to follow");
             view.drop_stream();
@@ -414,7 +397,7 @@ impl View {
     /// Whether a mirror is worth it: somebody comes again, and few contend.
     fn may_arm(&self) -> bool {
         let fresh = self.stream.is_none() && !self.arming && self.useless < MIRRORS_LOST;
-        fresh && self.used && self.alone < ALONE && self.listed <= MIRROR_AGAIN
+        fresh && self.used && !self.succession.is_settled() && self.listed <= MIRROR_AGAIN
     }
 
     fn drop_stream(&mut self) {
@@ -463,8 +446,11 @@ impl Asked {
         let contenders = children.names.iter().filter_map(parse).collect::<Vec<_>>();
         view.listed = contenders.len();
         let last = contenders.into_iter().max();
-        view.last =
-            last.map(|(sequence, role, name)| Contender { sequence, role, name: name.to_owned() });
+        let named = |(sequence, role, name): (_, _, &str)| {
+            let name = name.to_owned();
+            Contender { sequence, role, name }
+        };
+        view.succession.listed(last.map(named));
         view.listed_at = Some(queue.client.clock().now());
         drop(view);
         if news {
