@@ -123,6 +123,45 @@ async fn a_missing_folder_costs_one_more_write() {
     owned(&client, &mut peer, acquiring).await;
 }
 
+/// A server removes a container that stands empty, also right before its first child comes.
+#[tokio::test(start_paused = true)]
+async fn an_ancestor_that_goes_again_is_made_again() {
+    let (_network, client, mut peer) = connected().await;
+    let acquiring = acquire(&client);
+    for _ in 0..2 {
+        peer.next().await.unwrap();
+        peer.refuse(ErrorCode::NO_NODE).await;
+    }
+    let (there, gone) = (ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE);
+    // The folder, create and list find no parent; then both containers are made.
+    for code in [there, gone, gone, gone, there, there] {
+        peer.next().await.unwrap();
+        peer.refuse(code).await;
+    }
+    join_queue(&mut peer, &[]).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+/// Where the root is missing, asking goes on for a while, and not for ever.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_cannot_be_made_is_given_up() {
+    let (_network, client, mut peer) = connected().await;
+    let mut acquiring = acquire(&client);
+    let mut refused = 0;
+    let error = loop {
+        tokio::select! {
+            ended = &mut acquiring => break ended.unwrap().unwrap_err(),
+            request = peer.next() => {
+                request.unwrap();
+                peer.refuse(ErrorCode::NO_NODE).await;
+                refused += 1;
+            }
+        }
+    };
+    assert_eq!(error.client().and_then(zk_client::Error::code), Some(ErrorCode::NO_NODE));
+    assert!(refused < 30, "{refused} requests");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_holders_delete_is_the_hand_over_and_costs_no_frame() {
     let (_network, client, mut peer) = connected().await;

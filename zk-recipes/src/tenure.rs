@@ -135,6 +135,11 @@ impl Retry {
                 self.folders = Some(queue.options().folders());
                 Ok(())
             }
+            // A container that stands empty may go before its child comes; so may the root.
+            (_, Some(failed)) if !no_containers && failed.is_no_node() => {
+                self.losses += 1;
+                if self.losses < MAX_LOSSES { Ok(()) } else { Err(failed.into()) }
+            }
             (_, Some(failed)) if !no_containers && !failed.is_connection_loss() => {
                 Err(failed.into())
             }
