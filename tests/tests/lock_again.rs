@@ -1,6 +1,8 @@
 //! A lock that is let go and taken again at once: one transaction, which leaves nothing behind
 //! whatever becomes of it, and keeps nobody waiting.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use zk_client::{CreateOptions, ErrorCode};
@@ -57,6 +59,14 @@ async fn it_is_one_request_without_a_mirror_too() {
 async fn again(lock: &Lock, guard: Guard) -> Guard {
     drop(guard);
     lock.acquire().await.unwrap()
+}
+
+/// Whatever it asks is answered, and it waits all the same.
+async fn still_waits<F: Future>(mut acquiring: Pin<&mut F>) {
+    for _ in 0..6 {
+        assert!(poll_once(acquiring.as_mut()).is_pending());
+        settle().await;
+    }
 }
 
 /// A lock that has been taken so often that its mirror was put away, and its holder.
@@ -128,17 +138,11 @@ async fn a_waiter_that_leaves_and_comes_again_is_not_first() {
     let (lock, other) = (world.plain().await, world.plain().await);
     let held = other.acquire().await.unwrap();
     let mut waiting = Box::pin(lock.acquire());
-    for _ in 0..5 {
-        assert!(poll_once(waiting.as_mut()).is_pending());
-        settle().await;
-    }
+    still_waits(waiting.as_mut()).await;
     assert_eq!(world.queue().len(), 2);
     drop(waiting);
     let mut waiting = Box::pin(lock.acquire());
-    for _ in 0..5 {
-        assert!(poll_once(waiting.as_mut()).is_pending());
-        settle().await;
-    }
+    still_waits(waiting.as_mut()).await;
     world.is_owner(&held);
     held.release().await.unwrap();
     world.is_owner(&waiting.await.unwrap());
@@ -174,10 +178,7 @@ async fn a_reader_that_comes_again_as_a_writer_waits_for_the_others() {
         }
         drop(own);
         let mut writing = Box::pin(lock.write());
-        for _ in 0..5 {
-            assert!(poll_once(writing.as_mut()).is_pending());
-            settle().await;
-        }
+        still_waits(writing.as_mut()).await;
         world.is_owner(&first);
         first.release().await.unwrap();
         world.is_owner(&writing.await.unwrap());
@@ -411,10 +412,7 @@ async fn a_number_that_was_taken_ahead_of_time_is_waited_for() {
             }
             drop(guard);
             let mut waiting = Box::pin(lock.acquire());
-            for _ in 0..6 {
-                assert!(poll_once(waiting.as_mut()).is_pending(), "{mirrors} {resumes} {name}");
-                settle().await;
-            }
+            still_waits(waiting.as_mut()).await;
             admin.delete(&early, None).await.unwrap();
             world.is_owner(&waiting.await.unwrap());
         }
