@@ -137,6 +137,9 @@ async fn an_illegal_path_is_refused_here() {
         for error in [
             client.create(path, b"", &options).await.unwrap_err(),
             client.create_owned(path, b"", Acl::OPEN).await.unwrap_err(),
+            client.replace_owned("/a", path, b"", Acl::OPEN).unwrap().await.unwrap_err(),
+            client.watch_expected(&[path], &["/a"]).await.unwrap_err(),
+            client.watch_expected(&["/a"], &["/b", path]).await.unwrap_err(),
             client.delete(path, None).await.unwrap_err(),
             client.exists(path).await.unwrap_err(),
             client.exists_and_watch(path).await.unwrap_err(),

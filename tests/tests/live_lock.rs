@@ -2,11 +2,19 @@
 
 use anyhow::Result;
 use zk_recipes::Lock;
-use zk_tests::claims::lock::{LOCK, connect, queue, queued};
+use zk_tests::claims::lock::{LOCK, come_round, connect, queue, queued};
 use zk_tests::fault::Faults;
-use zk_tests::server::Standalone;
+use zk_tests::server::{Ensemble, Standalone};
 
 zk_tests::lock_claims!(real, Standalone::start().await?);
+
+#[tokio::test]
+async fn contenders_at_the_servers_of_an_ensemble_come_round() -> Result<()> {
+    let ensemble = Ensemble::start(3).await?;
+    let members = ensemble.members().iter().map(|member| member.address()).collect::<Vec<_>>();
+    // Whoever is at a server that lags is told of several turns at once, and goes on following them.
+    come_round(&[&members[0], &members[1], &members[2], &members[0]], 2).await
+}
 
 #[tokio::test]
 async fn the_lock_is_handed_over_while_the_waiter_is_cut_off() -> Result<()> {

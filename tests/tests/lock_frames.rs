@@ -2,10 +2,11 @@
 
 use zk_client::{Client, ErrorCode, EventType, SessionId};
 use zk_proto::{
-    CreateMode, CreateRequest, GetChildren2Response, List, OpCode, SetWatches, SyncResponse, Text,
+    CreateMode, CreateRequest, GetChildren2Response, GetDataResponse, List, OpCode, SetWatches,
+    SyncResponse, Text,
 };
 use zk_recipes::{Error, ErrorKind, Guard, Lock};
-use zk_tests::peer::{Network, Peer, TIMEOUT, created, stat_of};
+use zk_tests::peer::{Network, Peer, Request, SESSION, TIMEOUT, created, stat_of};
 
 const FOLDER: &str = "/locks/one";
 
@@ -127,15 +128,15 @@ async fn a_missing_folder_costs_one_more_write() {
 #[tokio::test(start_paused = true)]
 async fn an_ancestor_that_goes_again_is_made_again() {
     let (_network, client, mut peer) = connected().await;
-    let acquiring = acquire(&client);
-    for _ in 0..2 {
-        peer.next().await.unwrap();
-        peer.refuse(ErrorCode::NO_NODE).await;
-    }
+    let mut acquiring = acquire(&client);
     let (there, gone) = (ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE);
-    // The folder, create and list find no parent; then both containers are made.
-    for code in [there, gone, gone, gone, there, there] {
-        peer.next().await.unwrap();
+    // Create and list find no folder, and then that of its containers only the first was there; so
+    // both are made again.
+    for code in [gone, gone, there, gone, gone, gone, there, there] {
+        tokio::select! {
+            ended = &mut acquiring => panic!("{:?}", ended.unwrap()),
+            request = peer.next() => drop(request.unwrap()),
+        }
         peer.refuse(code).await;
     }
     join_queue(&mut peer, &[]).await;
@@ -305,6 +306,10 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     let remove = peer.next().await.unwrap();
     assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, FOLDER));
     peer.answer(&()).await;
+    // What was in doubt is looked at.
+    let read = peer.next().await.unwrap();
+    assert_eq!((read.op(), read.path()), (OpCode::GET_DATA, &*format!("{FOLDER}/{own}")));
+    peer.answer(&GetDataResponse { data: None, stat: stat_of(SESSION) }).await;
     owned(&client, &mut peer, acquiring).await;
 }
 
@@ -422,6 +427,54 @@ async fn a_list_that_an_overloaded_server_sheds_is_asked_for_again() {
     arm(&mut peer, Some(&name), &[]).await;
     answer_list(&mut peer, &name, &[]).await;
     owned(&client, &mut peer, acquiring).await;
+}
+
+/// Answers a create with this number, and tells of it if a watch does. Returns the name.
+async fn take_place(peer: &mut Peer, create: &Request, number: u32, told: bool) -> String {
+    assert_eq!(create.op(), OpCode::CREATE2);
+    let path = format!("{}{number:010}", create.path());
+    if told {
+        peer.fire(EventType::NODE_CREATED, &path).await;
+    }
+    peer.answer(&created(&path)).await;
+    path.rsplit('/').next().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_on_the_folder_that_falls_silent_is_given_up_by_all_who_wait() {
+    let (_network, client, mut peer) = connected().await;
+    let lock = Lock::new(&client, FOLDER).unwrap();
+    let acquire = || {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let first = acquire();
+    join_queue(&mut peer, &[]).await;
+    owned(&client, &mut peer, first).await;
+    let holder = acquire();
+    assert_eq!(peer.next().await.unwrap().op(), OpCode::ADD_WATCH);
+    let create = peer.next().await.unwrap();
+    peer.answer(&()).await;
+    let own = take_place(&mut peer, &create, 10, true).await;
+    answer_list(&mut peer, &own, &[]).await;
+    let _guard = holder.await.unwrap().unwrap();
+    let _waiting = acquire();
+    let create = peer.next().await.unwrap();
+    take_place(&mut peer, &create, 11, true).await;
+    nothing_more(&client, &mut peer).await;
+    // The watch does not tell of this one, so it may not tell of the holder's end either.
+    let _later = acquire();
+    let create = peer.next().await.unwrap();
+    take_place(&mut peer, &create, 12, false).await;
+    let mut asked = Vec::new();
+    for _ in 0..5 {
+        asked.push(peer.next().await.unwrap().op());
+    }
+    for (op, times) in
+        [(OpCode::REMOVE_WATCHES, 1), (OpCode::SET_WATCHES, 2), (OpCode::GET_CHILDREN2, 2)]
+    {
+        assert_eq!(asked.iter().filter(|asked| **asked == op).count(), times, "{op} in {asked:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

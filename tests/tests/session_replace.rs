@@ -20,8 +20,8 @@ const RELEASER: u32 = 2;
 const CREATOR: u32 = 3;
 
 const BOTH: &[MultiResult<'_>] =
-    &[MultiResult::Delete(()), MultiResult::Create(CreateResponse { path: NEW })];
-const DELETE_AND_CREATE: &str = "multi#3 delete /locks/x-0000000003, create /locks/y-";
+    &[MultiResult::Create(CreateResponse { path: NEW }), MultiResult::Delete(())];
+const CREATE_AND_DELETE: &str = "multi#3 create /locks/y-, delete /locks/x-0000000003";
 
 fn request(path: &str) -> CreateRequest<'_> {
     let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
@@ -40,23 +40,21 @@ fn held() -> (Bench, ClaimId) {
 
 fn replace(bench: &mut Bench, old: ClaimId) -> ClaimId {
     bench.session.release(old, Some(RELEASER)).unwrap();
-    let (claim, replaced) = bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
-    assert_eq!(replaced.as_deref(), Some(OLD));
-    claim
+    let claim = bench.session.submit_replacing(OLD, &request(STEM), CREATOR).unwrap();
+    claim.expect("its delete is the last request")
 }
 
-/// Creates the new node by itself.
+/// Creates the new node by itself, since the old one cannot be replaced.
 fn create(bench: &mut Bench) -> ClaimId {
-    let (claim, replaced) = bench.session.submit_replacing(&request(STEM), CREATOR).unwrap();
-    assert_eq!(replaced, None);
-    claim
+    assert_eq!(bench.session.submit_replacing(OLD, &request(STEM), 99), Ok(None));
+    bench.session.submit_owned(&request(STEM), CREATOR).unwrap()
 }
 
 /// A connected session whose multi is on the wire.
 fn asked() -> (Bench, ClaimId) {
     let (mut bench, old) = held();
     let new = replace(&mut bench, old);
-    assert_eq!(bench.sent(), [DELETE_AND_CREATE]);
+    assert_eq!(bench.sent(), [CREATE_AND_DELETE]);
     assert_eq!(bench.load(), (1, 0, 2));
     (bench, new)
 }
@@ -85,7 +83,7 @@ fn a_node_takes_the_place_of_another_in_one_transaction() {
     let [multi] = bench.requests().try_into().unwrap();
     let both = multi.body::<MultiRequest<'_>>().iter().collect::<Vec<_>>();
     let delete = DeleteRequest { path: OLD, version: -1 };
-    assert_eq!(both, [MultiOp::Delete(delete), MultiOp::Create(request(STEM))]);
+    assert_eq!(both, [MultiOp::Create(request(STEM)), MultiOp::Delete(delete)]);
     bench.answer(3, &MultiResponse::new(BOTH));
     assert_eq!(bench.said(), ["2 ok", "3 ok"]);
     ends(&mut bench, new, 4);
@@ -97,7 +95,7 @@ fn what_was_asked_before_stays_in_front_of_it() {
     bench.session.submit(&GET, 7).unwrap();
     replace(&mut bench, old);
     bench.session.submit(&GET, 8).unwrap();
-    let multi = DELETE_AND_CREATE.replace("#3", "#4");
+    let multi = CREATE_AND_DELETE.replace("#3", "#4");
     assert_eq!(bench.sent(), ["getData#2 /a", &multi, "getData#5 /a"]);
 }
 
@@ -132,15 +130,28 @@ fn nobodys_delete_is_taken_but_an_owned_nodes() {
     assert_eq!(bench.sent(), [format!("delete#1 {OLD}"), "create2#2 /locks/y-".to_owned()]);
 }
 
-/// The folder of the new one may be missing, which must not keep the old one.
+/// Nothing was asked then, and nothing is told.
 #[test]
-fn a_delete_in_another_folder_stays_by_itself() {
-    for stem in ["/queue/y-", "/locks/below/y-", "/y-"] {
-        let (mut bench, old) = held();
-        bench.session.release(old, None).unwrap();
-        bench.session.submit_replacing(&request(stem), CREATOR).unwrap();
-        assert_eq!(bench.sent(), [format!("delete#2 {OLD}"), format!("create2#3 {stem}")]);
+fn no_other_delete_than_the_one_that_is_named_is_taken() {
+    for old in ["", "/", "/locks", "/locks/x-", "/locks/x-000000000", "/locks/x-00000000031", NEW] {
+        let (mut bench, held) = held();
+        bench.session.release(held, Some(RELEASER)).unwrap();
+        assert_eq!(bench.session.submit_replacing(old, &request(STEM), CREATOR), Ok(None));
+        assert_eq!(bench.load(), (1, 0, 1));
+        assert_eq!(bench.sent(), [format!("delete#2 {OLD}")]);
+        bench.answer(2, &());
+        assert_eq!(bench.said(), ["2 ok"]);
+        assert_eq!(bench.load(), (0, 0, 0));
     }
+}
+
+/// Whoever names it knows what it is for.
+#[test]
+fn a_node_takes_the_place_of_one_in_another_folder() {
+    let (mut bench, old) = held();
+    bench.session.release(old, None).unwrap();
+    assert!(bench.session.submit_replacing(OLD, &request("/queue/y-"), CREATOR).unwrap().is_some());
+    assert_eq!(bench.sent(), [format!("multi#3 create /queue/y-, delete {OLD}")]);
 }
 
 /// Of several that were let go, the last.
@@ -150,7 +161,7 @@ fn the_last_delete_is_the_one() {
     let other = bench.session.adopt("/locks/z").unwrap().unwrap();
     bench.session.release(other, None).unwrap();
     replace(&mut bench, old);
-    let multi = DELETE_AND_CREATE.replace("#3", "#4");
+    let multi = CREATE_AND_DELETE.replace("#3", "#4");
     assert_eq!(bench.sent(), ["delete#2 /locks/z", &multi]);
 }
 
@@ -160,7 +171,7 @@ fn the_last_delete_is_the_one() {
 fn a_refused_delete_is_told_to_both() {
     for (code, name) in [(ErrorCode::NO_NODE, "NoNode"), (ErrorCode::NO_AUTH, "NoAuth")] {
         let (mut bench, _) = asked();
-        refuse(&mut bench, 0, code);
+        refuse(&mut bench, 1, code);
         assert_eq!(bench.sent(), [""; 0]);
         let Some(Event::Completed { token: RELEASER, result, .. }) = bench.session.poll_event()
         else {
@@ -171,7 +182,7 @@ fn a_refused_delete_is_told_to_both() {
         else {
             panic!("{name}")
         };
-        assert_eq!(result, Err(Failure::OpRefused { index: 0, code }));
+        assert_eq!(result, Err(Failure::OpRefused { index: 1, code }));
         assert_eq!(bench.load(), (0, 0, 0));
     }
 }
@@ -179,7 +190,7 @@ fn a_refused_delete_is_told_to_both() {
 #[test]
 fn a_refused_create_is_told_as_if_asked_for_alone_and_the_delete_is_repeated() {
     let (mut bench, _) = asked();
-    refuse(&mut bench, 1, ErrorCode::NO_AUTH);
+    refuse(&mut bench, 0, ErrorCode::NO_AUTH);
     assert_eq!(bench.said(), ["3 NoAuth"]);
     assert_eq!(bench.sent(), [format!("delete#4 {OLD}")]);
     bench.answer(4, &());
@@ -190,7 +201,7 @@ fn a_refused_create_is_told_as_if_asked_for_alone_and_the_delete_is_repeated() {
 /// It was let go before they were asked for, so it goes before they are sent.
 #[test]
 fn a_delete_that_is_repeated_goes_ahead_of_what_was_asked_for_since() {
-    for index in [None, Some(1)] {
+    for index in [None, Some(0)] {
         let (mut bench, _) = asked();
         bench.session.submit(&GET, 7).unwrap();
         match index {
@@ -207,7 +218,7 @@ fn a_delete_that_is_repeated_goes_ahead_of_what_was_asked_for_since() {
 fn a_connection_that_breaks_before_the_delete_is_repeated_puts_it_first() {
     let (mut bench, _) = asked();
     bench.session.submit(&GET, 7).unwrap();
-    refuse(&mut bench, 1, ErrorCode::NO_AUTH);
+    refuse(&mut bench, 0, ErrorCode::NO_AUTH);
     bench.cut();
     assert_eq!(bench.said(), ["3 NoAuth", "2 lost, unsent", "Disconnected"]);
     bench.attach();
@@ -261,7 +272,7 @@ fn a_lost_answer_repeats_the_delete_and_looks_for_the_new_node() {
 #[test]
 fn an_answer_that_makes_no_sense_is_as_good_as_lost() {
     let (mut bench, _) = asked();
-    let results = [MultiResult::Delete(()), MultiResult::Check(())];
+    let results = [MultiResult::Check(()), MultiResult::Delete(())];
     bench.answer(3, &MultiResponse::new(&results));
     bench.cut();
     assert_eq!(bench.said(), ["2 lost, sent", "Disconnected"], "the creator waits");
@@ -287,7 +298,7 @@ fn while_cut_off_they_wait_together() {
     bench.said();
     replace(&mut bench, old);
     bench.attach();
-    assert_eq!(bench.sent(), [DELETE_AND_CREATE]);
+    assert_eq!(bench.sent(), [CREATE_AND_DELETE]);
 }
 
 /// Each fits into a frame, but not both.
@@ -315,7 +326,8 @@ fn what_does_not_fit_at_all_leaves_the_delete() {
     bench.attach();
     let old = bench.session.adopt(OLD).unwrap().unwrap();
     bench.session.release(old, None).unwrap();
-    bench.session.submit_replacing(&request(STEM), CREATOR).unwrap_err();
+    assert_eq!(bench.session.submit_replacing(OLD, &request(STEM), CREATOR), Ok(None));
+    bench.session.submit_owned(&request(STEM), CREATOR).unwrap_err();
     let [delete] = bench.requests().try_into().unwrap();
     assert_eq!((delete.op(), delete.path()), (OpCode::DELETE, OLD));
     assert_eq!(bench.load(), (1, 0, 1));

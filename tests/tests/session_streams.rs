@@ -311,6 +311,33 @@ fn what_is_told_for_the_sake_of_another_watch_is_marked_for_streams_too() {
     assert_eq!(restored, 0);
 }
 
+/// A node whose data is watched is there. That it was created is told to the stream, and was before
+/// the watch, however late it comes.
+#[test]
+fn a_creation_that_a_stream_hears_of_does_not_end_a_watch_on_the_node() {
+    let (mut bench, _) = streaming(&[(RECURSIVE, "/w", 1)]);
+    ask_once(&mut bench, WatchKind::Data, "/w/b", 9);
+    bench.session.submit_watching_all(vec![("/w/a".into(), 8)], 0).unwrap();
+    let [asking, arming] = bench.requests().try_into().unwrap();
+    bench.answer(asking.xid().0, &there());
+    for path in ["/w/a", "/w/b"] {
+        fire_old(&mut bench, EventType::NODE_CREATED, path);
+    }
+    bench.answer(arming.xid().0, &());
+    assert_eq!(
+        bench.said(),
+        ["0 ok", "1 hears NodeCreated /w/a, missed", "1 hears NodeCreated /w/b", "0 ok"]
+    );
+    for (path, watcher) in [("/w/a", 8), ("/w/b", 9)] {
+        fire_old(&mut bench, EventType::NODE_DELETED, path);
+        let told =
+            ["1 hears", &format!("{watcher} saw")].map(|it| format!("{it} NodeDeleted {path}"));
+        let mut said = bench.said();
+        said.sort();
+        assert_eq!(said, told);
+    }
+}
+
 #[test]
 fn a_child_watch_may_miss_something_while_a_recursive_one_is_replaced() {
     let (mut bench, _) = streaming(&[(RECURSIVE, "/w", 1)]);

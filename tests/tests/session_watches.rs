@@ -80,9 +80,9 @@ fn a_watch_whose_request_was_lost_is_not_set() {
 fn each_event_ends_the_kinds_that_the_server_ends() {
     use EventType as E;
     let cases = [
-        (E::NODE_CREATED, vec![1, 2]),
+        (E::NODE_CREATED, vec![2]),
         (E::NODE_DATA_CHANGED, vec![1, 2]),
-        (E::NODE_DELETED, vec![1, 2, 3]),
+        (E::NODE_DELETED, vec![1, 3]),
         (E::NODE_CHILDREN_CHANGED, vec![3]),
     ];
     for (event, seen_by) in cases {
@@ -332,10 +332,148 @@ fn an_event_is_marked_until_the_last_request_for_its_path_is_answered() {
 fn a_request_that_is_refused_arms_nothing() {
     let mut bench = watching(&[(WatchKind::Data, "/a", 1)]);
     let long = format!("/{}", "x".repeat(2 * 1024 * 1024));
-    let nodes = vec![("/a".into(), 2), (long.as_str().into(), 3)];
-    assert!(bench.session.submit_watching_all(nodes, 0).is_err());
+    let nodes = || vec![("/a".into(), 2), (long.as_str().into(), 3)];
+    assert!(bench.session.submit_watching_all(nodes(), 0).is_err());
+    assert!(bench.session.submit_expecting(nodes(), vec![], 0).is_err());
+    assert!(bench.session.submit_expecting(vec![], nodes(), 0).is_err());
+    assert_eq!(bench.load(), (0, 1, 0));
     bench.frame(notification(0x7, EventType::NODE_DELETED, "/a"));
     assert_eq!(bench.said(), ["1 saw NodeDeleted /a at 0x7"]);
+}
+
+/// Expects nodes to be there, and others to come, by one request; its token is 0.
+fn expect(bench: &mut Bench, there: &[(&str, u32)], to_come: &[(&str, u32)]) -> Vec<WatchId> {
+    let [there, to_come] = [there, to_come]
+        .map(|nodes| nodes.iter().map(|(path, watcher)| ((*path).into(), *watcher)).collect());
+    bench.session.submit_expecting(there, to_come, 0).unwrap()
+}
+
+/// What is asked has no age: nodes that are written to on the way are younger than all that is known.
+#[test]
+fn what_is_expected_is_watched_from_its_request_on_however_young_it_is() {
+    let mut bench = watching(&[(WatchKind::Data, "/other", 9)]);
+    let ids = expect(&mut bench, &[("/b", 1), ("/a", 2)], &[("/d", 3), ("/c", 4)]);
+    assert_eq!(ids.len(), 4);
+    assert!(ids.is_sorted(), "in the order of the nodes: {ids:?}");
+    let armed = r#"setWatches#-8 since 0x7fffffffffffffff: ["/b", "/a"] ["/d", "/c"] []"#;
+    assert_eq!(bench.sent(), [armed]);
+    assert_eq!(bench.load(), (1, 5, 0));
+    bench.answer(-8, &());
+    assert_eq!(bench.said(), ["0 ok"]);
+    assert_eq!(bench.session.last_zxid(), Zxid(1), "nobody has told of more");
+    bench.session.unwatch(ids[1], "/a");
+    bench.session.unwatch(ids[2], "/d");
+    assert_eq!(bench.said(), ["2 unwatched", "3 unwatched"]);
+    assert_eq!(bench.sent(), ["removeWatches#2 /a", "removeWatches#3 /d"]);
+}
+
+#[test]
+fn what_is_left_while_its_request_waits_for_a_connection_is_removed_behind_it() {
+    let mut bench = Bench::attached();
+    bench.cut();
+    bench.said();
+    let ids = expect(&mut bench, &[("/there", 1)], &[("/to-come", 2), ("/wanted", 3)]);
+    ask_all(&mut bench, &[("/seen", 4)]);
+    bench.session.unwatch(ids[0], "/there");
+    bench.session.unwatch(ids[1], "/to-come");
+    assert_eq!(bench.said(), ["1 unwatched", "2 unwatched"]);
+    bench.attach();
+    let [rearm, expecting, seen] = &bench.sent()[..] else { panic!("three requests") };
+    assert_eq!(rearm, r#"setWatches#-8 since 0x0: ["/seen"] ["/wanted"] []"#);
+    assert!(expecting.ends_with(r#"["/there"] ["/to-come", "/wanted"] []"#), "{expecting}");
+    assert!(seen.ends_with(r#"["/seen"] [] []"#), "{seen}");
+    (0..3).for_each(|_| bench.answer(-8, &()));
+    assert_eq!(bench.said(), ["0 ok", "0 ok"]);
+    let removed = bench.sent();
+    let removed = removed.iter().map(|sent| sent.rsplit(' ').next().unwrap()).collect::<Vec<_>>();
+    assert_eq!(removed, ["/there", "/to-come"]);
+    assert_eq!(bench.load(), (2, 2, 0));
+}
+
+/// That a node is gone is no news for those who wait for it to come.
+#[test]
+fn an_absence_that_is_told_to_somebody_else_ends_no_watch_for_a_creation() {
+    let mut bench = Bench::attached();
+    ask(&mut bench, WatchKind::Exist, "/a", 1);
+    bench.sent();
+    bench.refuse(1, ErrorCode::NO_NODE);
+    expect(&mut bench, &[("/a", 2)], &[("/a", 3)]);
+    bench.sent();
+    bench.frame(notification(0x7, EventType::NODE_DELETED, "/a"));
+    assert_eq!(bench.said(), ["0 NoNode", "2 saw NodeDeleted /a at 0x7, missed"]);
+    bench.answer(-8, &());
+    bench.frame(notification(0x8, EventType::NODE_CREATED, "/a"));
+    assert_eq!(
+        bench.said(),
+        ["0 ok", "1 saw NodeCreated /a at 0x8", "3 saw NodeCreated /a at 0x8"]
+    );
+}
+
+#[test]
+fn what_does_not_meet_expectations_is_told_ahead_of_the_answer_and_marked() {
+    let mut bench = Bench::attached();
+    let nodes = [("/gone", 1), ("/there", 2)];
+    expect(&mut bench, &nodes, &[("/here", 3), ("/next", 4), ("/last", 5)]);
+    bench.sent();
+    for (kind, path) in [
+        (EventType::NODE_DELETED, "/gone"),
+        (EventType::NODE_CREATED, "/here"),
+        // By another watch, of what came ahead of the request.
+        (EventType::NODE_CREATED, "/there"),
+    ] {
+        bench.frame(notification(-1, kind, path));
+    }
+    bench.answer(-8, &());
+    let missed = ["1 saw NodeDeleted /gone, missed", "3 saw NodeCreated /here, missed"];
+    assert_eq!(bench.said(), [missed[0], missed[1], "0 ok"]);
+    bench.frame(notification(0x7, EventType::NODE_CREATED, "/next"));
+    bench.frame(notification(0x8, EventType::NODE_DELETED, "/there"));
+    assert_eq!(bench.said(), ["4 saw NodeCreated /next at 0x7", "2 saw NodeDeleted /there at 0x8"]);
+    assert_eq!(bench.load(), (0, 1, 0), "the last is still to come");
+}
+
+/// One that is there is not created, whatever is told for the sake of the other.
+#[test]
+fn a_node_that_is_there_and_to_come_is_watched_both_ways() {
+    let mut bench = Bench::attached();
+    expect(&mut bench, &[("/a", 1)], &[("/a", 2)]);
+    bench.sent();
+    bench.frame(notification(-1, EventType::NODE_CREATED, "/a"));
+    bench.answer(-8, &());
+    bench.frame(notification(0x7, EventType::NODE_DATA_CHANGED, "/a"));
+    assert_eq!(
+        bench.said(),
+        ["2 saw NodeCreated /a, missed", "0 ok", "1 saw NodeDataChanged /a at 0x7"]
+    );
+}
+
+#[test]
+fn what_is_expected_is_armed_again_as_what_it_was_expected_to_be() {
+    for answered in [true, false] {
+        let mut bench = watching(&[(WatchKind::Child, "/child", 9)]);
+        expect(&mut bench, &[("/there", 1)], &[("/next", 2)]);
+        bench.sent();
+        let mut said = vec!["Disconnected"];
+        if answered {
+            bench.frame(reply(Xid::SET_WATCHES, 0x30, ErrorCode::OK, &()));
+            said.insert(0, "0 ok");
+        } else {
+            said.insert(0, "0 lost, sent");
+        }
+        bench.cut();
+        assert_eq!(bench.said(), said);
+        bench.attach();
+        let since = if answered { "0x30" } else { "0x1" };
+        let armed = format!(r#"setWatches#-8 since {since}: ["/there"] ["/next"] ["/child"]"#);
+        assert_eq!(bench.sent(), [armed], "and the request is not repeated");
+        bench.frame(notification(-1, EventType::NODE_CREATED, "/next"));
+        bench.answer(-8, &());
+        bench.frame(notification(0x44, EventType::NODE_DELETED, "/there"));
+        assert_eq!(
+            bench.said(),
+            ["2 saw NodeCreated /next, missed", "1 saw NodeDeleted /there at 0x44"]
+        );
+    }
 }
 
 #[test]

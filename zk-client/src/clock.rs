@@ -74,13 +74,13 @@ impl Clock {
     /// How far tokio's clock has fallen behind.
     fn lag(&self) -> Duration {
         let Inner { suspended, before, lag } = &*self.0;
-        let now = suspended().saturating_sub(*before).as_nanos();
-        let now = u64::try_from(now).unwrap_or(u64::MAX);
-        let longest = lag.load(Ordering::Relaxed);
+        let now = suspended().saturating_sub(*before);
+        let longest = Duration::from_nanos(lag.load(Ordering::Relaxed));
         if now <= longest {
             // As nearly always, and without a word to the other processors.
-            return Duration::from_nanos(longest);
+            return longest;
         }
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(lag.fetch_max(now, Ordering::Relaxed).max(now))
     }
 }

@@ -15,12 +15,11 @@ use bytes::BytesMut;
 use tokio::io::AsyncWrite;
 use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
-use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 use tracing::{Instrument, Span, debug, field, info, info_span};
 
 use crate::clock::Reading;
-use crate::codec::{CodecError, Frame, FrameCodec};
+use crate::codec::{Frame, FrameCodec};
 use crate::config::Host;
 use crate::error::{Attempt, Hangup};
 use crate::event::SessionState;
@@ -170,7 +169,7 @@ impl Driver {
     async fn unless_stopped<F: Future>(&mut self, future: F) -> Result<F::Output, Hangup> {
         let mut future = pin!(future);
         poll_fn(|cx| {
-            let stop = self.turn(cx, |core, now, _| core.handle_timeout(now));
+            let stop = self.turn(cx, false, |core, now, _| core.handle_timeout(now));
             if let Poll::Ready(why) = stop {
                 return Poll::Ready(Err(why));
             }
@@ -205,10 +204,14 @@ impl Driver {
             let read = wire.poll_read(cx);
             let Wire { codec, input, output, .. } = wire;
             let stalled = !output.is_empty();
-            let stop = self.turn(cx, |core, now, open| {
+            let stop = self.turn(cx, read.is_ready(), |core, now, open| {
                 let mut large = false;
                 while !input.is_empty() {
                     match codec.decode(input) {
+                        Ok(Some(Frame::Event(event))) => {
+                            large |= event.len() > READ_BYTES;
+                            core.handle_event(now, event);
+                        }
                         Ok(Some(Frame::Whole(frame))) => {
                             large |= frame.len() > READ_BYTES;
                             core.handle_frame(now, frame);
@@ -217,12 +220,8 @@ impl Driver {
                             core.handle_oversized(now, &head, len);
                         }
                         Ok(None) => break,
-                        Err(CodecError::Garbage(error)) => {
+                        Err(error) => {
                             core.hang_up(error.into());
-                            break;
-                        }
-                        Err(CodecError::Io(error)) => {
-                            core.hang_up(Hangup::Io(error.kind()));
                             break;
                         }
                     }
@@ -274,13 +273,14 @@ impl Driver {
     /// deadline. Ready when the connection must end.
     ///
     /// If that wakes several tasks, the driver takes its next turn behind them: what they ask then
-    /// leaves in one write.
+    /// leaves in one write. So it does if there may be `more` to read for one that was told much.
     fn turn(
         &mut self,
         cx: &mut Context<'_>,
+        more: bool,
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> Poll<Hangup> {
-        let standing = self.link.turn(cx, &mut self.carried, act);
+        let standing = self.link.turn(cx, &mut self.carried, more, act);
         let Delivered { state, hangup } = self.link.deliver(&mut self.carried);
         self.yields = standing.many;
         if standing.many {
@@ -348,8 +348,11 @@ impl Wire {
 
     /// Reads what there is, but no more than a buffer full. Ready if there may be more.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Hangup>> {
-        if self.input.capacity() - self.input.len() < self.room {
-            self.input.reserve(READ_BYTES);
+        let left = self.input.len();
+        if self.input.capacity() - left < self.room {
+            // The start of a frame moves to the front, and needs no larger buffer for that.
+            let rest = READ_BYTES.checked_sub(left).filter(|rest| *rest >= MIN_ROOM);
+            self.input.reserve(rest.unwrap_or(READ_BYTES));
         }
         let before = self.input.len();
         while self.input.len() < self.input.capacity() {

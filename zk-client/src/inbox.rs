@@ -65,6 +65,9 @@ impl Inbox {
         read.shrink_to(KEPT_EVENTS);
         let mut waiting = self.lock();
         if waiting.events.is_empty() && !waiting.closed {
+            if waiting.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
+                return Poll::Pending;
+            }
             let earlier = waiting.reader.replace(cx.waker().clone());
             drop(waiting);
             // Dropping a waker may run code of the user's.

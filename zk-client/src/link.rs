@@ -24,8 +24,8 @@ use crate::session::{Event, Session};
 use crate::stats::Stats;
 use crate::transitions::Transitions;
 
-/// About as many as one read brings of small replies.
-const KEPT_EVENTS: usize = 1024;
+/// At least as many as one read brings of watch events, which come in bursts.
+const KEPT_EVENTS: usize = 2048;
 
 /// The session with what its callers wait on.
 pub(crate) type Core = Session<Answering, oneshot::Sender<Change>, Arc<Inbox>>;
@@ -74,7 +74,7 @@ pub(crate) struct Standing {
     pub(crate) wake: Option<Instant>,
     pub(crate) ended: Option<Ended>,
     pub(crate) state: SessionState,
-    /// Whether the session had so much to say that several tasks may be woken.
+    /// Whether the session had so much to say that those who hear it come first.
     pub(crate) many: bool,
 }
 
@@ -160,12 +160,14 @@ impl Link {
     }
 
     /// One turn of the driver's. `act` is told the time, and whether requests may be sent now;
-    /// what the session has to say goes to the end of `said`. Where that is little, the driver is
-    /// woken by the next change; otherwise it must come again by itself.
+    /// what the session has to say goes to the end of `said`. Where that is for one caller, the
+    /// driver is woken by the next change; otherwise it must come again by itself, and so it must
+    /// where a caller is told much and there may be `more` to read.
     pub(crate) fn turn(
         &self,
         cx: &Context<'_>,
         Carried { said, spent }: &mut Carried,
+        more: bool,
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> Standing {
         let mut shared = self.lock();
@@ -178,7 +180,7 @@ impl Link {
         let reading = self.clock.read();
         act(core, reading.now, *corks == 0);
         core.take_events(said);
-        let many = said.len() > 1;
+        let many = said.len() > 1 && (more || !is_for_one(said));
         if many {
             *driver = None;
         } else if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
@@ -239,7 +241,7 @@ impl Link {
         if said.is_empty() {
             return delivered;
         }
-        for event in said.drain(..) {
+        while let Some(event) = said.pop_front() {
             match event {
                 Event::Completed { token, result, zxid } => {
                     spent.extend(token.answer((result, zxid)));
@@ -321,6 +323,15 @@ impl Link {
     }
 }
 
+/// Whether no more than one caller hears of it: the events of one stream have one reader.
+fn is_for_one(said: &VecDeque<CoreEvent>) -> bool {
+    let Some(Event::Noticed { stream: first, .. }) = said.front() else {
+        return said.len() <= 1;
+    };
+    said.iter()
+        .all(|event| matches!(event, Event::Noticed { stream, .. } if Arc::ptr_eq(stream, first)))
+}
+
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lock().core.fmt(f)
@@ -332,24 +343,30 @@ pub(crate) struct Cork<'a>(&'a Link);
 
 impl Drop for Cork<'_> {
     fn drop(&mut self) {
-        self.0.lock().corks -= 1;
-        self.0.with(|_| ());
+        self.0.change(|shared| shared.corks -= 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
     use std::time::Duration;
 
     use super::*;
     use crate::config::SessionConfig;
     use crate::error::Failure;
+    use crate::event::StreamEvent;
+
+    fn link() -> Arc<Link> {
+        let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
+        let names = Names { client: 1, random: Random::new(1) };
+        Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO))
+    }
 
     #[test]
     fn what_a_burst_took_is_given_back() {
-        let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
-        let names = Names { client: 1, random: Random::new(1) };
-        let link = Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO));
+        let link = link();
         let mut carried = Carried::default();
         let mut answers = Vec::new();
         for _ in 0..10 * KEPT_EVENTS {
@@ -359,8 +376,47 @@ mod tests {
             answers.push(answer);
         }
         link.deliver(&mut carried);
-        link.turn(&Context::from_waker(Waker::noop()), &mut carried, |_, _, _| ());
+        link.turn(&Context::from_waker(Waker::noop()), &mut carried, false, |_, _, _| ());
         assert!(carried.said.capacity() <= 2 * KEPT_EVENTS, "{}", carried.said.capacity());
         assert!(carried.spent.capacity() <= 2 * KEPT_EVENTS, "{}", carried.spent.capacity());
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_driver_comes_again_by_itself_or_is_woken_by_the_next_change() {
+        let link = link();
+        let told = |stream: &Arc<Inbox>| Event::Noticed {
+            stream: Arc::clone(stream),
+            event: StreamEvent::Rearmed,
+        };
+        let unwatched = || Event::Unstreamed { stream: Arc::default() };
+        let (one, other) = (Arc::default(), Arc::default());
+        let cases: [(Vec<CoreEvent>, bool, bool); 7] = [
+            (vec![], true, false),
+            (vec![told(&one)], true, false),
+            (vec![told(&one), told(&one), told(&one)], false, false),
+            (vec![told(&one), told(&one)], true, true),
+            (vec![told(&one), told(&one), told(&other)], false, true),
+            (vec![told(&one), unwatched()], false, true),
+            (vec![unwatched(), told(&one)], false, true),
+        ];
+        for (case, (said, more, many)) in cases.into_iter().enumerate() {
+            let wakes = Arc::new(Wakes::default());
+            let waker = Waker::from(Arc::clone(&wakes));
+            let mut carried = Carried { said: said.into(), ..Carried::default() };
+            let cx = Context::from_waker(&waker);
+            let standing = link.turn(&cx, &mut carried, more, |_, _, _| ());
+            assert_eq!(standing.many, many, "case {case}");
+            link.with(|_| ());
+            assert_eq!(wakes.0.load(Ordering::Relaxed), usize::from(!many), "case {case}");
+        }
     }
 }

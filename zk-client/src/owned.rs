@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use zk_proto::{
     CreateMode, CreateRequest, CreateResponse, ErrorCode, ExistsRequest, ExistsResponse, OpCode,
-    Operation, Zxid,
+    Zxid,
 };
 
 use crate::acl::{self, Acl};
 use crate::client::Client;
 use crate::error::{Error, Failure, Fault, Rejected};
-use crate::exchange::Answering;
+use crate::exchange::{Answering, Awaited};
 use crate::lease::Lease;
 use crate::link::Core;
 use crate::multi::{self, Named, Operations, Transaction};
@@ -47,16 +47,20 @@ impl Client {
     /// # }
     /// ```
     pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl]) -> Reply<OwnedNode> {
-        self.owned(Core::submit_owned, stem, data, acl)
+        match self.ask_owned(Core::submit_owned, stem, data, acl) {
+            Ok((id, answer)) => self.owned(id, answer),
+            Err(error) => Reply::failed(error),
+        }
     }
 
-    /// Creates such a node in one transaction with the delete of the one that was let go last, if
-    /// that is in the same folder, nothing was asked for since and the delete was not sent: one
-    /// request, one round trip and one proposal of the ensemble for both. Otherwise it is
-    /// [`create_owned`](Self::create_owned).
+    /// Creates such a node in one transaction with the delete of the one at `old`: one request, one
+    /// round trip and one proposal of the ensemble for both. If the new node is there, the old one
+    /// went in the same transaction, and nothing happened in between; the create comes first, and
+    /// so does what watches tell of it.
     ///
-    /// With the reply comes the path of the node that is replaced, if one is: if the new node is
-    /// there, the old one went in the same transaction, and nothing happened in between.
+    /// That can be if `old` is an [`OwnedNode`] that was let go, nothing was asked for since, and its
+    /// delete was not sent. Otherwise it is `None`, and nothing was asked: then there is
+    /// [`create_owned`](Self::create_owned). So it is where both do not fit into one frame.
     ///
     /// For whoever leaves a queue and joins it again. On a runtime of several threads, a delete is
     /// sent as soon as another thread comes to it, unless both are in one [`batch`](Self::batch).
@@ -66,12 +70,14 @@ impl Client {
     /// use zk_client::Acl;
     ///
     /// // To the end of the queue.
+    /// let old = turn.path().to_owned();
     /// let stem = format!("/queue/{:032x}-", client.unique());
-    /// let (again, replaced) = client.batch(|| {
+    /// let again = client.batch(|| {
     ///     drop(turn);
-    ///     client.replace_owned(&stem, b"", Acl::OPEN)
+    ///     let replaced = client.replace_owned(&old, &stem, b"", Acl::OPEN);
+    ///     replaced.unwrap_or_else(|| client.create_owned(&stem, b"", Acl::OPEN))
     /// });
-    /// println!("here as {}, and no longer as {replaced:?}", again.await?.path());
+    /// println!("here as {}, and no longer as {old}", again.await?.path());
     /// # Ok(())
     /// # }
     /// ```
@@ -80,54 +86,55 @@ impl Client {
     ///
     /// As [`create_owned`](Self::create_owned), and one more: if the server refused the delete, for
     /// instance since somebody else deleted the node, nothing was created, and
-    /// [`failed_op`](Error::failed_op) is 0. Ask again then.
+    /// [`failed_op`](Error::failed_op) is 1. Ask again then.
     ///
     /// Whatever becomes of the create, the delete is repeated until it was answered. If the create is
     /// refused, that comes behind what was sent meanwhile.
     pub fn replace_owned(
         &self,
+        old: &str,
         stem: &str,
         data: &[u8],
         acl: &[Acl],
-    ) -> (Reply<OwnedNode>, Option<String>) {
-        let mut replaced = None;
+    ) -> Option<Reply<OwnedNode>> {
         let submit = |core: &mut Core, request: &CreateRequest<'_>, answering| {
-            let (claim, path) = core.submit_replacing(request, answering)?;
-            replaced = path.map(|path| self.chroot.strip(&path).to_owned());
-            Ok(claim)
+            self.chroot.applied(old, |old| core.submit_replacing(old, request, answering))
         };
-        (self.owned(submit, stem, data, acl), replaced)
+        match self.ask_owned(submit, stem, data, acl) {
+            Ok((id, answer)) => id.map(|id| self.owned(id, answer)),
+            Err(error) => Some(Reply::failed(error)),
+        }
     }
 
-    fn owned(
+    fn ask_owned<R>(
         &self,
-        submit: impl FnOnce(&mut Core, &CreateRequest<'_>, Answering) -> Result<ClaimId, Rejected>,
+        submit: impl FnOnce(&mut Core, &CreateRequest<'_>, Answering) -> Result<R, Rejected>,
         stem: &str,
         data: &[u8],
         acl: &[Acl],
-    ) -> Reply<OwnedNode> {
-        self.at(stem, path::check, |full| {
-            let (mode, data) = (CreateMode::EPHEMERAL_SEQUENTIAL, Some(data));
-            let (op, submitted) = acl::lend(acl, |acl| {
+    ) -> Result<(R, Awaited), Error> {
+        path::check(stem)?;
+        let (mode, data) = (CreateMode::EPHEMERAL_SEQUENTIAL, Some(data));
+        let submitted = self.chroot.applied(stem, |full| {
+            acl::lend(acl, |acl| {
                 let request = CreateRequest { path: full, data, acl, mode };
-                let submit = |core: &mut Core, answering| submit(core, &request, answering);
-                (request.op(), self.link().submit(stem, submit))
-            });
-            let (id, answer) = match submitted {
-                Ok(submitted) => submitted,
-                Err(rejected) => return self.rejected(op, stem, rejected),
-            };
-            let claim = Claim { client: self.clone(), id, released: false };
-            Reply::waiting(self.call(op, answer), move |call, completion| {
-                let answer = completion.map_err(|failure| match failure {
-                    // It was the delete, of a node that may have been anybody's.
-                    Failure::OpRefused { .. } => {
-                        Error::failed(OpCode::DELETE, &format!("ahead of {}", call.path()), failure)
-                    }
-                    failure => call.failed(failure),
-                })?;
-                OwnedNode::created(claim, call, &answer)
+                self.link().submit(stem, |core, answering| submit(core, &request, answering))
             })
+        });
+        submitted.map_err(|rejected| Error::rejected(OpCode::CREATE2, stem, rejected))
+    }
+
+    fn owned(&self, id: ClaimId, answer: Awaited) -> Reply<OwnedNode> {
+        let claim = Claim { client: self.clone(), id, released: false };
+        Reply::waiting(self.call(OpCode::CREATE2, answer), move |call, completion| {
+            let answer = completion.map_err(|failure| match failure {
+                // It was the delete, of a node that may have been anybody's.
+                Failure::OpRefused { .. } => {
+                    Error::failed(OpCode::DELETE, &format!("behind {}", call.path()), failure)
+                }
+                failure => call.failed(failure),
+            })?;
+            OwnedNode::created(claim, call, &answer)
         })
     }
 

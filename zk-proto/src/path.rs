@@ -55,14 +55,13 @@ fn is_plain(path: &str) -> bool {
     let Some(components) = path.strip_prefix('/') else {
         return false;
     };
-    let mut slash = true;
-    for byte in components.bytes() {
-        if !matches!(byte, b' '..=b'~') || byte == b'.' || (slash && byte == b'/') {
-            return false;
-        }
-        slash = byte == b'/';
-    }
-    !slash
+    // No byte decides by itself when to stop, so that many are looked at at once.
+    let pairs = path.bytes().zip(components.bytes());
+    let plain = pairs.fold(true, |plain, (before, byte)| {
+        let printable = (b' '..=b'~').contains(&byte) & (byte != b'.');
+        plain & printable & !((before == b'/') & (byte == b'/'))
+    });
+    plain && !path.ends_with('/')
 }
 
 fn check_all(path: &str) -> Result<(), PathRule> {

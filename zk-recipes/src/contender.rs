@@ -4,6 +4,8 @@
 //! numbers, and only shrinks from then on. Readers do not count for readers. Knows no client and
 //! no time.
 
+use std::fmt::Write as _;
+
 use crate::layout::{Names, Role};
 
 /// A child of the lock's folder that waits for the lock or holds it.
@@ -26,6 +28,17 @@ impl Contender {
     pub(crate) fn succeeds(&self, first: &Self) -> bool {
         let as_strict = first.role == Role::Exclusive || self.role == Role::Shared;
         as_strict && first.sequence.checked_add(1) == Some(self.sequence)
+    }
+
+    /// The place with this number of whoever lets go of this one, which had come to be first, and
+    /// queues up again in one transaction; `None` for those who name theirs otherwise.
+    pub(crate) fn following(&self, names: &Names, sequence: i32) -> Option<Self> {
+        let mut name = names.following(self.role, &self.name)?;
+        // Lower ones are written otherwise.
+        let number = u32::try_from(sequence).ok()?;
+        // Writing to a string does not fail.
+        write!(name, "{number:010}").ok()?;
+        Some(Self { sequence, role: self.role, name })
     }
 
     /// Whether `other` must wait for this one.

@@ -19,8 +19,9 @@ use zk_client::{
 use crate::contender::Contender;
 use crate::error::{Error, Fault, Loss};
 use crate::news::News;
+use crate::own::OwnWatch;
 use crate::queue::{Queue, passes};
-use crate::tenure::{OwnWatch, Tenure};
+use crate::tenure::Tenure;
 
 /// What is written to a holder's node to ask for the lock back: Curator's word, and the one of
 /// ZooKeeper's documentation.
@@ -56,10 +57,10 @@ struct Knowledge {
 enum Source {
     /// The mirror, which has told of so many writes to it.
     Mirror { writes: u64 },
-    /// Nothing yet.
-    Unwatched,
-    /// A watch that is on its way.
-    Asked(Reply<(Node, Watcher)>),
+    /// Nothing yet, or a watch that was set behind what may have been written.
+    Unread(OwnWatch),
+    /// A read with a watch that is on its way. Until then the one before tells of the node's end.
+    Asked(Reply<(Node, Watcher)>, OwnWatch),
     /// A watch.
     Watched(OwnWatch),
     /// Nothing can: the session is over, or the node may not be read.
@@ -69,16 +70,15 @@ enum Source {
 impl Held {
     /// What is known when a place is first, and its node.
     pub(crate) fn new(tenure: Tenure) -> (Self, OwnedNode) {
-        let Tenure { queue, node, own, watch, waited, followed, succeeds: _ } = tenure;
+        let Tenure { queue, node, own, watch, waited, followed, succeeds: _, chain: _ } = tenure;
         // Who waited holds it from now on.
         let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
         let term =
             queue.options().term.map(|term| if waited { term.saturating_add(age) } else { term });
         let writes = queue.look(|mirror| mirror.writes(&own.name)).flatten();
-        let source = match (writes, &watch) {
-            (_, OwnWatch(Some(_))) => Source::Watched(watch),
-            (Some(_), _) => Source::Mirror { writes: 0 },
-            (None, _) => Source::Unwatched,
+        let source = match writes {
+            Some(_) => Source::Mirror { writes: 0 },
+            None => Source::Unread(watch),
         };
         let (lost, revoked, unclear) = (None, false, false);
         let knowledge = Knowledge { lost, revoked, unclear, followed, source };
@@ -102,7 +102,7 @@ impl Held {
             let mut news = pin!(self.news.next());
             news.as_mut().enable();
             let lost = self.hear();
-            let asks = matches!(self.knowledge().source, Source::Asked(_));
+            let asks = matches!(self.knowledge().source, Source::Asked(..));
             if lost.is_some() || !asks {
                 return;
             }
@@ -116,19 +116,22 @@ impl Held {
         }
     }
 
-    /// How the lock was lost, as far as is known. Asks nothing.
+    /// How the lock was lost, as far as is known. Waits for nothing.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
-        self.poll_news();
-        let lost = self.knowledge().lost;
-        lost.or_else(|| match self.lease.state() {
+        self.told_loss().or_else(|| match self.lease.state() {
             LeaseState::Lapsed(lapse) => Some(loss_of(lapse)),
             _ => None,
         })
     }
 
-    /// Whether the lock is surely still ours and nobody is known to want it back. Asks nothing.
+    /// How the lock was lost, as far as the node tells. Waits for nothing.
+    pub(crate) fn told_loss(&self) -> Option<Loss> {
+        self.listen(false)
+    }
+
+    /// Whether the lock is surely still ours and nobody is known to want it back. Waits for nothing.
     pub(crate) fn is_sound(&self) -> bool {
-        self.poll_news();
+        self.listen(false);
         let Knowledge { lost, revoked, unclear, .. } = &*self.knowledge();
         lost.is_none()
             && !revoked
@@ -150,16 +153,11 @@ impl Held {
     /// if it was.
     pub(crate) fn hear(&self) -> Option<Loss> {
         self.queue.heed();
-        self.poll_source(&mut Context::from_waker(&self.waker()))
+        self.listen(true)
     }
 
     fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
         self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes everybody who wants to know.
-    fn waker(&self) -> Waker {
-        Waker::from(Arc::clone(&self.news))
     }
 
     /// The lock is lost; the first way counts.
@@ -197,12 +195,18 @@ impl Held {
         }
     }
 
-    /// Hears what there is to hear of the node. Says how it was lost, if it was.
-    fn poll_source(&self, cx: &mut Context<'_>) -> Option<Loss> {
+    /// Hears what there is to hear of the node, and `asks` where nothing tells. Says how it was lost,
+    /// if it was.
+    fn listen(&self, asks: bool) -> Option<Loss> {
+        // Wakes everybody who wants to know.
+        let waker = Waker::from(Arc::clone(&self.news));
+        let mut cx = Context::from_waker(&waker);
         let mut knowledge = self.knowledge();
         let mut news = self.hear_of_end(&mut knowledge);
+        // Whoever has asked once goes on to.
+        let asks = asks || !matches!(knowledge.source, Source::Unread(_));
         while knowledge.lost.is_none() {
-            let Some(next) = self.step(&mut knowledge, cx) else {
+            let Some(next) = self.step(&mut knowledge, asks, &mut cx) else {
                 break;
             };
             knowledge.source = next;
@@ -214,17 +218,6 @@ impl Held {
             self.news.tell();
         }
         lost
-    }
-
-    /// Hears what there is to hear without asking.
-    fn poll_news(&self) {
-        let mut knowledge = self.knowledge();
-        self.hear_of_end(&mut knowledge);
-        let is_watched = !matches!(knowledge.source, Source::Unwatched);
-        drop(knowledge);
-        if is_watched {
-            self.poll_source(&mut Context::from_waker(&self.waker()));
-        }
     }
 
     /// Whether the mirror has news of the node's end, whatever else tells of the node.
@@ -242,12 +235,13 @@ impl Held {
     }
 
     /// One thing that is heard; `None` if there is nothing.
-    fn step(&self, knowledge: &mut Knowledge, cx: &mut Context<'_>) -> Option<Source> {
+    fn step(&self, knowledge: &mut Knowledge, asks: bool, cx: &mut Context<'_>) -> Option<Source> {
         let gone = |knowledge: &mut Knowledge| {
             debug!(node = self.path, "somebody deleted the node");
             knowledge.lost = Some(Loss::NodeDeleted);
             Some(Source::Nothing)
         };
+        let is_unread = matches!(knowledge.source, Source::Unread(_));
         match &mut knowledge.source {
             Source::Nothing => None,
             Source::Mirror { writes } => {
@@ -257,42 +251,60 @@ impl Held {
                     return None;
                 }
                 knowledge.unclear = true;
-                Some(Source::Unwatched)
+                Some(Source::Unread(OwnWatch::default()))
             }
-            Source::Unwatched => {
-                Some(Source::Asked(self.queue.client().get_data_and_watch(&self.path)))
-            }
-            Source::Asked(reply) => match Pin::new(reply).poll(cx) {
-                Poll::Pending => None,
-                Poll::Ready(Ok((node, watcher))) => {
-                    if node.stat.czxid != self.czxid {
+            Source::Asked(reply, before) => {
+                match before.poll_changed(cx) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
                         return gone(knowledge);
                     }
-                    knowledge.revoked |= REVOKE.contains(&&*node.data);
-                    knowledge.unclear = false;
-                    Some(Source::Watched(OwnWatch(Some(watcher))))
-                }
-                Poll::Ready(Err(error)) if error.is_no_node() => gone(knowledge),
-                Poll::Ready(Err(error)) if passes(&error) => Some(Source::Unwatched),
-                Poll::Ready(Err(error)) => {
-                    debug!(node = self.path, %error, "nothing tells of the node");
-                    let is_final = error.is_session_over() || error.code().is_some();
-                    if is_final {
-                        return Some(Source::Nothing);
+                    Poll::Ready(_) => {
+                        before.0 = None;
+                        knowledge.unclear = true;
                     }
-                    // A limit of this client's: asked again at the next look.
-                    knowledge.source = Source::Unwatched;
-                    None
                 }
-            },
-            Source::Watched(OwnWatch(watcher)) => match watcher.as_mut()?.poll_changed(cx) {
-                Poll::Pending => None,
+                match Pin::new(reply).poll(cx) {
+                    Poll::Pending => None,
+                    Poll::Ready(Ok((node, watcher))) => {
+                        if node.stat.czxid != self.czxid {
+                            return gone(knowledge);
+                        }
+                        knowledge.revoked |= REVOKE.contains(&&*node.data);
+                        knowledge.unclear = false;
+                        Some(Source::Watched(OwnWatch(Some(watcher))))
+                    }
+                    Poll::Ready(Err(error)) if error.is_no_node() => gone(knowledge),
+                    // Until it is asked again, nobody knows.
+                    Poll::Ready(Err(error)) if passes(&error) => {
+                        knowledge.unclear = true;
+                        Some(Source::Unread(std::mem::take(before)))
+                    }
+                    Poll::Ready(Err(error)) => {
+                        debug!(node = self.path, %error, "nothing tells of the node");
+                        let is_final = error.is_session_over() || error.code().is_some();
+                        if is_final {
+                            return Some(Source::Nothing);
+                        }
+                        // A limit of this client's: asked again at the next look.
+                        knowledge.unclear = true;
+                        knowledge.source = Source::Unread(std::mem::take(before));
+                        None
+                    }
+                }
+            }
+            Source::Unread(watch) | Source::Watched(watch) => match watch.poll_changed(cx) {
                 Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => gone(knowledge),
                 Poll::Ready(Ok(_)) => {
                     knowledge.unclear = true;
-                    Some(Source::Unwatched)
+                    Some(Source::Unread(OwnWatch::default()))
                 }
                 Poll::Ready(Err(_)) => Some(Source::Nothing),
+                Poll::Pending if asks && is_unread => {
+                    let reply = self.queue.client().get_data_and_watch(&self.path);
+                    Some(Source::Asked(reply, std::mem::take(watch)))
+                }
+                Poll::Pending => None,
             },
         }
     }

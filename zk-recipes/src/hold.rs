@@ -77,12 +77,13 @@ impl Hold {
                 }
                 LeaseState::Lapsed(lapse) => return Err(hold.lost_by(loss_of(lapse))),
                 _ => {
-                    state = hold.inner.lease.changed(state).await;
+                    hold.inner.lease.changed(state).await;
                     hold.inner.settled().await;
+                    state = hold.inner.lease.state();
                 }
             }
         }
-        match hold.inner.known_loss() {
+        match hold.inner.told_loss() {
             Some(loss) => Err(hold.lost_by(loss)),
             None => Ok(hold),
         }
@@ -95,8 +96,9 @@ impl Hold {
 
     /// Waits for the turn of who has queued up.
     pub(crate) async fn first(joining: Joining) -> Result<Self, Error> {
-        let (tenure, list) = joining.seat().await?;
-        Self::new(tenure.first(list).await?).await.map_err(Error::while_waiting)
+        let (mut tenure, list) = joining.seat().await?;
+        tenure.first(list).await?;
+        Self::new(tenure).await.map_err(Error::while_waiting)
     }
 
     /// Takes a turn that is there at once, or none.
@@ -316,7 +318,7 @@ impl Hold {
         self.lost_by(self.inner.lose(Loss::NodeDeleted))
     }
 
-    /// How the lock was lost, as far as is known. Asks nothing.
+    /// How the lock was lost, as far as is known. Waits for nothing.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         self.inner.known_loss()
     }
@@ -326,7 +328,7 @@ impl Hold {
         self.inner.hear();
     }
 
-    /// Whether the lock is surely still ours and nobody is known to want it back. Asks nothing.
+    /// Whether the lock is surely still ours and nobody is known to want it back. Waits for nothing.
     pub(crate) fn is_sound(&self) -> bool {
         self.inner.is_sound()
     }

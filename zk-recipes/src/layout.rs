@@ -14,6 +14,9 @@ const CURATORS: &str = "_c_";
 /// A marker that no name has.
 const NOBODY: &str = "/";
 
+/// A UUID as text.
+const UUID_LENGTH: usize = 36;
+
 /// The number that the server appends is padded to this width, a minus sign included.
 const DIGITS: usize = 10;
 
@@ -161,14 +164,38 @@ impl Names {
     /// The name of a new contender, up to the digits.
     pub(crate) fn stem(&self, role: Role, unique: u128) -> String {
         let (prefix, marker) = (&self.prefix, self.marker(role));
-        // Curator and those who follow it begin alike and put a dash behind the unique part.
-        let dash = if prefix == CURATORS { "-" } else { "" };
-        if !self.uuid {
-            return format!("{prefix}{unique:032x}{dash}{marker}");
+        let mut stem = String::with_capacity(prefix.len() + UUID_LENGTH + 1 + marker.len());
+        stem.push_str(prefix);
+        for (at, byte) in unique.to_be_bytes().into_iter().enumerate() {
+            if self.uuid && matches!(at, 4 | 6 | 8 | 10) {
+                stem.push('-');
+            }
+            stem.push(hex_digit(byte >> 4));
+            stem.push(hex_digit(byte & 0xf));
         }
-        let part = |at: u32, digits: u32| (unique >> at) & ((1 << (4 * digits)) - 1);
-        let [a, b, c, d, e] = [part(96, 8), part(80, 4), part(64, 4), part(48, 4), part(0, 12)];
-        format!("{prefix}{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}{dash}{marker}")
+        // Curator and those who follow it begin alike and put a dash behind the unique part.
+        if prefix == CURATORS {
+            stem.push('-');
+        }
+        stem.push_str(marker);
+        stem
+    }
+
+    /// The stem that follows a contender's name: the same one with the next unique part. `None` if
+    /// the name has no such part, or is not written as we write ours.
+    ///
+    /// A new contender gets it only in the transaction that deletes that one, and only if that had come
+    /// to be first: so to all who know that name the creation of this one tells both.
+    pub(crate) fn following(&self, role: Role, name: &str) -> Option<String> {
+        let written = if self.uuid { UUID_LENGTH } else { 2 * size_of::<u128>() };
+        let unique = name.get(self.prefix.len()..self.prefix.len() + written)?;
+        let digits = unique.bytes().filter_map(|byte| char::from(byte).to_digit(16));
+        let unique = digits.fold(0_u128, |unique, digit| unique << 4 | u128::from(digit));
+        let number = name.strip_prefix(&*self.stem(role, unique))?;
+        sequence(number).filter(|number| *number >= 0)?;
+        // The upper half tells whose it is.
+        let (upper, lower) = (unique >> 64, unique as u64);
+        Some(self.stem(role, upper << 64 | u128::from(lower.wrapping_add(1))))
     }
 
     /// What the names of all contenders begin with whose unique part has this upper half.
@@ -190,9 +217,14 @@ impl Names {
     /// The number is compared as one: as text, -1 would come before -2 and the end of the range
     /// before 0.
     pub(crate) fn parse(&self, name: &str) -> Option<(Role, i32)> {
+        // No marker ends in a digit: it ends where they begin, or ahead of the minus sign.
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let plain = name.get(..name.len().saturating_sub(digits))?;
+        let negative = plain.strip_suffix('-');
         [Role::Exclusive, Role::Shared].into_iter().find_map(|role| {
-            let (_, digits) = name.rsplit_once(self.marker(role))?;
-            sequence(digits).map(|number| (role, number))
+            let marked = |stem: &&str| stem.ends_with(self.marker(role));
+            let stem = Some(plain).filter(marked).or_else(|| negative.filter(marked))?;
+            sequence(name.get(stem.len()..)?).map(|number| (role, number))
         })
     }
 
@@ -204,11 +236,14 @@ impl Names {
     }
 }
 
-/// What the server appended, as a number.
+fn hex_digit(value: u8) -> char {
+    char::from(if value < 10 { b'0' + value } else { b'a' + (value - 10) })
+}
+
+/// What the server appended, as a number. It never puts a plus sign there, which Rust would read.
 fn sequence(digits: &str) -> Option<i32> {
-    let plain = digits.strip_prefix('-').unwrap_or(digits);
-    let is_number = digits.len() >= DIGITS && plain.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number { digits.parse().ok() } else { None }
+    let fits = digits.len() >= DIGITS && !digits.starts_with('+');
+    if fits { digits.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -234,6 +269,43 @@ mod tests {
         assert_eq!(kazoo.stem(Role::Shared, UNIQUE), format!("{hex}__rlock__"));
         let own = Layout::custom("p-", "-w-", "-r-").unwrap().mutex();
         assert_eq!(own.stem(Role::Exclusive, UNIQUE), format!("p-{hex}-w-"));
+    }
+
+    #[test]
+    fn a_stem_follows_a_name_of_ours_alone() {
+        let unique = |unique: &str| u128::from_str_radix(unique, 16).unwrap();
+        let hex = "00112233445566778899aabbccddeeff";
+        for (this, next) in [
+            (hex, "00112233445566778899aabbccddef00"),
+            ("0011223344556677ffffffffffffffff", "00112233445566770000000000000000"),
+        ] {
+            let (this, next) = (unique(this), unique(next));
+            for layout in [Layout::CURATOR, Layout::GO_ZK, Layout::KAZOO] {
+                for (names, role) in [
+                    (layout.mutex(), Role::Exclusive),
+                    (layout.read_write(), Role::Exclusive),
+                    (layout.read_write(), Role::Shared),
+                ] {
+                    let name = format!("{}0000000007", names.stem(role, this));
+                    assert_eq!(names.following(role, &name), Some(names.stem(role, next)));
+                }
+            }
+        }
+        let names = Layout::CURATOR.mutex();
+        for name in [
+            "_c_00112233-4455-6677-8899-AABBCCDDEEFF-lock-0000000007",
+            "_c_00112233445566778899aabbccddeeff-lock-0000000007",
+            "_c_00112233-4455-6677-8899-aabbccddeefg-lock-0000000007",
+            "_c_00112233-4455-6677-8899-aabbccddeeff-lock--000000007",
+            "_c_00112233-4455-6677-8899-aabbccddeeff-lock-",
+            "_c_00112233-4455-6677-8899-aabbccddeeff-__WRIT__0000000007",
+            "_c_00112233-4455-6677-8899-aabbccddeéff-lock-0000000007",
+            "x_00112233-4455-6677-8899-aabbccddeeff-lock-0000000007",
+            "lock-0000000007",
+            "",
+        ] {
+            assert_eq!(names.following(Role::Exclusive, name), None, "{name}");
+        }
     }
 
     #[test]
@@ -269,6 +341,23 @@ mod tests {
             Layout::CURATOR.read_write().parse("_c_x-__WRIT__0000000002"),
             Some((Role::Exclusive, 2))
         );
+    }
+
+    #[test]
+    fn the_last_marker_counts_and_what_is_behind_it() {
+        let dashes = Layout::custom("", "--", "w").unwrap().mutex();
+        for (name, expected) in [
+            ("x--0000000001", Some((Role::Exclusive, 1))),
+            ("x---000000001", None),
+            ("x---0000000001", Some((Role::Exclusive, 1))),
+            ("x--000000001", None),
+            ("xw-000000001", Some((Role::Shared, -1))),
+            ("xw--000000001", None),
+            ("x--w0000000001", Some((Role::Shared, 1))),
+            ("w--0000000001w", None),
+        ] {
+            assert_eq!(dashes.parse(name), expected, "{name}");
+        }
     }
 
     #[test]

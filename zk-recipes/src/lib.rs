@@ -59,6 +59,8 @@
 
 mod error;
 
+mod folder;
+
 mod layout;
 
 mod options;
@@ -67,13 +69,23 @@ mod contender;
 
 mod succession;
 
+mod round;
+
 mod mirror;
 
 mod cohort;
 
 mod news;
 
+mod again;
+
+mod own;
+
+mod chain;
+
 mod queue;
+
+mod flight;
 
 mod tenure;
 

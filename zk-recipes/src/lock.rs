@@ -38,7 +38,8 @@ use crate::tenure::Joining;
 /// recursive watch on the folder tells of the others. Whoever lets the lock go and takes it again at
 /// once, without waiting for the answer to the release, sends both as one transaction, unless
 /// another thread has sent the release by then ([`requeue`](Guard::requeue) prevents that); and
-/// needs no watch while nobody else comes.
+/// needs no watch while nobody else comes. Three and more who go on like that, and so come round in
+/// the same order, are each told of the one ahead alone, for two requests a turn.
 ///
 /// # Who shares it
 ///

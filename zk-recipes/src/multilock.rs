@@ -99,8 +99,11 @@ impl MultiLock {
     /// Dropping the future leaves all queues.
     pub async fn acquire(&self) -> Result<MultiGuard, Error> {
         let places = self.join().await?;
-        let places = places.into_iter().map(|(tenure, list)| tenure.first(list));
-        let tenures = all(places).await?;
+        let first = places.into_iter().map(|(mut tenure, list)| async {
+            tenure.first(list).await?;
+            Ok(tenure)
+        });
+        let tenures = all(first).await?;
         let waited = tenures.iter().any(|tenure| tenure.waited);
         let guard = MultiGuard(all(tenures.into_iter().map(Hold::new)).await?);
         if waited {
@@ -165,7 +168,9 @@ impl MultiLock {
             let Some(error) = refused else {
                 let seats = self.0.iter().zip(nodes).zip(lists);
                 return all(seats.map(|((queue, node), list)| async {
-                    Tenure::new(queue, node)?.seated(Some(list)).await
+                    let tenure = Tenure::new(queue, node)?;
+                    let list = tenure.listed(Some(list)).await?;
+                    Ok((tenure, list))
                 }))
                 .await;
             };
@@ -183,9 +188,7 @@ impl MultiLock {
             return Flight { folders: Vec::new(), created: Vec::new(), lists: Vec::new() };
         };
         let (client, options) = (first.client(), first.options());
-        let stem =
-            |queue: &Arc<Queue>| queue.child(&queue.names().stem(Role::Exclusive, client.unique()));
-        let stems = self.0.iter().map(stem).collect::<Vec<_>>();
+        let stems = self.0.iter().map(|queue| queue.stem(Role::Exclusive)).collect::<Vec<_>>();
         let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &options.acl));
         let ops = ops.collect::<Vec<_>>();
         client.batch(|| Flight {

@@ -108,7 +108,9 @@ impl Options {
 
     /// Whether to follow the queue by a recursive watch where that is cheaper, which is the
     /// default: two requests for each acquisition instead of at least three, and two events for
-    /// each of other contenders'. Servers before 3.6 do without in any case.
+    /// each of other contenders'. Servers before 3.6 do without in any case. Whatever is set here,
+    /// three and more contenders that come round in the same order turn after turn do without, and
+    /// take two requests each: they know whom they will have ahead.
     #[must_use]
     pub fn mirror(mut self, mirror: bool) -> Self {
         self.mirror = mirror;

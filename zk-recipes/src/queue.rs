@@ -12,16 +12,17 @@ use std::time::Instant;
 use tokio::sync::futures::Notified;
 use tracing::{debug, warn};
 use zk_client::{
-    Children, Client, CreateOptions, Created, Error as ClientError, ErrorCode, OwnedNode, Reply,
-    StreamEvent, WatchMode, WatchStream,
+    Children, Client, Error as ClientError, ErrorCode, Reply, StreamEvent, WatchMode, WatchStream,
 };
 
 use crate::contender::Contender;
 use crate::error::{Error, Fault};
+use crate::folder::Folder;
 use crate::layout::{Names, Role};
 use crate::mirror::{Listing, Mirror, Turn};
 use crate::news::News;
 use crate::options::Options;
+use crate::round::{Expected, Round};
 use crate::succession::Succession;
 
 /// More contenders than this are watched one by one.
@@ -40,13 +41,15 @@ const MANY_SEQUENCES: i32 = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Queue {
     client: Client,
-    folder: String,
+    folder: Folder,
     names: Names,
     /// What the names of this client's contenders begin with.
     siblings: String,
     options: Options,
     view: Mutex<View>,
     news: Arc<News>,
+    /// Tells the news.
+    waker: Waker,
 }
 
 /// What is known of the queue.
@@ -61,12 +64,14 @@ struct View {
     useless: u32,
     /// Whether anybody got a place here, and may come again soon.
     used: bool,
-    /// How many contenders the last list had.
+    /// How many contenders the last list had that the mirror took over, or the mirror when it was put
+    /// away since: so many it still has.
     listed: usize,
     /// When it was handed over.
     listed_at: Option<Instant>,
     warned: bool,
     succession: Succession,
+    round: Round,
 }
 
 /// Whether somebody waits for a turn.
@@ -76,15 +81,28 @@ pub(crate) enum Patience {
     Tries,
 }
 
-/// What gets a contender into the queue: requests that leave together.
+/// What a place can be asked for with.
 #[derive(Debug)]
-pub(crate) struct Flight {
-    pub(crate) arming: Option<Arming>,
-    pub(crate) folders: Vec<Reply<Created>>,
-    pub(crate) created: Reply<OwnedNode>,
-    /// The contender of ours whose place it takes in the same transaction, if that was first.
-    pub(crate) replaced: Option<Contender>,
-    pub(crate) list: Option<(Asked, Reply<Children>)>,
+pub(crate) struct Plan {
+    /// Whether the queue is to be followed from now on.
+    pub(crate) arms: bool,
+    /// Whether the mirror knows everybody.
+    pub(crate) is_known: bool,
+    /// Whether the number may well tell that nobody is ahead.
+    pub(crate) goes_on: bool,
+    pub(crate) old: Option<Old>,
+    /// What the place will be like, if it takes that of the old one.
+    pub(crate) expected: Option<Expected>,
+}
+
+/// The contender of ours that last came to be first. Its place may be replaced, once.
+#[derive(Debug)]
+pub(crate) struct Old {
+    pub(crate) contender: Contender,
+    /// The path of the one that replaces it, up to the digits.
+    pub(crate) stem: String,
+    /// Whether its number is a measure for that one's.
+    pub(crate) measures: bool,
 }
 
 /// A stream that is on its way.
@@ -110,9 +128,10 @@ impl Queue {
         options: Options,
     ) -> Result<Arc<Self>, Error> {
         zk_client::check_path(folder)?;
+        let folder = Folder::new(folder);
         let siblings = names.siblings((client.unique() >> 64) as u64);
         let view = View {
-            mirror: Mirror::new(names.clone(), folder, siblings.clone()),
+            mirror: Mirror::new(names.clone(), folder.clone(), siblings.clone()),
             stream: None,
             arming: false,
             useless: 0,
@@ -121,15 +140,18 @@ impl Queue {
             listed_at: None,
             warned: false,
             succession: Succession::default(),
+            round: Round::default(),
         };
+        let news = Arc::<News>::default();
         Ok(Arc::new(Self {
             client: client.clone(),
-            folder: folder.to_owned(),
+            folder,
             names,
             siblings,
             options,
             view: Mutex::new(view),
-            news: Arc::default(),
+            waker: Waker::from(Arc::clone(&news)),
+            news,
         }))
     }
 
@@ -138,7 +160,7 @@ impl Queue {
     }
 
     pub(crate) fn folder(&self) -> &str {
-        &self.folder
+        self.folder.path()
     }
 
     pub(crate) fn names(&self) -> &Names {
@@ -156,24 +178,49 @@ impl Queue {
 
     /// The path of a child.
     pub(crate) fn child(&self, name: &str) -> String {
-        let slash = if self.folder == "/" { "" } else { "/" };
-        format!("{}{slash}{name}", self.folder)
+        self.folder.child(name)
+    }
+
+    /// The name of the child at this path; `None` if that is none.
+    pub(crate) fn name<'p>(&self, path: &'p str) -> Option<&'p str> {
+        self.folder.name(path)
+    }
+
+    /// The path of a new contender, up to the digits.
+    pub(crate) fn stem(&self, role: Role) -> String {
+        self.child(&self.names.stem(role, self.client.unique()))
+    }
+
+    /// The paths of the folder's ancestors from the top and of the folder itself, without the root.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
+        self.folder.ancestors()
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `f` look at the mirror, with all that was told of until now, if there is one.
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&Mirror) -> R) -> Option<R> {
+    /// Lets `f` change the view, and calls all who wait for news if the stream comes or goes. What a
+    /// stream tells needs no call from here, whoever enters it: each pump leaves the same waker with
+    /// the stream, which calls them all when the next event comes.
+    fn change<R>(&self, f: impl FnOnce(&mut View) -> R) -> R {
         let mut view = self.view();
-        let news = self.pump(&mut view);
-        let result = view.stream.is_some().then(|| f(&view.mirror));
+        let fed = view.stream.is_some();
+        let result = f(&mut view);
+        let turned = fed != view.stream.is_some();
         drop(view);
-        if news {
+        if turned {
             self.news.tell();
         }
         result
+    }
+
+    /// Lets `f` look at the mirror, with all that was told of until now, if there is one.
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&Mirror) -> R) -> Option<R> {
+        self.change(|view| {
+            self.pump(view);
+            view.fed_mirror().map(f)
+        })
     }
 
     /// Waits until there is more to see than when the future was first polled or enabled.
@@ -181,14 +228,19 @@ impl Queue {
         self.news.next()
     }
 
-    /// Enters what was told of. Says whether there was anything.
-    fn pump(&self, view: &mut View) -> bool {
-        let waker = Waker::from(Arc::clone(&self.news));
-        let mut cx = Context::from_waker(&waker);
-        let mut news = false;
+    /// Enters what was told of.
+    fn pump(&self, view: &mut View) {
+        let mut cx = Context::from_waker(&self.waker);
         while let Some(stream) = &mut view.stream {
+            let contenders = view.mirror.contenders();
+            if contenders > MIRROR_AT_MOST {
+                debug!(folder = self.folder(), "too many contenders to follow them all");
+                view.listed = contenders;
+                view.drop_stream();
+                return;
+            }
             match stream.poll_next(&mut cx) {
-                Poll::Pending => break,
+                Poll::Pending => return,
                 Poll::Ready(Ok(StreamEvent::Changed(event))) => {
                     // One of the changes that a connection missed, for the sake of another watch:
                     // nobody says which came before it.
@@ -205,64 +257,77 @@ impl Queue {
                 Poll::Ready(Ok(_)) => view.mirror.doubt(),
                 Poll::Ready(Err(_)) => view.drop_stream(),
             }
-            news = true;
         }
-        let contenders = view.mirror.contenders();
-        if view.stream.is_some() && contenders > MIRROR_AT_MOST {
-            debug!(self.folder, "too many contenders to follow them all");
-            view.listed = contenders;
-            view.drop_stream();
-            news = true;
-        }
-        news
     }
 
-    /// Asks for a place in the queue.
-    pub(crate) fn fly(
-        self: &Arc<Self>,
-        role: Role,
-        patience: Patience,
-        folders: Option<&CreateOptions<'_>>,
-    ) -> Flight {
-        let stem = self.child(&self.names.stem(role, self.client.unique()));
-        let is_known = self.look(Mirror::is_complete).unwrap_or(false);
-        let mut view = self.view();
-        let arms = self.options.mirror && view.may_arm();
-        view.arming |= arms;
-        let goes_on = view.succession.goes_on();
-        drop(view);
-        let client = &self.client;
-        let Options { data, acl, .. } = &self.options;
-        client.batch(|| {
-            let arming = arms.then(|| {
-                let reply = Some(client.watch(&self.folder, WatchMode::PersistentRecursive));
-                // Lists that were asked for before tell nothing of who came before the watch.
-                self.view().mirror.doubt();
-                Arming { queue: Arc::clone(self), reply }
-            });
-            let folders = self.make_folders(folders);
-            let (created, replaced) = match patience {
-                // Who has just let go of a place goes to the end of the queue in one transaction.
-                Patience::Waits => client.replace_owned(&stem, data, acl),
-                // Two who try again and again would each always find the other there.
-                Patience::Tries => (client.create_owned(&stem, data, acl), None),
+    /// What a place can be asked for with.
+    pub(crate) fn plan(&self, role: Role, patience: Patience) -> Plan {
+        self.change(|view| {
+            self.pump(view);
+            // Two who try again and again would each always find the other there.
+            let old = view.succession.first().filter(|_| patience == Patience::Waits);
+            let measures = view.succession.first_measures();
+            let stem = |old: &Contender| self.stem_behind(old, role);
+            let old = old.map(|old| Old { stem: stem(old), contender: old.clone(), measures });
+            let follows = |expected: &&Expected| {
+                let name = old.as_ref().and_then(|old| self.name(&old.stem));
+                name.is_some_and(|stem| expected.own.name.starts_with(stem))
             };
-            let replaced = replaced.and_then(|path| self.first_at(&path));
-            let needs_none = is_known || (goes_on && replaced.is_some());
-            let list = (!needs_none).then(|| self.ask());
-            Flight { arming, folders, created, replaced, list }
+            let expected = view.round.expected().filter(follows).cloned();
+            let arms = self.options.mirror && expected.is_none() && view.may_arm();
+            view.arming |= arms;
+            let is_known = view.fed_mirror().is_some_and(Mirror::is_complete);
+            let goes_on = view.succession.goes_on();
+            Plan { arms, is_known, goes_on, old, expected }
         })
     }
 
-    /// The contender at this path, if it is the last of ours that came to be first.
-    fn first_at(&self, path: &str) -> Option<Contender> {
-        let first = self.view().succession.first().cloned()?;
-        (self.child(&first.name) == path).then_some(first)
+    /// The path, up to the digits, of whoever takes the place of one of ours that came to be first.
+    fn stem_behind(&self, old: &Contender, role: Role) -> String {
+        let alone = (old.role, role) == (Role::Exclusive, Role::Exclusive);
+        // One that was taken over from another process has its names.
+        let follows = alone && self.is_sibling(&old.name);
+        let following = if follows { self.names.following(role, &old.name) } else { None };
+        following.map_or_else(|| self.stem(role), |stem| self.child(&stem))
     }
 
-    /// Notes who came to be first.
+    /// Notes that another place was asked for in the place of this one.
+    pub(crate) fn replaced(&self, old: &Contender) {
+        self.view().succession.replaced(old);
+    }
+
+    /// Asks for the stream that a [`Plan`] wants.
+    pub(crate) fn arm(self: &Arc<Self>) -> Arming {
+        let reply = self.client.watch(self.folder(), WatchMode::PersistentRecursive);
+        // Lists that were asked for before tell nothing of who came before the watch.
+        self.view().mirror.doubt();
+        Arming { queue: Arc::clone(self), reply: Some(reply) }
+    }
+
+    /// Notes who came to be first. Whoever goes on in a chain needs no mirror.
     pub(crate) fn is_first(&self, contender: &Contender) {
-        self.view().succession.came_first(contender);
+        self.change(|view| {
+            view.succession.came_first(contender);
+            if view.round.is_steady(contender) && view.stream.is_some() {
+                debug!(folder = self.folder(), "only the one ahead to follow");
+                view.drop_stream();
+            }
+        });
+    }
+
+    /// Notes who was the nearest one ahead of a place when it was taken.
+    pub(crate) fn turned(&self, own: &Contender, ahead: Option<&Contender>) {
+        // The own end must be told, and whoever is not expected must be seen.
+        if !(self.options.has_acl() || self.options.strict_foreign) {
+            let View { round, succession, .. } = &mut *self.view();
+            round.turned(&self.names, own, ahead.filter(|_| succession.measures(own)));
+        }
+    }
+
+    /// Notes that a turn was not as expected.
+    pub(crate) fn broken(&self) {
+        debug!(folder = self.folder(), "the chain is broken");
+        self.view().round.broken();
     }
 
     /// Notes that somebody wants to be told of a holder's node.
@@ -273,25 +338,13 @@ impl Queue {
     /// Notes whether somebody was first by its number alone. Whoever goes on like this needs no
     /// mirror.
     pub(crate) fn succeeded(&self, by_number: bool) {
-        let mut view = self.view();
-        view.succession.taken(by_number);
-        let puts_away = view.succession.is_settled() && view.stream.is_some();
-        if puts_away {
-            debug!(self.folder, "nobody else to follow");
-            view.drop_stream();
-        }
-        drop(view);
-        if puts_away {
-            self.news.tell();
-        }
-    }
-
-    /// Makes the folder with its ancestors, if it is to be made.
-    pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
-        let make = |options| {
-            ancestors(&self.folder).map(move |path| self.client.create(path, b"", options))
-        };
-        options.into_iter().flat_map(make).collect()
+        self.change(|view| {
+            view.succession.taken(by_number);
+            if view.succession.is_settled() && view.stream.is_some() {
+                debug!(folder = self.folder(), "nobody else to follow");
+                view.drop_stream();
+            }
+        });
     }
 
     /// A list is about to be asked for.
@@ -302,7 +355,7 @@ impl Queue {
 
     /// Asks for a list.
     pub(crate) fn ask(self: &Arc<Self>) -> (Asked, Reply<Children>) {
-        (self.asked(), self.client.get_children(&self.folder))
+        (self.asked(), self.client.get_children(self.folder()))
     }
 
     /// What the mirror says of the turn of `own`, whose create was answered just now. It was
@@ -313,12 +366,11 @@ impl Queue {
             // Its end was told of since: a list put it in, whatever the watch tells.
             Turn::Absent if listed => {}
             Turn::Absent => {
-                debug!(self.folder, "the watch on the folder tells nothing");
-                let mut view = self.view();
-                view.useless += 1;
-                view.drop_stream();
-                drop(view);
-                self.news.tell();
+                debug!(folder = self.folder(), "the watch on the folder tells nothing");
+                self.change(|view| {
+                    view.useless += 1;
+                    view.drop_stream();
+                });
             }
             Turn::First | Turn::Waiting { .. } => self.view().useless = 0,
             Turn::Unknown => {}
@@ -336,46 +388,25 @@ impl Queue {
 
     /// The same of whoever waits already. A contender of another layout is for a list to report.
     pub(crate) fn turn(&self, mirror: &Mirror, own: &Contender) -> Turn {
-        if self.options.strict_foreign && mirror.names().any(|name| self.names.is_foreign(name)) {
+        if self.options.strict_foreign && mirror.others().any(|name| self.names.is_foreign(name)) {
             return Turn::Unknown;
         }
         mirror.turn(own)
     }
 
-    /// Notes that somebody got a place, and with which number.
-    pub(crate) fn numbered(&self, sequence: i32) {
-        let mut view = self.view();
-        view.used = true;
-        if sequence >= MANY_SEQUENCES && !view.warned {
-            view.warned = true;
-            warn!(self.folder, sequence, "half of the folder's sequence numbers are used up");
-        }
-    }
-
-    /// Waits until nobody is in the folder, and removes it: the next one who comes makes it anew,
-    /// and the numbers begin again.
-    pub(crate) async fn rotate(&self) -> Result<(), Error> {
-        let client = &self.client;
-        loop {
-            let (deleted, children) = client.batch(|| {
-                (client.delete(&self.folder, None), client.get_children_and_watch(&self.folder))
-            });
-            match deleted.await {
-                Ok(()) => return Ok(()),
-                Err(error) if error.is_no_node() => return Ok(()),
-                Err(error) if passes(&error) => continue,
-                Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {}
-                Err(error) => return Err(error.into()),
+    /// Notes that somebody got a place. Says whether the mirror has told of it.
+    pub(crate) fn seated(&self, own: &Contender) -> bool {
+        let sequence = own.sequence;
+        self.change(|view| {
+            self.pump(view);
+            view.used = true;
+            if sequence >= MANY_SEQUENCES && !view.warned {
+                view.warned = true;
+                let folder = self.folder();
+                warn!(folder, sequence, "half of the folder's sequence numbers are used up");
             }
-            match children.await {
-                Ok((children, mut watcher)) if !children.names.is_empty() => {
-                    watcher.changed().await?;
-                }
-                Ok(_) => {}
-                Err(error) if error.is_no_node() || passes(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+            view.fed_mirror().is_some_and(|mirror| mirror.tells_of(&own.name) == Some(true))
+        })
     }
 
     /// An error if there is a child that another layout would count, and that is not wanted.
@@ -400,6 +431,11 @@ impl View {
         fresh && self.used && !self.succession.is_settled() && self.listed <= MIRROR_AGAIN
     }
 
+    /// The mirror, if something feeds it.
+    fn fed_mirror(&self) -> Option<&Mirror> {
+        self.stream.is_some().then_some(&self.mirror)
+    }
+
     fn drop_stream(&mut self) {
         self.stream = None;
         self.mirror.doubt();
@@ -413,8 +449,7 @@ impl Arming {
             return;
         };
         let stream = reply.await;
-        let mut view = self.queue.view();
-        match stream {
+        self.queue.change(|view| match stream {
             Ok(stream) => view.stream = Some(stream),
             // It may be the answer of a server that does not know it.
             Err(error) if error.is_connection_loss() => view.useless += 1,
@@ -423,7 +458,7 @@ impl Arming {
                 debug!(%error, "no mirror");
                 view.useless = MIRRORS_LOST;
             }
-        }
+        });
     }
 }
 
@@ -436,26 +471,22 @@ impl Drop for Arming {
 impl Asked {
     /// Hands the list to the mirror, behind all that was told of ahead of it.
     pub(crate) fn answered(mut self, children: &Children) {
-        let queue = &self.queue;
-        let mut view = queue.view();
-        let news = queue.pump(&mut view);
-        if let Some(listing) = self.listing.take() {
-            view.mirror.listed(&listing, &children.names);
-        }
+        let (queue, listing) = (&self.queue, self.listing.take());
         let parse = |name| queue.names.parse(name).map(|(role, sequence)| (sequence, role, name));
         let contenders = children.names.iter().filter_map(parse).collect::<Vec<_>>();
-        view.listed = contenders.len();
-        let last = contenders.into_iter().max();
-        let named = |(sequence, role, name): (_, _, &str)| {
+        let listed = contenders.len();
+        let last = contenders.into_iter().max().map(|(sequence, role, name): (_, _, &str)| {
             let name = name.to_owned();
             Contender { sequence, role, name }
-        };
-        view.succession.listed(last.map(named));
-        view.listed_at = Some(queue.client.clock().now());
-        drop(view);
-        if news {
-            queue.news.tell();
-        }
+        });
+        queue.change(|view| {
+            queue.pump(view);
+            if listing.is_some_and(|listing| view.mirror.listed(&listing, &children.names)) {
+                view.listed = listed;
+            }
+            view.succession.listed(last);
+            view.listed_at = Some(queue.client.clock().now());
+        });
     }
 }
 
@@ -470,22 +501,4 @@ impl Drop for Asked {
 /// Whether a failure says nothing of what was asked: the connection broke, or the server shed it.
 pub(crate) fn passes(error: &ClientError) -> bool {
     error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
-}
-
-/// The folder's ancestors from the top and the folder itself, without the root.
-fn ancestors(folder: &str) -> impl Iterator<Item = &str> {
-    let ends = folder.match_indices('/').map(|(at, _)| at).skip(1).chain([folder.len()]);
-    ends.filter_map(|end| folder.get(..end)).filter(|path| path.len() > 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ancestors_come_from_the_top() {
-        assert_eq!(ancestors("/a/b/c").collect::<Vec<_>>(), ["/a", "/a/b", "/a/b/c"]);
-        assert_eq!(ancestors("/a").collect::<Vec<_>>(), ["/a"]);
-        assert_eq!(ancestors("/").count(), 0);
-    }
 }

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use tracing::{debug, trace};
 use zk_client::{
     Children, CreateOptions, Created, Error as ClientError, ErrorCode, Outcome, OwnedNode, Reply,
-    Watcher,
 };
 
+use crate::chain::{Chain, Forging};
 use crate::contender::Contender;
 use crate::error::{Error, Fault};
+use crate::flight::Flight;
 use crate::layout::Role;
-use crate::queue::{Asked, Flight, Patience, Queue, passes};
+use crate::own::OwnWatch;
+use crate::queue::{Asked, Patience, Queue, passes};
 
 /// Sequence numbers end at 2^31 - 1, and what servers do there differs. This far before it no
 /// place is taken any more; the distance is more contenders than can be under way at once.
@@ -38,18 +40,8 @@ pub(crate) struct Tenure {
     pub(crate) followed: bool,
     /// Whether its number tells that nobody is ahead.
     pub(crate) succeeds: bool,
-}
-
-/// A watch on the own node, which goes when the node does.
-#[derive(Debug, Default)]
-pub(crate) struct OwnWatch(pub(crate) Option<Watcher>);
-
-impl Drop for OwnWatch {
-    fn drop(&mut self) {
-        if let Some(watcher) = self.0.take() {
-            watcher.forget();
-        }
-    }
+    /// What tells of the one ahead alone, if the queue goes round.
+    pub(crate) chain: Option<Chain>,
 }
 
 /// A contender whose requests are on their way.
@@ -80,8 +72,11 @@ impl Joining {
             let made = Made::of(flight.folders).await;
             match flight.created.await {
                 Ok(node) => match Tenure::new(&queue, node) {
-                    Ok(tenure) => {
-                        return tenure.succeeding(flight.replaced).seated(flight.list).await;
+                    Ok(mut tenure) => {
+                        tenure.replaces(flight.replaced);
+                        let list = tenure.listed(flight.list).await?;
+                        tenure.chained(flight.forging).await;
+                        return Ok((tenure, list));
                     }
                     Err(error) if patience == Patience::Waits && queue.options().rotate => {
                         debug!(%error, "making the folder anew");
@@ -90,7 +85,7 @@ impl Joining {
                     Err(error) => return Err(error),
                 },
                 // The place that was let go before had gone already.
-                Err(error) if error.failed_op() == Some(0) => {}
+                Err(error) if error.failed_op() == Some(1) => {}
                 Err(error) => retry.after(&queue, error, made)?,
             }
             flight = queue.fly(role, patience, retry.folders.as_ref());
@@ -184,39 +179,47 @@ impl Made {
 impl Tenure {
     /// The place that `node` is.
     pub(crate) fn new(queue: &Arc<Queue>, node: OwnedNode) -> Result<Self, Error> {
-        let name = node.path().rsplit('/').next().unwrap_or_default();
-        let own = Contender::parse(queue.names(), name);
+        let name = queue.name(node.path());
+        let own = name.and_then(|name| Contender::parse(queue.names(), name));
         let own = own.filter(|own| (0..=LAST_SEQUENCE).contains(&own.sequence));
         let Some(own) = own else {
             return Err(Fault::SequenceExhausted(queue.folder().to_owned()).into());
         };
-        queue.numbered(own.sequence);
-        let followed = queue.look(|mirror| mirror.tells_of(&own.name)) == Some(Some(true));
+        let followed = queue.seated(&own);
         let (queue, watch) = (Arc::clone(queue), OwnWatch::default());
-        Ok(Self { queue, node, own, watch, waited: false, followed, succeeds: false })
+        Ok(Self { queue, node, own, watch, waited: false, followed, succeeds: false, chain: None })
     }
 
-    /// The same place, which was taken in one transaction with letting go of this one.
-    fn succeeding(self, replaced: Option<Contender>) -> Self {
-        let succeeds = replaced.is_some_and(|first| self.own.succeeds(&first));
-        self.queue.succeeded(succeeds);
-        Self { succeeds, ..self }
+    /// The place was taken in one transaction with letting go of this one.
+    fn replaces(&mut self, replaced: Option<Contender>) {
+        self.succeeds = replaced.is_some_and(|first| self.own.succeeds(&first));
+        self.queue.succeeded(self.succeeds);
+    }
+
+    /// Waits for the watches behind the create, if it is the place that was expected.
+    async fn chained(&mut self, forging: Option<Forging>) {
+        if let Some(forging) = forging {
+            self.chain = forging.done(&self.own).await;
+            if self.chain.is_none() {
+                self.queue.broken();
+            }
+        }
     }
 
     /// Waits for the list behind the create.
-    pub(crate) async fn seated(
-        self,
+    pub(crate) async fn listed(
+        &self,
         list: Option<(Asked, Reply<Children>)>,
-    ) -> Result<(Self, Option<Children>), Error> {
+    ) -> Result<Option<Children>, Error> {
         let Some((asked, reply)) = list else {
-            return Ok((self, None));
+            return Ok(None);
         };
         match reply.await {
             Ok(list) => {
                 asked.answered(&list);
-                Ok((self, Some(list)))
+                Ok(Some(list))
             }
-            Err(error) if passes(&error) => Ok((self, None)),
+            Err(error) if passes(&error) => Ok(None),
             Err(error) => Err(self.vanished_or(error)),
         }
     }

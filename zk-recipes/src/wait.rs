@@ -1,26 +1,26 @@
 //! Waiting to be first, without a request at the hand-over.
 //!
-//! Where the queue has a mirror, its events are enough. Elsewhere it is watches: on the nearest
-//! contender ahead, on the one before it, and on the own node. Who is ahead is known from a list and
-//! only shrinks, so when everybody ahead has been seen to go, the place is first without another
-//! request. Whenever something may have gone untold, a list decides.
+//! Where the queue has a mirror, its events are enough, and in a chain those of the one ahead.
+//! Elsewhere it is watches: on the nearest contender ahead, on the one before it, and on the own
+//! node. Who is ahead is known from a list and only shrinks, so when everybody ahead has been seen
+//! to go, the place is first without another request. Whenever something may have gone untold, a list
+//! decides.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tokio::time::{Sleep, sleep};
 use tracing::{debug, trace};
-use zk_client::{
-    Children, Client, Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher,
-};
+use zk_client::{Children, Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher};
 
+use crate::again::Again;
 use crate::contender::{self, Contender};
 use crate::error::Error;
 use crate::layout::Role;
 use crate::mirror::Turn;
+use crate::own::OwnWatch;
 use crate::queue::passes;
-use crate::tenure::{MAX_LOSSES, OwnWatch, Tenure};
+use crate::tenure::{MAX_LOSSES, Tenure};
 
 /// Contenders ahead that are watched. With two, the second one's end tells early that only the
 /// first is left, and the hand-over needs no list.
@@ -35,7 +35,6 @@ struct Wait {
     /// Whether `ahead` must be read again before anything follows from it.
     stale: bool,
     own: OwnWatch,
-    own_written: bool,
     /// Our own node may not be read: only lists tell whether it is there.
     own_unreadable: bool,
     watched: Vec<Watched>,
@@ -49,7 +48,6 @@ struct Wait {
     loss: Option<ClientError>,
     /// Whether a writer ahead may leave a reader in its place, which must be waited for, too.
     readers: bool,
-    /// Asks again once in a while: a permission that is taken away makes a watch silent.
     again: Again,
 }
 
@@ -68,37 +66,28 @@ enum Woken {
     Again,
 }
 
-/// Fires when nothing has happened for one session timeout.
-struct Again(Option<Pin<Box<Sleep>>>);
-
-impl Again {
-    fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = || Box::pin(sleep(client.session_timeout()));
-        let sleep = self.0.get_or_insert_with(timeout);
-        let fired = sleep.as_mut().poll(cx);
-        if fired.is_ready() {
-            self.0 = None;
-        }
-        fired
-    }
-}
-
 impl Tenure {
     /// Waits until nobody is ahead. `list` is what was read behind the create.
-    pub(crate) async fn first(self, list: Option<Children>) -> Result<Self, Error> {
-        let tenure = if self.succeeds { self } else { self.until_first(list).await? };
-        tenure.queue.is_first(&tenure.own);
-        Ok(tenure)
+    pub(crate) async fn first(&mut self, list: Option<Children>) -> Result<(), Error> {
+        if !self.succeeds {
+            self.until_first(list).await?;
+        }
+        self.queue.is_first(&self.own);
+        Ok(())
     }
 
-    async fn until_first(mut self, list: Option<Children>) -> Result<Self, Error> {
-        let turn = self.first_in_mirror(list.is_some()).await?;
-        if turn == Turn::First {
-            return Ok(self);
+    async fn until_first(&mut self, list: Option<Children>) -> Result<(), Error> {
+        let was_chained = self.chain.is_some();
+        if self.first_in_chain().await? {
+            return Ok(());
         }
-        let fresh = turn == Turn::Unknown && !self.waited;
-        self.watch = self.wait(list.filter(|_| fresh)).await?;
-        Ok(self)
+        // The node was there when it was chained, and may be gone since.
+        let turn = self.first_in_mirror(list.is_some() || was_chained).await?;
+        if turn != Turn::First {
+            let fresh = turn == Turn::Unknown && !self.waited;
+            self.watch = self.wait(list.filter(|_| fresh)).await?;
+        }
+        Ok(())
     }
 
     /// Whether nobody is ahead. Does not wait for it, but for one list where that must tell.
@@ -143,16 +132,39 @@ impl Tenure {
         ahead.ok_or_else(|| self.vanished())
     }
 
+    /// Waits for the one ahead, if all is as it was expected. Says whether that made the place first.
+    async fn first_in_chain(&mut self) -> Result<bool, Error> {
+        let Some(chain) = self.chain.take() else {
+            return Ok(false);
+        };
+        self.waited = true;
+        let ahead = chain.ahead.clone();
+        let own = chain.first(self.queue.client()).await;
+        self.check_session()?;
+        let Some(own) = own else {
+            self.queue.broken();
+            return Ok(false);
+        };
+        debug!(node = self.node.path(), "first in the chain");
+        self.watch = own;
+        self.queue.turned(&self.own, Some(&ahead));
+        Ok(true)
+    }
+
     /// Waits for as long as the mirror knows of somebody ahead, and says what it knows then. The place
     /// was `listed` if a list was read behind the create.
     async fn first_in_mirror(&mut self, listed: bool) -> Result<Turn, Error> {
         let queue = &self.queue;
         let mut turn = queue.first_turn(&self.own, listed);
+        if turn != Turn::Unknown {
+            let nearest = queue.look(|mirror| mirror.nearest(&self.own).cloned()).flatten();
+            queue.turned(&self.own, nearest.as_ref());
+        }
         // Who never waits for long would never ask again.
         if matches!(turn, Turn::Waiting { .. }) && queue.is_outdated() {
             (self.waited, turn) = (true, Turn::Unknown);
         }
-        let mut again = Again(None);
+        let mut again = Again::default();
         // The end of the session takes a contender of ours ahead and our own node in no order.
         let mut sibling = false;
         while let Turn::Waiting { sibling: now } = turn {
@@ -161,12 +173,9 @@ impl Tenure {
             news.as_mut().enable();
             turn = queue.look(|mirror| queue.turn(mirror, &self.own)).unwrap_or(Turn::Unknown);
             if matches!(turn, Turn::Waiting { .. }) {
-                poll_fn(|cx| match again.poll(self.queue.client(), cx) {
-                    Poll::Pending => news.as_mut().poll(cx),
-                    Poll::Ready(()) => {
-                        turn = Turn::Unknown;
-                        Poll::Ready(())
-                    }
+                poll_fn(|cx| match news.as_mut().poll(cx) {
+                    Poll::Ready(()) => Poll::Ready(()),
+                    Poll::Pending => again.poll(queue.client(), cx).map(|()| turn = Turn::Unknown),
                 })
                 .await;
             }
@@ -191,16 +200,12 @@ impl Tenure {
         let mut wait = Wait::new(self);
         if let Some(list) = list {
             self.learn(&mut wait, &list)?;
+            self.queue.turned(&self.own, wait.ahead.last());
         }
         loop {
             if !wait.stale && wait.ahead.is_empty() && self.confirm(&mut wait)? {
                 self.waited |= wait.waited;
-                // What was written to our node may be a request to give the lock back: whoever wants
-                // to know reads it.
-                return Ok(match wait.own_written {
-                    true => OwnWatch::default(),
-                    false => std::mem::take(&mut wait.own),
-                });
+                return Ok(std::mem::take(&mut wait.own));
             }
             if self.ask(&mut wait).await? {
                 continue;
@@ -209,8 +214,8 @@ impl Tenure {
                 Woken::Own(event) if event.kind == EventType::NODE_DELETED => {
                     return Err(self.vanished());
                 }
-                // Somebody wrote to our node: watch it again.
-                Woken::Own(_) => wait.own_written = true,
+                // Somebody wrote to our node: watch it again. Whoever wants to know what, reads it.
+                Woken::Own(_) => {}
                 Woken::Folder => wait.stale = true,
                 Woken::Again => (wait.stale, wait.doubts_nearest) = (true, true),
                 Woken::Ahead(watched, event) => wait.woken_by(self, &watched.contender, &event),
@@ -224,12 +229,11 @@ impl Tenure {
     fn confirm(&self, wait: &mut Wait) -> Result<bool, Error> {
         self.check_session()?;
         let mut cx = Context::from_waker(Waker::noop());
-        if let Some(Poll::Ready(event)) = wait.own.0.as_mut().map(|own| own.poll_changed(&mut cx)) {
+        if let Poll::Ready(event) = wait.own.poll_changed(&mut cx) {
             if event?.kind == EventType::NODE_DELETED {
                 return Err(self.vanished());
             }
             wait.own.0 = None;
-            wait.own_written = true;
             wait.stale = true;
             return Ok(false);
         }
@@ -355,7 +359,6 @@ impl Wait {
             ahead: Vec::new(),
             stale: true,
             own: OwnWatch::default(),
-            own_written: false,
             waited: false,
             own_unreadable: false,
             watched: Vec::new(),
@@ -365,7 +368,7 @@ impl Wait {
             losses: 0,
             loss: None,
             readers: tenure.own.role == Role::Exclusive && tenure.queue.names().has_readers(),
-            again: Again(None),
+            again: Again::default(),
         }
     }
 
@@ -423,7 +426,7 @@ impl Wait {
             self.folder = None;
             return Poll::Ready(event.map(|_| Woken::Folder));
         }
-        if let Some(Poll::Ready(event)) = self.own.0.as_mut().map(|own| own.poll_changed(cx)) {
+        if let Poll::Ready(event) = self.own.poll_changed(cx) {
             self.own.0 = None;
             return Poll::Ready(event.map(Woken::Own));
         }

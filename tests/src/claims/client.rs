@@ -39,6 +39,7 @@ macro_rules! client_claims {
             a_multi_happens_below_the_chroot,
             owned_nodes_of_a_multi_go_with_their_owners,
             an_owned_node_takes_the_place_of_another,
+            what_is_expected_is_watched_by_the_request_behind_it,
             a_node_is_adopted_by_its_session_alone,
             a_session_that_was_detached_is_taken_up_with_its_nodes,
             what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there,
@@ -554,22 +555,24 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     client.create("/r", b"", &PERSISTENT).await?;
     let replace = |old: OwnedNode| {
         let stem = format!("/r/{:032x}-", client.unique());
-        client.batch(|| {
+        let path = old.path().to_owned();
+        let reply = client.batch(|| {
             drop(old);
-            client.replace_owned(&stem, b"data", Acl::OPEN)
-        })
+            client.replace_owned(&path, &stem, b"data", Acl::OPEN)
+        });
+        reply.context("nothing was asked for in between")
     };
     let first = client.create_owned("/r/first-", b"", Acl::OPEN).await?;
+    // A server that lags behind would tell of this create, too.
+    other.at_least(client.last_zxid()).await?;
     let mut below = other.watch("/r", WatchMode::PersistentRecursive).await?;
     let gone = first.path().to_owned();
-    let (second, replaced) = replace(first);
-    assert_eq!(replaced.as_ref(), Some(&gone));
-    let second = second.await?;
+    let second = replace(first)?.await?;
     assert!(second.path().ends_with("-0000000001"), "{}", second.path());
     let stat = client.exists(second.path()).await?.context("just created")?;
     assert_eq!(second.czxid(), stat.czxid);
     assert_eq!(Some(stat.ephemeral_owner), client.session().map(|own| own.id));
-    // One transaction, in which the old one goes first.
+    // One transaction, in which the new one comes first.
     let mut told = Vec::new();
     for _ in 0..2 {
         if let StreamEvent::Changed(event) = below.next().await? {
@@ -577,30 +580,78 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
         }
     }
     let came = second.path().to_owned();
-    assert_eq!(told, [(EventType::NODE_DELETED, gone), (EventType::NODE_CREATED, came)]);
+    assert_eq!(told, [(EventType::NODE_CREATED, came), (EventType::NODE_DELETED, gone)]);
 
     // Somebody else was faster: nothing is created, and asking again helps.
     let path = second.path().to_owned();
     other.delete(&path, None).await?;
-    let error = replace(second).0.await.expect_err("it is gone");
-    assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(0)), "{error}");
+    let error = replace(second)?.await.expect_err("it is gone");
+    assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(1)), "{error}");
     let told = error.to_string();
-    assert!(told.starts_with("operation 0 of a multi, delete ahead of /r/"), "{told}");
+    assert!(told.starts_with("operation 1 of a multi, delete behind /r/"), "{told}");
     assert!(client.get_children("/r").await?.names.is_empty());
-    let (third, replaced) = client.replace_owned("/r/third-", b"", Acl::OPEN);
-    assert_eq!(replaced, None);
-    let third = third.await?;
+    // What is no longer there is not asked for either.
+    assert!(client.replace_owned(&path, "/r/third-", b"", Acl::OPEN).is_none());
+    let third = client.create_owned("/r/third-", b"", Acl::OPEN).await?;
+    let path = third.path().to_owned();
 
     // The create is refused, and the old node goes all the same.
     let nobody = [Acl::new(Perms::ALL, Id::new("nosuch", "x"))];
-    let (refused, _) = client.batch(|| {
+    let refused = client.batch(|| {
         drop(third);
-        client.replace_owned("/r/fourth-", b"", &nobody)
+        client.replace_owned(&path, "/r/fourth-", b"", &nobody)
     });
+    let refused = refused.context("nothing was asked for in between")?;
     let error = refused.await.expect_err("there is no such scheme");
     assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::INVALID_ACL), None), "{error}");
     client.sync("/r").await?;
     assert!(client.get_children("/r").await?.names.is_empty());
+    Ok(())
+}
+
+pub async fn what_is_expected_is_watched_by_the_request_behind_it(target: &Target) -> Result<()> {
+    let (client, other) = (target.connect().await?, target.connect().await?);
+    for streams in [false, true] {
+        let folder = format!("/e{}", u8::from(streams));
+        let child = |name: &str| format!("{folder}/{name}");
+        client.create(&folder, b"", &PERSISTENT).await?;
+        client.create(&child("ahead"), b"", &PERSISTENT).await?;
+        let stream = streams.then(|| client.watch(&folder, WatchMode::PersistentRecursive));
+        let mut stream = match stream {
+            Some(stream) => Some(stream.await?),
+            None => None,
+        };
+        // Nothing of it is answered when it is sent.
+        let (_created, written, watchers) = client.batch(|| {
+            let created = client.create(&child("own"), b"", &CreateOptions::ephemeral());
+            // A stream would hear of it, and the watch on the node with it.
+            let written = (!streams).then(|| client.set_data(&child("own"), b"1", None));
+            let there = ["ahead", "own", "none"].map(child);
+            let to_come = ["next", "own"].map(child);
+            let watchers = client.watch_expected(
+                &there.each_ref().map(String::as_str),
+                &to_come.each_ref().map(String::as_str),
+            );
+            (created, written, watchers)
+        });
+        let watchers = <[Watcher; 5]>::try_from(watchers.await?).ok().context("one for each")?;
+        let [mut ahead, mut own, mut none, mut next, mut made] = watchers;
+        if let Some(written) = written {
+            written.await?;
+        }
+        if let Some(stream) = &mut stream {
+            assert_eq!(heard(stream).await?[0], format!("NodeCreated {}", child("own")));
+        }
+        assert!(sees(&mut none, EventType::NODE_DELETED, &child("none")).await?);
+        assert!(sees(&mut made, EventType::NODE_CREATED, &child("own")).await?);
+
+        other.create(&child("next"), b"", &PERSISTENT).await?;
+        assert!(!sees(&mut next, EventType::NODE_CREATED, &child("next")).await?);
+        other.set_data(&child("own"), b"2", None).await?;
+        assert!(!sees(&mut own, EventType::NODE_DATA_CHANGED, &child("own")).await?);
+        other.delete(&child("ahead"), None).await?;
+        assert!(!sees(&mut ahead, EventType::NODE_DELETED, &child("ahead")).await?);
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Hangup, Rejected};
 use crate::event::WatchMode;
 use crate::fuzz::input::Input;
 use crate::fuzz::world::{CREDENTIALS, Link, OVERHEAD, World};
-use crate::session::{Session, Watch, WatchKind};
+use crate::session::{ClaimId, Session, Watch, WatchKind};
 
 impl World {
     /// Submits a request whose path is its token.
@@ -85,13 +85,17 @@ impl World {
 
     /// Lets a node go and creates another one, in one multi if nothing comes in between.
     pub(super) fn replace(&mut self, input: &mut Input<'_>) {
-        self.release(input);
+        let released = self.release(input);
+        let old = released.and_then(|claim| self.shadow.path(claim)).unwrap_or_default().to_owned();
         let token = self.number();
         let path = stem(token);
-        let accepted = self.session.submit_replacing(&create(&path), token);
+        let accepted = match self.session.submit_replacing(&old, &create(&path), token) {
+            Ok(None) => self.session.submit_owned(&create(&path), token).map(Some),
+            accepted => accepted,
+        };
         self.allowance += OVERHEAD;
         self.accepted(token, accepted.is_ok());
-        if let Ok((claim, _)) = accepted {
+        if let Ok(Some(claim)) = accepted {
             self.shadow.creating(token, claim);
         }
     }
@@ -130,19 +134,20 @@ impl World {
         }
     }
 
-    pub(super) fn release(&mut self, input: &mut Input<'_>) {
-        if let Some(claim) = input.pick(&self.shadow.claims()) {
-            let token = input.byte().is_multiple_of(2).then(|| self.number());
-            let accepted = self.session.release(claim, token).is_ok();
-            if accepted {
-                self.shadow.released(claim);
-            }
-            // The path of the delete is the server's, and its frame was counted when it came.
-            self.allowance += OVERHEAD;
-            if let Some(token) = token {
-                self.accepted(token, accepted);
-            }
+    /// Lets a node go, and tells which.
+    pub(super) fn release(&mut self, input: &mut Input<'_>) -> Option<ClaimId> {
+        let claim = input.pick(&self.shadow.claims())?;
+        let token = input.byte().is_multiple_of(2).then(|| self.number());
+        let accepted = self.session.release(claim, token).is_ok();
+        if accepted {
+            self.shadow.released(claim);
         }
+        // The path of the delete is the server's, and its frame was counted when it came.
+        self.allowance += OVERHEAD;
+        if let Some(token) = token {
+            self.accepted(token, accepted);
+        }
+        Some(claim)
     }
 
     pub(super) fn forget(&mut self, input: &mut Input<'_>) {

@@ -76,7 +76,7 @@ impl World {
         let own = if variant & 64 == 0 { OWN } else { SessionId(9) };
         let stat = stat(own);
         let mut error = ErrorCode::OK;
-        // Whether the first part of a multi was decided.
+        // Whether the last part of a multi was decided.
         let mut decided = false;
         match variant % 8 {
             0 => {
@@ -94,7 +94,7 @@ impl World {
                 let (passed, failed) = (ErrorCode::OK, ErrorCode::NODE_EXISTS);
                 let results = [passed, failed].map(MultiResult::Error);
                 decided = variant & 8 == 0;
-                let results = results.get(usize::from(decided)..).unwrap_or_default();
+                let results = results.get(usize::from(!decided)..).unwrap_or_default();
                 self.reply(xid, ErrorCode::OK, &MultiResponse::new(results));
             }
             _ => match op {
@@ -150,9 +150,9 @@ impl World {
         }
     }
 
-    /// The delete that a multi begins with was answered.
+    /// The delete that a multi ends with was answered.
     fn deleted_together(&mut self, parts: Vec<(OpCode, String)>) {
-        if let Some((OpCode::DELETE, path)) = parts.into_iter().next() {
+        if let Some((OpCode::DELETE, path)) = parts.into_iter().next_back() {
             self.shadow.deleted(path);
         }
     }
@@ -241,7 +241,12 @@ impl World {
     fn frame(&mut self, frame: Bytes) {
         self.allowance += frame.len() + OVERHEAD;
         let Stats { watches, streams, owned_nodes: claims, .. } = self.session.stats(self.now);
-        self.session.handle_frame(self.now, frame);
+        // An event may come either way.
+        let is_event = frame.starts_with(&Xid::NOTIFICATION.0.to_be_bytes());
+        match is_event && frame.len().is_multiple_of(2) {
+            true => self.session.handle_event(self.now, &frame),
+            false => self.session.handle_frame(self.now, frame),
+        }
         if self.link == Link::Up && self.session.state().is_connected() {
             self.link = Link::Serving;
             let credentials = usize::from(CREDENTIALS);

@@ -71,6 +71,11 @@ impl Shadow {
         }
     }
 
+    /// The path of a claim's node, if its creator was told.
+    pub(super) fn path(&self, claim: ClaimId) -> Option<&str> {
+        self.holdings.get(&claim)?.path.as_deref()
+    }
+
     /// Whether this token is a create's.
     pub(super) fn is_creator(&self, token: u32) -> bool {
         self.creators.contains_key(&token)

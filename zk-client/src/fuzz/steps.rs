@@ -59,7 +59,9 @@ impl World {
             }),
             2 => self.watch(input),
             3 => self.create(),
-            4 => self.release(input),
+            4 => {
+                self.release(input);
+            }
             5 => self.unwatch(input),
             6 => self.close(),
             7 => self.connect(),

@@ -14,7 +14,7 @@ mod multi;
 mod claim;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::iter;
+use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::warn;
@@ -49,6 +49,11 @@ impl<T> Claims<T> {
         self.claims.len()
     }
 
+    #[inline]
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
     /// What is to be done after whatever was called.
     pub(crate) fn poll_effect(&mut self) -> Option<Effect<T>> {
         self.effects.pop_front()
@@ -64,10 +69,10 @@ impl<T> Claims<T> {
     /// `None` if there is a claim to it already.
     pub(crate) fn adopt(&mut self, path: &str) -> Option<ClaimId> {
         let is_claimed = self.claims.values().any(|claim| match &claim.state {
-            State::Held { path: held } | State::Deleting { path: held, .. } => held == path,
+            State::Held { path: held } | State::Deleting { path: held } => **held == *path,
             _ => false,
         });
-        (!is_claimed).then(|| self.insert(path, State::Held { path: path.to_owned() }, None))
+        (!is_claimed).then(|| self.insert(path, State::Held { path: path.into() }, None))
     }
 
     fn insert(&mut self, stem: &str, state: State, waiting: Option<T>) -> ClaimId {
@@ -117,14 +122,14 @@ impl<T> Claims<T> {
         match multi::created_paths(&answer, owned.iter().map(|(place, _)| *place)) {
             Ok(Ok(paths)) => ids
                 .zip(paths)
-                .for_each(|(id, path)| self.created(id, &path, answer.zxid, answer.requested_at)),
+                .for_each(|(id, path)| self.created(id, path, answer.zxid, answer.requested_at)),
             Ok(Err(failure)) => self.refused(ids, failure),
             Err(error) => return Err(self.garbled(ids, error.into())),
         }
         Ok(())
     }
 
-    /// A multi was answered of a delete and, behind it, the create of this claim.
+    /// A multi was answered of the create of this claim and, behind it, a delete.
     pub(crate) fn replace_answered(
         &mut self,
         delete: Question,
@@ -138,15 +143,13 @@ impl<T> Claims<T> {
                 return self.create_answered(create, Err(failure));
             }
         };
-        match multi::created_paths(&answer, iter::once(1)) {
-            Ok(Ok(paths)) => {
+        match multi::created_path(&answer, 0) {
+            Ok(Ok(path)) => {
                 self.answered(delete, Ok(answer.clone()), None)?;
-                for path in paths {
-                    self.created(create, &path, answer.zxid, answer.requested_at);
-                }
+                self.created(create, path, answer.zxid, answer.requested_at);
             }
             // There is nothing left to delete, or it may not be done: as if asked for alone.
-            Ok(Err(failure @ Failure::OpRefused { index: 0, code })) => {
+            Ok(Err(failure @ Failure::OpRefused { index: 1, code })) => {
                 self.answered(delete, Err(Failure::Refused(code)), None)?;
                 self.refused([create], failure);
             }
@@ -171,7 +174,7 @@ impl<T> Claims<T> {
     /// The create made this. It goes at once if its holder has.
     fn created(&mut self, id: ClaimId, path: &str, czxid: Zxid, requested_at: Instant) {
         if let Some(claim) = self.claims.get_mut(&id) {
-            claim.state = State::Held { path: path.to_owned() };
+            claim.state = State::Held { path: path.into() };
             if let Some(creator) = claim.waiting.take() {
                 let answer = created(path, czxid, requested_at);
                 self.effects.push_back(Effect::Complete(creator, Ok(answer)));
@@ -346,7 +349,7 @@ impl<T> Claims<T> {
                 if let Err(Failure::Refused(code)) = result
                     && *code != ErrorCode::NO_NODE
                 {
-                    warn!(target: trace::SESSION, %code, path, "a node outlives its owner until the session ends");
+                    warn!(target: trace::SESSION, %code, %path, "a node outlives its owner until the session ends");
                 }
                 let releaser = self.claims.remove(&id).and_then(|claim| claim.waiting);
                 let told = releaser.map(|token| Effect::Complete(token, result.clone()));
@@ -386,7 +389,7 @@ impl<T> Claims<T> {
                 State::Creating | State::Held { .. } => {}
                 State::Lost { .. } | State::Suspect => claim.look(*id, &mut self.effects),
                 State::Deleting { path } => {
-                    let path = path.clone();
+                    let path = Arc::clone(path);
                     claim.ask(*id, Query::Delete, path, &mut self.effects);
                 }
             }
@@ -405,7 +408,7 @@ impl<T> Claims<T> {
             return;
         };
         match claim.candidates.pop() {
-            Some(path) => claim.ask(id, Query::Stat, path, &mut self.effects),
+            Some(path) => claim.ask(id, Query::Stat, path.into(), &mut self.effects),
             // Nothing was learnt.
             None if claim.unreadable => claim.tell_creator(true, &mut self.effects),
             None => self.missing(id),

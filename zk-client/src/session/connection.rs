@@ -50,25 +50,32 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// One whole frame came.
+    #[inline]
     pub fn handle_frame(&mut self, now: Instant, frame: Bytes) {
-        self.expire_leases(now);
-        self.tally.received(frame::PREFIX + frame.len());
-        let handled = match self.phase {
-            Phase::Handshake => self.handle_handshake(now, &frame),
+        self.receive(now, frame.len(), |session| match session.phase {
+            Phase::Handshake => session.handle_handshake(now, &frame),
             Phase::Authenticating { xid, read_only } => {
-                self.timers.heard(now, self.timeout);
-                self.handle_token(now, &frame, xid, read_only)
+                session.timers.heard(now, session.timeout);
+                session.handle_token(now, &frame, xid, read_only)
             }
             Phase::Established => {
-                self.timers.heard(now, self.timeout);
-                self.handle_reply(now, frame)
+                session.timers.heard(now, session.timeout);
+                session.handle_reply(now, frame)
             }
             Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
-        };
-        if let Err(error) = handled {
-            self.hang_up(error.into());
+        });
+    }
+
+    /// The same of a frame that begins as an [event](Xid::NOTIFICATION) does, of which nothing is
+    /// kept: it need not have memory of its own.
+    pub(crate) fn handle_event(&mut self, now: Instant, frame: &[u8]) {
+        if self.phase != Phase::Established {
+            return self.handle_frame(now, Bytes::copy_from_slice(frame));
         }
-        self.tend_leases(now);
+        self.receive(now, frame.len(), |session| {
+            session.timers.heard(now, session.timeout);
+            session.handle_notification(frame)
+        });
     }
 
     /// The front of a frame came that is `len` bytes long, above
@@ -82,23 +89,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ///
     /// [`HEAD_BYTES`]: crate::session::HEAD_BYTES
     pub fn handle_oversized(&mut self, now: Instant, head: &[u8], len: usize) {
-        self.expire_leases(now);
-        self.tally.received(frame::PREFIX + head.len());
         let limit = self.config.limits.max_reply;
-        let handled = match self.phase {
+        self.receive(now, head.len(), |session| match session.phase {
             Phase::Handshake | Phase::Authenticating { .. } => {
                 Err(DecodeError::FrameTooLong { len, limit }.into())
             }
             Phase::Established => {
-                self.timers.heard(now, self.timeout);
-                self.handle_head(now, head, len)
+                session.timers.heard(now, session.timeout);
+                session.handle_head(now, head, len)
             }
             Phase::Idle | Phase::Broken | Phase::Over(_) => Ok(()),
-        };
-        if let Err(error) = handled {
-            self.hang_up(error.into());
-        }
-        self.tend_leases(now);
+        });
     }
 
     /// Ends this connection so that the session goes on at another server, and loses nothing by
@@ -231,6 +232,22 @@ impl<T, W, S: Clone> Session<T, W, S> {
 }
 
 impl<T, W, S: Clone> Session<T, W, S> {
+    /// So many bytes of a frame came; `handle` makes sense of them.
+    #[inline]
+    fn receive(
+        &mut self,
+        now: Instant,
+        len: usize,
+        handle: impl FnOnce(&mut Self) -> Result<(), ProtocolError>,
+    ) {
+        self.expire_leases(now);
+        self.tally.received(frame::PREFIX + len);
+        if let Err(error) = handle(self) {
+            self.hang_up(error.into());
+        }
+        self.tend_leases(now);
+    }
+
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
         match handshake::judge(self.credentials, frame)? {
             // A close whose answer was lost is answered like this.

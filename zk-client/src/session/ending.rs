@@ -65,9 +65,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
 }
 
 impl<T, W, S: Clone> Session<T, W, S> {
+    #[inline]
     pub(super) fn detach_if_done(&mut self) {
-        let is_done = self.pipeline.len() == 0 && !self.claims.is_busy() && !self.auths.is_busy();
-        if self.detaching && is_done && self.ended().is_none() {
+        let is_busy = || self.pipeline.len() > 0 || self.claims.is_busy() || self.auths.is_busy();
+        if self.detaching && !is_busy() && self.ended().is_none() {
             self.end(Ended::Closed);
         }
     }
@@ -97,6 +98,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Question(question) => self.claims.unanswered(&question, failure),
             Purpose::Arm(token, paths) => {
                 self.arming.end(&paths);
+                self.watches.concluded(&paths);
                 self.complete(token, Err(failure));
             }
             Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close => {}

@@ -117,7 +117,7 @@ pub(super) enum Purpose<T> {
     Create(ClaimId),
     /// Creates with their places in the multi.
     Multi(Vec<(usize, ClaimId)>),
-    /// A multi of a delete and, behind it, the create of this claim.
+    /// A multi of the create of this claim and, behind it, a delete.
     Replace(Question, ClaimId),
     Question(Question),
     /// Watches that these nodes get at once.
@@ -130,9 +130,9 @@ pub(super) enum Purpose<T> {
 }
 
 impl<T> Purpose<T> {
-    /// Whether a node is deleted that was let go, in the folder of this path.
-    pub(super) fn deletes_beside(&self, path: &str) -> bool {
-        matches!(self, Self::Question(question) if question.deletes_beside(path))
+    /// Whether the node at this path is deleted, which was let go.
+    pub(super) fn deletes(&self, path: &str) -> bool {
+        matches!(self, Self::Question(question) if question.deletes(path))
     }
 }
 
@@ -238,6 +238,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// All that the session has to say, behind what is in there: [`poll_event`](Self::poll_event)
     /// until it is empty, at once.
+    #[inline]
     pub fn take_events(&mut self, events: &mut VecDeque<Event<T, W, S>>) {
         if self.events.is_empty() {
             return;

@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 use tracing::{debug, trace, warn};
 use zk_proto::{
     Decode, DecodeError, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
-    WatcherEvent, Xid, Zxid,
+    WatcherEvent, Xid,
 };
 
 use crate::auth::{Credential, Refusal, Scheme};
@@ -44,7 +44,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let header = ReplyHeader::decode(&mut reader)?;
         let head = frame.len() - reader.remaining();
         match header.xid {
-            Xid::NOTIFICATION => return self.handle_notification(header.zxid, reader),
+            Xid::NOTIFICATION => return self.handle_notification(&frame),
             Xid::PING => {
                 let sent = self.pings.answered().ok_or(ProtocolError::Unasked(Xid::PING))?;
                 if let Some(sent) = sent {
@@ -183,6 +183,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Arm(token, paths) => {
                 self.arming.end(&paths);
+                self.watches.concluded(&paths);
                 self.complete(token, result);
             }
             Purpose::Rearm => {
@@ -234,11 +235,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    fn handle_notification(
-        &mut self,
-        zxid: Zxid,
-        mut reader: Reader<'_>,
-    ) -> Result<(), ProtocolError> {
+    pub(super) fn handle_notification(&mut self, frame: &[u8]) -> Result<(), ProtocolError> {
+        let mut reader = Reader::new(frame);
+        let ReplyHeader { zxid, .. } = Decode::decode(&mut reader)?;
         let WatcherEvent { kind, state, path } = Decode::decode(&mut reader)?;
         if !(EventType::NODE_CREATED..=EventType::NODE_CHILDREN_CHANGED).contains(&kind) {
             return Err(ProtocolError::UnknownEvent(kind));
@@ -269,7 +268,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Self { watches, events, .. } = self;
         watches.end(kind, path, |watcher, path| {
             watchers += 1;
-            events.push_back(Event::Watched { watcher, path: Arc::clone(path), change });
+            events.push_back(Event::Watched { watcher, path, change });
         });
         watches.notice(kind, path, |stream| {
             streams += 1;

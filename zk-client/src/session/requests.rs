@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use zk_proto::{
     AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, List, MultiOp,
-    MultiRequest, OpCode, Operation, Secret, SetWatches,
+    MultiRequest, OpCode, Operation, Secret, SetWatches, Zxid,
 };
 
 use crate::auth::Credential;
@@ -20,7 +20,7 @@ use crate::session::event::{Event, Watch};
 use crate::session::lease::{LeaseId, LeaseState};
 use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::{RequestId, Turn};
-use crate::session::watches::oneshots::WatchId;
+use crate::session::watches::oneshots::{WatchId, WatchKind};
 
 /// Requests. They are queued whatever the connection does, and sent as soon as it can.
 impl<T, W, S: Clone> Session<T, W, S> {
@@ -95,19 +95,49 @@ impl<T, W, S: Clone> Session<T, W, S> {
         nodes: Vec<(Arc<str>, W)>,
         token: T,
     ) -> Result<Vec<WatchId>, Rejected> {
+        self.arm(self.last_zxid, nodes, Vec::new(), token)
+    }
+
+    /// The same of nodes that are there when the server comes to the request, whenever they were
+    /// written to last, and of those that are `to_come`: of these the creation is watched, and one
+    /// that is there already fires at once, marked as missed. The ids come in this order.
+    pub fn submit_expecting(
+        &mut self,
+        there: Vec<(Arc<str>, W)>,
+        to_come: Vec<(Arc<str>, W)>,
+        token: T,
+    ) -> Result<Vec<WatchId>, Rejected> {
+        // What the server compares is whether a node is younger than this.
+        self.arm(Zxid(i64::MAX), there, to_come, token)
+    }
+
+    fn arm(
+        &mut self,
+        relative_zxid: Zxid,
+        data: Vec<(Arc<str>, W)>,
+        exist: Vec<(Arc<str>, W)>,
+        token: T,
+    ) -> Result<Vec<WatchId>, Rejected> {
         self.accept()?;
-        let data = nodes.iter().map(|(path, _)| &**path).collect::<Vec<_>>();
-        let data = List::new(&data);
-        let none = List::new(&[]);
-        let relative_zxid = self.last_zxid;
-        let request = SetWatches { relative_zxid, data, exist: none, child: none };
-        let paths = nodes.iter().map(|(path, _)| Arc::clone(path)).collect::<Vec<_>>();
+        let [mut data_paths, mut exist_paths] = [Vec::new(), Vec::new()];
+        data_paths.extend(data.iter().map(|(path, _)| &**path));
+        exist_paths.extend(exist.iter().map(|(path, _)| &**path));
+        let request = SetWatches {
+            relative_zxid,
+            data: List::new(&data_paths),
+            exist: List::new(&exist_paths),
+            child: List::new(&[]),
+        };
+        let paths = data.iter().chain(&exist).map(|(path, _)| Arc::clone(path)).collect();
         self.queue(&request, Purpose::Arm(token, paths))?;
+        let data = data.into_iter().map(|node| (WatchKind::Data, node));
+        let exist = exist.into_iter().map(|node| (WatchKind::Exist, node));
         let mut ids = Vec::new();
-        for (path, watcher) in nodes {
+        for (kind, (path, watcher)) in data.chain(exist) {
             let id = self.watches.next_id();
             self.arming.begin(Arc::clone(&path));
-            self.watches.set_data(id, path, watcher);
+            self.watches.announced(Arc::clone(&path));
+            self.watches.set(id, kind, path, watcher);
             ids.push(id);
         }
         self.upkeep(Turn::Last);
@@ -157,36 +187,38 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(claim)
     }
 
-    /// The same, in one transaction with the request that was queued last, if that is the delete of
-    /// a node in the same folder that was [let go](Self::release) and it was not sent: then its path
-    /// comes with the claim. Both of them happen or none, so that the one node is gone if the other
-    /// is there. In another folder the create may well be refused, for want of that folder.
+    /// The same, in one transaction with the delete of the node at `old`, which was
+    /// [let go](Self::release), if that delete is the request that was queued last and it was not
+    /// sent. Both of them happen or none, so that the one node is gone if the other is there; the
+    /// create comes first, and so does what watches tell of it.
     ///
-    /// If the delete is refused, so is the create, as operation 0 of a multi: ask for it again then.
+    /// `None`, and nothing is asked and `token` dropped, if that is not so, or if the two do not fit
+    /// into one frame.
+    ///
+    /// If the delete is refused, so is the create, for operation 1 of a multi: ask for it again then.
     /// If the create is refused, that is told as if it had been asked for alone, and the delete is
     /// asked for again, ahead of all that waits.
     pub fn submit_replacing(
         &mut self,
+        old: &str,
         request: &CreateRequest<'_>,
         token: T,
-    ) -> Result<(ClaimId, Option<String>), Rejected> {
+    ) -> Result<Option<ClaimId>, Rejected> {
         self.accept()?;
-        let is_beside = |purpose: &Purpose<T>| purpose.deletes_beside(request.path);
-        let taken = self.pipeline.take_last(is_beside).map(|slot| slot.purpose);
-        let Some(Purpose::Question(delete)) = taken else {
-            return Ok((self.submit_owned(request, token)?, None));
+        let taken = self.pipeline.take_last(|purpose| purpose.deletes(old));
+        let Some(Purpose::Question(delete)) = taken.map(|slot| slot.purpose) else {
+            return Ok(None);
         };
         let claim = self.claims.open(request.path, token);
-        let both = [MultiOp::Delete(delete.deletion()), MultiOp::Create(*request)];
+        let both = [MultiOp::Create(*request), MultiOp::Delete(delete.deletion())];
         let purpose = Purpose::Replace(delete.clone(), claim);
-        let Err(rejected) = self.queue(&MultiRequest::new(&both), purpose) else {
-            return Ok((claim, Some(delete.path)));
-        };
+        if self.queue(&MultiRequest::new(&both), purpose).is_ok() {
+            return Ok(Some(claim));
+        }
         // Each of them may fit into a frame.
-        let creator = self.claims.withdraw(claim);
+        drop(self.claims.withdraw(claim));
         self.ask(Turn::Last, delete);
-        let creator = creator.ok_or(rejected)?;
-        Ok((self.submit_owned(request, creator)?, None))
+        Ok(None)
     }
 
     /// Queues a multi, some of whose operations create nodes that must not be forgotten.

@@ -19,7 +19,14 @@ use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Does what claims and watches want done; what claims ask takes this turn.
+    #[inline]
     pub(super) fn upkeep(&mut self, turn: Turn) {
+        if self.claims.has_effects() || self.watches.has_chores() {
+            self.upkeep_now(turn);
+        }
+    }
+
+    fn upkeep_now(&mut self, turn: Turn) {
         while let Some(effect) = self.claims.poll_effect() {
             match effect {
                 Effect::Complete(token, result) => self.complete(token, result),
@@ -56,6 +63,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
+    #[inline(never)]
     fn expire_now(&mut self, now: Instant) {
         for claim in self.assurance.expire(now, self.connection()) {
             self.claims.release(claim, None);
@@ -71,6 +79,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
+    #[inline(never)]
     fn tend_now(&mut self, now: Instant) {
         let connection = self.connection();
         let Tended { probe, changed } = self.assurance.tend(now, connection, &mut self.timers);

@@ -14,6 +14,8 @@
 
 pub(crate) mod keyed;
 
+pub(crate) mod lineage;
+
 pub(crate) mod arming;
 
 pub(crate) mod chore;
@@ -23,7 +25,6 @@ pub(crate) mod oneshots;
 pub(crate) mod spot;
 
 use std::collections::{HashMap, VecDeque};
-use std::iter;
 use std::sync::Arc;
 
 use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
@@ -31,6 +32,7 @@ use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
 use crate::event::WatchMode;
 use crate::session::watches::chore::{Chore, Rearm};
 use crate::session::watches::keyed::Keyed;
+use crate::session::watches::lineage::{depth, lineage, parent, top};
 use crate::session::watches::oneshots::{WatchId, WatchKind};
 use crate::session::watches::spot::{Returned, Sort, Spot};
 
@@ -198,10 +200,34 @@ impl<W, S: Clone> Watches<W, S> {
         self.answered(id, Some(ErrorCode::OK)).or(returned)
     }
 
-    /// A request that watches data was queued, and the watch counts from now on.
-    pub(crate) fn set_data(&mut self, id: WatchId, path: Arc<str>, watcher: W) {
-        self.asked_once(id, WatchKind::Data, path, watcher);
-        self.answered(id, Some(ErrorCode::OK));
+    /// A request that sets a watch of this kind whatever it finds was queued, and the watch counts
+    /// from now on.
+    pub(crate) fn set(&mut self, id: WatchId, kind: WatchKind, path: Arc<str>, watcher: W) {
+        self.asked_once(id, kind, path, watcher);
+        let code = match kind {
+            // With success it would be the data that is watched.
+            WatchKind::Exist => ErrorCode::NO_NODE,
+            WatchKind::Data | WatchKind::Child => ErrorCode::OK,
+        };
+        self.answered(id, Some(code));
+    }
+
+    /// A request that watches here was queued, whoever waits by the time it is sent: what it leaves
+    /// behind is removed when it is answered.
+    pub(crate) fn announced(&mut self, path: Arc<str>) {
+        self.spots.entry(path).or_default().asked();
+    }
+
+    /// A request for these was answered, or was lost.
+    pub(crate) fn concluded(&mut self, paths: &[Arc<str>]) {
+        for path in paths {
+            if let Some(spot) = self.spots.get_mut(path) {
+                spot.answered();
+                if spot.is_deserted() {
+                    self.desert(path);
+                }
+            }
+        }
     }
 
     /// A caller has gone. It may have been forgotten before, or its one event may have won.
@@ -237,15 +263,15 @@ impl<W, S: Clone> Watches<W, S> {
 
     fn desert(&mut self, path: &str) {
         if let Some((path, spot)) = self.spots.remove_entry(path) {
-            self.deserted(path, &spot);
+            self.deserted(&path, &spot);
         }
     }
 
     /// Has removed what is left at a path where nobody waits. The removal is behind all that was
     /// asked before, and would take it along.
-    fn deserted(&mut self, path: Arc<str>, spot: &Spot<W, S>) {
+    fn deserted(&mut self, path: &Arc<str>, spot: &Spot<W, S>) {
         if spot.has_stray() && !self.irremovable {
-            self.chores.push_back(Chore::Remove(path));
+            self.chores.push_back(Chore::Remove(Arc::clone(path)));
         }
         let (factor, few) = SPARSE;
         if self.spots.capacity() > factor * self.spots.len().max(few) {
@@ -254,21 +280,32 @@ impl<W, S: Clone> Watches<W, S> {
     }
 
     /// Ends the one-shot watches that an event concerns. Tells whose they are, with the path.
-    pub(crate) fn end(&mut self, event: EventType, path: &str, mut tell: impl FnMut(W, &Arc<str>)) {
+    pub(crate) fn end(&mut self, event: EventType, path: &str, mut tell: impl FnMut(W, Arc<str>)) {
         let oneshots = &mut self.counts.oneshots;
         if *oneshots == 0 {
             return;
         }
-        // Most often there is one, and nothing else is here.
-        if let Some((path, mut spot)) = self.spots.remove_entry(path) {
-            spot.end(event, |watcher| {
-                *oneshots -= 1;
-                tell(watcher, &path);
-            });
-            match spot.is_deserted() {
-                true => self.deserted(path, &spot),
-                false => drop(self.spots.insert(path, spot)),
+        let Some((path, mut spot)) = self.spots.remove_entry(path) else {
+            return;
+        };
+        let mut last = None;
+        spot.end(event, |watcher| {
+            *oneshots -= 1;
+            if let Some(earlier) = last.replace(watcher) {
+                tell(earlier, Arc::clone(&path));
             }
+        });
+        if spot.is_deserted() {
+            self.deserted(&path, &spot);
+            // Most often there is one, and nothing else is here: it takes the path along.
+            if let Some(last) = last {
+                tell(last, path);
+            }
+        } else {
+            if let Some(last) = last {
+                tell(last, Arc::clone(&path));
+            }
+            self.spots.insert(path, spot);
         }
     }
 
@@ -284,7 +321,8 @@ impl<W, S: Clone> Watches<W, S> {
         if event == EventType::NODE_CHILDREN_CHANGED || self.counts.recursive.is_empty() {
             return;
         }
-        for (depth, above) in (0..=depth(path)).rev().zip(lineage(path)) {
+        let top = top(path, self.counts.recursive.len() - 1);
+        for (depth, above) in (0..=depth(top)).rev().zip(lineage(top)) {
             if self.counts.recursive.get(depth).is_some_and(|count| *count > 0)
                 && let Some(spot) = self.spots.get(above)
             {
@@ -297,7 +335,11 @@ impl<W, S: Clone> Watches<W, S> {
     /// there is a recursive watch at that parent.
     pub(crate) fn silenced<'p>(&self, event: EventType, path: &'p str) -> Option<&'p str> {
         let child = [EventType::NODE_CREATED, EventType::NODE_DELETED].contains(&event);
-        let parent = parent(path).filter(|_| child)?;
+        let Counts { oneshots, persistent, .. } = self.counts;
+        if !child || (oneshots == 0 && persistent == 0) {
+            return None;
+        }
+        let parent = parent(path)?;
         self.spots.get(parent).is_some_and(Spot::is_recursive).then_some(parent)
     }
 
@@ -331,6 +373,11 @@ impl<W, S: Clone> Watches<W, S> {
     /// The server does not know how to remove a watch.
     pub(crate) fn cannot_remove(&mut self) {
         self.irremovable = true;
+    }
+
+    #[inline]
+    pub(crate) fn has_chores(&self) -> bool {
+        !self.chores.is_empty()
     }
 
     /// What is to be asked next. It is void without a connection, since watches end with theirs.
@@ -377,7 +424,7 @@ impl<W, S: Clone> Watches<W, S> {
     ) {
         let mut watched = Vec::new();
         for (path, spot) in &mut self.spots {
-            spot.clear_stray();
+            spot.rearmed();
             let sorts = Sort::ALL.into_iter().enumerate().filter(|(_, sort)| spot.any(*sort));
             watched.extend(sorts.map(|(table, _)| (table, &**path)));
         }
@@ -413,38 +460,9 @@ impl<W, S: Clone> Watches<W, S> {
     }
 }
 
-/// The node above; the root has none.
-fn parent(path: &str) -> Option<&str> {
-    match path.bytes().rposition(|byte| byte == b'/')? {
-        0 => (path.len() > 1).then_some("/"),
-        slash => path.get(..slash),
-    }
-}
-
-/// The node, and those above up to the root.
-fn lineage(path: &str) -> impl Iterator<Item = &str> {
-    iter::successors(Some(path), |path| parent(path))
-}
-
-/// How many nodes are above.
-fn depth(path: &str) -> usize {
-    match path {
-        "/" => 0,
-        path => path.bytes().filter(|byte| *byte == b'/').count(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_node_of_a_lineage_is_at_its_depth() {
-        for (path, above) in [("/", 0), ("/a", 1), ("/a/b", 2), ("/long/er/path", 3)] {
-            let depths = lineage(path).map(depth).collect::<Vec<_>>();
-            assert_eq!(depths, (0..=above).rev().collect::<Vec<_>>());
-        }
-    }
 
     #[test]
     fn tables_shrink_with_what_is_in_them() {

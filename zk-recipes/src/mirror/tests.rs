@@ -16,7 +16,7 @@ fn names() -> Names {
 }
 
 fn mirror() -> Mirror {
-    Mirror::new(names(), FOLDER, names().siblings(OURS))
+    Mirror::new(names(), Folder::new(FOLDER), names().siblings(OURS))
 }
 
 fn name(role: Role, unique: u128, number: i32) -> String {
@@ -145,6 +145,19 @@ fn who_is_only_listed_may_go_untold() {
 }
 
 #[test]
+fn who_is_listed_and_then_told_of_is_one() {
+    let mut mirror = in_step();
+    list(&mut mirror, &[&own(4).name, "config"]);
+    created(&mut mirror, &own(4).name);
+    assert_eq!(mirror.contenders(), 1);
+    assert_eq!(mirror.turn(&own(4)), Turn::First);
+    created(&mut mirror, "config");
+    assert_eq!(mirror.others().collect::<Vec<_>>(), ["config"]);
+    deleted(&mut mirror, "config");
+    assert_eq!(mirror.others().count(), 0);
+}
+
+#[test]
 fn a_list_is_too_old_behind_a_doubt() {
     let mut mirror = in_step();
     let listing = mirror.listing();
@@ -235,7 +248,7 @@ fn writes_are_counted_where_they_are_told() {
     assert_eq!(mirror.writes(&own(4).name), None);
     created(&mut mirror, &writer(5));
     list(&mut mirror, &[&own(4).name, &writer(2)]);
-    assert_eq!(mirror.writes(&own(4).name), Some(1));
+    assert_eq!(mirror.writes(&own(4).name), Some(2), "one more may have been untold");
     assert_eq!(mirror.writes(&writer(2)), None, "it was only listed");
     assert_eq!(mirror.writes(&writer(9)), None);
 }

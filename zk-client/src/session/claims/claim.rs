@@ -3,6 +3,7 @@
 //! Knows what is to be asked next on its behalf, and nothing of what the answers look like.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -11,6 +12,9 @@ use zk_proto::{CreateResponse, Encode, ErrorCode, Stat, Writer, Zxid};
 use crate::error::Failure;
 use crate::session::claims::question::{ClaimId, Query, Question};
 use crate::session::event::Answer;
+
+/// What a path takes beside its text.
+const LENGTH_BYTES: usize = 4;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,9 +55,9 @@ pub(crate) enum State {
     /// for once more on the next connection.
     Suspect,
     /// The node is there.
-    Held { path: String },
+    Held { path: Arc<str> },
     /// The node must go.
-    Deleting { path: String },
+    Deleting { path: Arc<str> },
 }
 
 impl<T> Claim<T> {
@@ -74,7 +78,7 @@ impl<T> Claim<T> {
         &mut self,
         id: ClaimId,
         query: Query,
-        path: String,
+        path: Arc<str>,
         effects: &mut VecDeque<Effect<T>>,
     ) {
         self.asking += 1;
@@ -84,8 +88,8 @@ impl<T> Claim<T> {
     /// Looks for the node by its name.
     pub(crate) fn look(&mut self, id: ClaimId, effects: &mut VecDeque<Effect<T>>) {
         let (folder, _) = split(&self.stem);
-        let folder = folder.to_owned();
-        self.ask(id, Query::Sync, folder.clone(), effects);
+        let folder = Arc::<str>::from(folder);
+        self.ask(id, Query::Sync, Arc::clone(&folder), effects);
         self.ask(id, Query::List, folder, effects);
     }
 
@@ -96,9 +100,9 @@ impl<T> Claim<T> {
         releaser: Option<T>,
         effects: &mut VecDeque<Effect<T>>,
     ) {
-        if let State::Held { path } = &mut self.state {
-            let path = std::mem::take(path);
-            self.state = State::Deleting { path: path.clone() };
+        if let State::Held { path } = &self.state {
+            let path = Arc::clone(path);
+            self.state = State::Deleting { path: Arc::clone(&path) };
             self.waiting = releaser;
             self.ask(id, Query::Delete, path, effects);
         }
@@ -108,7 +112,7 @@ impl<T> Claim<T> {
     pub(crate) fn found(
         &mut self,
         id: ClaimId,
-        path: String,
+        path: Arc<str>,
         stat: Stat,
         requested_at: Instant,
         effects: &mut VecDeque<Effect<T>>,
@@ -140,7 +144,7 @@ impl<T> Claim<T> {
 
 /// What the creator of an owned node is told, however it was found out.
 pub(crate) fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer {
-    let mut body = BytesMut::new();
+    let mut body = BytesMut::with_capacity(LENGTH_BYTES + path.len());
     CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
     Answer { zxid: czxid, body: body.freeze(), requested_at }
 }

@@ -16,21 +16,44 @@ use crate::session::event::Answer;
 pub(crate) fn created_paths(
     answer: &Answer,
     places: impl Iterator<Item = usize>,
-) -> Result<Result<Vec<String>, Failure>, DecodeError> {
-    let response = MultiResponse::decode(&mut Reader::new(&answer.body))?;
-    if let Some((index, code)) = response.failure() {
-        return Ok(Err(Failure::OpRefused { index, code }));
+) -> Result<Result<Vec<&str>, Failure>, DecodeError> {
+    match results(answer)? {
+        Ok(results) => {
+            places.map(|place| created(&results, place)).collect::<Result<_, _>>().map(Ok)
+        }
+        Err(failure) => Ok(Err(failure)),
     }
-    let path_at = |place: usize| match response.iter().nth(place) {
+}
+
+/// The same of one operation.
+pub(crate) fn created_path(
+    answer: &Answer,
+    place: usize,
+) -> Result<Result<&str, Failure>, DecodeError> {
+    match results(answer)? {
+        Ok(results) => created(&results, place).map(Ok),
+        Err(failure) => Ok(Err(failure)),
+    }
+}
+
+fn results(answer: &Answer) -> Result<Result<MultiResponse<'_>, Failure>, DecodeError> {
+    let response = MultiResponse::decode(&mut Reader::new(&answer.body))?;
+    Ok(match response.failure() {
+        Some((index, code)) => Err(Failure::OpRefused { index, code }),
+        None => Ok(response),
+    })
+}
+
+fn created<'a>(results: &MultiResponse<'a>, place: usize) -> Result<&'a str, DecodeError> {
+    match results.iter().nth(place) {
         Some(
             MultiResult::Create(CreateResponse { path })
             | MultiResult::Create2(Create2Response { path, .. }),
-        ) => Ok(path.to_owned()),
+        ) => Ok(path),
         Some(other) => Err(DecodeError::UnknownMultiEntry(other.op().0)),
         None => {
-            let (operations, results) = (place + 1, response.iter().count());
+            let (operations, results) = (place + 1, results.iter().count());
             Err(DecodeError::MultiLength { operations, results })
         }
-    };
-    places.map(path_at).collect::<Result<_, _>>().map(Ok)
+    }
 }

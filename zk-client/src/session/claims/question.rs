@@ -2,6 +2,8 @@
 //!
 //! Knows what goes on the wire, and nothing of what the answers mean.
 
+use std::sync::Arc;
+
 use zk_proto::{
     DeleteRequest, Encode, ExistsRequest, GetChildrenRequest, OpCode, SyncRequest, Writer,
 };
@@ -15,7 +17,7 @@ pub struct ClaimId(pub(crate) u64);
 pub(crate) struct Question {
     pub(crate) claim: ClaimId,
     pub(crate) query: Query,
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
 }
 
 /// The requests of a claim.
@@ -41,10 +43,9 @@ impl Question {
         }
     }
 
-    /// Whether this is a [delete](Query::Delete) in the folder of `path`.
-    pub(crate) fn deletes_beside(&self, path: &str) -> bool {
-        let folder = self.path.rsplit_once('/').map(|(folder, _)| folder);
-        self.query == Query::Delete && folder == path.rsplit_once('/').map(|(folder, _)| folder)
+    /// Whether this is the [delete](Query::Delete) of the node at `path`.
+    pub(crate) fn deletes(&self, path: &str) -> bool {
+        self.query == Query::Delete && *self.path == *path
     }
 
     /// What a [delete](Query::Delete) asks, to be put into a multi.
@@ -55,7 +56,7 @@ impl Question {
 
 impl Encode for Question {
     fn encode(&self, writer: &mut Writer<'_>) {
-        let path = self.path.as_str();
+        let path = &*self.path;
         match self.query {
             Query::Sync => SyncRequest { path: path.into() }.encode(writer),
             Query::List => GetChildrenRequest { path, watch: false }.encode(writer),

@@ -92,7 +92,13 @@ impl<W, S> Spot<W, S> {
         self.stray.is_some()
     }
 
-    /// The server was told anew what to watch.
+    /// A new connection begins with what is wanted. What is on its way may watch for those who left
+    /// meanwhile.
+    pub(crate) fn rearmed(&mut self) {
+        self.stray = self.stray.filter(|_| self.asked > 0).map(|_| false);
+    }
+
+    /// The server watches nothing any more.
     pub(crate) fn clear_stray(&mut self) {
         self.stray = None;
     }

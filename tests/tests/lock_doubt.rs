@@ -1,0 +1,101 @@
+//! Places that come to be first while nobody knows whether their session is still there: the node is
+//! looked at before anybody has the lock.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::yield_now;
+use zk_client::Client;
+use zk_recipes::{Error, Guard, Lock, Options};
+use zk_tests::explore::poll_once;
+use zk_tests::locks::{LOCK, World, settle};
+
+type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>>>>;
+
+/// What may happen to the node of whoever is cut off.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Deleted,
+    WrittenAndDeleted,
+    Written,
+}
+
+/// Waits by watches, and comes to be first just as its connection breaks. Returns who waits, and the
+/// path of its node.
+async fn in_doubt(world: &World, client: &Client) -> (Acquiring, String) {
+    let first = world.plain().await.acquire().await.unwrap();
+    let lock = Lock::with_options(client, LOCK, Options::new().mirror(false)).unwrap();
+    let mut acquiring: Acquiring = Box::pin(async move { lock.acquire().await });
+    for _ in 0..300 {
+        assert!(poll_once(acquiring.as_mut()).is_pending());
+        settle().await;
+    }
+    let node = format!("{LOCK}/{}", world.queue()[1]);
+    first.release().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    world.server.disconnect(client.session().unwrap().id);
+    while client.state().is_connected() {
+        yield_now().await;
+    }
+    assert!(poll_once(acquiring.as_mut()).is_pending(), "first, and in doubt");
+    (acquiring, node)
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_node_went_while_in_doubt_is_told() {
+    for fate in [Fate::Deleted, Fate::WrittenAndDeleted, Fate::Written] {
+        let world = World::new();
+        let (admin, client) = (world.client().await, world.client().await);
+        let (acquiring, node) = in_doubt(&world, &client).await;
+        if !matches!(fate, Fate::Deleted) {
+            admin.set_data(&node, b"x", None).await.unwrap();
+        }
+        if matches!(fate, Fate::WrittenAndDeleted) {
+            // The write is told on the next connection.
+            client.states().wait_for(|state| state.is_connected()).await.unwrap();
+            client.sync("/").await.unwrap();
+        }
+        if !matches!(fate, Fate::Written) {
+            admin.delete(&node, None).await.unwrap();
+            settle().await;
+        }
+        let acquired = acquiring.await;
+        assert_eq!(acquired.is_ok(), matches!(fate, Fate::Written), "{fate:?}: {acquired:?}");
+    }
+}
+
+/// Passes bytes on after a while.
+async fn slowly(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut bytes).await {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if to.write_all(&bytes[..read]).await.is_err() {
+            return;
+        }
+    }
+    to.shutdown().await.ok();
+}
+
+/// Where a client is connected for some time before it has heard what it missed.
+#[tokio::test(start_paused = true)]
+async fn whose_node_went_while_in_doubt_is_told_by_a_server_far_away() {
+    let world = Arc::new(World::new());
+    let admin = world.client().await;
+    let server = Arc::clone(&world);
+    let far = move |_: &zk_client::Host| {
+        let (here, there) = tokio::io::duplex(64 * 1024);
+        let (from_server, to_server) = tokio::io::split(server.server.connect());
+        let (from_client, to_client) = tokio::io::split(there);
+        tokio::spawn(slowly(from_client, to_server));
+        tokio::spawn(slowly(from_server, to_client));
+        Ok(here)
+    };
+    let client = world.builder().connector(far).connect("zk").await.unwrap();
+    let (acquiring, node) = in_doubt(&world, &client).await;
+    admin.delete(&node, None).await.unwrap();
+    let acquired = acquiring.await;
+    assert!(acquired.is_err(), "the node has gone: {acquired:?}");
+}

@@ -1,0 +1,70 @@
+//! The paths of a folder's children.
+//!
+//! Only the root's end in the slash that parts a folder from its children. Pure: knows no client.
+
+/// A folder that holds a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder(String);
+
+impl Folder {
+    pub(crate) fn new(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.0
+    }
+
+    /// What the slash comes behind.
+    fn base(&self) -> &str {
+        if self.0 == "/" { "" } else { &self.0 }
+    }
+
+    /// The path of a child.
+    pub(crate) fn child(&self, name: &str) -> String {
+        let mut path = String::with_capacity(self.0.len() + 1 + name.len());
+        path.push_str(self.base());
+        path.push('/');
+        path.push_str(name);
+        path
+    }
+
+    /// The name of the child at this path; `None` if that is none.
+    pub(crate) fn name<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let name = path.strip_prefix(self.base())?.strip_prefix('/')?;
+        (!name.is_empty() && !name.contains('/')).then_some(name)
+    }
+
+    /// The folder's ancestors from the top and the folder itself, without the root.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
+        let ends = self.0.match_indices('/').map(|(at, _)| at).skip(1).chain([self.0.len()]);
+        ends.filter_map(|end| self.0.get(..end)).filter(|path| path.len() > 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_found_again_by_their_paths() {
+        for (folder, path) in [("/a/b", "/a/b/x"), ("/", "/x")] {
+            let folder = Folder::new(folder);
+            assert_eq!(folder.child("x"), path);
+            assert_eq!(folder.name(path), Some("x"));
+            for other in ["/a/bx", "/a/b", "/a/b/", "/a/b/x/y", "/a/c/x", "/", ""] {
+                assert_eq!(folder.name(other), None, "{other} in {folder:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ancestors_come_from_the_top() {
+        let check = |path: &str, expected: &[&str]| {
+            assert_eq!(Folder::new(path).ancestors().collect::<Vec<_>>(), expected);
+        };
+        check("/a/b/c", &["/a", "/a/b", "/a/b/c"]);
+        check("/a", &["/a"]);
+        check("/", &[]);
+    }
+}
