@@ -1,19 +1,20 @@
 //! The invariants that the whole history decides: whose turn it was, and what was written by whom.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use zk_embedded::{Change, Commit, SessionId};
+use zk_embedded::{Change, Commit, SessionId, Zxid};
 use zk_recipes::FencingToken;
 
-use super::journal::{COUNTER, Grant, Role, contender};
+use super::journal::{COUNTER, Grant, Journal, Role, contender};
 
 /// What became of one contender's node.
 #[derive(Debug)]
 struct Tenure {
     path: String,
     session: Option<SessionId>,
-    /// The transaction from which on nobody was ahead whom it had to wait for.
-    first: Option<i64>,
+    /// The transaction from which on nobody was ahead whom it had to wait for, and its step.
+    first: Option<(i64, usize)>,
 }
 
 /// Follows the queue through the history. Nodes go by the transactions that created them: names
@@ -30,34 +31,54 @@ fn tenures(history: &[Commit]) -> Result<BTreeMap<i64, Tenure>, String> {
                 return Err(format!("{session:?} writes at {zxid} under a lock of somebody else"));
             }
         }
-        for Commit { zxid, session, change, path, .. } in transaction {
-            let Some((number, role)) = contender(path) else {
-                continue;
-            };
-            match change {
-                Change::Created => {
-                    queue.insert((number, role, path), zxid.0);
-                    let tenure = Tenure { path: path.clone(), session: *session, first: None };
-                    tenures.insert(zxid.0, tenure);
-                }
-                Change::Deleted => {
-                    queue.remove(&(number, role, path.as_str()));
-                }
-                _ => {}
-            }
-        }
-        let mut ahead = None::<Role>;
-        for ((_, role, _), created) in &queue {
-            if ahead.is_some_and(|ahead| ahead.excludes(*role)) {
-                break;
-            }
-            ahead = Some(*role);
-            if let Some(tenure) = tenures.get_mut(created) {
-                tenure.first.get_or_insert(transaction[0].zxid.0);
-            }
+        let is_anothers = |Commit { session, change, path, .. }: &Commit| {
+            let place = contender(path).map(|(number, role)| (number, role, path.as_str()));
+            let created = place.and_then(|place| queue.get(&place));
+            let owner = created.and_then(|created| tenures.get(created)).map(|one| one.session);
+            *change == Change::Deleted && owner.is_some_and(|owner| owner != *session)
+        };
+        // Who deletes others' nodes at once does so one by one, as all are told of it.
+        let step = if transaction.iter().any(is_anothers) { 1 } else { transaction.len() };
+        for (step, changes) in transaction.chunks(step).enumerate() {
+            change(&mut tenures, &mut queue, step, changes);
         }
     }
     Ok(tenures)
+}
+
+/// Enters changes, and who is first then.
+fn change<'h>(
+    tenures: &mut BTreeMap<i64, Tenure>,
+    queue: &mut BTreeMap<(i64, Role, &'h str), i64>,
+    step: usize,
+    changes: &'h [Commit],
+) {
+    for Commit { zxid, session, change, path, .. } in changes {
+        let Some((number, role)) = contender(path) else {
+            continue;
+        };
+        match change {
+            Change::Created => {
+                queue.insert((number, role, path), zxid.0);
+                let tenure = Tenure { path: path.clone(), session: *session, first: None };
+                tenures.insert(zxid.0, tenure);
+            }
+            Change::Deleted => {
+                queue.remove(&(number, role, path.as_str()));
+            }
+            _ => {}
+        }
+    }
+    let mut ahead = None::<Role>;
+    for ((_, role, _), created) in queue {
+        if ahead.is_some_and(|ahead| ahead.excludes(*role)) {
+            break;
+        }
+        ahead = Some(*role);
+        if let Some(tenure) = tenures.get_mut(created) {
+            tenure.first.get_or_insert((changes[0].zxid.0, step));
+        }
+    }
 }
 
 /// Each grant was to the owner of a node whose turn it was; tokens order the holders.
@@ -79,7 +100,7 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
             return Err(format!("{who} writes by {node}, a reader's node"));
         }
         match tenure.first {
-            Some(first) if first <= grant.zxid.0 => turns.push((first, grant)),
+            Some(first) if first.0 <= grant.zxid.0 => turns.push((first, grant)),
             // Gone, which it was not told, before those ahead of it went.
             None if grant.is_untold && !grant.is_there => {}
             first => return Err(format!("{who} holds {node}, first at {first:?}, too early")),
@@ -101,6 +122,28 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
         };
         if before.token >= after.token {
             return Err(format!("{} and {} hold in the wrong order", before.node, after.node));
+        }
+    }
+    Ok(())
+}
+
+/// How long it may take until whoever has become first has the lock, where nothing is at fault: a few
+/// round trips, and no session timeout.
+const PROMPT: Duration = Duration::from_millis(250);
+
+/// Nobody who was first has waited for longer than it takes to hear of it.
+pub(super) fn prompt(history: &[Commit], journal: &Journal) -> Result<(), String> {
+    let tenures = tenures(history)?;
+    for grant in &journal.grants {
+        let first = tenures.get(&grant.czxid).and_then(|tenure| tenure.first);
+        let Some(first) = first.and_then(|(first, _)| journal.times.get(&Zxid(first))) else {
+            continue;
+        };
+        let waited = grant.at.saturating_duration_since(*first);
+        let excused = journal.faulty_since.is_some_and(|since| since <= grant.at);
+        if waited > PROMPT && !excused {
+            let Grant { who, node, .. } = grant;
+            return Err(format!("{who} is first by {node} for {waited:?} before it holds it"));
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use zk_embedded::{Change, Commit, SessionId, Zxid};
 use zk_recipes::FencingToken;
 
 use super::network::now;
+use super::rounds::Rounds;
 
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
@@ -88,8 +89,13 @@ pub(super) struct Journal {
     recast: BTreeSet<String>,
     /// Sessions that were ended before their time.
     pub(super) ended_early: Vec<SessionId>,
-    /// The nodes whose end a process was told of, since it began.
-    pub(super) told: BTreeMap<usize, Vec<String>>,
+    /// When each transaction came.
+    pub(super) times: BTreeMap<Zxid, Instant>,
+    /// Since when it may be that somebody hears of something late, or not at all.
+    pub(super) faulty_since: Option<Instant>,
+    pub(super) rounds: Rounds,
+    /// The nodes whose end a process was told of, since it began, and when.
+    pub(super) told: BTreeMap<usize, Vec<(String, Instant)>>,
     /// Of what a process was not told, since it began.
     pub(super) untold: BTreeMap<usize, BTreeSet<String>>,
     pub(super) grants: Vec<Grant>,
@@ -109,6 +115,9 @@ impl Journal {
             gone: BTreeMap::new(),
             recast: BTreeSet::new(),
             ended_early: Vec::new(),
+            times: BTreeMap::new(),
+            faulty_since: None,
+            rounds: Rounds::default(),
             told: BTreeMap::new(),
             untold: BTreeMap::new(),
             grants: Vec::new(),
@@ -134,14 +143,16 @@ impl Journal {
         let seen = std::mem::replace(&mut self.seen, history.len());
         for commit in history.iter().skip(seen) {
             let Commit { zxid, session, change, path, .. } = commit;
+            self.times.insert(*zxid, now());
             match change {
                 Change::Created => {
                     let number = contender(path).map(|(number, _)| number);
+                    self.rounds.sits(number, *session);
                     let same = |other: &String| contender(other).map(|it| it.0) == number;
                     if number.is_some() && self.alive.keys().any(same) {
                         self.recast.insert(path.clone());
                     }
-                    self.told.values_mut().for_each(|told| told.retain(|one| one != path));
+                    self.told.values_mut().for_each(|told| told.retain(|(one, _)| one != path));
                     self.created.insert(path.clone(), zxid.0);
                     self.alive.insert(path.clone(), zxid.0);
                 }
@@ -177,12 +188,13 @@ impl Journal {
     /// which node was meant.
     pub(super) fn tell(&mut self, process: usize, gone: Vec<String>) {
         let gone = gone.into_iter().filter(|path| !self.alive.contains_key(path));
-        self.told.entry(process).or_default().extend(gone);
+        self.told.entry(process).or_default().extend(gone.map(|path| (path, now())));
     }
 
-    /// Whether a process was told that this node is gone.
-    pub(super) fn is_told(&self, process: usize, path: &str) -> bool {
-        self.told.get(&process).is_some_and(|told| told.iter().any(|one| one == path))
+    /// When a process was told that this node is gone, if it was.
+    pub(super) fn told_at(&self, process: usize, path: &str) -> Option<Instant> {
+        let told = self.told.get(&process)?.iter().find(|(one, _)| one == path);
+        told.map(|(_, at)| *at)
     }
 
     /// Whether something of this node did not reach a process.

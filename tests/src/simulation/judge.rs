@@ -38,6 +38,7 @@ pub(super) fn granted(
         *stage.cast.lock().unwrap().served.entry(who.name).or_default() += 1;
     }
     let mut world = stage.world.lock().unwrap();
+    let asked = world.take_asked(who.name.0);
     let (node, token) = (guard.node().to_owned(), guard.token());
     // A reader that was a writer keeps the writer's token.
     let czxid = world.journal.created(&node).unwrap_or(token.czxid());
@@ -64,6 +65,7 @@ pub(super) fn granted(
         let Grant { node, is_there, .. } = &grant;
         format!("{who} HOLDS {node}, {role:?}, token {token}, there: {is_there}")
     });
+    journal.rounds.turn(&grant, asked).into_iter().for_each(|what| journal.count(what));
     journal.count(if role == Role::Shared { "grants to readers" } else { "grants" });
     let is_handed_on = grant.level.is_some() && grant.token.pass() > 0;
     if is_handed_on {
@@ -84,6 +86,12 @@ pub(super) fn granted(
         if let Some((end, _)) = end.filter(|_| !grant.is_untold) {
             let what = format!("{who} holds {node}, gone at {end}, having heard of {heard:?}");
             journal.violate(what);
+        }
+        // Whatever came in that moment may have come later.
+        let told = journal.told_at(grant.process, node).filter(|at| *at < grant.at);
+        if let Some(at) = told.filter(|_| !is_handed_on) {
+            let ago = grant.at - at;
+            journal.violate(format!("{who} gets {node}, whose end was told {ago:?} ago"));
         }
     }
     let before = journal
@@ -183,7 +191,7 @@ pub(super) fn leaves(stage: &Stage, grant: usize) {
     let journal = &mut stage.world.lock().unwrap().journal;
     let Grant { process, node, who, .. } = journal.grants[grant].clone();
     journal.note(|| format!("{who} lets go of {node}"));
-    let was_told = journal.is_told(process, &node);
+    let was_told = journal.told_at(process, &node).is_some();
     let grant = &mut journal.grants[grant];
     grant.was_told = was_told;
     grant.is_believed = false;

@@ -42,7 +42,9 @@ pub(super) enum Manner {
 impl AnyLock {
     pub(super) fn new(family: Family, client: &Client, options: Options) -> Self {
         match family {
-            Family::Lock => Self::Plain(Lock::with_options(client, FOLDER, options).unwrap()),
+            Family::Lock | Family::Chain => {
+                Self::Plain(Lock::with_options(client, FOLDER, options).unwrap())
+            }
             Family::RwLock => Self::Rw(RwLock::with_options(client, FOLDER, options).unwrap()),
             Family::ReentrantLock => {
                 Self::Reentrant(ReentrantLock::with_options(client, FOLDER, options).unwrap())

@@ -12,6 +12,10 @@ mod journal;
 
 mod frames;
 
+mod rounds;
+
+mod link;
+
 mod network;
 
 mod wire;
@@ -24,11 +28,16 @@ mod judge;
 
 mod work;
 
+mod again;
+
+mod folder;
+
 mod nemesis;
 
 mod check;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -53,18 +62,21 @@ pub enum Family {
     ReentrantLock,
     /// Two-level read/write ones, in some seeds beside those of one level.
     ReentrantRwLock,
+    /// Exclusive ones that come round in one order, until something disturbs it.
+    Chain,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Lock, Self::RwLock, Self::ReentrantLock, Self::ReentrantRwLock];
+    pub const ALL: [Self; 5] =
+        [Self::Lock, Self::RwLock, Self::ReentrantLock, Self::ReentrantRwLock, Self::Chain];
 
     /// The same locks, of one level.
     fn flat(self) -> Self {
         match self {
             Self::Lock | Self::ReentrantLock => Self::Lock,
             Self::RwLock | Self::ReentrantRwLock => Self::RwLock,
+            Self::Chain => Self::Chain,
         }
     }
 
@@ -92,6 +104,10 @@ const TICK: u64 = 100;
 /// How often everybody must get the lock when nothing goes wrong any more, and within what time.
 const TURNS: u32 = 2;
 const TURNS_WITHIN: Duration = Duration::from_secs(30);
+
+/// How many turns everybody has before something disturbs them, and within what time.
+const ROUNDS: Range<u64> = 20..32;
+const ROUNDS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Runs one seed.
 pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
@@ -122,6 +138,7 @@ pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
 struct Simulation {
     stage: Arc<Stage>,
     operator: Client,
+    family: Family,
     names: Vec<Name>,
     processes: usize,
 }
@@ -145,39 +162,43 @@ impl Simulation {
             .unwrap();
         tokio::spawn(driver);
         let stage = Stage::new(world);
-        let processes = random.within(2..6) as usize;
+        let rounds = family == Family::Chain;
+        let processes = random.within(if rounds { 3..6 } else { 2..6 }) as usize;
         let mut names = Vec::new();
         let mixed = if random.percent(50) { 40 } else { 0 };
         for process in 0..processes {
             let family = if random.percent(mixed) { family.flat() } else { family };
             let tasks = match family.has_levels() {
                 true => random.within(2..7) as usize,
+                false if rounds => 1,
                 false if random.percent(30) => 2,
                 false => 1,
             };
             names.extend((0..tasks).map(|task| (process, task)));
-            let plan = Plan { process, family, tasks };
+            let late = match rounds && random.percent(10) {
+                true => random.millis(1..800),
+                false => Duration::ZERO,
+            };
+            let plan = Plan { process, family, tasks, late };
             tokio::spawn(process::live(Arc::clone(&stage), plan, random.fork()));
         }
-        Self { stage, operator, names, processes }
+        Self { stage, operator, family, names, processes }
     }
 
     /// Everything, until an invariant is broken.
     async fn run(&self, mut random: Random) -> Result<(), String> {
-        let storm = now() + random.millis(4000..16_000);
-        let pace = random.within(40..400);
         let mut nemesis = Nemesis::new(
             Arc::clone(&self.stage),
             self.operator.clone(),
+            self.family,
             self.processes,
             random.fork(),
         );
         let counter = self.operator.create(COUNTER, b"", &CreateOptions::persistent()).await;
         counter.map_err(|error| error.to_string())?;
-        while now() < storm {
-            tokio::time::sleep(random.millis(1..2 * pace)).await;
-            nemesis.strike();
-            self.sound()?;
+        match self.family {
+            Family::Chain => self.disturb(&mut random, &mut nemesis).await?,
+            _ => self.storm(&mut random, &mut nemesis).await?,
         }
         nemesis.rest();
         drop(nemesis);
@@ -200,7 +221,56 @@ impl Simulation {
         if !world.core.sessions().is_empty() {
             return Err(format!("sessions are left: {:?}", world.core.sessions()));
         }
-        check::grants(world.core.history(), &world.journal.grants)
+        check::grants(world.core.history(), &world.journal.grants)?;
+        match self.family {
+            Family::Chain => check::prompt(world.core.history(), &world.journal),
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything goes wrong.
+    async fn storm(&self, random: &mut Random, nemesis: &mut Nemesis) -> Result<(), String> {
+        let storm = now() + random.millis(4000..16_000);
+        let pace = random.within(40..400);
+        while now() < storm {
+            tokio::time::sleep(random.millis(1..2 * pace)).await;
+            nemesis.strike();
+            self.sound()?;
+        }
+        Ok(())
+    }
+
+    /// Everybody comes round in one order for so long that all rely on it, and then things happen.
+    async fn disturb(&self, random: &mut Random, nemesis: &mut Nemesis) -> Result<(), String> {
+        for _ in 0..random.within(1..3) {
+            self.rounds(random.within(ROUNDS)).await?;
+            let pace = random.within(2..40);
+            self.unrest(random.pick(&[0, 0, 2, 10, 30]).unwrap_or(0));
+            for _ in 0..random.within(1..7) {
+                tokio::time::sleep(random.millis(0..pace)).await;
+                nemesis.strike();
+                self.sound()?;
+            }
+            tokio::time::sleep(random.millis(0..4 * pace)).await;
+            self.unrest(0);
+        }
+        Ok(())
+    }
+
+    fn unrest(&self, unrest: u64) {
+        self.stage.cast.lock().unwrap().unrest = unrest;
+    }
+
+    /// Waits until everybody has had so many turns, or could have had them.
+    async fn rounds(&self, rounds: u64) -> Result<(), String> {
+        let grants = || self.stage.world.lock().unwrap().journal.grants.len();
+        let enough = grants() + rounds as usize * self.processes;
+        let deadline = now() + ROUNDS_WITHIN;
+        while grants() < enough && now() < deadline {
+            tokio::time::sleep(Duration::from_millis(7)).await;
+            self.sound()?;
+        }
+        Ok(())
     }
 
     /// Whether no invariant is broken so far.

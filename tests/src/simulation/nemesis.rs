@@ -6,14 +6,24 @@ use std::time::{Duration, Instant};
 use zk_client::Client;
 use zk_embedded::{ErrorCode, Fault, OpCode, SessionId};
 
+use super::Family;
+use super::folder::Others;
 use super::gate::Mode;
 use super::journal::FOLDER;
+use super::link::Tear;
 use super::network::{Party, Reception, Way, now};
 use super::process::Stage;
 use super::random::Random;
 
 /// How long a fault of the server's waits for a request that fits it.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What contenders ask for, the places first.
+const OPS: [OpCode; 4] = [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA];
+
+/// And those who come round in one order.
+const ROUND_OPS: [OpCode; 4] =
+    [OpCode::MULTI, OpCode::SET_WATCHES, OpCode::CREATE2, OpCode::GET_CHILDREN2];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -35,37 +45,68 @@ enum Kind {
     Purge,
     Write,
     Reap,
+    DeleteTwo,
+    Stranger,
+    Child,
+    Stall,
+    Tear,
+    CutBetween,
+    GiveUp,
 }
 
-/// With their weights.
-const KINDS: [(Kind, u64); 18] = [
-    (Kind::Cut, 8),
-    (Kind::CutInTheMiddle, 6),
-    (Kind::Disconnect, 4),
-    (Kind::HalfOpen, 2),
-    (Kind::OneWay, 2),
-    (Kind::Restart, 1),
-    (Kind::Unreachable, 2),
-    (Kind::Slow, 4),
-    (Kind::Expire, 2),
-    (Kind::Partition, 2),
-    (Kind::Request, 16),
-    (Kind::Event, 3),
-    (Kind::Pause, 3),
-    (Kind::Crash, 3),
-    (Kind::Delete, 3),
-    (Kind::Purge, 3),
-    (Kind::Write, 3),
-    (Kind::Reap, 2),
+/// With their weights: in the storm, and where contenders come round in one order.
+const KINDS: [(Kind, u64, u64); 25] = [
+    (Kind::Cut, 8, 6),
+    (Kind::CutInTheMiddle, 6, 6),
+    (Kind::Disconnect, 4, 4),
+    (Kind::HalfOpen, 2, 1),
+    (Kind::OneWay, 2, 1),
+    (Kind::Restart, 1, 1),
+    (Kind::Unreachable, 2, 1),
+    (Kind::Slow, 4, 2),
+    (Kind::Expire, 2, 4),
+    (Kind::Partition, 2, 2),
+    (Kind::Request, 16, 8),
+    (Kind::Event, 3, 2),
+    (Kind::Pause, 3, 4),
+    (Kind::Crash, 3, 4),
+    (Kind::Delete, 3, 10),
+    (Kind::Purge, 3, 2),
+    (Kind::Write, 3, 6),
+    (Kind::Reap, 2, 0),
+    (Kind::DeleteTwo, 0, 6),
+    (Kind::Stranger, 0, 6),
+    (Kind::Child, 0, 4),
+    (Kind::Stall, 0, 6),
+    (Kind::Tear, 0, 6),
+    (Kind::CutBetween, 0, 4),
+    (Kind::GiveUp, 0, 16),
 ];
+
+/// What changes the queue, or the moment at which somebody hears of it, and breaks nothing.
+const PEACEFUL: [Kind; 8] = [
+    Kind::Delete,
+    Kind::DeleteTwo,
+    Kind::Write,
+    Kind::Stranger,
+    Kind::Child,
+    Kind::Stall,
+    Kind::Tear,
+    Kind::GiveUp,
+];
+
+/// The longest that something is held back on its way without being a fault, in milliseconds.
+const STALL: u64 = 60;
 
 /// Torments the processes.
 pub(super) struct Nemesis {
     stage: Arc<Stage>,
-    operator: Client,
+    others: Others,
     random: Random,
     weights: Vec<(Kind, u64)>,
     processes: usize,
+    /// Whether contenders come round in one order.
+    rounds: bool,
     /// A fault that the server has been told of, and by when it is to have struck.
     pending: Option<(&'static str, Instant)>,
 }
@@ -74,11 +115,21 @@ impl Nemesis {
     pub(super) fn new(
         stage: Arc<Stage>,
         operator: Client,
+        family: Family,
         processes: usize,
         mut random: Random,
     ) -> Self {
-        let weights = KINDS.map(|(kind, weight)| (kind, weight * random.within(1..5)));
-        Self { stage, operator, random, weights: weights.to_vec(), processes, pending: None }
+        let rounds = family == Family::Chain;
+        // Without faults nobody has a reason to be late.
+        let peaceful = rounds && random.percent(50);
+        let weights = KINDS.map(|(kind, in_storm, in_rounds)| {
+            let weight = if rounds { in_rounds } else { in_storm };
+            let strikes = !peaceful || PEACEFUL.contains(&kind);
+            (kind, if strikes { weight * random.within(1..5) } else { 0 })
+        });
+        let others = Others::new(Arc::clone(&stage), operator, random.fork());
+        let weights = weights.to_vec();
+        Self { stage, others, random, weights, processes, rounds, pending: None }
     }
 
     /// One fault.
@@ -91,13 +142,19 @@ impl Nemesis {
             drawn = drawn.wrapping_sub(*weight);
             hit
         });
-        match kind.map_or(Kind::Cut, |(kind, _)| *kind) {
+        let kind = kind.map_or(Kind::Cut, |(kind, _)| *kind);
+        if !PEACEFUL.contains(&kind) {
+            let journal = &mut self.stage.world.lock().unwrap().journal;
+            journal.faulty_since.get_or_insert_with(now);
+        }
+        match kind {
             Kind::Cut => self.link("cut", |world, id, _| world.cut(id)),
             Kind::CutInTheMiddle => {
                 let world = &mut *self.stage.world.lock().unwrap();
                 if let Some(id) = self.random.pick(&world.links()) {
                     let way = self.random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
-                    let bytes = self.random.within(1..200) as usize;
+                    let most = if self.rounds { 600 } else { 200 };
+                    let bytes = self.random.within(1..most) as usize;
                     world.journal.note(|| format!("net {id}: cut after {bytes} bytes {way:?}"));
                     world.cut_after(id, way, bytes);
                 }
@@ -125,15 +182,39 @@ impl Nemesis {
             }
             Kind::Pause => self.pause(),
             Kind::Crash => self.crash(),
-            Kind::Delete => self.operate("deleted by the operator", 1),
+            Kind::Delete => self.others.delete("deleted by the operator", 1),
             Kind::Purge => {
                 // Some find out when they come back.
                 if self.random.percent(50) {
                     self.hang_up();
                 }
-                self.operate("deleted by the operator, with others", 99);
+                self.others.delete("deleted by the operator, with others", 99);
             }
-            Kind::Write => self.write(),
+            Kind::DeleteTwo => self.others.delete_two(),
+            Kind::Write => self.others.write(),
+            Kind::Stranger => self.others.queue_up(),
+            Kind::Child => self.others.put_child(),
+            Kind::Stall => {
+                let world = &mut *self.stage.world.lock().unwrap();
+                if let Some(id) = self.random.pick(&world.links()) {
+                    let way = self.random.pick(&[Way::Up, Way::Down]).unwrap_or(Way::Up);
+                    world.journal.strike("held back");
+                    world.journal.note(|| format!("net {id} {way:?}"));
+                    world.stall(id, way, self.random.millis(1..STALL));
+                }
+            }
+            Kind::Tear => {
+                let pause = self.random.millis(1..STALL);
+                self.tear(Tear::Pause(pause));
+            }
+            Kind::GiveUp => {
+                // Whoever asks again then gets any number, also one that it would have had otherwise.
+                (0..self.random.within(0..4)).for_each(|_| self.others.put_child());
+                let process = self.random.within(0..self.processes as u64) as usize;
+                let after = self.random.millis(1..6);
+                self.later(after, move |stage| stage.call_off(process));
+            }
+            Kind::CutBetween => self.tear(Tear::Cut),
             Kind::Reap => {
                 let world = &mut *self.stage.world.lock().unwrap();
                 if world.core.has_node(FOLDER) && world.core.children(FOLDER).is_empty() {
@@ -189,9 +270,18 @@ impl Nemesis {
         }
     }
 
+    /// Something comes between the next two frames that a client sends together.
+    fn tear(&mut self, tear: Tear) {
+        let world = &mut *self.stage.world.lock().unwrap();
+        if let Some(id) = self.random.pick(&world.links()) {
+            world.journal.note(|| format!("net {id}: {tear:?} between the next two frames"));
+            world.tear(id, tear);
+        }
+    }
+
     /// A session that is not the operator's.
     fn victim(&mut self) -> Option<SessionId> {
-        let operator = self.operator.session().map(|session| session.id);
+        let operator = self.others.client().session().map(|session| session.id);
         let mut sessions = self.stage.world.lock().unwrap().core.sessions();
         sessions.retain(|session| Some(*session) != operator);
         self.random.pick(&sessions)
@@ -308,9 +398,11 @@ impl Nemesis {
             7 => ("request refused", Fault::refuse(ErrorCode::THROTTLED_OP)),
             _ => ("session swapped", Fault::swap_session()),
         };
-        let ops = [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA];
+        let ops = if self.rounds { ROUND_OPS } else { OPS };
         let op = match name {
-            "reply lost" if self.random.percent(50) => Some(OpCode::CREATE2),
+            "reply lost" if self.random.percent(50) => Some(ops[0]),
+            // A watch that may not be removed stays, and some never fire.
+            "request refused" if self.rounds => self.random.pick(&ops),
             _ => self.random.pick(&ops).filter(|_| self.random.percent(70)),
         };
         let fault = fault.session(session);
@@ -353,39 +445,6 @@ impl Nemesis {
         while self.random.percent(60) {
             again += self.random.millis(10..300);
             self.later(again, move |stage| kill(stage, process, machine));
-        }
-    }
-
-    /// Somebody deletes the nodes of some contenders.
-    fn operate(&mut self, name: &'static str, most: usize) {
-        let mut children = self.stage.world.lock().unwrap().core.children(FOLDER);
-        for _ in 0..most {
-            let Some(child) = self.random.pick(&children) else {
-                return;
-            };
-            children.retain(|other| *other != child);
-            let deleted = self.operator.delete(&format!("{FOLDER}/{child}"), None);
-            let stage = Arc::clone(&self.stage);
-            tokio::spawn(async move {
-                if deleted.await.is_ok() {
-                    stage.world.lock().unwrap().journal.strike(name);
-                }
-            });
-        }
-    }
-
-    fn write(&mut self) {
-        let children = self.stage.world.lock().unwrap().core.children(FOLDER);
-        if let Some(child) = self.random.pick(&children) {
-            let words: [&[u8]; 3] = [b"seen", b"__REVOKE__", b"unlock"];
-            let word = self.random.pick(&words).unwrap_or_default();
-            let written = self.operator.set_data(&format!("{FOLDER}/{child}"), word, None);
-            let stage = Arc::clone(&self.stage);
-            tokio::spawn(async move {
-                if written.await.is_ok() {
-                    stage.world.lock().unwrap().journal.strike("written by the operator");
-                }
-            });
         }
     }
 

@@ -15,8 +15,10 @@ use tokio::io::ReadBuf;
 use zk_embedded::{Config, ConnectionId, Core, Zxid};
 use zk_proto::WatcherEvent;
 
-use super::frames::{self, Heard};
+use super::frames::{self, Requests};
 use super::journal::Journal;
+use super::link::{Link, Pipe, Tear};
+pub(super) use super::link::{Party, Way};
 use super::random::Random;
 
 /// The server's wall clock at the start of every simulation.
@@ -27,20 +29,6 @@ const WEATHER: Weather = Weather { latency: 5, reception: Reception::Accept };
 
 /// More happenings than any run has: time stands still.
 const MAX_STEPS: u64 = 3_000_000;
-
-/// Who connects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Party {
-    Process(usize),
-    /// Meets no fault but those of the server.
-    Operator,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Up,
-    Down,
-}
 
 /// What becomes of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,42 +59,10 @@ pub(super) struct World {
     steps: u64,
     /// The newest transaction that a reply has told each process of.
     heard: BTreeMap<usize, Zxid>,
+    /// What each process has asked for since somebody last took note of it.
+    asked: BTreeMap<usize, Requests>,
     random: Random,
     pump: Option<Waker>,
-}
-
-/// One connection.
-struct Link {
-    party: Party,
-    up: Pipe,
-    down: Pipe,
-    /// Arrived at the server, where a frame is still incomplete.
-    input: BytesMut,
-    /// Arrived at the client, which has not read it.
-    inbox: BytesMut,
-    /// Behind the inbox.
-    is_over: bool,
-    heard: Heard,
-    reader: Option<Waker>,
-    /// Neither side has it any more when both are false.
-    at_client: bool,
-    at_server: bool,
-}
-
-/// One direction.
-struct Pipe {
-    /// What is sent later arrives later.
-    clear: Instant,
-    /// Bytes that are still let in; the last one cuts the connection.
-    budget: Option<usize>,
-    /// Nothing is let in any more.
-    is_shut: bool,
-    /// Nothing arrives any more but the end.
-    is_cut: bool,
-    /// Nothing arrives any more.
-    is_silent: bool,
-    /// The next event does not arrive, as if its watch were not there.
-    is_deaf: bool,
 }
 
 enum Due {
@@ -133,6 +89,7 @@ impl World {
             entries: 0,
             steps: 0,
             heard: BTreeMap::new(),
+            asked: BTreeMap::new(),
             random,
             pump: None,
         }
@@ -194,6 +151,25 @@ impl World {
         }
     }
 
+    /// Lets nothing that is sent this way from now on arrive any earlier than after this time.
+    pub(super) fn stall(&mut self, id: ConnectionId, way: Way, time: Duration) {
+        if let Some(pipe) = self.pipe(id, way) {
+            pipe.clear = pipe.clear.max(now() + time);
+        }
+    }
+
+    /// Lets something come between the next two frames that the client sends together.
+    pub(super) fn tear(&mut self, id: ConnectionId, tear: Tear) {
+        if let Some(pipe) = self.pipe(id, Way::Up) {
+            pipe.tear = Some(tear);
+        }
+    }
+
+    /// What a process has asked for since the last call, apart from pings and handshakes.
+    pub(super) fn take_asked(&mut self, process: usize) -> Requests {
+        self.asked.remove(&process).unwrap_or_default()
+    }
+
     pub(super) fn heard(&self, process: usize) -> Zxid {
         self.heard.get(&process).copied().unwrap_or_default()
     }
@@ -201,6 +177,7 @@ impl World {
     /// A process begins anew.
     pub(super) fn forget(&mut self, process: usize) {
         self.heard.remove(&process);
+        self.asked.remove(&process);
         self.journal.untold.remove(&process);
         self.journal.told.remove(&process);
     }
@@ -208,18 +185,11 @@ impl World {
     /// Ends what may go wrong from now on. Connections that are silent stay so.
     pub(super) fn mend(&mut self) {
         self.weather = WEATHER;
-        for link in self.links.values_mut() {
-            (link.up.budget, link.down.budget) = (None, None);
-            link.down.is_deaf = false;
-        }
+        self.links.values_mut().for_each(Link::mend);
     }
 
     fn pipe(&mut self, id: ConnectionId, way: Way) -> Option<&mut Pipe> {
-        let link = self.links.get_mut(&id)?;
-        Some(match way {
-            Way::Up => &mut link.up,
-            Way::Down => &mut link.down,
-        })
+        self.links.get_mut(&id).map(|link| link.pipe(way))
     }
 
     fn wake(&mut self) {
@@ -256,6 +226,7 @@ impl World {
         if pipe.is_deaf {
             bytes = self.lose(id, bytes);
         }
+        self.tear_apart(id, way, &mut bytes);
         let Some(pipe) = self.pipe(id, way) else {
             return;
         };
@@ -281,6 +252,26 @@ impl World {
                 }
                 self.end(id, way);
             }
+        }
+    }
+
+    /// Sends the first of several frames ahead, if something is to come between it and the next.
+    fn tear_apart(&mut self, id: ConnectionId, way: Way, bytes: &mut Bytes) {
+        let Some(Pipe { tear: tear @ Some(_), budget, .. }) = self.pipe(id, way) else {
+            return;
+        };
+        let Some(end) = frames::ends(bytes).next().filter(|end| *end < bytes.len()) else {
+            return;
+        };
+        match tear.take() {
+            Some(Tear::Cut) => *budget = Some(end),
+            Some(Tear::Pause(time)) => {
+                let first = bytes.split_to(end);
+                self.carry_whole(id, way, first);
+                self.stall(id, way, time);
+                self.journal.strike("torn");
+            }
+            None => {}
         }
     }
 
@@ -360,27 +351,7 @@ impl World {
     pub(super) fn connect(&mut self, party: Party) -> ConnectionId {
         let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
         let id = self.serve(|core, now| core.handle_connection(now, peer));
-        let pipe = || Pipe {
-            clear: now(),
-            budget: None,
-            is_shut: false,
-            is_cut: false,
-            is_silent: false,
-            is_deaf: false,
-        };
-        let link = Link {
-            party,
-            up: pipe(),
-            down: pipe(),
-            input: BytesMut::new(),
-            inbox: BytesMut::new(),
-            is_over: false,
-            heard: Heard::default(),
-            reader: None,
-            at_client: true,
-            at_server: true,
-        };
-        self.links.insert(id, link);
+        self.links.insert(id, Link::new(party, now()));
         self.journal.note(|| format!("net {id}: {party:?} connects"));
         id
     }
@@ -500,6 +471,9 @@ impl World {
             true => self.random.within(1..bytes.len() as u64 + 1) as usize,
             false => bytes.len(),
         };
+        if let Some(Link { party: Party::Process(process), asked, .. }) = self.links.get_mut(&id) {
+            asked.write(&bytes[..count], self.asked.entry(*process).or_default());
+        }
         self.carry(id, Way::Up, Bytes::copy_from_slice(&bytes[..count]));
         count
     }

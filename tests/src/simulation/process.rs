@@ -6,7 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
@@ -47,6 +47,8 @@ pub(super) struct Stage {
     phase: Mutex<Phase>,
     /// The phase has changed. It wakes in order, which tokio's watch does not.
     pub(super) changed: Notify,
+    /// Some are told to give up, in order, too.
+    pub(super) called_off: Notify,
     pub(super) cast: Mutex<Cast>,
 }
 
@@ -58,6 +60,10 @@ pub(super) struct Cast {
     pub(super) served: BTreeMap<Name, u32>,
     /// Who has stopped to want the lock.
     pub(super) idle: BTreeSet<Name>,
+    /// Who is to give up the place where it waits.
+    pub(super) quitters: BTreeSet<usize>,
+    /// How many of a hundred turns are not like the others, where contenders come round in one order.
+    pub(super) unrest: u64,
     /// From when on a lock that is asked for must be got.
     pub(super) reliable: Option<Instant>,
 }
@@ -65,7 +71,8 @@ pub(super) struct Cast {
 impl Stage {
     pub(super) fn new(world: Shared) -> Arc<Self> {
         let (phase, cast) = (Mutex::new(Phase::Storm), Mutex::new(Cast::default()));
-        Arc::new(Self { world, phase, changed: Notify::new(), cast })
+        let (changed, called_off) = (Notify::new(), Notify::new());
+        Arc::new(Self { world, phase, changed, called_off, cast })
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -76,6 +83,23 @@ impl Stage {
         self.note(|| format!("{phase:?}"));
         *self.phase.lock().unwrap() = phase;
         self.changed.notify_waiters();
+    }
+
+    /// Tells a process to give up the place where it waits.
+    pub(super) fn call_off(&self, process: usize) {
+        self.cast.lock().unwrap().quitters.insert(process);
+        self.called_off.notify_waiters();
+    }
+
+    /// Waits until a process is told so.
+    pub(super) async fn is_called_off(&self, process: usize) {
+        loop {
+            let called_off = self.called_off.notified();
+            if self.cast.lock().unwrap().quitters.remove(&process) {
+                return;
+            }
+            called_off.await;
+        }
     }
 
     pub(super) fn note(&self, line: impl FnOnce() -> String) {
@@ -93,11 +117,16 @@ pub(super) struct Plan {
     pub(super) process: usize,
     pub(super) family: Family,
     pub(super) tasks: usize,
+    /// How much later than the others it begins.
+    pub(super) late: Duration,
 }
 
 /// A process with all its lives.
 pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
-    let Plan { process, family, tasks } = plan;
+    let Plan { process, family, tasks, late } = plan;
+    if !late.is_zero() {
+        tokio::time::sleep(late).await;
+    }
     let mut seed = random.next();
     let mut life = 0;
     while stage.phase() != Phase::Over {

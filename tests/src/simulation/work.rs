@@ -39,6 +39,9 @@ impl Job {
     pub(super) async fn run(mut self) {
         while self.client.state().ended().is_none() {
             match self.stage.phase() {
+                Phase::Storm | Phase::Calm if self.family == Family::Chain => {
+                    self.come_round().await;
+                }
                 Phase::Storm | Phase::Calm => self.turn().await,
                 Phase::Idle => {
                     self.stage.cast.lock().unwrap().idle.insert(self.who.name);
@@ -58,12 +61,12 @@ impl Job {
         self.stage.note(|| format!("{who} is done"));
     }
 
-    fn violate(&self, what: String) {
+    pub(super) fn violate(&self, what: String) {
         let who = self.who;
         self.stage.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
     }
 
-    fn is_storm(&self) -> bool {
+    pub(super) fn is_storm(&self) -> bool {
         self.stage.phase() == Phase::Storm
     }
 
@@ -222,7 +225,7 @@ impl Job {
     }
 
     /// Writes what nobody else may write meanwhile.
-    async fn write(&mut self, guard: &AnyGuard, grant: usize) {
+    pub(super) async fn write(&mut self, guard: &AnyGuard, grant: usize) {
         match guard.fenced(Op::set_data(COUNTER, b"", None)).await {
             Ok(_) => {
                 self.stage.count("written under the lock");
@@ -304,7 +307,7 @@ impl Job {
         None
     }
 
-    async fn release(&mut self, guard: AnyGuard, node: &str, czxid: i64) {
+    pub(super) async fn release(&mut self, guard: AnyGuard, node: &str, czxid: i64) {
         let hands_on = matches!(guard, AnyGuard::Reentrant(_));
         match self.random.within(0..4) {
             0 => drop(guard),
@@ -339,7 +342,7 @@ impl Job {
 
 /// Tells with the result what the process had heard of at the end of the poll before the last: what
 /// came between the two may come too late to count.
-async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F::Output, Zxid) {
+pub(super) async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F::Output, Zxid) {
     let mut future = pin!(future);
     let mut heard = Zxid::default();
     poll_fn(|cx| {
@@ -351,7 +354,7 @@ async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F::Output, Zx
 }
 
 /// Polls at most so often.
-async fn for_polls<F: Future>(polls: u64, future: F) -> Option<F::Output> {
+pub(super) async fn for_polls<F: Future>(polls: u64, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
     poll_fn(|cx| {
