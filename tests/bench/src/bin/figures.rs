@@ -99,6 +99,7 @@ const LOCKS: &[Suite] = &[
         rows: &[
             Row::new("uncontended", CYCLE, RATE).against_peer(CYCLE).ratio_at_least(1.8),
             Row::new("4 processes fight", FIGHT, RATE).against_peer(FIGHT).ratio_at_least(1.8),
+            Row::new("16 processes fight", CROWD, RATE).against_peer(CROWD).ratio_at_least(1.8),
             Row::new("2 processes of 32 tasks", TWO_LEVEL, RATE)
                 .against_peer(TWO_LEVEL)
                 .ratio_at_least(20.0),
@@ -111,6 +112,7 @@ const LOCKS: &[Suite] = &[
         rows: &[
             Row::new("uncontended", CYCLE, REQUESTS).against_peer(CYCLE).at_most(2.02),
             Row::new("4 processes fight", FIGHT, REQUESTS).against_peer(FIGHT).at_most(2.02),
+            Row::new("16 processes fight", CROWD, REQUESTS).against_peer(CROWD).at_most(2.1),
             Row::new("2 processes of 32 tasks", TWO_LEVEL, REQUESTS)
                 .against_peer(TWO_LEVEL)
                 .at_most(0.15),
@@ -121,6 +123,7 @@ const LOCKS: &[Suite] = &[
         program: "bench_locks",
         rows: &[
             Row::new("4 processes fight", FIGHT, FAIRNESS).against_peer(FIGHT).at_most(1.3),
+            Row::new("16 processes fight", CROWD, FAIRNESS).against_peer(CROWD).at_most(1.3),
             Row::new("2 processes of 32 tasks", TWO_LEVEL, FAIRNESS)
                 .against_peer(TWO_LEVEL)
                 .at_most(1.3),
@@ -132,6 +135,7 @@ const LOCKS: &[Suite] = &[
         rows: &[
             Row::new("uncontended", CYCLE, CPU).against_peer(CYCLE),
             Row::new("4 processes fight", FIGHT, CPU).against_peer(FIGHT),
+            Row::new("16 processes fight", CROWD, CPU).against_peer(CROWD),
             Row::new("2 processes of 32 tasks", TWO_LEVEL, CPU).against_peer(TWO_LEVEL),
         ],
     },
@@ -139,6 +143,7 @@ const LOCKS: &[Suite] = &[
 
 const CYCLE: &str = "lock-cycle";
 const FIGHT: &str = "lock-fight --processes 4";
+const CROWD: &str = "lock-fight --processes 16";
 const TWO_LEVEL: &str = "two-level --processes 2 --tasks 32";
 
 const RATE: &str = "ops_per_second";
