@@ -1,4 +1,7 @@
 //! What a client tells to `tracing`: the table in its documentation, and no secret.
+//!
+//! Whether a place in the code has a listener is noted for the whole process when it is first come
+//! by. So every test of this program listens from its beginning, and no other test is in it.
 
 use std::fmt::Debug;
 

@@ -102,7 +102,8 @@ fn report(
         text += &format!("\n   the {name} server:\n      {lines}");
     }
     text + &format!(
-        "\n\nAgain: ZK_DIFF_SEED={seed} cargo test -p zk-tests --features live --test differential\n\
+        "\n\nAgain: ZK_DIFF_SEED={seed} \
+         cargo test -p zk-tests --features live --test live_differential\n\
          If that passes, earlier seeds matter: ZK_DIFF_SEED=0..{seed}"
     )
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-const CATALOGUE: &str = include_str!("../CATALOGUE.md");
+const CATALOGUE: &str = include_str!("../../CATALOGUE.md");
 
 /// What stands for a case that has no test.
 const REASONS: [&str; 2] = ["none", "moot"];
@@ -93,11 +93,11 @@ fn every_test_that_is_named_is_there() {
 #[test]
 fn what_is_not_there_is_found_out() {
     for wrong in
-        ["lock_wait::nothing", "nowhere::nothing", "lock_wait::begin", "claims/lock::queue"]
+        ["lock/wait::nothing", "nowhere::nothing", "lock/wait::begin", "claims/lock::queue"]
     {
         assert!(trouble(wrong).is_some(), "{wrong}");
     }
-    assert_eq!(trouble("catalogue::what_is_not_there_is_found_out"), None);
+    assert_eq!(trouble("workspace/catalogue::what_is_not_there_is_found_out"), None);
 }
 
 /// Cases with a star run many times, and say how often at least.

@@ -212,7 +212,7 @@ const CRATES: &[Layers] = &[
 ];
 
 /// This file, for the reader of a failure.
-const FILE: &str = "tests/tests/layers.rs";
+const FILE: &str = "tests/tests/workspace/layers.rs";
 
 /// Every crate of this repository, whether it is published or not.
 const OURS: &[&str] =

@@ -1,0 +1,19 @@
+//! The locks without real servers, nearly all in virtual time.
+
+mod acquire;
+mod again;
+mod alone;
+mod cancel;
+mod chain;
+mod doubt;
+mod fence;
+mod fencing;
+mod frames;
+mod guard;
+mod handing_on;
+mod mirror;
+mod multi;
+mod rw;
+mod ticket;
+mod two_level;
+mod wait;

@@ -1,0 +1,8 @@
+//! What holds of the sources, the README and the examples.
+
+mod catalogue;
+mod examples;
+mod layers;
+mod readme;
+mod suites;
+mod wall_clock;
