@@ -73,6 +73,8 @@ mod round;
 
 mod mirror;
 
+mod feed;
+
 mod cohort;
 
 mod news;

@@ -1,22 +1,20 @@
 //! A lock's folder as one client sees it: how to get into the queue, and what is known of it.
 //!
 //! All attempts of one lock share this. The first one joins with a create and a list; from the
-//! second on a recursive watch keeps a [`Mirror`] of the folder, and the create is enough. Where
-//! many contend the mirror is put away again: each of their comings and goings would be told to
-//! each of them.
+//! second on a recursive watch keeps a [`Mirror`] of the folder, and the create is enough. Whoever is
+//! told of enough without it puts it away.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 use tokio::sync::futures::Notified;
 use tracing::{debug, warn};
-use zk_client::{
-    Children, Client, Error as ClientError, ErrorCode, Reply, StreamEvent, WatchMode, WatchStream,
-};
+use zk_client::{Children, Client, Error as ClientError, ErrorCode, Reply, WatchMode, WatchStream};
 
 use crate::contender::Contender;
 use crate::error::{Error, Fault};
+use crate::feed::Feed;
 use crate::folder::Folder;
 use crate::layout::{Names, Role};
 use crate::mirror::{Listing, Mirror, Turn};
@@ -24,15 +22,6 @@ use crate::news::News;
 use crate::options::Options;
 use crate::round::{Expected, Round};
 use crate::succession::Succession;
-
-/// More contenders than this are watched one by one.
-const MIRROR_AT_MOST: usize = 16;
-
-/// No more than this, and the mirror is made again.
-const MIRROR_AGAIN: usize = 8;
-
-/// Watches in a row that told nothing, or could not be set, before no other is tried.
-const MIRRORS_LOST: u32 = 3;
 
 /// From here on a folder's numbers are worth a warning: half of them are used up.
 const MANY_SEQUENCES: i32 = 1 << 30;
@@ -55,23 +44,13 @@ pub(crate) struct Queue {
 /// What is known of the queue.
 #[derive(Debug)]
 struct View {
-    mirror: Mirror,
-    /// What feeds the mirror, if it is fed.
-    stream: Option<WatchStream>,
-    /// A stream is on its way.
-    arming: bool,
-    /// How many streams in a row were of no use.
-    useless: u32,
-    /// Whether anybody got a place here, and may come again soon.
-    used: bool,
-    /// How many contenders the last list had that the mirror took over, or the mirror when it was put
-    /// away since: so many it still has.
-    listed: usize,
-    /// When it was handed over.
-    listed_at: Option<Instant>,
-    warned: bool,
+    feed: Feed,
     succession: Succession,
     round: Round,
+    /// When the last list was answered.
+    listed_at: Option<Instant>,
+    /// Whether a warning was told of how many numbers are used up.
+    warned: bool,
 }
 
 /// Whether somebody waits for a turn.
@@ -131,16 +110,11 @@ impl Queue {
         let folder = Folder::new(folder);
         let siblings = names.siblings((client.unique() >> 64) as u64);
         let view = View {
-            mirror: Mirror::new(names.clone(), folder.clone(), siblings.clone()),
-            stream: None,
-            arming: false,
-            useless: 0,
-            used: false,
-            listed: 0,
-            listed_at: None,
-            warned: false,
+            feed: Feed::new(Mirror::new(names.clone(), folder.clone(), siblings.clone())),
             succession: Succession::default(),
             round: Round::default(),
+            listed_at: None,
+            warned: false,
         };
         let news = Arc::<News>::default();
         Ok(Arc::new(Self {
@@ -205,9 +179,9 @@ impl Queue {
     /// the stream, which calls them all when the next event comes.
     fn change<R>(&self, f: impl FnOnce(&mut View) -> R) -> R {
         let mut view = self.view();
-        let fed = view.stream.is_some();
+        let fed = view.feed.is_fed();
         let result = f(&mut view);
-        let turned = fed != view.stream.is_some();
+        let turned = fed != view.feed.is_fed();
         drop(view);
         if turned {
             self.news.tell();
@@ -219,7 +193,7 @@ impl Queue {
     pub(crate) fn look<R>(&self, f: impl FnOnce(&Mirror) -> R) -> Option<R> {
         self.change(|view| {
             self.pump(view);
-            view.fed_mirror().map(f)
+            view.feed.mirror().map(f)
         })
     }
 
@@ -230,34 +204,7 @@ impl Queue {
 
     /// Enters what was told of.
     fn pump(&self, view: &mut View) {
-        let mut cx = Context::from_waker(&self.waker);
-        while let Some(stream) = &mut view.stream {
-            let contenders = view.mirror.contenders();
-            if contenders > MIRROR_AT_MOST {
-                debug!(folder = self.folder(), "too many contenders to follow them all");
-                view.listed = contenders;
-                view.drop_stream();
-                return;
-            }
-            match stream.poll_next(&mut cx) {
-                Poll::Pending => return,
-                Poll::Ready(Ok(StreamEvent::Changed(event))) => {
-                    // One of the changes that a connection missed, for the sake of another watch:
-                    // nobody says which came before it.
-                    if event.missed {
-                        view.mirror.doubt();
-                    }
-                    view.mirror.told(event.kind, &event.path);
-                }
-                // Others come and go far more often than anybody looks here: a list is cheaper.
-                Poll::Ready(Ok(StreamEvent::Lagged(_))) => {
-                    view.used = false;
-                    view.drop_stream();
-                }
-                Poll::Ready(Ok(_)) => view.mirror.doubt(),
-                Poll::Ready(Err(_)) => view.drop_stream(),
-            }
-        }
+        view.feed.pump(self.folder(), &mut Context::from_waker(&self.waker));
     }
 
     /// What a place can be asked for with.
@@ -274,9 +221,10 @@ impl Queue {
                 name.is_some_and(|stem| expected.own.name.starts_with(stem))
             };
             let expected = view.round.expected().filter(follows).cloned();
-            let arms = self.options.mirror && expected.is_none() && view.may_arm();
-            view.arming |= arms;
-            let is_known = view.fed_mirror().is_some_and(Mirror::is_complete);
+            let may_arm =
+                self.options.mirror && expected.is_none() && !view.succession.is_settled();
+            let arms = may_arm && view.feed.begin();
+            let is_known = view.feed.mirror().is_some_and(Mirror::is_complete);
             let goes_on = view.succession.goes_on();
             Plan { arms, is_known, goes_on, old, expected }
         })
@@ -300,7 +248,7 @@ impl Queue {
     pub(crate) fn arm(self: &Arc<Self>) -> Arming {
         let reply = self.client.watch(self.folder(), WatchMode::PersistentRecursive);
         // Lists that were asked for before tell nothing of who came before the watch.
-        self.view().mirror.doubt();
+        self.view().feed.doubt();
         Arming { queue: Arc::clone(self), reply: Some(reply) }
     }
 
@@ -308,9 +256,9 @@ impl Queue {
     pub(crate) fn is_first(&self, contender: &Contender) {
         self.change(|view| {
             view.succession.came_first(contender);
-            if view.round.is_steady(contender) && view.stream.is_some() {
+            if view.round.is_steady(contender) && view.feed.is_fed() {
                 debug!(folder = self.folder(), "only the one ahead to follow");
-                view.drop_stream();
+                view.feed.cut();
             }
         });
     }
@@ -340,16 +288,16 @@ impl Queue {
     pub(crate) fn succeeded(&self, by_number: bool) {
         self.change(|view| {
             view.succession.taken(by_number);
-            if view.succession.is_settled() && view.stream.is_some() {
+            if view.succession.is_settled() && view.feed.is_fed() {
                 debug!(folder = self.folder(), "nobody else to follow");
-                view.drop_stream();
+                view.feed.cut();
             }
         });
     }
 
     /// A list is about to be asked for.
     pub(crate) fn asked(self: &Arc<Self>) -> Asked {
-        let listing = self.view().mirror.listing();
+        let listing = self.view().feed.listing();
         Asked { queue: Arc::clone(self), listing: Some(listing) }
     }
 
@@ -367,12 +315,9 @@ impl Queue {
             Turn::Absent if listed => {}
             Turn::Absent => {
                 debug!(folder = self.folder(), "the watch on the folder tells nothing");
-                self.change(|view| {
-                    view.useless += 1;
-                    view.drop_stream();
-                });
+                self.change(|view| view.feed.found_useless());
             }
-            Turn::First | Turn::Waiting { .. } => self.view().useless = 0,
+            Turn::First | Turn::Waiting { .. } => self.view().feed.found_useful(),
             Turn::Unknown => {}
         }
         turn
@@ -399,13 +344,13 @@ impl Queue {
         let sequence = own.sequence;
         self.change(|view| {
             self.pump(view);
-            view.used = true;
+            view.feed.seated();
             if sequence >= MANY_SEQUENCES && !view.warned {
                 view.warned = true;
                 let folder = self.folder();
                 warn!(folder, sequence, "half of the folder's sequence numbers are used up");
             }
-            view.fed_mirror().is_some_and(|mirror| mirror.tells_of(&own.name) == Some(true))
+            view.feed.mirror().is_some_and(|mirror| mirror.tells_of(&own.name) == Some(true))
         })
     }
 
@@ -424,24 +369,6 @@ impl Queue {
     }
 }
 
-impl View {
-    /// Whether a mirror is worth it: somebody comes again, and few contend.
-    fn may_arm(&self) -> bool {
-        let fresh = self.stream.is_none() && !self.arming && self.useless < MIRRORS_LOST;
-        fresh && self.used && !self.succession.is_settled() && self.listed <= MIRROR_AGAIN
-    }
-
-    /// The mirror, if something feeds it.
-    fn fed_mirror(&self) -> Option<&Mirror> {
-        self.stream.is_some().then_some(&self.mirror)
-    }
-
-    fn drop_stream(&mut self) {
-        self.stream = None;
-        self.mirror.doubt();
-    }
-}
-
 impl Arming {
     /// Has the mirror fed from now on, if the server can do that.
     pub(crate) async fn finish(mut self) {
@@ -449,22 +376,13 @@ impl Arming {
             return;
         };
         let stream = reply.await;
-        self.queue.change(|view| match stream {
-            Ok(stream) => view.stream = Some(stream),
-            // It may be the answer of a server that does not know it.
-            Err(error) if error.is_connection_loss() => view.useless += 1,
-            Err(error) if error.is_session_over() => {}
-            Err(error) => {
-                debug!(%error, "no mirror");
-                view.useless = MIRRORS_LOST;
-            }
-        });
+        self.queue.change(|view| view.feed.armed(stream));
     }
 }
 
 impl Drop for Arming {
     fn drop(&mut self) {
-        self.queue.view().arming = false;
+        self.queue.view().feed.end();
     }
 }
 
@@ -481,8 +399,8 @@ impl Asked {
         });
         queue.change(|view| {
             queue.pump(view);
-            if listing.is_some_and(|listing| view.mirror.listed(&listing, &children.names)) {
-                view.listed = listed;
+            if let Some(listing) = listing {
+                view.feed.listed(&listing, &children.names, listed);
             }
             view.succession.listed(last);
             view.listed_at = Some(queue.client.clock().now());
@@ -493,7 +411,7 @@ impl Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         if self.listing.take().is_some() {
-            self.queue.view().mirror.not_listed();
+            self.queue.view().feed.not_listed();
         }
     }
 }

@@ -154,6 +154,7 @@ const CRATES: &[Layers] = &[
             "succession",
             "round",
             "mirror",
+            "feed",
             "cohort",
             "news",
             "again",
