@@ -434,6 +434,68 @@ fn what_does_not_meet_expectations_is_told_ahead_of_the_answer_and_marked() {
 
 /// One that is there is not created, whatever is told for the sake of the other.
 #[test]
+fn what_no_request_on_its_way_can_have_found_is_news() {
+    let mut bench = Bench::attached();
+    expect(&mut bench, &[], &[("/there", 1), ("/to-come", 2)]);
+    bench.sent();
+    bench.answer(-8, &());
+    bench.said();
+    expect(&mut bench, &[("/there", 3)], &[("/to-come", 4)]);
+    bench.sent();
+    for (zxid, kind, path) in [
+        (0x7, EventType::NODE_CREATED, "/there"),
+        (0x8, EventType::NODE_DELETED, "/there"),
+        (0x9, EventType::NODE_CREATED, "/to-come"),
+    ] {
+        bench.frame(notification(zxid, kind, path));
+    }
+    assert_eq!(
+        bench.said(),
+        [
+            "1 saw NodeCreated /there at 0x7",
+            "3 saw NodeDeleted /there at 0x8, missed",
+            "2 saw NodeCreated /to-come at 0x9, missed",
+            "4 saw NodeCreated /to-come at 0x9, missed",
+        ]
+    );
+}
+
+/// What such a request has found uses up its own watch alone.
+#[test]
+fn what_is_left_while_another_watch_is_on_its_way_is_removed_behind_that() {
+    let mut bench = Bench::attached();
+    let ids = expect(&mut bench, &[], &[("/a", 1)]);
+    bench.sent();
+    bench.answer(-8, &());
+    expect(&mut bench, &[("/a", 2)], &[]);
+    bench.sent();
+    bench.session.unwatch(ids[0], "/a");
+    bench.frame(notification(-1, EventType::NODE_DELETED, "/a"));
+    assert_eq!(bench.said(), ["0 ok", "1 unwatched", "2 saw NodeDeleted /a, missed"]);
+    bench.answer(-8, &());
+    assert_eq!(bench.said(), ["0 ok"]);
+    let [removed] = &bench.sent()[..] else { panic!("one request") };
+    assert!(removed.ends_with(" /a"), "{removed}");
+}
+
+#[test]
+fn what_is_told_on_reconnect_ahead_of_its_request_is_removed_behind_that() {
+    let mut bench = Bench::attached();
+    bench.cut();
+    bench.said();
+    expect(&mut bench, &[], &[("/a", 1)]);
+    bench.attach();
+    assert_eq!(bench.sent().len(), 2);
+    // Somebody made it, and has deleted it when the request arrives.
+    bench.frame(notification(-1, EventType::NODE_CREATED, "/a"));
+    assert_eq!(bench.said(), ["1 saw NodeCreated /a, missed"]);
+    (0..2).for_each(|_| bench.answer(-8, &()));
+    assert_eq!(bench.said(), ["0 ok"]);
+    let [removed] = &bench.sent()[..] else { panic!("one request") };
+    assert!(removed.ends_with(" /a"), "{removed}");
+}
+
+#[test]
 fn a_node_that_is_there_and_to_come_is_watched_both_ways() {
     let mut bench = Bench::attached();
     expect(&mut bench, &[("/a", 1)], &[("/a", 2)]);

@@ -96,9 +96,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 _ => tokens.into_iter().for_each(|token| self.complete(token, Err(failure))),
             },
             Purpose::Question(question) => self.claims.unanswered(&question, failure),
-            Purpose::Arm(token, paths) => {
-                self.arming.end(&paths);
-                self.watches.concluded(&paths);
+            Purpose::Arm(token, armed) => {
+                self.arming.end(&armed);
+                self.watches.concluded(armed.iter().map(|(_, path)| path));
                 self.complete(token, Err(failure));
             }
             Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close => {}

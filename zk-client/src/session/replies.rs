@@ -181,9 +181,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 let own = self.credentials.map(|own| own.id);
                 understood = self.claims.answered(question, result, own);
             }
-            Purpose::Arm(token, paths) => {
-                self.arming.end(&paths);
-                self.watches.concluded(&paths);
+            Purpose::Arm(token, armed) => {
+                self.arming.end(&armed);
+                self.watches.concluded(armed.iter().map(|(_, path)| path));
                 self.complete(token, result);
             }
             Purpose::Rearm => {
@@ -249,7 +249,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         // Servers tell the zxid since 3.9, and since then no watch silences another.
         let zxid = told(zxid);
         // On a new connection all that is watched is being armed.
-        let missed = self.rearming > 0 || self.arming.contains(path);
+        let missed = self.rearming > 0 || self.arming.may_tell(kind, path);
         let change = Change { kind, zxid, missed };
         self.watched(path, change);
         if zxid.is_none()

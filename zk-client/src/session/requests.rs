@@ -128,14 +128,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
             exist: List::new(&exist_paths),
             child: List::new(&[]),
         };
-        let paths = data.iter().chain(&exist).map(|(path, _)| Arc::clone(path)).collect();
-        self.queue(&request, Purpose::Arm(token, paths))?;
+        let armed = |kind, (path, _): &(Arc<str>, W)| (kind, Arc::clone(path));
+        let there = data.iter().map(|node| armed(WatchKind::Data, node));
+        let to_come = exist.iter().map(|node| armed(WatchKind::Exist, node));
+        self.queue(&request, Purpose::Arm(token, there.chain(to_come).collect()))?;
         let data = data.into_iter().map(|node| (WatchKind::Data, node));
         let exist = exist.into_iter().map(|node| (WatchKind::Exist, node));
         let mut ids = Vec::new();
         for (kind, (path, watcher)) in data.chain(exist) {
             let id = self.watches.next_id();
-            self.arming.begin(Arc::clone(&path));
+            self.arming.begin(kind, Arc::clone(&path));
             self.watches.announced(Arc::clone(&path));
             self.watches.set(id, kind, path, watcher);
             ids.push(id);

@@ -16,11 +16,11 @@ pub(crate) mod keyed;
 
 pub(crate) mod lineage;
 
-pub(crate) mod arming;
-
 pub(crate) mod chore;
 
 pub(crate) mod oneshots;
+
+pub(crate) mod arming;
 
 pub(crate) mod spot;
 
@@ -212,17 +212,18 @@ impl<W, S: Clone> Watches<W, S> {
         self.answered(id, Some(code));
     }
 
-    /// A request that watches here was queued, whoever waits by the time it is sent: what it leaves
-    /// behind is removed when it is answered.
+    /// A request that watches here was queued, whoever waits by the time it is sent: what is known to
+    /// be left behind is removed when it is answered. What comes to this path ahead of it ends its
+    /// watches here, and not at the server: that one goes with the next event, of which nobody is told.
     pub(crate) fn announced(&mut self, path: Arc<str>) {
-        self.spots.entry(path).or_default().asked();
+        self.spots.entry(path).or_default().announced();
     }
 
     /// A request for these was answered, or was lost.
-    pub(crate) fn concluded(&mut self, paths: &[Arc<str>]) {
+    pub(crate) fn concluded<'p>(&mut self, paths: impl IntoIterator<Item = &'p Arc<str>>) {
         for path in paths {
             if let Some(spot) = self.spots.get_mut(path) {
-                spot.answered();
+                spot.concluded();
                 if spot.is_deserted() {
                     self.desert(path);
                 }

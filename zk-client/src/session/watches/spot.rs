@@ -46,8 +46,10 @@ pub(crate) type Key = (Sort, WatchId);
 /// All that is known of one path.
 #[derive(Debug)]
 pub(crate) struct Spot<W, S> {
-    /// Requests on their way that will set a watch here.
+    /// Requests on their way whose watch is set here when they are answered.
     asked: u32,
+    /// Requests on their way whose watch is set here already.
+    announced: u32,
     /// Whether the server watches more here than anybody wants, and whether a recursive watch is
     /// left over.
     stray: Option<bool>,
@@ -56,7 +58,7 @@ pub(crate) struct Spot<W, S> {
 
 impl<W, S> Default for Spot<W, S> {
     fn default() -> Self {
-        Self { asked: 0, stray: None, set: Set::None }
+        Self { asked: 0, announced: 0, stray: None, set: Set::None }
     }
 }
 
@@ -78,9 +80,17 @@ impl<W, S> Spot<W, S> {
         self.asked = self.asked.saturating_sub(1);
     }
 
+    pub(crate) fn announced(&mut self) {
+        self.announced += 1;
+    }
+
+    pub(crate) fn concluded(&mut self) {
+        self.announced = self.announced.saturating_sub(1);
+    }
+
     /// Whether nobody waits here, and nothing on its way sets a watch here.
     pub(crate) fn is_deserted(&self) -> bool {
-        self.asked == 0
+        (self.asked, self.announced) == (0, 0)
             && match &self.set {
                 Set::None => true,
                 Set::One(..) => false,
@@ -93,9 +103,12 @@ impl<W, S> Spot<W, S> {
     }
 
     /// A new connection begins with what is wanted. What is on its way may watch for those who left
-    /// meanwhile.
+    /// meanwhile, or who are told before it arrives.
     pub(crate) fn rearmed(&mut self) {
-        self.stray = self.stray.filter(|_| self.asked > 0).map(|_| false);
+        let mut oneshots = WatchKind::ALL.into_iter().map(Sort::Once);
+        let left = self.stray.is_some() && (self.asked, self.announced) != (0, 0);
+        let told_before = self.announced > 0 && oneshots.any(|sort| self.any(sort));
+        self.stray = (left || told_before).then_some(false);
     }
 
     /// The server watches nothing any more.
@@ -121,7 +134,7 @@ impl<W, S> Spot<W, S> {
     }
 
     /// The server watches what nobody here does. A one-shot watch may be shared with others, who use
-    /// it up.
+    /// it up if their own are not on their way still.
     pub(crate) fn left(&mut self, sort: Sort) {
         let [data, exist, child] = WatchKind::ALL.map(Sort::Once);
         let shared = match sort {
@@ -129,7 +142,7 @@ impl<W, S> Spot<W, S> {
             Sort::Once(_) => self.any(data) || self.any(exist),
             Sort::Stream(_) => false,
         };
-        if !shared {
+        if !shared || self.announced > 0 {
             *self.stray.get_or_insert_default() |= sort == RECURSIVE;
         }
     }
