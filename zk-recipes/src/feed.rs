@@ -6,7 +6,7 @@
 use std::task::{Context, Poll};
 
 use tracing::debug;
-use zk_client::{Error as ClientError, StreamEvent, WatchStream};
+use zk_client::{Error as ClientError, EventType, StreamEvent, WatchStream};
 
 use crate::mirror::{Listing, Mirror};
 
@@ -52,21 +52,17 @@ impl Feed {
     /// Enters what was told of. `cx` is woken by more.
     pub(crate) fn pump(&mut self, folder: &str, cx: &mut Context<'_>) {
         while let Some(stream) = &mut self.stream {
-            let contenders = self.mirror.contenders();
-            if contenders > MIRROR_AT_MOST {
-                debug!(folder, "too many contenders to follow them all");
-                self.listed = contenders;
-                self.cut();
-                return;
-            }
             match stream.poll_next(cx) {
-                Poll::Pending => return,
-                Poll::Ready(Ok(StreamEvent::Changed(event))) => {
-                    // One of the changes that a connection missed, for the sake of another watch:
-                    // nobody says which came before it.
-                    if event.missed {
-                        self.mirror.doubt();
+                // Who goes to the end of the queue is told of there first.
+                Poll::Pending => return self.cut_if_crowded(folder),
+                // What another watch has found comes in no order. That the folder is there is no news.
+                Poll::Ready(Ok(StreamEvent::Changed(event))) if event.missed => {
+                    self.mirror.doubt();
+                    if event.path != folder || event.kind != EventType::NODE_CREATED {
+                        self.mirror.told(event.kind, &event.path);
                     }
+                }
+                Poll::Ready(Ok(StreamEvent::Changed(event))) => {
                     self.mirror.told(event.kind, &event.path);
                 }
                 // Others come and go far more often than anybody looks here: a list is cheaper.
@@ -77,6 +73,15 @@ impl Feed {
                 Poll::Ready(Ok(_)) => self.mirror.doubt(),
                 Poll::Ready(Err(_)) => self.cut(),
             }
+        }
+    }
+
+    fn cut_if_crowded(&mut self, folder: &str) {
+        let contenders = self.mirror.contenders();
+        if contenders > MIRROR_AT_MOST {
+            debug!(folder, "too many contenders to follow them all");
+            self.listed = contenders;
+            self.cut();
         }
     }
 

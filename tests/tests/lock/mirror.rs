@@ -197,6 +197,22 @@ async fn a_plain_watch_at_the_folder_takes_nothing_from_the_mirror() {
     }
 }
 
+/// That the folder is there is told to whoever expects it, and is no news of what is in it.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_found_takes_nothing_from_a_holder() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = Lock::new(&client, LOCK).unwrap();
+    mirror(&lock).await;
+    let held = lock.acquire().await.unwrap();
+    assert_eq!(held.state(), LockState::Held);
+    let mut expected = client.watch_expected(&[], &[LOCK]).await.unwrap();
+    assert!(expected.pop().unwrap().changed().await.unwrap().missed);
+    settle().await;
+    assert_eq!(held.state(), LockState::Held);
+    held.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_missed_while_cut_off_is_read_again() {
     let world = World::new();
@@ -265,6 +281,27 @@ async fn a_crowd_is_not_followed_and_few_are_again() {
     mirror(&lock).await;
     let (requests, guard) = world.requests(lock.acquire()).await;
     assert_eq!(requests, 1, "it is followed again");
+    guard.unwrap().release().await.unwrap();
+}
+
+/// Its new place is told of ahead of the end of the old one.
+#[tokio::test(start_paused = true)]
+async fn whoever_goes_to_the_end_is_not_counted_twice() {
+    let world = World::new();
+    let lock = world.mirrored().await;
+    let held = lock.acquire().await.unwrap();
+    let mut crowd = crowd(&world, CROWD - 2).await.into_iter();
+    held.release().await.unwrap();
+    let waiting = start(&lock);
+    settle().await;
+    let again = tokio::spawn(crowd.next().unwrap().await.unwrap().requeue());
+    for leaving in crowd {
+        leaving.await.unwrap().release().await.unwrap();
+    }
+    waiting.await.unwrap().release().await.unwrap();
+    again.await.unwrap().unwrap().release().await.unwrap();
+    let (requests, guard) = world.requests(lock.acquire()).await;
+    assert_eq!(requests, 1, "it is followed");
     guard.unwrap().release().await.unwrap();
 }
 
