@@ -6,12 +6,10 @@
 //! a name: only the place that takes the place of one that had been first, in the transaction that
 //! deletes it. A deletion proves nothing: its owner may have left or died while it waited.
 
-use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
 use zk_client::{Client, EventType, Reply, Watcher};
 
-use crate::again::Again;
 use crate::contender::Contender;
 use crate::own::OwnWatch;
 use crate::round::Expected;
@@ -62,30 +60,29 @@ impl Forging {
 }
 
 impl Chain {
-    /// Waits until the one ahead has let go, or something else has happened or may have. The place is
-    /// first if the watch on it comes back.
-    pub(crate) async fn first(mut self, client: &Client) -> Option<OwnWatch> {
-        let mut again = Again::default();
-        let is_first = poll_fn(|cx| {
-            // Its end is told behind the creation of the next one, and our own end is told ahead of
-            // whatever happened behind that: so the order in which these are looked at matters.
-            let is_over = self.nearest.poll_changed(cx).is_ready();
-            if let Poll::Ready(event) = self.next.poll_changed(cx) {
-                // What was missed was told in no order.
-                let told =
-                    event.is_ok_and(|event| event.kind == EventType::NODE_CREATED && !event.missed);
-                return Poll::Ready(told && self.own.poll_changed(cx).is_pending());
-            }
-            if is_over || self.own.poll_changed(cx).is_ready() {
-                return Poll::Ready(false);
-            }
-            again.poll(client, cx).map(|()| false)
-        });
-        if !is_first.await {
-            return None;
+    /// Whether the place is first, once the one ahead has let go, or something else has happened or may
+    /// have.
+    pub(crate) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        // Its end is told behind the creation of the next one, and our own end is told ahead of
+        // whatever happened behind that: so the order in which these are looked at matters.
+        let is_over = self.nearest.poll_changed(cx).is_ready();
+        if let Poll::Ready(event) = self.next.poll_changed(cx) {
+            // What was missed was told in no order.
+            let told =
+                event.is_ok_and(|event| event.kind == EventType::NODE_CREATED && !event.missed);
+            return Poll::Ready(told && self.own.poll_changed(cx).is_pending());
         }
+        if is_over || self.own.poll_changed(cx).is_ready() {
+            Poll::Ready(false)
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// The watch on the own node, of a place that is first.
+    pub(crate) fn into_own(self) -> OwnWatch {
         // Its node has gone with it.
         self.nearest.forget();
-        Some(self.own)
+        self.own
     }
 }

@@ -70,7 +70,8 @@ enum Source {
 impl Held {
     /// What is known when a place is first, and its node.
     pub(crate) fn new(tenure: Tenure) -> (Self, OwnedNode) {
-        let Tenure { queue, node, own, watch, waited, followed, succeeds: _, chain: _ } = tenure;
+        let Tenure { queue, node, own, watch, waited, followed, succeeds: _, chain: _, forged: _ } =
+            tenure;
         // Who waited holds it from now on.
         let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
         let term =

@@ -39,7 +39,8 @@ use crate::tenure::Joining;
 /// once, without waiting for the answer to the release, sends both as one transaction, unless
 /// another thread has sent the release by then ([`requeue`](Guard::requeue) prevents that); and
 /// needs no watch while nobody else comes. Three and more who go on like that, and so come round in
-/// the same order, are each told of the one ahead alone, for two requests a turn.
+/// the same order, are each told of the one ahead alone, for two requests a turn; readers and who has
+/// an [`acl`](Options::acl) or [`strict_foreign`](Options::strict_foreign) are not.
 ///
 /// # Who shares it
 ///
@@ -240,8 +241,9 @@ impl Guard {
     }
 
     /// Releases the lock and queues up for it again, behind everybody who waits: one transaction
-    /// for both, whatever the runtime. Only where it is the second acquire of this `Lock`, both are
-    /// requests of their own, with a watch on the queue between them.
+    /// for both, whatever the runtime. Only where something else must be asked for in between, both
+    /// are requests of their own: a watch on the queue, as with the second acquire of this `Lock` and
+    /// when few are left of many, or the folder.
     ///
     /// # Errors
     ///

@@ -110,7 +110,8 @@ impl Options {
     /// default: two requests for each acquisition instead of at least three, and two events for
     /// each of other contenders'. Servers before 3.6 do without in any case. Whatever is set here,
     /// three and more contenders that come round in the same order turn after turn do without, and
-    /// take two requests each: they know whom they will have ahead.
+    /// take two requests each: they know whom they will have ahead. Readers do not, nor does who has
+    /// an [`acl`](Self::acl) or [`strict_foreign`](Self::strict_foreign).
     #[must_use]
     pub fn mirror(mut self, mirror: bool) -> Self {
         self.mirror = mirror;

@@ -42,6 +42,8 @@ pub(crate) struct Tenure {
     pub(crate) succeeds: bool,
     /// What tells of the one ahead alone, if the queue goes round.
     pub(crate) chain: Option<Chain>,
+    /// Whether that was asked for in the place of a list.
+    pub(crate) forged: bool,
 }
 
 /// A contender whose requests are on their way.
@@ -186,8 +188,17 @@ impl Tenure {
             return Err(Fault::SequenceExhausted(queue.folder().to_owned()).into());
         };
         let followed = queue.seated(&own);
-        let (queue, watch) = (Arc::clone(queue), OwnWatch::default());
-        Ok(Self { queue, node, own, watch, waited: false, followed, succeeds: false, chain: None })
+        Ok(Self {
+            queue: Arc::clone(queue),
+            node,
+            own,
+            watch: OwnWatch::default(),
+            waited: false,
+            followed,
+            succeeds: false,
+            chain: None,
+            forged: false,
+        })
     }
 
     /// The place was taken in one transaction with letting go of this one.
@@ -199,6 +210,7 @@ impl Tenure {
     /// Waits for the watches behind the create, if it is the place that was expected.
     async fn chained(&mut self, forging: Option<Forging>) {
         if let Some(forging) = forging {
+            self.forged = true;
             self.chain = forging.done(&self.own).await;
             if self.chain.is_none() {
                 self.queue.broken();

@@ -11,9 +11,12 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use tracing::{debug, trace};
-use zk_client::{Children, Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher};
+use zk_client::{
+    Children, Error as ClientError, ErrorCode, EventType, Stat, WatchedEvent, Watcher,
+};
 
 use crate::again::Again;
+use crate::chain::Chain;
 use crate::contender::{self, Contender};
 use crate::error::Error;
 use crate::layout::Role;
@@ -77,12 +80,11 @@ impl Tenure {
     }
 
     async fn until_first(&mut self, list: Option<Children>) -> Result<(), Error> {
-        let was_chained = self.chain.is_some();
         if self.first_in_chain().await? {
             return Ok(());
         }
-        // The node was there when it was chained, and may be gone since.
-        let turn = self.first_in_mirror(list.is_some() || was_chained).await?;
+        // A mirror that came since tells of no node that was there before it.
+        let turn = self.first_in_mirror(list.is_some() || self.forged).await?;
         if turn != Turn::First {
             let fresh = turn == Turn::Unknown && !self.waited;
             self.watch = self.wait(list.filter(|_| fresh)).await?;
@@ -134,21 +136,55 @@ impl Tenure {
 
     /// Waits for the one ahead, if all is as it was expected. Says whether that made the place first.
     async fn first_in_chain(&mut self) -> Result<bool, Error> {
-        let Some(chain) = self.chain.take() else {
+        let Some(mut chain) = self.chain.take() else {
             return Ok(false);
         };
         self.waited = true;
-        let ahead = chain.ahead.clone();
-        let own = chain.first(self.queue.client()).await;
+        let is_first = self.follow(&mut chain).await?;
         self.check_session()?;
-        let Some(own) = own else {
+        if !is_first {
             self.queue.broken();
             return Ok(false);
-        };
+        }
         debug!(node = self.node.path(), "first in the chain");
-        self.watch = own;
-        self.queue.turned(&self.own, Some(&ahead));
+        self.queue.turned(&self.own, Some(&chain.ahead));
+        self.watch = chain.into_own();
         Ok(true)
+    }
+
+    async fn follow(&self, chain: &mut Chain) -> Result<bool, Error> {
+        let mut again = Again::default();
+        loop {
+            let told = poll_fn(|cx| match chain.poll_first(cx) {
+                Poll::Ready(is_first) => Poll::Ready(Some(is_first)),
+                Poll::Pending => again.poll(self.queue.client(), cx).map(|()| None),
+            });
+            if let Some(is_first) = told.await {
+                return Ok(is_first);
+            }
+            if !self.finds(&chain.ahead).await? {
+                // What happened until then was told ahead of the answer.
+                let told = chain.poll_first(&mut Context::from_waker(Waker::noop()));
+                return Ok(told == Poll::Ready(true));
+            }
+        }
+    }
+
+    /// Whether this contender is still there, and whether we are: servers do not tell of the end of a
+    /// node that may no longer be read. Who lists does not know what comes next, for those behind.
+    async fn finds(&self, ahead: &Contender) -> Result<bool, Error> {
+        let client = self.queue.client();
+        let path = self.queue.child(&ahead.name);
+        let (own, ahead) = client.batch(|| (client.exists(self.node.path()), client.exists(&path)));
+        let is_there = |stat: Result<Option<Stat>, ClientError>| match stat {
+            Ok(stat) => Ok(stat.is_some()),
+            Err(error) if passes(&error) || error.code() == Some(ErrorCode::NO_AUTH) => Ok(true),
+            Err(error) => Err(error),
+        };
+        if !is_there(own.await)? {
+            return Err(self.vanished());
+        }
+        Ok(is_there(ahead.await)?)
     }
 
     /// Waits for as long as the mirror knows of somebody ahead, and says what it knows then. The place

@@ -425,13 +425,29 @@ async fn a_holder_that_hides_is_found_gone_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_tenures_cost_a_list_now_and_then() {
-    let ring = Ring::steady(3).await;
+async fn long_tenures_cost_a_look_now_and_then() {
+    let mut ring = Ring::steady(3).await;
     let world = Rc::clone(&ring.world);
-    let (requests, ()) = world.requests(tokio::time::sleep(10 * TIMEOUT)).await;
+    let (requests, ()) = world.requests(tokio::time::sleep(10 * TIMEOUT + TIMEOUT / 8)).await;
     ring.nobody_else();
     // Each of the three pings some three times in a session timeout.
     assert!(requests < 200, "{requests}");
+    // Whoever has waited for so long looks at its session once.
+    ring.rounds(1).await;
+    assert!(ring.is_chained().await, "nothing was other than expected");
+    ring.goes_on().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_locks_of_one_client_follow_each_other_like_any() {
+    let mut ring = Ring::new(3, &Options::new()).await;
+    let client = ring.waiting[1].client.clone();
+    let lock = Lock::new(&client, LOCK).unwrap();
+    ring.waiting.push_back(Waiter::start(client, lock, || ()).await);
+    ring.rounds(2 * STEADY).await;
+    for _ in 0..3 {
+        assert!(ring.is_chained().await);
+    }
     ring.goes_on().await;
 }
 
