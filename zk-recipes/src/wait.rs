@@ -152,6 +152,8 @@ impl Tenure {
         Ok(true)
     }
 
+    /// Waits for what the chain tells, and looks for the one ahead whenever it has told nothing for a
+    /// session timeout.
     async fn follow(&self, chain: &mut Chain) -> Result<bool, Error> {
         let mut again = Again::default();
         loop {
@@ -170,8 +172,9 @@ impl Tenure {
         }
     }
 
-    /// Whether this contender is still there, and whether we are: servers do not tell of the end of a
-    /// node that may no longer be read. Who lists does not know what comes next, for those behind.
+    /// Whether this contender is still there, and an error if we are not: servers do not tell of the end
+    /// of a node that may no longer be read. A list would say so, too, but whoever has seen those behind
+    /// in one cannot tell which numbers are still to come, and would leave the chain.
     async fn finds(&self, ahead: &Contender) -> Result<bool, Error> {
         let client = self.queue.client();
         let path = self.queue.child(&ahead.name);

@@ -21,7 +21,8 @@ pub(crate) type Armed = (WatchKind, Arc<str>);
 #[derive(Debug, Default)]
 pub(crate) struct Arming(HashMap<Arc<str>, Requests, Keyed>);
 
-/// By what they watch.
+/// By what they watch. Nothing asks for children in this way yet: what a server would tell then is here
+/// all the same, so that whoever does gets it right.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Requests {
     data: u32,
