@@ -1,5 +1,8 @@
 //! The harness itself, on real servers.
 
+use std::cell::RefCell;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
@@ -147,10 +150,22 @@ async fn start_error_shows_the_log() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_start_without_its_port_is_tried_with_another() -> Result<()> {
+    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let port = |listener: &TcpListener| Ok::<_, io::Error>(listener.local_addr()?.port());
+    let (taken, free) = (bind()?, port(&bind()?)?);
+    let ports = RefCell::new(vec![free, port(&taken)?]);
+    let next = || ports.borrow_mut().pop().ok_or_else(|| io::Error::other("one retry is enough"));
+    let server = Standalone::on(&ServerConfig::default(), next).await?;
+    assert!(server.address().ends_with(&format!(":{free}")), "{}", server.address());
+    Ok(())
+}
+
+#[tokio::test]
 async fn restart_fails_while_the_port_is_taken() -> Result<()> {
     let mut server = Standalone::start().await?;
     server.kill().await;
-    let taken = std::net::TcpListener::bind(server.address())?;
+    let taken = TcpListener::bind(server.address())?;
     let error = server.restart().await.err().context("the port is taken")?.to_string();
     assert!(error.contains("java.net.BindException"), "{error}");
     drop(taken);

@@ -40,7 +40,8 @@ fn sources(file: &str) -> Option<String> {
             let folder = tests.join("../zk-recipes/src");
             vec![folder.join(format!("{module}.rs")), folder.join(module).join("tests.rs")]
         }
-        Some(("claims", _)) => vec![tests.join("src").join(format!("{file}.rs"))],
+        Some(("claims", _)) => vec![tests.join("support/src").join(format!("{file}.rs"))],
+        Some(("lock", _)) => vec![tests.join("locks/tests").join(format!("{file}.rs"))],
         _ => vec![tests.join("tests").join(format!("{file}.rs"))],
     };
     let found = candidates.iter().filter_map(|path| fs::read_to_string(path).ok());

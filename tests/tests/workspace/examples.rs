@@ -15,14 +15,14 @@ async fn each_example_of_the_client_runs_to_its_end() {
     names.sort();
     assert!(names.iter().any(|name| name == "basics"), "{names:?}");
     for name in names {
-        let said = tour::example("zk-client", &name, &[]).await.unwrap();
+        let said = tour::run(&name, &[]).await.unwrap();
         assert!(!said.is_empty(), "{name} says nothing");
     }
 }
 
 #[tokio::test]
 async fn a_service_leads_again_behind_the_end_of_its_session() {
-    let said = tour::example("zk-recipes", "leader", &[]).await.unwrap();
+    let said = tour::run("leader", &[]).await.unwrap();
     assert_eq!(said.matches("leading, with token").count(), 2, "{said}");
     assert!(said.contains("no longer: /locks/leader/"), "{said}");
     assert!(said.ends_with("the service is stopped\n"), "{said}");
@@ -30,7 +30,7 @@ async fn a_service_leads_again_behind_the_end_of_its_session() {
 
 #[tokio::test]
 async fn the_locks_are_measured_by_processes_that_all_get_their_turns() {
-    let said = tour::example("zk-recipes", "bench_locks", &[]).await.unwrap();
+    let said = tour::run("bench_locks", &[]).await.unwrap();
     for workload in ["lock-cycle", "lock-fight", "two-level"] {
         let line = said.lines().find(|line| line.contains(workload));
         let line = line.unwrap_or_else(|| panic!("nothing of {workload}: {said}"));

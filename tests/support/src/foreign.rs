@@ -214,7 +214,7 @@ pub struct Curator(Program);
 impl Curator {
     /// Starts it and returns when it is connected to the server at `address`.
     pub async fn connect(address: &str) -> Result<Self> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/CuratorPeer.java");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop/CuratorPeer.java");
         let java = find_java().context("no Java found; tests/run installs it")?;
         let mut command = Command::new(java);
         command.args(JVM_FLAGS.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");

@@ -1,27 +1,39 @@
 //! The examples as their readers see them.
 
-use anyhow::bail;
+use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
 
-/// Runs an example of the recipes, and returns what it says. Fails if it does.
-pub async fn run(example: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    self::example("zk-recipes", example, arguments).await
-}
-
-/// Runs an example of a crate, and returns what it says. Fails if it does.
-pub async fn example(package: &str, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let run = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--locked", "--package", package, "--all-features"])
-        .args(["--example", name, "--"])
-        .args(arguments)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .output()
-        .await?;
+/// Runs an example of any crate, and returns what it prints. Fails if the example does.
+pub async fn run(name: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    // All of the workspace at once, as `cargo test` builds them: with other features Cargo would
+    // build the crates a second time.
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    // Cargo describes this package to its tests. For the build scripts of others that would be news,
+    // for which they run again.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_") && !is_setting(name)) {
+            build.env_remove(name);
+        }
+    }
+    let build = build.output().await?;
+    ensure!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+    let tests = std::env::current_exe()?;
+    let profile = tests.ancestors().nth(2).context("no folder of what Cargo built")?;
+    let run = Command::new(profile.join("examples").join(name)).args(arguments).output().await?;
     let said = String::from_utf8(run.stdout)?;
     if !run.status.success() {
         bail!("{name}: {said}\n{}", String::from_utf8_lossy(&run.stderr));
     }
     Ok(said)
+}
+
+/// True if a variable tells Cargo how to build, and not which package is at work.
+fn is_setting(name: &str) -> bool {
+    !["CARGO_MANIFEST", "CARGO_PKG", "CARGO_BIN", "CARGO_CRATE", "CARGO_PRIMARY"]
+        .iter()
+        .any(|description| name.starts_with(description))
 }
 
 /// Runs the tour, and fails unless it is told to its end and in order.

@@ -1,14 +1,15 @@
 //! The locks of all families against everything that can go wrong, by seeds.
 //!
-//! `ZK_SIM_SEEDS` says how many there are of each family; a seed that fails is told with the command that runs it
-//! alone and prints its trace.
+//! `ZK_SIM_SEEDS` says how many there are of each family. The first seed that fails ends the run and
+//! is printed with the command that runs it alone and prints its trace; with `ZK_SIM_COUNT=1` all
+//! seeds run, and those that fail are counted, which tells how many seeds it takes to find a defect.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zk_tests::simulation::{self, Family, Outcome};
+use zk_simulation::{Family, Outcome};
 
 const DEFAULT_SEEDS: u64 = 125;
 
@@ -93,7 +94,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn run(family: Family, seed: u64) -> Outcome {
-    catch_unwind(AssertUnwindSafe(|| simulation::run(family, seed, false))).unwrap_or_else(
+    catch_unwind(AssertUnwindSafe(|| zk_simulation::run(family, seed, false))).unwrap_or_else(
         |panic| {
             let message = panic
                 .downcast_ref::<String>()
@@ -113,12 +114,13 @@ fn check(family: Family, happenings: &[&[&str]]) -> BTreeMap<&'static str, u64> 
     let seeds = number("ZK_SIM_SEEDS").unwrap_or(DEFAULT_SEEDS);
     let next = AtomicU64::new(0);
     let counts = Mutex::new(BTreeMap::<&'static str, u64>::new());
-    let failed = Mutex::new(None::<(u64, String)>);
+    let counting = number("ZK_SIM_COUNT").is_some();
+    let failed = Mutex::new(BTreeMap::<u64, String>::new());
     std::thread::scope(|scope| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..cores {
             scope.spawn(|| {
-                while failed.lock().unwrap().is_none() {
+                while counting || failed.lock().unwrap().is_empty() {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= seeds {
                         return;
@@ -128,16 +130,20 @@ fn check(family: Family, happenings: &[&[&str]]) -> BTreeMap<&'static str, u64> 
                         *counts.lock().unwrap().entry(what).or_default() += count;
                     }
                     if let Some(violation) = outcome.violation {
-                        failed.lock().unwrap().get_or_insert((seed, violation));
+                        failed.lock().unwrap().insert(seed, violation);
                     }
                 }
             });
         }
     });
-    if let Some((seed, violation)) = failed.into_inner().unwrap() {
+    let failed = failed.into_inner().unwrap();
+    if counting {
+        println!("{family:?}: {} of {seeds} seeds fail", failed.len());
+    }
+    if let Some((seed, violation)) = failed.first_key_value() {
         panic!(
             "{family:?}, seed {seed}: {violation}\nreplay: ZK_SIM_FAMILY={family:?} \
-             ZK_SIM_SEED={seed} cargo test -p zk-tests --test simulation replay -- --nocapture"
+             ZK_SIM_SEED={seed} cargo test -p zk-simulation replay -- --nocapture"
         );
     }
     let counts = counts.into_inner().unwrap();
@@ -187,7 +193,7 @@ fn the_lock_holds_where_contenders_come_round_until_something_disturbs_them() {
 #[test]
 fn a_seed_decides_everything() {
     for (family, seed) in Family::ALL.into_iter().flat_map(|family| [(family, 1), (family, 2)]) {
-        let run = || simulation::run(family, seed, true).trace;
+        let run = || zk_simulation::run(family, seed, true).trace;
         let (one, two) = (run(), run());
         assert!(one.lines().count() > 300, "{family:?}, seed {seed} tells next to nothing");
         let differs = one.lines().zip(two.lines()).find(|(one, two)| one != two);
@@ -203,7 +209,7 @@ fn replay() {
     let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
     let family = Family::ALL.into_iter().find(|family| format!("{family:?}") == name);
     let family = family.expect("Lock, RwLock, ReentrantLock, ReentrantRwLock or Chain");
-    let outcome = simulation::run(family, seed, true);
+    let outcome = zk_simulation::run(family, seed, true);
     println!("{}", outcome.trace);
     assert_eq!(outcome.violation, None, "{family:?}, seed {seed}");
 }

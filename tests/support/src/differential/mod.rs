@@ -103,7 +103,7 @@ fn report(
     }
     text + &format!(
         "\n\nAgain: ZK_DIFF_SEED={seed} \
-         cargo test -p zk-tests --features live --test live_differential\n\
+         cargo test -p zk-tests --test live differential::\n\
          If that passes, earlier seeds matter: ZK_DIFF_SEED=0..{seed}"
     )
 }

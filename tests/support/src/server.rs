@@ -64,7 +64,16 @@ impl Standalone {
     ///
     /// An error shows the end of the server's log.
     pub async fn with(config: &ServerConfig) -> anyhow::Result<Self> {
-        let create = || Ok([Server::create(config, free_ports(1)?[0], "")?]);
+        Self::on(config, || Ok(free_ports(1)?[0])).await
+    }
+
+    /// Like [`with`](Self::with), on the port that `port` returns. It is asked for another one when
+    /// another process has taken that.
+    pub async fn on(
+        config: &ServerConfig,
+        port: impl Fn() -> io::Result<u16>,
+    ) -> anyhow::Result<Self> {
+        let create = || Ok([Server::create(config, port()?, "")?]);
         start(create).await.map(|[server]| Self(server))
     }
 }
@@ -350,22 +359,4 @@ async fn ask(address: &str, word: &str) -> io::Result<String> {
 /// The value in the line `name: value` of an answer to `srvr`.
 fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-}
-
-#[cfg(all(test, feature = "live"))]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_start_without_its_port_is_tried_with_another() -> anyhow::Result<()> {
-        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let ports = std::cell::RefCell::new(vec![free_ports(1)?[0], taken.local_addr()?.port()]);
-        let create = || {
-            let port = ports.borrow_mut().pop().context("one retry is enough")?;
-            Ok([Server::create(&ServerConfig::default(), port, "")?])
-        };
-        let [server] = start(create).await?;
-        assert_ne!(server.port, taken.local_addr()?.port());
-        Ok(())
-    }
 }

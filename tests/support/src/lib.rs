@@ -6,8 +6,8 @@
 //! on the embedded server begin with [`locks`], and [`explore`] runs them in every order. [`capture`]
 //! hears what is traced.
 //!
-//! The tests that use them are built by the features `live` and `interop`; `tests/run` installs
-//! what they need and runs them.
+//! The suites `live` and `interop` use them. Cargo runs these two only where they are named;
+//! `tests/run` installs what they need and runs them.
 
 pub mod capture;
 pub mod claims;
@@ -22,6 +22,5 @@ pub mod peer;
 pub mod raw;
 pub mod relay;
 pub mod server;
-pub mod simulation;
 pub mod tls;
 pub mod tour;

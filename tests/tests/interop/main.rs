@@ -1,0 +1,4 @@
+//! Clients of others: against the embedded server and a real one, and their locks beside ours.
+
+mod clients;
+mod locks;
