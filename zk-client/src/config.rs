@@ -171,34 +171,60 @@ impl Default for Limits {
     }
 }
 
-/// How the client concludes until when the ensemble surely keeps its session, and with it the nodes
-/// that it owns: see [`OwnedNode::lease`](crate::OwnedNode::lease).
+/// How the client concludes until when the ensemble surely keeps its session.
 ///
-/// A server ends a session that it has not heard of for the session timeout T. It heard of it when
-/// a request came, which is later than the request was sent: so counting from the *send* of an
-/// answered request, and 1 % less than T for clocks that run apart, no deadline is too late. But
-/// it is the leader that ends sessions, and what the leader has heard is another matter:
+/// The nodes that the client owns live as long as the session: see
+/// [`OwnedNode::lease`](crate::OwnedNode::lease).
 ///
-/// * Other servers note the sessions that they hear of, and tell their leader with the answers to
-///   its pings, twice a tick. Cut off from the leader they answer pings and reads for up to
-///   `syncLimit` ticks more (10 s by default), while the session may expire behind their back.
-/// * The answer to a write proves that a quorum was there behind the same connection, at some
-///   moment after the write was sent; so whatever was sent long enough before has reached the
-///   leader, too.
+/// A server ends a session that it has not heard of for the session timeout T. It has heard of the
+/// session when a request arrived, and that is later than the request was sent. So T, less 1 % for
+/// clocks that run apart, counts from the *send* of a request that was answered. But only the
+/// leader ends sessions, and what a server has seen, its leader may not know yet:
+///
+/// * Other servers note the sessions that they hear of, and tell the leader with their answers to
+///   its pings, which it sends twice in each tick. A server that is cut off from the leader goes on
+///   answering pings and reads for up to `syncLimit` ticks (10 s by default), while the session may
+///   expire without its knowledge.
+/// * A write succeeds only with a leader that has a quorum. So when a write is answered, there was
+///   one after the write had been sent, on the same connection. If the leader pinged the server
+///   between a request's answer and the write, it has heard of that request.
+///
+/// # What it costs
+///
+/// While a lease is open, the default rule has the client send at least 15 requests in each T:
+/// pings, if there is nothing else. In each third of T one of them is a small write, a transaction
+/// that only checks that `/` exists, unless the application writes itself. The writes become more
+/// frequent if answers are late, up to 15 in each T when every answer takes 0.2 T or more.
+///
+/// So an idle holder stays valid although every answer is late by 0.3 T. It is not even
+/// [`Suspended`](crate::LeaseState::Suspended), which begins when an answer is owed for T/3. Two
+/// things make that less: a larger `slack` (answers may be late by half of what is left of 0.9 T
+/// beside it), and a session that was idle for long before its first lease, which for the first
+/// 0.6 T of the lease may have nothing newer to rest on than a ping of T/3 before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeadlineRule {
-    /// T counts from the last answered request that was sent at least `slack` before an answered
-    /// write was; also from the handshake, which reaches the leader itself, behind any write. A
-    /// refusal of the write by the leader counts like success.
+    /// T counts from the send of the last request that was answered at least `slack` before a
+    /// successful write was sent. The handshake reaches the leader before it is answered, so any
+    /// write after it will do.
     ///
-    /// Right for every ensemble whose leader pings its followers in time. While leases are open
-    /// and nothing else is written, it costs one small write per session in each third of T.
+    /// A write that is refused proves nothing, since servers refuse some writes by themselves.
+    ///
+    /// # Assumptions
+    ///
+    /// * The leader pings on time, twice in each tick, and a ping reaches the server that this
+    ///   client is connected to within what `slack` leaves beside that half of a tick. A link
+    ///   between the servers that delays pings for longer, or a leader that pauses, can make the
+    ///   deadline too late if the link then breaks.
+    /// * All servers grant the same session timeout for the one that is asked for. If they do not,
+    ///   the least that this client has been granted counts; but a server that it has not met
+    ///   before may tell the leader a shorter one, with a handshake whose answer is lost.
+    /// * The clocks of client and servers run apart by no more than 1 %.
     Quorum {
-        /// The time within which servers tell their leader of a session that they heard of: half a
-        /// tick, and some for the way. `None` is 0.3 T, which is more than half a tick as long as T
-        /// is at least two ticks, the servers' default minimum. Behind observers that follow an
-        /// observer, make it 0.6 T.
+        /// The time within which the leader has pinged every server: half a tick, and some for the
+        /// link. `None` is 0.3 T: half a tick is at most 0.25 T, as T is at least two ticks unless
+        /// the servers' `minSessionTimeout` is set to less. Observers that follow another observer
+        /// or a follower (`observerMasterPort`) hear of the leader by one link more: make it 0.6 T.
         slack: Option<Duration>,
     },
     /// T counts from the last request that was answered, whatever it was: a little later.

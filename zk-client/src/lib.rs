@@ -99,8 +99,8 @@
 //! | 2/3 | a frame received | drops the connection and tries the next server |
 //! | 4/3 | a frame received | gives the session up |
 //!
-//! While there are [`Lease`]s, it also makes sure of one small write in each third of the timeout,
-//! to learn whether the ensemble still keeps the session: see [`DeadlineRule`].
+//! While there are [`Lease`]s, it sends pings after 1/15, and a small write in each third of the
+//! timeout, to learn whether the ensemble still keeps the session: see [`DeadlineRule`].
 //!
 //! # Watches
 //!

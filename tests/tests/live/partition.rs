@@ -3,17 +3,29 @@
 //! The server goes on answering pings and reads for as long as it hopes for the others, while these
 //! end the session and give the lock to the next. The two rules for deadlines part here: who wants
 //! proof of a majority stops in time, and who trusts in mere contact does not.
+//!
+//! Every wait is for an event and bounded; what is slept through is the schedule of a disaster.
 
+use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use zk_client::{Acl, Client, CreateOptions};
+use zk_recipes::{Guard, Lock, LockState};
+use zk_tests::capture::Capture;
 use zk_tests::contender::Contender;
-use zk_tests::history::{Event, History, Mode, Problem, Store, check};
+use zk_tests::history::{Event, History, Ledger, Mode, Problem, Store, check};
+use zk_tests::relay::Relay;
 use zk_tests::server::{Ensemble, ServerConfig};
 
 const TICK: Duration = Duration::from_millis(200);
 const SESSION: Duration = Duration::from_secs(2);
+/// The session timeout of a holder whose path stalls: 20 ticks, so that rounding up to the next
+/// one, as servers do, hides no error of the holder's.
+const LONG_SESSION: Duration = Duration::from_secs(4);
 /// The session timeout of rivals, who live through an election.
 const PATIENT: Duration = Duration::from_secs(20);
 /// How long members hope for one another, in ticks.
@@ -54,19 +66,19 @@ impl Fight {
         Ok(Self { store, holder, rival })
     }
 
-    /// Waits until the rival has written, and returns what had happened by then.
-    async fn decided(&self) -> Result<History> {
-        let decided = timeout(DEADLINE, self.store.wait_for(|history| wrote(history, "rival")));
-        let decided = decided.await;
-        let history = self.store.history();
-        decided.with_context(|| format!("the rival does not get in: {history:?}"))??;
-        Ok(history)
-    }
 
     async fn end(mut self) -> Result<()> {
         self.holder.kill().await?;
         Ok(self.rival.kill().await?)
     }
+}
+
+/// Waits until the rival has written, and returns what had happened by then.
+async fn decided(store: &Store) -> Result<History> {
+    let decided = timeout(DEADLINE, store.wait_for(|history| wrote(history, "rival"))).await;
+    let history = store.history();
+    decided.with_context(|| format!("the rival does not get in: {history:?}"))??;
+    Ok(history)
 }
 
 /// Whether the writer has entered, lost the lock or whatever `event` says.
@@ -92,14 +104,17 @@ enum Cut {
     Leader,
 }
 
-async fn partition(whom: Cut) -> Result<()> {
-    let config = ServerConfig {
+fn config() -> ServerConfig {
+    ServerConfig {
         tick_time: TICK,
         max_session_timeout: Some(PATIENT),
         lines: vec![format!("syncLimit={SYNC_LIMIT}"), "initLimit=50".to_owned()],
         ..ServerConfig::default()
-    };
-    let mut ensemble = Ensemble::with_cuts(&config, 3).await?;
+    }
+}
+
+async fn partition(whom: Cut) -> Result<()> {
+    let mut ensemble = Ensemble::with_cuts(&config(), 3).await?;
     // With one of the others away, it would not be the cut alone that they live through.
     ensemble.wait_for_all().await?;
     let leader = ensemble.wait_for_quorum().await?;
@@ -117,8 +132,8 @@ async fn partition(whom: Cut) -> Result<()> {
         let (one, two) = tokio::join!(one.restart(), two.restart());
         one.and(two)?;
     }
-    let in_time = quorum.decided().await?;
-    let too_late = contact.decided().await?;
+    let in_time = decided(&quorum.store).await?;
+    let too_late = decided(&contact.store).await?;
     let mode = ensemble.members()[cut].mode().await;
     ensure!(mode.is_some(), "the server that was cut off has given up, which proves nothing");
 
@@ -142,4 +157,134 @@ async fn a_holder_at_an_isolated_follower_stops_before_a_rival_begins() -> Resul
 #[tokio::test]
 async fn a_holder_at_an_isolated_leader_stops_before_a_rival_begins() -> Result<()> {
     partition(Cut::Leader).await
+}
+
+/// A holder and a rival of this process, which write down what they believe.
+struct Duel {
+    store: Store,
+    client: Client,
+    guard: Arc<Guard>,
+    /// Each stays until the duel is over: the end of its connection to the store is an event, too.
+    _sides: JoinSet<Result<()>>,
+}
+
+impl Duel {
+    /// The holder holds, at this server; the rival, elsewhere, queues up.
+    async fn begin(inside: &str, outside: &str, path: &str) -> Result<Self> {
+        let store = Store::start(Mode::Recording).await?;
+        let client = Client::builder().session_timeout(LONG_SESSION).connect(inside).await?;
+        let guard = Arc::new(Lock::new(&client, path)?.acquire().await?);
+        let mut sides = JoinSet::new();
+        let mut ledger = Ledger::connect(store.address(), "holder").await?;
+        ledger.enter(guard.token()).await?;
+        let held = Arc::clone(&guard);
+        sides.spawn(async move {
+            held.lost().await;
+            ledger.lost(held.token()).await?;
+            pending().await
+        });
+        let rival = Client::builder().session_timeout(PATIENT).connect(outside).await?;
+        let lock = Lock::new(&rival, path)?;
+        let mut ledger = Ledger::connect(store.address(), "rival").await?;
+        sides.spawn(async move {
+            let guard = lock.acquire().await?;
+            ledger.enter(guard.token()).await?;
+            ledger.write(guard.token(), 1).await?;
+            pending().await
+        });
+        Ok(Self { store, client, guard, _sides: sides })
+    }
+
+    fn ensure_held(&self) -> Result<()> {
+        let state = self.guard.state();
+        ensure!(!matches!(state, LockState::Lost(_)), "too early: {state:?}");
+        Ok(())
+    }
+
+    /// A write of the application's, which the leader carries out.
+    async fn write(&self, folder: &str) -> Result<()> {
+        self.client.set_data(folder, b"", None).await?;
+        Ok(())
+    }
+
+    /// Waits until the rival has written. The holder has to know by then that it lost the lock.
+    async fn judge(self) -> Result<()> {
+        let history = decided(&self.store).await?;
+        check(&history).ensure_flawless()?;
+        ensure!(lost(&history, "holder"), "{history:?}");
+        Ok(())
+    }
+}
+
+/// The path from the holder to its follower stalls. Once it has recovered, all pings of that time
+/// are answered, and so is a write; then the follower is cut off from its leader before it has told
+/// the leader of those pings. So the write proves nothing of them, although the last of them were
+/// sent long before it.
+#[tokio::test]
+async fn a_holder_whose_path_had_stalled_stops_before_a_rival_begins() -> Result<()> {
+    let mut ensemble = Ensemble::with_cuts(&config(), 3).await?;
+    for attempt in 0..3 {
+        ensemble.wait_for_all().await?;
+        let cut = (ensemble.wait_for_quorum().await? + 1) % 3;
+        let address = |member: usize| ensemble.members()[member % 3].address();
+        let relay = Relay::to(&address(cut))?;
+        let outside = format!("{},{}", address(cut + 1), address(cut + 2));
+        let folder = format!("/locks/stall-{attempt}");
+        let duel = Duel::begin(&relay.address()?, &outside, &folder).await?;
+
+        duel.write(&folder).await?;
+        relay.freeze();
+        // Shorter than the silence after which a client hangs up.
+        sleep(LONG_SESSION * 58 / 100).await;
+        relay.thaw();
+        duel.write(&folder).await?;
+        ensemble.isolate(cut);
+        duel.ensure_held()?;
+        duel.judge().await.with_context(|| format!("attempt {attempt}"))?;
+        let mode = ensemble.members()[cut].mode().await;
+        ensure!(mode.is_some(), "the server that was cut off has given up, which proves nothing");
+        ensemble.heal(cut);
+    }
+    Ok(())
+}
+
+/// With eager checks a follower refuses forbidden writes by itself, which looks like an answer of
+/// the leader's but for a zxid of 0.
+#[tokio::test]
+async fn a_holder_with_a_forbidden_write_at_an_isolated_follower_stops_before_a_rival_begins()
+-> Result<()> {
+    let eager = ("zookeeper.enableEagerACLCheck".to_owned(), "true".to_owned());
+    let config = ServerConfig { properties: vec![eager], ..config() };
+    let mut ensemble = Ensemble::with_cuts(&config, 3).await?;
+    for attempt in 0..3 {
+        ensemble.wait_for_all().await?;
+        let cut = (ensemble.wait_for_quorum().await? + 1) % 3;
+        let address = |member: usize| ensemble.members()[member % 3].address();
+        let outside = format!("{},{}", address(cut + 1), address(cut + 2));
+        let duel = Duel::begin(&address(cut), &outside, &format!("/locks/{attempt}")).await?;
+        let folder = format!("/forbidden-{attempt}");
+        let forbidden = CreateOptions::persistent().with_acl(Acl::READ_ONLY);
+        duel.client.create(&folder, b"", &forbidden).await?;
+
+        ensemble.isolate(cut);
+        let capture = Capture::new();
+        let (client, path) = (duel.client.clone(), format!("{folder}/child"));
+        let retries = tokio::spawn(async move {
+            while client.create(&path, b"", &CreateOptions::persistent()).await.is_err() {
+                sleep(TICK / 4).await;
+            }
+        });
+        duel.ensure_held()?;
+        duel.judge().await.with_context(|| format!("attempt {attempt}"))?;
+        retries.abort();
+        let mut refused = capture.of("zk_client::request", "answered");
+        refused.retain(|told| told.fields["error"] == "NoAuth");
+        ensure!(refused.len() > 20, "the follower was to refuse by itself: {refused:?}");
+        let zxids = refused.iter().map(|told| &*told.fields["zxid"]);
+        ensure!(zxids.clone().all(|zxid| zxid == "0x0"), "{:?}", zxids.collect::<Vec<_>>());
+        let mode = ensemble.members()[cut].mode().await;
+        ensure!(mode.is_some(), "the server that was cut off has given up, which proves nothing");
+        ensemble.heal(cut);
+    }
+    Ok(())
 }

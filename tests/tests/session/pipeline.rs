@@ -176,6 +176,20 @@ fn unimplemented_overtakes_and_finds_its_request_by_its_number() {
     assert_eq!(hangup(&mut bench), wrong, "to nobody");
 }
 
+/// A server with `zookeeper.enableEagerACLCheck` refuses a write while the one ahead of it is still
+/// on its way to the leader.
+#[test]
+fn an_eager_refusal_overtakes_and_the_connection_stays() {
+    for refusal in [ErrorCode::NO_AUTH, ErrorCode::INVALID_ACL] {
+        let mut bench = busy(3);
+        bench.refuse_alone(Xid(2), refusal);
+        bench.answer(1, &());
+        bench.refuse_alone(Xid(3), refusal);
+        let said = [format!("2 {refusal}"), "1 ok".to_owned(), format!("3 {refusal}")];
+        assert_eq!(bench.said(), said);
+    }
+}
+
 #[test]
 fn what_a_server_is_too_old_for_is_asked_once() {
     let mut bench = Bench::attached();

@@ -13,7 +13,7 @@ use zk_proto::{ErrorCode, OpCode};
 use crate::config::DeadlineRule;
 use crate::error::Ended;
 use crate::session::claims::ClaimId;
-use crate::session::deadline::{Deadline, Proof, asks_for_quorum};
+use crate::session::deadline::{Deadline, Proof};
 use crate::session::lease::{Lapse, LeaseId, LeaseState, Leases, Standing};
 use crate::session::timers::{Timer, Timers};
 
@@ -51,16 +51,12 @@ pub(crate) struct Tended {
 /// Leases with the deadline that they rest on.
 #[derive(Debug)]
 pub(crate) struct Assurance {
-    /// Whether the rule needs proofs that nobody else may ask for.
-    probes: bool,
     deadline: Deadline,
     leases: Leases,
     /// Until when leases may run that were opened while no deadline was known; gone with a proof.
     grace: Option<Instant>,
     /// When the handshake of this connection was sent, at the earliest.
     handshake: Option<Instant>,
-    /// When the last proof was asked for on this connection.
-    asked: Option<Instant>,
     /// Whether a probe is queued and not sent.
     probing: bool,
     /// Whether leases were valid when that was last told.
@@ -72,14 +68,12 @@ pub(crate) struct Assurance {
 }
 
 impl Assurance {
-    pub(crate) fn new(rule: DeadlineRule, timeout: Duration) -> Self {
+    pub(crate) fn new(rule: DeadlineRule) -> Self {
         Self {
-            probes: rule != DeadlineRule::Contact,
-            deadline: Deadline::new(rule, timeout),
+            deadline: Deadline::new(rule),
             leases: Leases::default(),
             grace: None,
             handshake: None,
-            asked: None,
             probing: false,
             valid: false,
             lapsed: false,
@@ -104,29 +98,33 @@ impl Assurance {
         self.deadline.established(self.handshake.unwrap_or(now), timeout);
     }
 
-    /// These were handed to the transport.
-    pub(crate) fn sent(&mut self, now: Instant, mut ops: impl Iterator<Item = OpCode>) {
-        if ops.any(asks_for_quorum) {
-            self.asked = Some(now);
-            self.probing = false;
+    /// Everything that was queued was handed to the transport.
+    pub(crate) fn sent(&mut self, now: Instant) {
+        if std::mem::take(&mut self.probing) {
+            self.deadline.probe_sent(now);
         }
     }
 
     /// A ping that was sent then was answered.
-    pub(crate) fn ponged(&mut self, sent: Instant) {
-        self.deadline.answered(sent, Proof::Contact);
+    pub(crate) fn ponged(&mut self, now: Instant, sent: Instant) {
+        self.deadline.answered(now, sent, Proof::Contact);
     }
 
     /// A request that was sent then was answered.
     #[inline]
-    pub(crate) fn answered(&mut self, sent: Instant, op: OpCode, answer: ErrorCode) {
-        self.deadline.answered(sent, Proof::of(op, answer));
+    pub(crate) fn answered(&mut self, now: Instant, sent: Instant, op: OpCode, answer: ErrorCode) {
+        self.deadline.answered(now, sent, Proof::of(op, answer));
+    }
+
+    /// The probe that was sent then was answered, beside what [`answered`](Self::answered) noted.
+    pub(crate) fn probe_answered(&mut self, sent: Instant) {
+        self.deadline.probe_answered(sent);
     }
 
     /// The connection is gone, and a probe that was not sent with it.
     pub(crate) fn disconnected(&mut self) {
         self.deadline.disconnected();
-        (self.handshake, self.asked, self.probing) = (None, None, false);
+        (self.handshake, self.probing) = (None, false);
     }
 
     /// The session is over. Whether there is somebody to be told.
@@ -222,8 +220,10 @@ impl Assurance {
         timers.set(Timer::Lapse, first);
         let patience = connection.patience().filter(|_| connection.is_well(now));
         timers.reset(Timer::Suspend, patience);
-        let next = self.asked.map_or(now, |asked| asked + connection.timeout / 3);
-        let next = Some(next).filter(|_| self.probes && connection.up && !self.probing);
+        if let Some(interval) = self.deadline.sample_interval().filter(|_| connection.up) {
+            timers.hasten(Timer::Ping, now + interval);
+        }
+        let next = self.deadline.next_probe().filter(|_| connection.up && !self.probing);
         tended.probe = next.is_some_and(|next| next <= now);
         self.probing |= tended.probe;
         timers.reset(Timer::Probe, next.filter(|next| *next > now));

@@ -214,7 +214,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             frames = pings as usize;
             let mut keeps = out.len() > before;
             if self.leaving.is_none() {
-                self.assurance.sent(now, self.pipeline.waiting());
+                self.assurance.sent(now);
                 // An auth request does not keep the session: servers answer it without touching
                 // that.
                 keeps |= self.pipeline.waiting().any(|op| op != OpCode::AUTH);

@@ -153,7 +153,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             control: BytesMut::new(),
             pings: Pings::default(),
             tally: Tally::default(),
-            assurance: Assurance::new(config.deadline_rule, config.timeout),
+            assurance: Assurance::new(config.deadline_rule),
             rearming: 0,
             arming: Arming::default(),
             leaving: None,

@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// A client sends a ping in each third of the session timeout, and hangs up after two thirds of
-/// silence: more than this are owed by a server that answers everything else.
-const MAX_TIMES: usize = 8;
+/// A client sends up to fifteen pings in each session timeout, and hangs up after two thirds of
+/// silence: more than this are owed only by a server that answers everything else.
+const MAX_TIMES: usize = 12;
 
 /// The pings of one connection.
 #[derive(Debug, Default)]

@@ -37,9 +37,15 @@ pub(crate) struct Slot<P> {
 /// Bytes of a request's header.
 const HEADER_BYTES: usize = 8;
 
-/// What servers answer as soon as they read the request. Both close the connection.
-const OVERTAKING: [ErrorCode; 2] =
-    [ErrorCode::UNIMPLEMENTED, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH];
+/// What servers may answer as soon as they read the request, ahead of the replies to earlier ones.
+/// The first two close the connection; with the others a server that runs with
+/// `zookeeper.enableEagerACLCheck` refuses writes by itself.
+const OVERTAKING: [ErrorCode; 4] = [
+    ErrorCode::UNIMPLEMENTED,
+    ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
+    ErrorCode::NO_AUTH,
+    ErrorCode::INVALID_ACL,
+];
 
 /// Where a request queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,8 +239,8 @@ impl<P> Pipeline<P> {
 
     /// The request that a reply answers: the oldest one.
     ///
-    /// Auth requests and two errors are answered by servers ahead of their pipeline, and so are
-    /// looked up. Among themselves auth requests are answered in order.
+    /// Auth requests and a few errors may be answered ahead of earlier requests, and so are looked
+    /// up. Among themselves auth requests are answered in order.
     #[inline]
     pub(crate) fn take_reply(
         &mut self,

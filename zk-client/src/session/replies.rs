@@ -52,7 +52,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     trace!(target: trace::REQUEST, latency_us, "ping answered");
                     self.tally.answered(sent, now);
                     if self.state != SessionState::ConnectedReadOnly {
-                        self.assurance.ponged(sent);
+                        self.assurance.ponged(now, sent);
                     }
                 }
                 return Ok(());
@@ -99,7 +99,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         // Servers answer an auth request without touching the session, and those that are read-only
         // touch none of the ensemble's.
         if slot.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
-            self.assurance.answered(requested_at, slot.op, header.error);
+            self.assurance.answered(now, requested_at, slot.op, header.error);
         }
         trace!(
             target: trace::REQUEST,
@@ -198,7 +198,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 }
             }
             Purpose::Chore(chore) => self.conclude_chore(chore, &result),
-            Purpose::Probe => {}
+            Purpose::Probe => slot.sent_at.into_iter().for_each(|at| self.assurance.probe_answered(at)),
             Purpose::Close => self.end(Ended::Closed),
         }
         self.upkeep(Turn::Last);

@@ -1,7 +1,8 @@
 //! The deadlines of a session: one table, one `next`, and what part of the session timeout each is.
 //!
 //! A third of silence from us asks for a ping, two thirds from the server are a dead connection,
-//! and four thirds a dead session. That leaves a third to reach another server.
+//! and four thirds a dead session. That leaves a third to reach another server. While somebody
+//! holds a lease, pings are more frequent: see `session/deadline`.
 
 use std::time::{Duration, Instant};
 
@@ -125,6 +126,14 @@ impl Timers {
     pub(crate) fn hung_up(&mut self) {
         for timer in [Timer::Attempt, Timer::Ping, Timer::Silence, Timer::Leave] {
             self.stop(timer);
+        }
+    }
+
+    /// Has a timer that is set fire at this time, unless it fires before.
+    pub(crate) fn hasten(&mut self, timer: Timer, at: Instant) {
+        let set = self.at.get(timer as usize).copied().flatten();
+        if set.is_some_and(|set| at < set) {
+            self.set(timer, at);
         }
     }
 

@@ -84,7 +84,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let connection = self.connection();
         let Tended { probe, changed } = self.assurance.tend(now, connection, &mut self.timers);
         if probe {
-            // Where "/" may not be read it is refused, which proves as much.
+            // Where "/" may not be read the check fails, and the answer is still a transaction's.
             let check = [MultiOp::Check(CheckVersionRequest { path: "/", version: -1 })];
             let multi = MultiRequest::new(&check);
             let pushed = self.pipeline.push(Turn::Urgent, multi.op(), &multi, Purpose::Probe);

@@ -81,6 +81,11 @@ impl Bench {
         self.frame(reply(Xid(xid), self.zxid, code, &()));
     }
 
+    /// Refuses a request as a follower does that asks nobody, with a zxid of 0.
+    pub fn refuse_alone(&mut self, xid: Xid, code: ErrorCode) {
+        self.frame(reply(xid, 0, code, &()));
+    }
+
     /// Answers a request with a frame of this length, of which the head alone comes.
     pub fn oversized(&mut self, xid: i32, code: ErrorCode, len: usize) {
         self.zxid += 1;
