@@ -41,6 +41,11 @@
 //! were sent, and by answers that only a majority of the servers could give: a server that is cut
 //! off from the others answers pings for many seconds after the ensemble has given the lock away.
 //!
+//! A lock that is held and not used costs its client about three small writes and a dozen pings in
+//! each session timeout, however many locks the client holds. For that, the lock stays
+//! [`Held`](LockState::Held) although every answer is late by 0.3 session timeouts. What this
+//! assumes of the servers is said at [`DeadlineRule`](zk_client::DeadlineRule).
+//!
 //! No clock helps a process that is stopped between looking and acting. For that there is the
 //! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only if
 //! the lock is still held. The example `fencing` shows both: `cargo run --example fencing`.
