@@ -430,8 +430,9 @@ async fn long_tenures_cost_a_look_now_and_then() {
     let world = Rc::clone(&ring.world);
     let (requests, ()) = world.requests(tokio::time::sleep(10 * TIMEOUT + TIMEOUT / 8)).await;
     ring.nobody_else();
-    // Each of the three pings some three times in a session timeout.
-    assert!(requests < 200, "{requests}");
+    // In a session timeout the holder pings and proves itself some 17 times, and each of the two
+    // others pings some three times.
+    assert!(requests < 300, "{requests}");
     // Whoever has waited for so long looks at its session once.
     ring.rounds(1).await;
     assert!(ring.is_chained().await, "nothing was other than expected");

@@ -301,7 +301,7 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     answer_list(&mut peer, &own, &[]).await;
     // After so long the ensemble must confirm that it keeps the session.
     assert_eq!(peer.next().await.unwrap().op(), OpCode::MULTI);
-    peer.refuse(ErrorCode::NO_AUTH).await;
+    peer.answer(&()).await;
     // The folder stays, and is no longer watched.
     let remove = peer.next().await.unwrap();
     assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, FOLDER));
