@@ -2,41 +2,55 @@
 //!
 //! An [`Instant`] of Linux stands still while the machine is suspended; the servers' clocks do not,
 //! and they end sessions by theirs. So this is tokio's clock, which tests may pause, plus the time
-//! that the machine was suspended. How long that was is told by a closure, since the standard
-//! library does not know. Knows nothing of sessions.
+//! that the machine was suspended: a closure returns that, since the standard library cannot.
+//! Knows nothing of sessions.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the machine has been suspended since it was booted.
+/// How long the machine has been suspended, counted from any fixed moment.
 type Suspended = dyn Fn() -> Duration + Send + Sync;
 
-/// A client's clock: what all of its [`Instant`]s are read from.
+/// The clock of a client: all of its [`Instant`]s are read from it.
 ///
-/// It is tokio's clock plus the time that this machine was suspended since the client was made, if
-/// the client was told how to know: by the cargo feature `boottime`, on Linux and Android, or by
-/// [`ClientBuilder::suspended`](crate::ClientBuilder::suspended). Its instants are to be compared
-/// with each other and with nothing else.
+/// It shows the time of tokio's clock plus the time for which this machine was suspended since the
+/// client was made. On Linux and Android suspensions are counted by default, by `CLOCK_BOOTTIME`.
 ///
-/// Clones read the same time. It never goes back.
+/// **On other systems they are not counted.** Where [`Instant`] stands still during a suspension, as
+/// on macOS, deadlines are too late by its length: after a suspension a [`Lease`](crate::Lease)
+/// may say that it is valid although the ensemble has ended the session. Pass
+/// [`ClientBuilder::suspended`](crate::ClientBuilder::suspended) a function that knows, or do not
+/// rely on leases on machines that are suspended.
+///
+/// Its instants are to be compared with each other and with nothing else. Clones read the same
+/// time. It never goes back.
 #[derive(Clone)]
 pub struct Clock(Arc<Inner>);
 
 struct Inner {
     suspended: Box<Suspended>,
-    /// What `suspended` said in the beginning.
+    /// What `suspended` returned in the beginning.
     before: Duration,
-    /// The longest that was seen since, in nanoseconds: two clocks read one after the other may
-    /// seem closer together than they were.
+    /// The longest suspension that was seen since, in nanoseconds.
     lag: AtomicU64,
 }
 
+/// A difference between two clocks that is smaller than this is no suspension. They are read one
+/// after the other, so their difference varies although neither has stopped.
+const TOLERANCE: Duration = Duration::from_millis(1);
+
 impl Clock {
-    /// A clock that knows how long the machine was suspended since it was booted.
+    /// A clock that counts suspensions as this machine tells them.
+    pub(crate) fn of_this_machine() -> Self {
+        Self::new(suspended)
+    }
+
+    /// A clock that asks `suspended` for how long the machine has been suspended.
     pub(crate) fn new(suspended: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        let before = suspended();
+        // A thread that is preempted between the two clocks sees less than there is.
+        let before = suspended().max(suspended()).max(suspended());
         Self(Arc::new(Inner { suspended: Box::new(suspended), before, lag: AtomicU64::new(0) }))
     }
 
@@ -76,8 +90,8 @@ impl Clock {
         let Inner { suspended, before, lag } = &*self.0;
         let now = suspended().saturating_sub(*before);
         let longest = Duration::from_nanos(lag.load(Ordering::Relaxed));
-        if now <= longest {
-            // As nearly always, and without a word to the other processors.
+        if now < longest + TOLERANCE {
+            // As nearly always, and without a write to memory that other processors read.
             return longest;
         }
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -112,29 +126,39 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// What this machine says of its suspensions: with the feature `boottime`, how far the clock that
-/// counts them is ahead of the one that does not.
-#[cfg(all(feature = "boottime", any(target_os = "linux", target_os = "android")))]
-pub(crate) fn suspended() -> Duration {
-    use rustix::time::{ClockId, Timespec, clock_gettime};
+/// For how long this machine has been suspended, counted from a fixed moment: how far Linux's clock
+/// that counts suspensions is ahead of the one that does not.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn suspended() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
 
-    let since_boot = |Timespec { tv_sec, tv_nsec }| {
-        let seconds = Duration::from_secs(u64::try_from(tv_sec).unwrap_or_default());
-        seconds + Duration::from_nanos(u64::try_from(tv_nsec).unwrap_or_default())
-    };
-    // In this order what passes in between makes the difference smaller and never larger.
-    let counting = since_boot(clock_gettime(ClockId::Boottime));
-    counting.saturating_sub(since_boot(clock_gettime(ClockId::Monotonic)))
+    // In this order the time that passes in between makes the difference smaller, never larger.
+    let counting = clock_gettime(ClockId::Boottime);
+    difference(counting, clock_gettime(ClockId::Monotonic))
 }
 
-/// Nothing is known of suspensions here.
-#[cfg(not(all(feature = "boottime", any(target_os = "linux", target_os = "android"))))]
-pub(crate) fn suspended() -> Duration {
+/// How far `counting` is ahead, plus a constant: a container's time namespace may shift each of the
+/// clocks once, so that the other one is ahead.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn difference(counting: rustix::time::Timespec, other: rustix::time::Timespec) -> Duration {
+    const YEARS: Duration = Duration::from_secs(1 << 32);
+    let since_boot = |time: rustix::time::Timespec| {
+        let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or_default());
+        seconds + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or_default())
+    };
+    (YEARS + since_boot(counting)).saturating_sub(since_boot(other))
+}
+
+/// This system's suspensions are not counted.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn suspended() -> Duration {
     Duration::ZERO
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -157,8 +181,50 @@ mod tests {
     }
 
     #[test]
+    fn what_two_clocks_differ_by_when_read_one_after_the_other_is_no_suspension() {
+        let ahead = Arc::new(AtomicU64::new(1_000_000));
+        let told = Arc::clone(&ahead);
+        let clock = Clock::new(move || Duration::from_micros(told.load(Ordering::Relaxed)));
+        for (micros, lag) in [(999_000, 0), (1_000_900, 0), (3_000_000, 2_000), (3_000_900, 2_000)]
+        {
+            ahead.store(micros, Ordering::Relaxed);
+            assert_eq!(clock.lag(), Duration::from_millis(lag));
+        }
+    }
+
+    #[test]
     fn the_machine_was_not_suspended_since_it_was_asked() {
-        let clock = Clock::new(suspended);
+        let clock = Clock::of_this_machine();
         assert!(clock.lag() < Duration::from_secs(1), "{clock:?}");
+    }
+
+    /// Linux counts a suspension in the first of the two clocks, and stops the second.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn linux_counts_suspensions_whichever_of_its_clocks_is_ahead() {
+        use rustix::time::Timespec;
+
+        let at = |tv_sec| Timespec { tv_sec, tv_nsec: 5 };
+        for (boottime, monotonic) in [(1_000, 1_000), (5_000, 1_000), (1_000, 5_000)] {
+            let clocks = Arc::new(Mutex::new((at(boottime), at(monotonic))));
+            let read = Arc::clone(&clocks);
+            let clock = Clock::new(move || {
+                let (counting, other) = *read.lock().unwrap();
+                difference(counting, other)
+            });
+            assert_eq!(clock.lag(), Duration::ZERO);
+            // A second passes, and then the machine is suspended for 20.
+            *clocks.lock().unwrap() = (at(boottime + 21), at(monotonic + 1));
+            assert_eq!(clock.lag(), Duration::from_secs(20));
+        }
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[tokio::test]
+    async fn a_client_counts_the_suspensions_of_linux_by_default() {
+        let (client, _driver) = crate::Client::builder().split("127.0.0.1:1").unwrap();
+        let Inner { suspended, before, .. } = &*client.clock().0;
+        assert!(!before.is_zero(), "the kernel was asked");
+        assert!(suspended().abs_diff(*before) < Duration::from_secs(1), "and is asked again");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::auth::Credential;
 use crate::client::Client;
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
 use crate::driver::Driver;
 use crate::error::{Attempt, Error, Fault};
@@ -170,9 +170,9 @@ impl ClientBuilder {
         Self { allow_read_only: allowed, ..self }
     }
 
-    /// How long the machine has been suspended since it was booted, if something else knows than
-    /// the cargo feature `boottime`: see [`Clock`]. It is asked often, on any thread and under a
-    /// lock, so it must be quick and must not use the client.
+    /// A function that returns for how long the machine has been suspended, counted from any fixed
+    /// moment. For systems on which the client cannot know by itself: see [`Clock`]. It is called
+    /// often, on any thread and under a lock, so it must be quick and must not use the client.
     pub fn suspended(self, suspended: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self { clock: Some(Clock::new(suspended)), ..self }
     }
@@ -319,7 +319,7 @@ impl ClientBuilder {
         config.limits = self.limits;
         config.deadline_rule = self.deadline_rule;
         config.allow_read_only = self.allow_read_only;
-        let clock = self.clock.unwrap_or_else(|| Clock::new(clock::suspended));
+        let clock = self.clock.unwrap_or_else(Clock::of_this_machine);
         let hosts = Hosts::new(hosts, random.next());
         let link = Link::new(Session::new(config), hosts, Names { client, random }, clock);
         let max_reply = self.limits.max_reply;

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::link::Link;
 use crate::session::{Lapse, LeaseId, LeaseState};
@@ -27,7 +28,8 @@ impl Lease {
         Self { link, id }
     }
 
-    /// Where it stands now, by the client's [`Clock`](crate::Clock).
+    /// Where it stands now, by the client's [`Clock`](crate::Clock), which says on which systems a
+    /// suspension of the machine counts.
     ///
     /// It may lapse between this and what the caller does next: only the servers can tell at the
     /// moment of a write whether a node is still there.
@@ -35,6 +37,22 @@ impl Lease {
         let clock = self.link.clock();
         // Under the lock, so that what is read here and what the session marks are in one order.
         self.link.look(|core| core.lease_state(clock.now(), self.id))
+    }
+
+    /// For how long from now it is surely good, whether it is valid or suspended. Zero if it has
+    /// lapsed.
+    pub fn remaining(&self) -> Duration {
+        let clock = self.link.clock();
+        let (now, state) = self.link.look(|core| {
+            let now = clock.now();
+            (now, core.lease_state(now, self.id))
+        });
+        match state {
+            LeaseState::Valid { until } | LeaseState::Suspended { until } => {
+                until.saturating_duration_since(now)
+            }
+            LeaseState::Lapsed(_) => Duration::ZERO,
+        }
     }
 
     /// Waits until it stands differently than `from`: it was suspended, became valid again, or has

@@ -102,6 +102,10 @@
 //! While there are [`Lease`]s, it sends pings after 1/15, and a small write in each third of the
 //! timeout, to learn whether the ensemble still keeps the session: see [`DeadlineRule`].
 //!
+//! A machine that is suspended hears nothing while its session goes on at the ensemble. On Linux
+//! and Android the client counts that time, so that the first look after it shows whether a lease
+//! has lapsed. On other systems it does not, unless it is told: see [`Clock`].
+//!
 //! # Watches
 //!
 //! A [`Watcher`] waits for one change, a [`WatchStream`] for all of a node or a tree. Both survive

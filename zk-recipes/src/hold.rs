@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_client::{
     Deletion, Error as ClientError, Lapse, LeaseState, Op, Operations, Outcome, OwnedNode, Reply,
@@ -29,6 +29,7 @@ pub enum LockState {
     Held,
     /// It is ours until then at least, by the [clock](zk_client::Client::clock) of the client. The
     /// connection is gone or silent, so unless that changes it is lost then.
+    /// [`Hold::remaining`] tells how long that is from now.
     Suspended {
         /// When it will be lost.
         until: Instant,
@@ -160,6 +161,10 @@ impl Hold {
     /// Where the lock stands now. Reads the clock, so that a process that was stopped for too long
     /// sees at its first look that the lock is lost.
     ///
+    /// On Linux and Android the time for which the machine was suspended counts, too. On other
+    /// systems it does not count by default: after a suspension this may say `Held` although the
+    /// ensemble has given the lock away. See [`Clock`](zk_client::Clock) for what to do there.
+    ///
     /// The first call may set a watch on the node, and so can only tell that somebody deleted it
     /// from when that is answered on.
     pub fn state(&self) -> LockState {
@@ -174,6 +179,17 @@ impl Hold {
                 LeaseState::Suspended { until } => LockState::Suspended { until },
                 _ => LockState::Held,
             },
+        }
+    }
+
+    /// For how long from now the lock is surely still ours. Zero if it is [lost](LockState::Lost).
+    ///
+    /// While the connection is well, each proof from the ensemble makes it longer again. It reads
+    /// the clock, and counts suspensions of the machine where [`state`](Self::state) does.
+    pub fn remaining(&self) -> Duration {
+        match self.state() {
+            LockState::Lost(_) => Duration::ZERO,
+            LockState::Held | LockState::Suspended { .. } => self.inner.lease.remaining(),
         }
     }
 

@@ -46,6 +46,10 @@
 //! [`Held`](LockState::Held) although every answer is late by 0.3 session timeouts. What this
 //! assumes of the servers is said at [`DeadlineRule`](zk_client::DeadlineRule).
 //!
+//! The time for which a machine is suspended counts on Linux and Android. On other systems the
+//! client cannot measure it by itself: there a guard may say after a suspension that it is held
+//! although it is lost. [`Clock`](zk_client::Clock) says what to do.
+//!
 //! No clock helps a process that is stopped between looking and acting. For that there is the
 //! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only if
 //! the lock is still held. The example `fencing` shows both: `cargo run --example fencing`.

@@ -243,6 +243,11 @@ impl MultiGuard {
         worst
     }
 
+    /// For how long from now all of the locks are surely still ours: see [`Hold::remaining`].
+    pub fn remaining(&self) -> Duration {
+        self.0.iter().map(Hold::remaining).min().unwrap_or_default()
+    }
+
     /// Waits until one of the locks is lost, and tells how.
     ///
     /// # Cancel safety

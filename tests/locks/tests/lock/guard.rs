@@ -83,7 +83,12 @@ async fn a_short_cut_suspends_and_changes_nothing() {
     client.states().wait_for(|state| !state.is_connected()).await.unwrap();
     settle().await;
     let state = guard.state();
-    assert!(matches!(state, LockState::Suspended { until } if until > client.clock().now()));
+    let now = client.clock().now();
+    assert!(matches!(state, LockState::Suspended { until } if until - now == guard.remaining()));
+    let remaining = guard.remaining();
+    assert!(!remaining.is_zero() && remaining <= TIMEOUT, "{remaining:?}");
+    tokio::time::advance(remaining / 2).await;
+    assert_eq!(guard.remaining(), remaining - remaining / 2, "time passes");
     world.server.set_serving(true);
     guard.verify().await.ok();
     guard.verify().await.unwrap();
@@ -122,6 +127,8 @@ async fn the_first_look_after_a_jump_of_the_clock_says_that_it_is_lost() {
     let client: Client = builder.connect("zk").await.unwrap();
     let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
     assert_eq!(guard.state(), LockState::Held);
+    assert!(guard.remaining() > TIMEOUT / 2);
     suspended.store(2 * TIMEOUT.as_secs(), Ordering::Relaxed);
-    assert_eq!(guard.state(), LockState::Lost(Loss::Deadline), "nothing else has run");
+    assert!(guard.remaining().is_zero(), "nothing else has run");
+    assert_eq!(guard.state(), LockState::Lost(Loss::Deadline));
 }
