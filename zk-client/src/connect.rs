@@ -1,9 +1,11 @@
 //! How a client comes to be: settings, the first connection, and what to say if there is none.
 
 use std::collections::hash_map::RandomState;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hasher};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::auth::Credential;
@@ -177,7 +179,9 @@ impl ClientBuilder {
         Self { clock: Some(Clock::new(suspended)), ..self }
     }
 
-    /// Connects, and fails if no server lets the session in within the connect timeout.
+    /// Connects, and fails if no server lets the session in within the connect timeout. It fails
+    /// earlier if TLS shows that every server would refuse the next attempt, too: for a certificate
+    /// that is not trusted, or for want of one.
     ///
     /// # Errors
     ///
@@ -195,9 +199,13 @@ impl ClientBuilder {
         let timeout = self.connect_timeout;
         let Parts { client, link, chroot, proofs, driver } = self.parts(servers.parse()?)?;
         spawn(driver)?;
-        match tokio::time::timeout(timeout, settled(&client, &link, proofs, chroot)).await {
+        let settled = unless_refused(&link, settled(&client, &link, proofs, chroot));
+        match tokio::time::timeout(timeout, settled).await {
             Ok(settled) => settled.map(|()| client),
-            Err(_) => Err(Fault::NoServer { timeout, attempts: link.attempts() }.into()),
+            Err(_) => {
+                let (timeout, attempts) = (Some(timeout), link.attempts());
+                Err(Fault::NoServer { timeout, attempts }.into())
+            }
         }
     }
 
@@ -260,7 +268,7 @@ impl ClientBuilder {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer".to_owned(),
         };
-        let attempt = Attempt { server: host.to_string(), why };
+        let attempt = Attempt::new(host.to_string(), why);
         Err(Fault::Word { word: word.to_owned(), attempt }.into())
     }
 
@@ -397,6 +405,22 @@ async fn settled(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Gives up when every server has refused for good.
+async fn unless_refused(
+    link: &Link,
+    settled: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    let (mut settled, mut refused) = (pin!(settled), pin!(link.refused_by_all()));
+    poll_fn(|cx| match settled.as_mut().poll(cx) {
+        Poll::Pending => refused
+            .as_mut()
+            .poll(cx)
+            .map(|attempts| Err(Fault::NoServer { timeout: None, attempts }.into())),
+        settled => settled,
+    })
+    .await
 }
 
 /// The standard library's hash maps are keyed by the operating system's randomness.

@@ -28,7 +28,7 @@ use crate::link::{Carried, Core, Delivered, Link};
 use crate::seek;
 use crate::stats::Stats;
 use crate::trace;
-use crate::transport::{Connector, Transport};
+use crate::transport::{Connector, PermanentRefusal, Transport};
 
 /// Room for one read: enough for a burst of small replies.
 const READ_BYTES: usize = 64 * 1024;
@@ -75,6 +75,27 @@ struct Wire {
     broken: Option<io::Error>,
 }
 
+/// A connection that is over, or could not be made.
+struct Connection {
+    /// Why it ended.
+    why: String,
+    /// Whether the next one at this server would end for the same reason.
+    is_permanent: bool,
+    /// How long the transport was up.
+    lived: Duration,
+}
+
+impl Connection {
+    fn ended(why: Hangup, lived: Duration) -> Self {
+        Self { why: why.to_string(), is_permanent: false, lived }
+    }
+
+    fn broken(error: &io::Error, lived: Duration) -> Self {
+        let is_permanent = PermanentRefusal::is_in(error);
+        Self { why: error.to_string(), is_permanent, lived }
+    }
+}
+
 /// The search for a server that serves writes.
 type Seeking = Pin<Box<dyn Future<Output = Host> + Send>>;
 
@@ -115,8 +136,8 @@ impl Driver {
                 continue;
             }
             let server = host.to_string();
-            self.link.attempting(Attempt { server: server.clone(), why: "no answer".to_owned() });
-            let (why, lived) = self.attempt(&host).await;
+            self.link.attempting(Attempt::new(server.as_str(), "no answer"));
+            let Connection { why, is_permanent, lived } = self.attempt(&host).await;
             if self.link.look(|core| core.state().is_connected()) {
                 let lived_ms = lived.as_millis() as u64;
                 info!(target: trace::CONNECTION, server, why, lived_ms, "lost");
@@ -125,15 +146,14 @@ impl Driver {
                 }
             } else if self.link.look(|core| core.ended()).is_none() {
                 debug!(target: trace::CONNECTION, server, why, "attempt failed");
-                self.link.attempted(Attempt { server, why });
+                self.link.attempted(Attempt { server, why, is_permanent });
             }
             self.link.with(|core| core.handle_disconnected(clock.now()));
         }
     }
 
-    /// One connection, from the first packet to the last. Returns why it ended, and how long the
-    /// transport was up.
-    async fn attempt(&mut self, host: &Host) -> (String, Duration) {
+    /// One connection, from the first packet to the last.
+    async fn attempt(&mut self, host: &Host) -> Connection {
         let clock = self.link.clock().clone();
         debug!(target: trace::CONNECTION, server = %host, "connecting");
         self.link.trying(host);
@@ -143,9 +163,9 @@ impl Driver {
             Ok(Ok(io)) => io,
             Ok(Err(error)) => {
                 self.link.with(|core| core.hang_up(Hangup::Io(error.kind())));
-                return (error.to_string(), Duration::ZERO);
+                return Connection::broken(&error, Duration::ZERO);
             }
-            Err(why) => return (why.to_string(), Duration::ZERO),
+            Err(why) => return Connection::ended(why, Duration::ZERO),
         };
         let up = clock.now();
         self.link.with(|core| core.handle_connected(clock.now()));
@@ -160,9 +180,16 @@ impl Driver {
             served
         })
         .await;
+        let why = match why {
+            Hangup::Eof if self.link.look(|core| core.is_shaking_hands()) => Hangup::NoHandshake,
+            why => why,
+        };
         self.link.with(|core| core.hang_up(why));
-        let why = wire.broken.map_or_else(|| why.to_string(), |error| error.to_string());
-        (why, clock.now() - up)
+        let lived = clock.now() - up;
+        match wire.broken {
+            Some(error) => Connection::broken(&error, lived),
+            None => Connection::ended(why, lived),
+        }
     }
 
     /// Runs `future` while the session's own deadlines go on; gives up when the session says so.

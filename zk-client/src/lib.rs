@@ -118,9 +118,15 @@
 //! It speaks to ZooKeeper 3.5 and later. Operations that came after that say so. A server that does
 //! not know one refuses it with the [`code`](Error::code) `Unimplemented` and then hangs up:
 //! requests behind it fail with `ConnectionLoss`, and the session goes on. The client asks that
-//! once; then it refuses the operation by itself for as long as it lives, at no such cost. Two can
-//! be switched off on servers that do know them, which refuse them without hanging up and are asked
-//! again: [time to live](CreateOptions::ttl) and [`reconfig`](Client::reconfig).
+//! once; then it refuses the operation by itself for as long as it lives, at no such cost.
+//!
+//! A server older than 3.5 refuses the first create like this. From then on the client knows: it
+//! refuses by itself everything that came with 3.5 or later, and the text of the error of every
+//! create says that the server is too old.
+//!
+//! Two operations can be switched off on servers that do know them, which refuse them without
+//! hanging up and are asked again: [time to live](CreateOptions::ttl) and
+//! [`reconfig`](Client::reconfig).
 //!
 //! # Seeing inside
 //!
@@ -138,6 +144,7 @@
 //! | | warn | `certificates kept`, since those that are there now cannot be used | `problem` |
 //! | `zk_client::session` | debug | `authenticated` | `scheme` |
 //! | | warn | `authentication refused` | `scheme` |
+//! | | warn | `the server is older than 3.5`, and creates nothing for this client | |
 //! | | info | `over`, if this side closed it | `session`, `why` |
 //! | | warn | `over`, if it expired or was refused | `session`, `why` |
 //! | | info | `another`, which a [`SessionKeeper`] opens in place of one that expired | `wait_ms` |

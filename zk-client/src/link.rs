@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Instant;
@@ -39,6 +40,8 @@ pub(crate) struct Link {
     state: watch::Sender<SessionState>,
     /// Those who wait for their leases are woken in order, which a watch channel does not promise.
     leases: Notify,
+    /// Tells that an attempt has failed.
+    attempted: Notify,
     clock: Clock,
 }
 
@@ -108,7 +111,8 @@ impl Link {
             transitions,
             names,
         };
-        Arc::new(Self { shared: Mutex::new(shared), state, leases: Notify::new(), clock })
+        let (leases, attempted) = (Notify::new(), Notify::new());
+        Arc::new(Self { shared: Mutex::new(shared), state, leases, attempted, clock })
     }
 
     /// What time is read from.
@@ -309,6 +313,30 @@ impl Link {
         let mut shared = self.lock();
         shared.attempts.retain(|earlier| earlier.server != attempt.server);
         shared.attempts.push(attempt);
+        drop(shared);
+        self.attempted.notify_waiters();
+    }
+
+    /// Waits until the last attempt at every server was refused for good. Returns these attempts.
+    pub(crate) async fn refused_by_all(&self) -> Vec<Attempt> {
+        loop {
+            let mut attempted = pin!(self.attempted.notified());
+            attempted.as_mut().enable();
+            if let Some(attempts) = self.permanent_refusals() {
+                return attempts;
+            }
+            attempted.await;
+        }
+    }
+
+    /// The last attempts, if every server has refused for good.
+    fn permanent_refusals(&self) -> Option<Vec<Attempt>> {
+        let shared = self.lock();
+        let is_refused = |host: &Host| {
+            let server = host.to_string();
+            shared.attempts.iter().any(|last| last.is_permanent && last.server == server)
+        };
+        shared.hosts.all().iter().all(is_refused).then(|| shared.attempts.clone())
     }
 
     /// The last failure at each server that was tried since the last success.

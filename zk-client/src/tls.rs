@@ -4,6 +4,8 @@
 //! used without anybody being told. Knows nothing of sessions; a handshake that fails is a failed
 //! attempt at a server like any other.
 
+mod failure;
+
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,15 +28,15 @@ use tokio_rustls::rustls::pki_types::{
 };
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{
-    self, AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore,
-    SignatureScheme,
+    self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 use tracing::{info, warn};
 
 use crate::config::Host;
 use crate::error::{Error, Fault};
+use crate::tls::failure::{Moment, explain, flaw_of_ours};
 use crate::trace;
-use crate::transport::{Connecting, Connector, TcpConnector, Transport};
+use crate::transport::{Connecting, Connector, PermanentRefusal, TcpConnector, Transport};
 
 /// Certificates or a key in PEM: the bytes, or a file that holds them.
 #[derive(Clone, PartialEq, Eq)]
@@ -143,6 +145,8 @@ impl TlsOptions {
 /// that are up stay as they are.
 ///
 /// A handshake that fails is an attempt that failed: [`Error::attempts`] tells of each server why.
+/// Some failures are permanent, such as a certificate that is not trusted. If every server fails
+/// like that, [`connect`](crate::ClientBuilder::connect) does not wait for its timeout.
 ///
 /// ```
 /// # async fn f() -> Result<(), zk_client::Error> {
@@ -193,8 +197,8 @@ impl Connector for TlsConnector {
         Box::pin(async move {
             let identity = Arc::clone(&self.identity);
             let config = tokio::task::spawn_blocking(move || identity.latest()).await?;
-            let rule = &self.identity.options.server_name;
-            let name = match rule {
+            let TlsOptions { server_name, identity, .. } = &self.identity.options;
+            let name = match server_name {
                 ServerName::Dialled => peer_name(&host.name),
                 ServerName::Expected(name) => peer_name(name),
                 // What is no name is not told to the server either.
@@ -202,12 +206,16 @@ impl Connector for TlsConnector {
                     PeerName::from(std::net::IpAddr::from(Ipv4Addr::UNSPECIFIED))
                 })),
             };
-            let name =
-                name.map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
+            let name = name.map_err(|problem| {
+                io::Error::new(io::ErrorKind::InvalidInput, PermanentRefusal(problem))
+            })?;
             let io = self.inner.connect(host).await?;
             let connecting = tokio_rustls::TlsConnector::from(config).connect(name, io);
-            let stream = connecting.await.map_err(|error| told(error, true))?;
-            Ok(Box::new(Encrypted(stream)) as Box<dyn Transport>)
+            let shows_identity = identity.is_some();
+            let stream = connecting.await;
+            let stream =
+                stream.map_err(|error| explain(error, Moment::Handshake, shows_identity))?;
+            Ok(Box::new(Encrypted { stream, shows_identity }) as Box<dyn Transport>)
         })
     }
 }
@@ -285,7 +293,7 @@ impl Material {
         let mut roots = RootCertStore::empty();
         for root in certificates(&self.roots, &options.roots)? {
             let added = roots.add(root);
-            added.map_err(|error| format!("{}: {error}", options.roots))?;
+            added.map_err(|error| format!("{}: {}", options.roots, flaw_of_ours(&error)))?;
         }
         let roots = Arc::new(roots);
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -307,7 +315,7 @@ impl Material {
                 let key = PrivateKeyDer::from_pem_slice(key)
                     .map_err(|error| format!("{key_from}: no private key: {error}"))?;
                 let config = builder.with_client_auth_cert(shown, key);
-                config.map_err(|error| format!("{from} and {key_from}: {error}"))
+                config.map_err(|error| format!("{from} and {key_from}: {}", flaw_of_ours(&error)))
             }
             _ => Ok(builder.with_no_client_auth()),
         }
@@ -384,7 +392,11 @@ impl ServerCertVerifier for AnyName {
 }
 
 /// The encrypted stream, whose errors say what is wrong.
-struct Encrypted(TlsStream<Box<dyn Transport>>);
+struct Encrypted {
+    stream: TlsStream<Box<dyn Transport>>,
+    /// Whether the client has a certificate to show.
+    shows_identity: bool,
+}
 
 impl AsyncRead for Encrypted {
     fn poll_read(
@@ -392,10 +404,10 @@ impl AsyncRead for Encrypted {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer).map(|read| match read {
+        Pin::new(&mut self.stream).poll_read(cx, buffer).map(|read| match read {
             // Frames tell their length, so it does no harm if the end is not told, but cut.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
-            read => read.map_err(|error| told(error, false)),
+            read => read.map_err(|error| explain(error, Moment::Later, self.shows_identity)),
         })
     }
 }
@@ -406,54 +418,14 @@ impl AsyncWrite for Encrypted {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
-}
-
-/// The error in words for whoever set the client up.
-fn told(error: io::Error, shaking_hands: bool) -> io::Error {
-    use CertificateError as Bad;
-    let kind = error.kind();
-    let source = error.get_ref().and_then(|source| source.downcast_ref::<rustls::Error>());
-    let text = match source {
-        Some(rustls::Error::InvalidCertificate(bad)) => match bad {
-            Bad::Expired | Bad::ExpiredContext { .. } => {
-                format!("the server's certificate is expired: {bad}")
-            }
-            Bad::NotValidYet | Bad::NotValidYetContext { .. } => {
-                format!("the server's certificate is not valid yet: {bad}")
-            }
-            // Of a root by the same name there is no more to see than a signature that is not its own.
-            Bad::UnknownIssuer | Bad::BadSignature => {
-                "the server's certificate comes from none of the trusted roots".to_owned()
-            }
-            Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
-                format!("the server's certificate is for another name: {bad}")
-            }
-            bad => format!("the server's certificate is no good: {bad}"),
-        },
-        Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => {
-            "the server wants a client certificate".to_owned()
-        }
-        Some(rustls::Error::AlertReceived(alert)) => {
-            format!("the server refused ({alert:?}): perhaps it wants another client certificate")
-        }
-        Some(rustls::Error::InvalidMessage(_)) => {
-            "the server does not speak TLS: is this its secure port?".to_owned()
-        }
-        Some(other) => other.to_string(),
-        None if shaking_hands && kind == io::ErrorKind::UnexpectedEof => {
-            "the server hung up: is this its secure port?".to_owned()
-        }
-        None => return error,
-    };
-    io::Error::new(kind, format!("TLS: {text}"))
 }

@@ -100,6 +100,8 @@ impl Joining {
 pub(crate) struct Retry {
     /// How the folder is made first, if it must be.
     pub(crate) folders: Option<CreateOptions<'static>>,
+    /// The server has refused containers, so that folders are plain nodes.
+    without_containers: bool,
     losses: u32,
 }
 
@@ -112,9 +114,15 @@ impl Retry {
         error: ClientError,
         made: Made,
     ) -> Result<(), Error> {
-        let Made { failed, no_containers } = made;
-        if no_containers {
+        let Made { failed, unknown } = made;
+        let no_containers = unknown.is_some();
+        if let Some(unknown) = unknown {
+            if self.without_containers {
+                // It was a plain node: the server is too old for this client.
+                return Err(unknown.into());
+            }
             debug!("the server has no containers");
+            self.without_containers = true;
             self.folders = Some(CreateOptions::persistent());
         }
         if error.is_connection_loss() && error.outcome() == Outcome::NotApplied {
@@ -151,19 +159,19 @@ impl Retry {
 pub(crate) struct Made {
     /// Why they were not made, if they were not.
     failed: Option<ClientError>,
-    /// The server knows no containers.
-    no_containers: bool,
+    /// Why the server cannot make nodes of this kind, if it cannot.
+    unknown: Option<ClientError>,
 }
 
 impl Made {
     pub(crate) async fn of(replies: Vec<Reply<Created>>) -> Self {
-        let mut made = Self { failed: None, no_containers: false };
+        let mut made = Self { failed: None, unknown: None };
         for reply in replies {
             match reply.await {
                 Ok(_) => {}
                 Err(error) if error.is_node_exists() => {}
                 Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-                    made.no_containers = true;
+                    made.unknown = Some(error);
                 }
                 // A child without its parent, or a lost answer, is the consequence of an earlier
                 // failure, if there is one.

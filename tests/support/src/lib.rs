@@ -1,5 +1,6 @@
 //! Real ZooKeeper servers for tests: [`server`] starts, kills, pauses and restarts them. And
-//! servers that are not real: [`peer`] is played by a test, frame by frame. And clients that are
+//! servers that are not real: [`peer`] is played by a test, frame by frame, and [`old_server`] looks
+//! like a ZooKeeper 3.4. And clients that are
 //! not ours: [`foreign`] runs them. And a client that is only frames: [`raw`]. [`differential`]
 //! compares two servers of any kind, and [`claims`] hold on each. [`contender`] runs a process that
 //! fights for a lock, and [`history`] writes down and judges what such processes do. Tests of locks
@@ -18,6 +19,7 @@ pub mod fault;
 pub mod foreign;
 pub mod history;
 pub mod locks;
+pub mod old_server;
 pub mod peer;
 pub mod raw;
 pub mod relay;

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,9 +18,23 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use zk_client::{Connecting, Connector, Host, Pem, TlsOptions, Transport};
 use zk_embedded::Server;
+
+/// A certificate of X.509 version 1, as `openssl x509 -req` makes them by default.
+pub const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBHjCBxQIUOZdH8qRDTXHiAvvIyVI3e1bo7/kwCgYIKoZIzj0EAwIwETEPMA0G
+A1UEAwwGc2VydmVyMCAXDTI2MTEyMjIyMzYyN1oYDzIxMjYxMDI5MjIzNjI3WjAR
+MQ8wDQYDVQQDDAZzZXJ2ZXIwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARvyoJq
+XVfEl40yIRXm7srlgtREvcT8A0zAEamnFHwU6is8Gtz0QHRR5ZEFBRQEut7uxfcu
+49hbRcsavqWGq8pbMAoGCCqGSM49BAMCA0gAMEUCIQCyzRln3AfX35mj/aABVlVd
+s+48vsuJTCY/7pQOsUXSpgIgDeSlm15URtDuvEbBonyIMWSiatiI+4TTAGsaQ+0L
+Ij8=
+-----END CERTIFICATE-----
+";
 
 /// Signs certificates, and is trusted by whoever is told to.
 #[derive(Debug)]
@@ -60,10 +75,25 @@ impl Authority {
 
     /// Like [`sign`](Self::sign), but it ends with the year before.
     pub fn sign_until(&self, common_name: &str, names: &[&str], year: i32) -> Result<Certified> {
+        self.sign_between(common_name, names, 1975..year)
+    }
+
+    /// Like [`sign`](Self::sign), but it begins with this year.
+    pub fn sign_from(&self, common_name: &str, names: &[&str], year: i32) -> Result<Certified> {
+        self.sign_between(common_name, names, year..4096)
+    }
+
+    fn sign_between(
+        &self,
+        common_name: &str,
+        names: &[&str],
+        years: Range<i32>,
+    ) -> Result<Certified> {
         let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name.push(DnType::CommonName, common_name);
-        params.not_after = date_time_ymd(year, 1, 1);
+        params.not_before = date_time_ymd(years.start, 1, 1);
+        params.not_after = date_time_ymd(years.end, 1, 1);
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.0)?.pem();
         Ok(Certified { certificate, key: key.serialize_pem() })
@@ -120,7 +150,10 @@ impl Front {
         };
         let certificate = CertificateDer::from_pem_slice(shown.certificate.as_bytes())?;
         let key = PrivateKeyDer::from_pem_slice(shown.key.as_bytes())?;
-        let config = builder.with_single_cert(vec![certificate], key)?;
+        // Whatever the certificate is: rustls itself would refuse some.
+        let key = ring::default_provider().key_provider.load_private_key(key)?;
+        let shown = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
+        let config = builder.with_cert_resolver(Arc::new(shown));
         Ok(Self { acceptor: Arc::new(config).into(), server: Arc::clone(server) })
     }
 }

@@ -1,10 +1,12 @@
 //! Encrypted connections: whom a client trusts, what it shows, and what it says if it may not.
 
 use std::fs;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_rustls::rustls::SupportedProtocolVersion;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use zk_client::{
@@ -12,9 +14,16 @@ use zk_client::{
     TlsConnector, TlsOptions,
 };
 use zk_embedded::{Config, Server};
-use zk_tests::tls::{Authority, Certified, Front};
+use zk_tests::peer::Clock;
+use zk_tests::tls::{Authority, Certified, Front, VERSION_1};
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
+
+/// PEM that holds something else.
+const NO_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+/// How long clients look for a server.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A server behind TLS.
 struct Bench {
@@ -39,7 +48,7 @@ impl Bench {
 
 fn builder(options: TlsOptions, front: Front) -> Result<ClientBuilder> {
     let connector = TlsConnector::new(options)?.over(front);
-    Ok(Client::builder().connect_timeout(Duration::from_secs(2)).connector(connector))
+    Ok(Client::builder().connect_timeout(PATIENCE).connector(connector))
 }
 
 /// Why no server was found.
@@ -74,7 +83,9 @@ async fn a_server_that_is_not_trusted_is_refused_and_the_error_says_why() -> Res
     let forged = stranger.sign("server", &["zk.test"])?;
     let expired = bench.authority.sign_until("server", &["zk.test"], 2020)?;
     let nameless = bench.authority.sign("server", &[])?;
+    let version_1 = Certified { certificate: VERSION_1.to_owned(), ..bench.good()? };
     for (shown, servers, expected) in [
+        (&version_1, "zk.test", "is one of X.509 version 1 or 2; it must be of version 3"),
         (&forged, "zk.test", "comes from none of the trusted roots"),
         (&expired, "zk.test", "expired"),
         (&bench.good()?, "other.test", "another name"),
@@ -84,6 +95,7 @@ async fn a_server_that_is_not_trusted_is_refused_and_the_error_says_why() -> Res
         let why = refused(bench.authority.trusted(), bench.front(shown)?, servers).await?;
         assert!(why.starts_with("TLS: the server's certificate"), "{why}");
         assert!(why.contains(expected), "{expected}: {why}");
+        assert!(!why.contains("Other("), "made for debugging: {why}");
     }
     assert_eq!(bench.server.sessions(), []);
     Ok(())
@@ -134,11 +146,131 @@ async fn a_server_that_wants_a_certificate_gets_it_or_the_error_says_so() -> Res
         let shown = clients.sign("client", &[])?.shown(trusting.clone());
         builder(shown, front.clone())?.connect("zk.test").await?;
         let why = refused(trusting.clone(), front.clone(), "zk.test").await?;
-        assert_eq!(why, "TLS: the server wants a client certificate");
+        assert_eq!(
+            why,
+            "TLS: the server wants a client certificate (CertificateRequired), and none is set: \
+             see TlsOptions::identity"
+        );
         let foreign = bench.authority.sign("client", &[])?.shown(trusting);
         let why = refused(foreign, front, "zk.test").await?;
-        assert!(why.contains("the server refused"), "{why}");
+        assert!(why.contains("the server refused this client's certificate"), "{why}");
     }
+    Ok(())
+}
+
+/// A server that answers everybody with this alert of TLS.
+fn alerting(code: u8) -> impl Fn(&Host) -> io::Result<DuplexStream> + Send + Sync {
+    move |_| {
+        let (here, mut there) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(async move {
+            there.read_u8().await.ok();
+            there.write_all(&[21, 3, 3, 0, 2, 2, code]).await.ok();
+            // The client need not read it before it has sent all that it wants to.
+            tokio::io::copy(&mut there, &mut tokio::io::sink()).await.ok();
+        });
+        Ok(here)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alert_is_told_by_what_this_client_has_set() -> Result<()> {
+    let authority = Authority::new("root")?;
+    let shown = authority.sign("client", &[])?.shown(authority.trusted());
+    let wants = |alert: &str| {
+        format!(
+            "TLS: the server wants a client certificate ({alert}), and none is set: see \
+             TlsOptions::identity"
+        )
+    };
+    let refuses =
+        |alert: &str| format!("TLS: the server refused this client's certificate ({alert})");
+    let shares = "TLS: the server refused (HandshakeFailure): it has no cipher in common with this \
+                  client, or wants";
+    let versions = "TLS: the server refused (ProtocolVersion): this client speaks TLS 1.3 and 1.2, \
+                    with rustls's ciphers";
+    for (code, without, with, permanent) in [
+        (42, wants("BadCertificate"), refuses("BadCertificate"), true),
+        (46, wants("CertificateUnknown"), refuses("CertificateUnknown"), true),
+        (48, wants("UnknownCA"), refuses("UnknownCA"), true),
+        (
+            40,
+            format!("{shares} a client certificate, and none is set"),
+            format!("{shares} another client certificate"),
+            true,
+        ),
+        (70, versions.to_owned(), versions.to_owned(), true),
+        (
+            80,
+            "TLS: the server refused (InternalError)".to_owned(),
+            "TLS: the server refused (InternalError)".to_owned(),
+            false,
+        ),
+    ] {
+        for (options, expected) in [(authority.trusted(), &without), (shown.clone(), &with)] {
+            let connector = TlsConnector::new(options)?.over(alerting(code));
+            let builder = Client::builder().connect_timeout(PATIENCE).connector(connector);
+            let clock = Clock::start();
+            let error = builder.connect("zk.test").await.expect_err("an alert");
+            assert_eq!(&error.attempts()[0].why, expected);
+            assert_eq!(clock.elapsed() < PATIENCE, permanent, "{error}");
+        }
+    }
+    Ok(())
+}
+
+/// A connector to servers of several kinds, by name.
+struct Servers {
+    front: Front,
+}
+
+impl zk_client::Connector for Servers {
+    fn connect<'a>(&'a self, host: &'a Host) -> zk_client::Connecting<'a> {
+        match host.name.as_str() {
+            "down.test" => Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) }),
+            _ => self.front.connect(host),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connect_gives_up_when_every_server_has_refused_for_good() -> Result<()> {
+    let bench = Bench::new()?;
+    let forged = Authority::new("root")?.sign("server", &["zk.test"])?;
+    let early = bench.authority.sign_from("server", &["zk.test"], 4000)?;
+    let connect = async |shown: &Certified, servers: &str| {
+        let servers_of = Servers { front: bench.front(shown)? };
+        let connector = TlsConnector::new(bench.authority.trusted())?.over(servers_of);
+        let builder = Client::builder().connect_timeout(PATIENCE).connector(connector).seed(1);
+        let clock = Clock::start();
+        let error = builder.connect(servers).await.expect_err("it must not trust");
+        assert_eq!(error.kind(), ErrorKind::NoServer);
+        anyhow::Ok((clock.elapsed(), error.attempts().len(), error.to_string()))
+    };
+    let (elapsed, attempts, text) = connect(&forged, "one.test,two.test,three.test").await?;
+    assert!(elapsed < PATIENCE / 2, "{elapsed:?}");
+    assert_eq!(attempts, 3, "each was tried");
+    assert!(text.starts_with("no server lets the session in: "), "{text}");
+
+    // Another may come up, and a certificate may become valid.
+    for (shown, servers) in [(&forged, "zk.test,down.test"), (&early, "zk.test")] {
+        let (elapsed, _, text) = connect(shown, servers).await?;
+        assert_eq!(elapsed, PATIENCE, "{text}");
+        assert!(text.contains("gave up after 2s"), "{text}");
+    }
+    Ok(())
+}
+
+/// A session that is up, or a client that was made lazily, waits for the server to be mended.
+#[tokio::test(start_paused = true)]
+async fn a_lazy_client_goes_on_after_refusals_for_good() -> Result<()> {
+    let bench = Bench::new()?;
+    let forged = Authority::new("root")?.sign("server", &["zk.test"])?;
+    let (front, switch) = switched(bench.front(&forged)?);
+    let connector = TlsConnector::new(bench.authority.trusted())?.over(front);
+    let client = Client::builder().connector(connector).connect_lazily("zk.test")?;
+    assert!(client.sync("/").within(PATIENCE).await.is_err());
+    switch(bench.front(&bench.good()?)?);
+    client.sync("/").await?;
     Ok(())
 }
 
@@ -200,10 +332,24 @@ async fn a_server_without_tls_is_told_from_one_that_is_not_there() -> Result<()>
     let server = Server::in_memory(Config::new());
     let connector =
         TlsConnector::new(Authority::new("root")?.trusted())?.over(server.connector::<Host>());
-    let builder = Client::builder().connect_timeout(Duration::from_secs(2)).connector(connector);
+    let builder = Client::builder().connect_timeout(PATIENCE).connector(connector);
     let error = builder.connect("zk.test").await.expect_err("it does not speak TLS");
     let why = &error.attempts()[0].why;
     assert_eq!(why, "TLS: the server hung up: is this its secure port?");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_tls_is_told_that_a_port_may_want_it() -> Result<()> {
+    let bench = Bench::new()?;
+    let front = bench.front(&bench.good()?)?;
+    let builder = Client::builder().connect_timeout(PATIENCE);
+    let error = builder.connector(front).connect("zk.test").await.expect_err("it speaks TLS");
+    assert_eq!(
+        error.attempts()[0].why,
+        "the server closed the connection instead of answering: perhaps it serves nobody now, has \
+         too many connections of this client's host, or wants TLS at this port"
+    );
     Ok(())
 }
 
@@ -221,11 +367,28 @@ fn what_cannot_be_used_is_refused_at_once_and_named() -> Result<()> {
         (TlsOptions::new(pem("-----BEGIN CERTIFICATE-----\nAAAA\n")), "bytes in PEM"),
         (trusting().identity(pem(&client.certificate), pem("")), "no private key"),
         (trusting().identity(pem(&client.certificate), pem(&other.key)), "bytes in PEM"),
+        (
+            trusting().identity(pem(&client.certificate), pem(&other.key)),
+            "the key is not that of the certificate",
+        ),
+        (
+            trusting().identity(pem(VERSION_1), pem(&other.key)),
+            "bytes in PEM and bytes in PEM: the certificate is one of X.509 version 1 or 2",
+        ),
+        (
+            trusting().identity(pem(NO_CERTIFICATE), pem(&other.key)),
+            "the certificate is not encoded as X.509 certificates are",
+        ),
+        (
+            TlsOptions::new(pem(NO_CERTIFICATE)),
+            "the certificate is not encoded as X.509 certificates are",
+        ),
         (trusting().identity(pem(&client.certificate), Pem::file("/nowhere/key")), "/nowhere/key"),
     ] {
         let error = TlsConnector::new(options).expect_err(expected);
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert!(error.to_string().contains(expected), "{error}");
+        assert!(!error.to_string().contains("peer"), "it is this client's: {error}");
     }
     Ok(())
 }

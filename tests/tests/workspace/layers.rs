@@ -94,6 +94,7 @@ const CRATES: &[Layers] = &[
             "codec",
             "transport",
             "words",
+            "tls/failure",
             "tls",
             "clock",
             "exchange",

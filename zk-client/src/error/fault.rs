@@ -16,7 +16,7 @@ pub(crate) enum Fault {
     TooLarge { op: OpCode, path: String, source: EncodeError },
     Limit { op: OpCode, path: String, limit: Limit },
     NoRuntime,
-    NoServer { timeout: Duration, attempts: Vec<Attempt> },
+    NoServer { timeout: Option<Duration>, attempts: Vec<Attempt> },
     Word { word: String, attempt: Attempt },
     ChrootNotFound { chroot: String },
     Behind { wanted: Zxid, seen: Zxid, timeout: Duration },
@@ -51,11 +51,15 @@ impl fmt::Display for Fault {
             Self::NoRuntime => f.write_str(
                 "no tokio runtime: a client is made inside one, with time and io enabled",
             ),
-            Self::NoServer { timeout, attempts } => write!(
+            Self::NoServer { timeout: Some(timeout), attempts } => write!(
                 f,
                 "no server let the session in, gave up after {timeout:?}: {}",
                 Attempts(attempts)
             ),
+            // It was no use to go on until the timeout.
+            Self::NoServer { timeout: None, attempts } => {
+                write!(f, "no server lets the session in: {}", Attempts(attempts))
+            }
             Self::Word { word, attempt } => {
                 write!(f, "four-letter word {word}: {}", Attempts(std::slice::from_ref(attempt)))
             }
@@ -141,7 +145,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What has to be switched on at the servers before they do this.
+/// What has to be changed at the servers before they do this.
 struct Switch(OpCode, ErrorCode);
 
 impl fmt::Display for Switch {
@@ -149,6 +153,9 @@ impl fmt::Display for Switch {
         match (self.0, self.1) {
             (OpCode::CREATE_TTL, ErrorCode::UNIMPLEMENTED) => {
                 f.write_str("; see the servers' zookeeper.extendedTypesEnabled")
+            }
+            (OpCode::CREATE2, ErrorCode::UNIMPLEMENTED) => {
+                f.write_str("; this server is older than ZooKeeper 3.5, which this client needs")
             }
             _ => Ok(()),
         }

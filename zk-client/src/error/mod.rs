@@ -54,7 +54,7 @@ pub enum ErrorKind {
     LimitExceeded,
     /// Caller: there is no tokio runtime to run the session on.
     NoRuntime,
-    /// No server was reached in time.
+    /// No server let the client in within the time for it, or every server has refused for good.
     NoServer,
     /// No server that was reached has come as far as it was waited for.
     Behind,

@@ -15,6 +15,14 @@ pub struct Attempt {
     pub server: String,
     /// Why it did not become a session.
     pub why: String,
+    /// Whether another attempt with the same settings would fail for the same reason.
+    pub(crate) is_permanent: bool,
+}
+
+impl Attempt {
+    pub(crate) fn new(server: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { server: server.into(), why: why.into(), is_permanent: false }
+    }
 }
 
 /// A cap of the client's that a request ran into.
@@ -148,6 +156,8 @@ impl From<DecodeError> for ProtocolError {
 pub enum Hangup {
     /// The server closed it.
     Eof,
+    /// The server closed it instead of answering the handshake.
+    NoHandshake,
     /// The socket failed.
     Io(std::io::ErrorKind),
     /// No frame came for two thirds of the session timeout.
@@ -170,6 +180,10 @@ impl fmt::Display for Hangup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Eof => f.write_str("the server closed the connection"),
+            Self::NoHandshake => f.write_str(
+                "the server closed the connection instead of answering: perhaps it serves nobody \
+                 now, has too many connections of this client's host, or wants TLS at this port",
+            ),
             Self::Io(inner) => inner.fmt(f),
             Self::Silence(inner) => write!(f, "the server was silent for {inner:?}"),
             Self::AttemptTimedOut(inner) => write!(f, "no handshake within {inner:?}"),

@@ -187,6 +187,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.state
     }
 
+    /// Whether a server was asked to let the session in, and has not answered.
+    pub(crate) fn is_shaking_hands(&self) -> bool {
+        self.phase == Phase::Handshake
+    }
+
     /// How the session ended, if it did.
     pub fn ended(&self) -> Option<Ended> {
         match self.phase {

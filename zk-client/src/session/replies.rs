@@ -29,7 +29,8 @@ pub const HEAD_BYTES: usize = 16;
 
 /// What servers refuse and hang up for if they are too old to know it. Others that came late can
 /// be switched on and off, so that a refusal says nothing of the next server.
-const NEWER: [OpCode; 6] = [
+const NEWER: [OpCode; 7] = [
+    OpCode::CREATE2,
     OpCode::CREATE_CONTAINER,
     OpCode::MULTI_READ,
     OpCode::GET_EPHEMERALS,
@@ -132,15 +133,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
         let mut understood = Ok(());
+        if code(&result) == Some(ErrorCode::UNIMPLEMENTED) {
+            self.note_unknown(slot.op);
+        }
         match slot.purpose {
             Purpose::Call { token, watch } => {
-                // Many of a kind may be answered so, and every request looks through these.
-                if code(&result) == Some(ErrorCode::UNIMPLEMENTED)
-                    && NEWER.contains(&slot.op)
-                    && !self.unknown.contains(&slot.op)
-                {
-                    self.unknown.push(slot.op);
-                }
                 if let Some(id) = watch {
                     let returned = match result {
                         Err(Failure::ReplyTooLarge { .. }) => self.watches.unheard(id),
@@ -203,6 +200,19 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         self.upkeep(Turn::Last);
         understood
+    }
+
+    /// A server does not know this operation, so that it is not asked again.
+    fn note_unknown(&mut self, op: OpCode) {
+        // Many of a kind may be answered so, and every request looks through these.
+        if !NEWER.contains(&op) || self.unknown.contains(&op) {
+            return;
+        }
+        self.unknown.push(op);
+        if op == OpCode::CREATE2 {
+            warn!(target: trace::SESSION, "the server is older than 3.5");
+            self.watches.cannot_remove();
+        }
     }
 
     fn refused(&self, id: AuthId) -> Failure {

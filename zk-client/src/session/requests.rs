@@ -31,7 +31,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
         self.accept()?;
         self.submitted = None;
-        if self.unknown.contains(&request.op()) {
+        if self.is_unknown(request.op()) {
             self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
             return Ok(());
         }
@@ -160,7 +160,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<WatchId, Rejected> {
         self.accept()?;
         let id = self.watches.next_id();
-        if self.unknown.contains(&OpCode::ADD_WATCH) {
+        if self.is_unknown(OpCode::ADD_WATCH) {
             self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
             self.events.push_back(Event::Unstreamed { stream });
             return Ok(id);
@@ -184,6 +184,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<ClaimId, Rejected> {
         self.accept()?;
         let claim = self.claims.open(request.path, token);
+        if self.is_unknown(request.op()) {
+            if let Some(token) = self.claims.withdraw(claim) {
+                self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
+            }
+            return Ok(claim);
+        }
         let queued = self.queue(request, Purpose::Create(claim));
         queued.inspect_err(|_| drop(self.claims.withdraw(claim)))?;
         Ok(claim)
@@ -266,6 +272,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Some(token)
     }
 
+    /// Whether a server has shown that it is too old for an operation. One that does not know the
+    /// create of 3.5 knows nothing else that came then or later.
+    fn is_unknown(&self, op: OpCode) -> bool {
+        let unknown = &self.unknown;
+        !unknown.is_empty()
+            && (unknown.contains(&op) || is_since_3_5(op) && unknown.contains(&OpCode::CREATE2))
+    }
+
     fn accept(&self) -> Result<(), Rejected> {
         match self.phase {
             Phase::Over(ended) => Err(ended.into()),
@@ -273,6 +287,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
             _ => Ok(self.pipeline.room()?),
         }
     }
+}
+
+/// Whether servers before 3.5 do not know this.
+fn is_since_3_5(op: OpCode) -> bool {
+    (OpCode::CREATE2..=OpCode::MULTI_READ).contains(&op)
+        || (OpCode::GET_EPHEMERALS..=OpCode::WHO_AM_I).contains(&op)
 }
 
 /// What callers keep: nodes that they own, leases and watches.

@@ -13,6 +13,7 @@ mod guard;
 mod handing_on;
 mod mirror;
 mod multi;
+mod old_server;
 mod rw;
 mod ticket;
 mod two_level;

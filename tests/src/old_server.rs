@@ -1,0 +1,98 @@
+//! A ZooKeeper 3.4, as far as a client can tell: the embedded server behind a filter.
+//!
+//! It answers what came with 3.5 or later with `Unimplemented`, at once, and closes the connection,
+//! as 3.4.14 does. Everything else goes through.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use zk_client::{Connecting, Connector, Host, Transport};
+use zk_embedded::Server;
+use zk_proto::{Decode, ErrorCode, OpCode, Reader, RequestHeader, frame};
+
+use crate::peer::reply;
+
+/// The server, and a client's way to it.
+#[derive(Clone, Debug)]
+pub struct OldServer {
+    server: Arc<Server>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl OldServer {
+    /// Makes this one look old.
+    pub fn new(server: Server) -> Self {
+        Self { server: Arc::new(server), connections: Arc::default() }
+    }
+
+    /// How many connections clients have made.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+impl Connector for OldServer {
+    fn connect<'a>(&'a self, _: &'a Host) -> Connecting<'a> {
+        let (here, there) = tokio::io::duplex(64 * 1024);
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(serve(there, self.server.connect()));
+        Box::pin(async { Ok(Box::new(here) as Box<dyn Transport>) })
+    }
+}
+
+/// Moves bytes between the two until either hangs up, or the client asks for what is too new.
+async fn serve(mut client: DuplexStream, mut server: impl Transport) {
+    let (mut asked, mut answered) = (BytesMut::new(), BytesMut::new());
+    let mut has_session = false;
+    loop {
+        while let Ok(Some(request)) = frame::split(&mut asked, usize::MAX) {
+            let header = RequestHeader::decode(&mut Reader::new(&request));
+            if let Some(header) = header.ok().filter(|header| has_session && is_newer(header.op)) {
+                let refusal = reply(header.xid, -1, ErrorCode::UNIMPLEMENTED, &());
+                client.write_all(&framed(&refusal)).await.ok();
+                return;
+            }
+            has_session = true;
+            if server.write_all(&framed(&request)).await.is_err() {
+                return;
+            }
+        }
+        let moved = tokio::select! {
+            read = client.read_buf(&mut asked) => read,
+            read = server.read_buf(&mut answered) => match read {
+                Ok(1..) => client.write_all(&answered.split()).await.map(|()| 1),
+                end => end,
+            },
+        };
+        if !matches!(moved, Ok(1..)) {
+            return;
+        }
+    }
+}
+
+/// Whether 3.4 does not know this.
+fn is_newer(op: OpCode) -> bool {
+    [
+        OpCode::CREATE2,
+        OpCode::RECONFIG,
+        OpCode::CHECK_WATCHES,
+        OpCode::REMOVE_WATCHES,
+        OpCode::CREATE_CONTAINER,
+        OpCode::CREATE_TTL,
+        OpCode::MULTI_READ,
+        OpCode::GET_EPHEMERALS,
+        OpCode::GET_ALL_CHILDREN_NUMBER,
+        OpCode::SET_WATCHES2,
+        OpCode::ADD_WATCH,
+        OpCode::WHO_AM_I,
+    ]
+    .contains(&op)
+}
+
+fn framed(payload: &[u8]) -> BytesMut {
+    let mut wire = BytesMut::new();
+    frame::encode(&mut wire, usize::MAX, |writer| writer.put(payload)).expect("a frame");
+    wire
+}
