@@ -118,6 +118,9 @@ mod words;
 
 mod core;
 
+mod shared;
+mod wire;
+
 mod server;
 
 #[doc(hidden)]

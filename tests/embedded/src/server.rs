@@ -1,44 +1,27 @@
-//! The server on tokio: a task for each connection, one for the deadlines, and the handle that
-//! ends them.
+//! The server on tokio: the handle, and the tasks that accept connections and keep time.
 //!
-//! All of them share one state machine behind one lock, held for as long as it takes to serve what
-//! one read brought. It is the only file that reads the clock.
+//! They and the connections share one state machine (`shared`); dropping the handle ends them all.
 
-use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::{Pin, pin};
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant, SystemTime};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
-use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::Sleep;
-use tokio_util::io::poll_read_buf;
 use tracing::{debug, warn};
 use zk_proto::SessionId;
 
 use crate::config::Config;
-use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::fault::Fault;
 use crate::history::Commit;
-
-/// Room for one read.
-const READ_BYTES: usize = 64 * 1024;
-
-/// What a connection in memory holds before its writer waits.
-const DUPLEX_BYTES: usize = 1024 * 1024;
-
-/// Where the ports begin that connections in memory come from.
-const FIRST_PORT: u16 = 49_152;
+use crate::shared::{Shared, now};
+use crate::wire::{connect, serve};
 
 /// Servers that this process has started.
 static STARTED: AtomicI64 = AtomicI64::new(0);
@@ -71,28 +54,6 @@ pub struct Server {
     shared: Arc<Shared>,
     /// Those that listen and keep time: they end with the handle.
     tasks: JoinSet<()>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    /// Where everything runs.
-    runtime: Handle,
-    running: Mutex<Running>,
-    /// Something may be due earlier than it was.
-    rescheduled: Notify,
-}
-
-#[derive(Debug)]
-struct Running {
-    core: Core,
-    /// The tasks of connections, to be woken when there is something to send.
-    wakers: BTreeMap<ConnectionId, Waker>,
-    /// When the task that keeps time wakes up.
-    deadline: Option<Instant>,
-    /// Of connections in memory.
-    last_port: u16,
-    /// The handle is gone.
-    ended: bool,
 }
 
 impl Server {
@@ -140,14 +101,7 @@ impl Server {
 
     fn new(mut config: Config, address: String) -> Self {
         config.nth = STARTED.fetch_add(1, Ordering::Relaxed);
-        let core = Core::new(config, now(), wall());
-        let wakers = BTreeMap::new();
-        let running = Running { core, wakers, deadline: None, last_port: FIRST_PORT, ended: false };
-        let shared = Arc::new(Shared {
-            runtime: Handle::current(),
-            running: Mutex::new(running),
-            rescheduled: Notify::new(),
-        });
+        let shared = Arc::new(Shared::new(config));
         let mut tasks = JoinSet::new();
         tasks.spawn(keep_time(Arc::clone(&shared)));
         Self { address, shared, tasks }
@@ -298,46 +252,6 @@ impl Drop for Server {
     }
 }
 
-impl Shared {
-    /// Nothing in here panics half-way; if it ever does, the tests of the user go on.
-    fn lock(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes the tasks that have something to do now, but that of `own`.
-    fn settle(&self, running: &mut Running, own: Option<ConnectionId>) {
-        while let Some(id) = running.core.poll_ready() {
-            if Some(id) != own
-                && let Some(waker) = running.wakers.get(&id)
-            {
-                waker.wake_by_ref();
-            }
-        }
-        let deadline = running.core.poll_timeout();
-        let earlier = match (running.deadline, deadline) {
-            (Some(known), Some(deadline)) => deadline < known,
-            (None, deadline) => deadline.is_some(),
-            (Some(_), None) => false,
-        };
-        if earlier {
-            running.deadline = deadline;
-            self.rescheduled.notify_one();
-        }
-    }
-}
-
-fn connect(shared: &Arc<Shared>) -> DuplexStream {
-    let (client, server) = tokio::io::duplex(DUPLEX_BYTES);
-    let port = {
-        let mut running = shared.lock();
-        running.last_port = running.last_port.checked_add(1).unwrap_or(FIRST_PORT);
-        running.last_port
-    };
-    let peer = (Ipv4Addr::LOCALHOST, port).into();
-    shared.runtime.spawn(serve(server, peer, Arc::clone(shared)));
-    client
-}
-
 /// Takes connections in until the server is dropped.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
@@ -386,145 +300,4 @@ async fn keep_time(shared: Arc<Shared>) {
         })
         .await;
     }
-}
-
-/// One connection with what is half read and half written.
-struct Wire<S> {
-    io: S,
-    id: ConnectionId,
-    shared: Arc<Shared>,
-    input: BytesMut,
-    output: BytesMut,
-    /// What the state machine has for the client behind the output.
-    unsent: usize,
-    closing: bool,
-    alarm: Pin<Box<Sleep>>,
-}
-
-/// Serves one connection until either side closes it.
-async fn serve<S: AsyncRead + AsyncWrite + Unpin>(io: S, peer: SocketAddr, shared: Arc<Shared>) {
-    let id = {
-        let mut running = shared.lock();
-        let id = running.core.handle_connection(now(), peer);
-        shared.settle(&mut running, Some(id));
-        id
-    };
-    let mut wire = Wire {
-        io,
-        id,
-        shared,
-        input: BytesMut::new(),
-        output: BytesMut::new(),
-        unsent: 0,
-        closing: false,
-        alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
-    };
-    if let Err(error) = poll_fn(|cx| wire.poll_serve(cx)).await {
-        debug!(connection = %id, %error, "connection broke");
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            let behind = self.is_behind();
-            let read = if behind || self.closing {
-                Poll::Pending
-            } else {
-                self.input.reserve(READ_BYTES);
-                poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)
-            };
-            if let Poll::Ready(read) = &read
-                && !matches!(read, Ok(1..))
-            {
-                let closed = read.as_ref().map(|_| ()).map_err(|error| error.kind().into());
-                return Poll::Ready(closed);
-            }
-            self.turn(cx);
-            let mut wrote = false;
-            while !self.output.is_empty() {
-                match Pin::new(&mut self.io).poll_write(cx, &self.output) {
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                    Poll::Ready(Ok(count)) => {
-                        self.output.advance(count);
-                        wrote = true;
-                    }
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => break,
-                }
-            }
-            let written = self.output.is_empty();
-            if written && self.closing {
-                return Pin::new(&mut self.io).poll_shutdown(cx);
-            }
-            // There is room now, for what the state machine has left or for another read.
-            let more = (wrote && written) || (behind && !self.is_behind());
-            if read.is_pending() && !more {
-                return Poll::Pending;
-            }
-        }
-    }
-
-    /// Whether the client is to read what it has asked for before more of it is heard.
-    fn is_behind(&self) -> bool {
-        self.output.len() + self.unsent > Core::MAX_BEHIND
-    }
-
-    /// One visit to the state machine.
-    fn turn(&mut self, cx: &mut Context<'_>) {
-        let mut running = self.shared.lock();
-        let now = now();
-        if !self.input.is_empty() && !running.ended {
-            running.core.handle_input(now, self.id, &mut self.input);
-        }
-        if running.ended || running.core.poll_abort(self.id) {
-            self.output.clear();
-            self.closing = true;
-        } else if self.output.is_empty() {
-            self.closing = running.core.poll_transmit(now, self.id, &mut self.output);
-        }
-        self.unsent = running.core.unsent(self.id);
-        match running.wakers.get_mut(&self.id) {
-            Some(waker) => waker.clone_from(cx.waker()),
-            None => {
-                running.wakers.insert(self.id, cx.waker().clone());
-            }
-        }
-        self.shared.settle(&mut running, Some(self.id));
-        let delay = running.core.poll_delay(self.id);
-        drop(running);
-        // What is due and behind the output is taken when that is written.
-        if let Some(until) = delay.filter(|until| *until > now) {
-            if self.alarm.deadline().into_std() != until {
-                self.alarm.as_mut().reset(until.into());
-            }
-            if self.alarm.as_mut().poll(cx).is_ready() {
-                cx.waker().wake_by_ref();
-            }
-        }
-    }
-}
-
-impl<S> Drop for Wire<S> {
-    fn drop(&mut self) {
-        let mut running = self.shared.lock();
-        running.wakers.remove(&self.id);
-        running.core.handle_disconnected(self.id);
-        self.shared.settle(&mut running, None);
-    }
-}
-
-/// Time is tokio's, so that tests can make it virtual.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the task that runs the state machine reads the clock"
-)]
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
-/// The wall clock at the start; from there on it goes with [`now`].
-#[expect(clippy::disallowed_methods, reason = "nodes carry the wall clock's time")]
-fn wall() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -201,6 +201,8 @@ const CRATES: &[Layers] = &[
             "requests",
             "words",
             "core",
+            "shared",
+            "wire",
             "server",
             "fuzz/input",
             "fuzz/requests",

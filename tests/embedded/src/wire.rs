@@ -1,0 +1,171 @@
+//! One connection: it reads and writes bytes, and hands them to the state machine.
+//!
+//! Each connection is a task of its own, over TCP or in memory. Knows nothing of what the bytes
+//! mean.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::time::Sleep;
+use tokio_util::io::poll_read_buf;
+use tracing::debug;
+
+use crate::connection::ConnectionId;
+use crate::core::Core;
+use crate::shared::{FIRST_PORT, Shared, now};
+
+/// Room for one read.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What a connection in memory holds before its writer waits.
+const DUPLEX_BYTES: usize = 1024 * 1024;
+
+/// A connection in memory, as if from 127.0.0.1.
+pub(crate) fn connect(shared: &Arc<Shared>) -> DuplexStream {
+    let (client, server) = tokio::io::duplex(DUPLEX_BYTES);
+    let port = {
+        let mut running = shared.lock();
+        running.last_port = running.last_port.checked_add(1).unwrap_or(FIRST_PORT);
+        running.last_port
+    };
+    let peer = (Ipv4Addr::LOCALHOST, port).into();
+    shared.runtime.spawn(serve(server, peer, Arc::clone(shared)));
+    client
+}
+
+/// One connection with what is half read and half written.
+struct Wire<S> {
+    io: S,
+    id: ConnectionId,
+    shared: Arc<Shared>,
+    input: BytesMut,
+    output: BytesMut,
+    /// What the state machine has for the client behind the output.
+    unsent: usize,
+    closing: bool,
+    alarm: Pin<Box<Sleep>>,
+}
+
+/// Serves one connection until either side closes it.
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    io: S,
+    peer: SocketAddr,
+    shared: Arc<Shared>,
+) {
+    let id = {
+        let mut running = shared.lock();
+        let id = running.core.handle_connection(now(), peer);
+        shared.settle(&mut running, Some(id));
+        id
+    };
+    let mut wire = Wire {
+        io,
+        id,
+        shared,
+        input: BytesMut::new(),
+        output: BytesMut::new(),
+        unsent: 0,
+        closing: false,
+        alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+    };
+    if let Err(error) = poll_fn(|cx| wire.poll_serve(cx)).await {
+        debug!(connection = %id, %error, "connection broke");
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let behind = self.is_behind();
+            let read = if behind || self.closing {
+                Poll::Pending
+            } else {
+                self.input.reserve(READ_BYTES);
+                poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)
+            };
+            if let Poll::Ready(read) = &read
+                && !matches!(read, Ok(1..))
+            {
+                let closed = read.as_ref().map(|_| ()).map_err(|error| error.kind().into());
+                return Poll::Ready(closed);
+            }
+            self.turn(cx);
+            let mut wrote = false;
+            while !self.output.is_empty() {
+                match Pin::new(&mut self.io).poll_write(cx, &self.output) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    Poll::Ready(Ok(count)) => {
+                        self.output.advance(count);
+                        wrote = true;
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => break,
+                }
+            }
+            let written = self.output.is_empty();
+            if written && self.closing {
+                return Pin::new(&mut self.io).poll_shutdown(cx);
+            }
+            // There is room now, for what the state machine has left or for another read.
+            let more = (wrote && written) || (behind && !self.is_behind());
+            if read.is_pending() && !more {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Whether the client is to read what it has asked for before more of it is heard.
+    fn is_behind(&self) -> bool {
+        self.output.len() + self.unsent > Core::MAX_BEHIND
+    }
+
+    /// One visit to the state machine.
+    fn turn(&mut self, cx: &mut Context<'_>) {
+        let mut running = self.shared.lock();
+        let now = now();
+        if !self.input.is_empty() && !running.ended {
+            running.core.handle_input(now, self.id, &mut self.input);
+        }
+        if running.ended || running.core.poll_abort(self.id) {
+            self.output.clear();
+            self.closing = true;
+        } else if self.output.is_empty() {
+            self.closing = running.core.poll_transmit(now, self.id, &mut self.output);
+        }
+        self.unsent = running.core.unsent(self.id);
+        match running.wakers.get_mut(&self.id) {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => {
+                running.wakers.insert(self.id, cx.waker().clone());
+            }
+        }
+        self.shared.settle(&mut running, Some(self.id));
+        let delay = running.core.poll_delay(self.id);
+        drop(running);
+        // What is due and behind the output is taken when that is written.
+        if let Some(until) = delay.filter(|until| *until > now) {
+            if self.alarm.deadline().into_std() != until {
+                self.alarm.as_mut().reset(until.into());
+            }
+            if self.alarm.as_mut().poll(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+    }
+}
+
+impl<S> Drop for Wire<S> {
+    fn drop(&mut self) {
+        let mut running = self.shared.lock();
+        running.wakers.remove(&self.id);
+        running.core.handle_disconnected(self.id);
+        self.shared.settle(&mut running, None);
+    }
+}
