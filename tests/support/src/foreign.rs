@@ -25,8 +25,8 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const ZKCLI: &str = "/usr/share/zookeeper/bin/zkCli.sh";
 /// What Java is told besides, to start quickly.
 const JVM_FLAGS: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:-UsePerfData";
-/// The jars of Debian's package `libcurator-recipes-java`, which names those that it depends on, and
-/// what prints the log.
+/// The jars of Debian's package `libcurator-recipes-java`, which names those that it depends on,
+/// and what prints the log.
 const CURATOR_JARS: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar";
 /// A command of [`ZkCli`] that concerns no server, and the line that it prints.
 const MARK: [&str; 2] = ["printwatches", "printwatches is on"];
@@ -65,6 +65,12 @@ impl Program {
             transcript,
             deadline: sleep(DEADLINE).deadline(),
         })
+    }
+
+    /// Gives it another time than two minutes from its start.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.deadline = sleep(time).deadline();
+        self
     }
 
     /// Closes its input and waits until it ends; fails unless it ends well.
