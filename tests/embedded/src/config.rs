@@ -12,6 +12,9 @@ use zk_proto::frame::SERVER_FRAME_LIMIT;
 /// timeout. Longer ones are cut to it, so that `Duration::MAX` may stand for never.
 pub(crate) const MAX_TIME: Duration = Duration::from_millis(i32::MAX as u64);
 
+/// What Java takes when nobody says how many connections may wait to be accepted.
+pub(crate) const LISTEN_BACKLOG: u32 = 50;
+
 /// The shortest: one millisecond, the unit of all of them.
 const MIN_TIME: Duration = Duration::from_millis(1);
 
@@ -46,6 +49,7 @@ pub enum Release {
 #[must_use = "settings do nothing until a server starts with them"]
 pub struct Config {
     pub(crate) listen: SocketAddr,
+    pub(crate) listen_backlog: u32,
     pub(crate) release: Release,
     pub(crate) tick_time: Duration,
     pub(crate) min_session_timeout: Option<Duration>,
@@ -65,6 +69,7 @@ impl Default for Config {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             release: Release::default(),
+            listen_backlog: LISTEN_BACKLOG,
             tick_time: Duration::from_secs(2),
             min_session_timeout: None,
             max_session_timeout: None,
@@ -93,6 +98,13 @@ impl Config {
 
     /// Whose behaviour to follow: [`Release::V3_9`] by default.
     pub fn release(mut self, release: Release) -> Self {
+    /// How many connections may wait to be accepted, `clientPortListenBacklog`: 50 by default.
+    /// Those beyond are not refused; their clients try again, a second later at the earliest.
+    pub fn listen_backlog(mut self, connections: u32) -> Self {
+        self.listen_backlog = connections;
+        self
+    }
+
         self.release = release;
         self
     }

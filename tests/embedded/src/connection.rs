@@ -11,9 +11,10 @@ use zk_proto::{Encode, OpCode, SessionId, Xid, Zxid, frame};
 use crate::access::Identities;
 use crate::fault::Effect;
 
-/// What may wait to be sent to one connection, or to be heard of by its server while that is cut
-/// off: a client that goes beyond it is hung up on.
-pub(crate) const MAX_UNSENT: usize = 256 * 1024 * 1024;
+/// How many bytes may wait to be sent to one connection, or to be heard of by its server while that
+/// is cut off. A connection that goes beyond is closed, where a real server goes on until its
+/// memory ends.
+pub(crate) const MAX_UNSENT: usize = 64 * 1024 * 1024;
 
 /// One connection to a server, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

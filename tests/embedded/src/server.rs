@@ -4,6 +4,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,7 +12,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::io::DuplexStream;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 use zk_proto::SessionId;
@@ -79,9 +80,18 @@ impl Server {
     /// # Panics
     ///
     /// As tokio does, outside of a runtime with time and io enabled.
-    pub async fn with(config: Config) -> io::Result<Self> {
-        let listener = TcpListener::bind(config.listen).await?;
-        let address = listener.local_addr()?.to_string();
+    pub async fn with(mut config: Config) -> io::Result<Self> {
+        let socket = match config.listen {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // As tokio's own bind has it: a port whose last connections linger can be taken again.
+        #[cfg(not(windows))]
+        socket.set_reuseaddr(true)?;
+        socket.bind(config.listen)?;
+        let listener = socket.listen(config.listen_backlog)?;
+        config.listen = listener.local_addr()?;
+        let address = config.listen.to_string();
         let mut server = Self::new(config, address);
         server.tasks.spawn(accept(listener, Arc::clone(&server.shared)));
         Ok(server)

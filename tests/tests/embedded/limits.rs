@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use zk_embedded::{Config, Core, Fault, Server};
-use zk_proto::{CreateMode, CreateRequest, OpCode, SetDataRequest};
+use zk_proto::{AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, OpCode, SetDataRequest};
 use zk_tests::peer::Clock;
 use zk_tests::raw::{RawClient, create, exists, framed, get_data, hello, request, set_data};
 
@@ -227,4 +227,41 @@ fn what_waits_for_a_client_is_bounded_however_much_it_asks_for() {
     }
     assert!(rounds > 900, "{rounds} rounds");
     assert!(sent > 1998 * data.len(), "{sent} bytes");
+}
+
+/// A real server goes on until its memory ends.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
+fn a_client_that_does_not_read_is_hung_up_on_before_its_events_fill_the_memory() {
+    const BOUND: usize = 64 * 1024 * 1024;
+    let now = Instant::now();
+    let mut core = Core::new(Config::new(), now, Duration::ZERO);
+    let mut out = BytesMut::new();
+    let mut connect = |port: u16, core: &mut Core| {
+        let id = core.handle_connection(now, ([127, 0, 0, 1], port).into());
+        core.handle_input(now, id, &mut BytesMut::from(&framed(&hello(MS(4000)))[..]));
+        assert!(!core.poll_transmit(now, id, &mut out));
+        id
+    };
+    let (writer, watcher) = (connect(1, &mut core), connect(2, &mut core));
+    let watch = AddWatchRequest { path: "/", mode: AddWatchMode::PERSISTENT_RECURSIVE };
+    core.handle_input(
+        now,
+        watcher,
+        &mut BytesMut::from(&request(1, OpCode::ADD_WATCH, &watch)[..]),
+    );
+    let path = format!("/{}", "x".repeat(1_000_000));
+    let make = create(&path, CreateMode::PERSISTENT);
+    let make = request(1, OpCode::CREATE, &make);
+    core.handle_input(now, writer, &mut BytesMut::from(&make[..]));
+    let write = request(2, OpCode::SET_DATA, &set_data(&path));
+    let mut most = 0;
+    while !core.poll_abort(watcher) {
+        core.handle_input(now, writer, &mut BytesMut::from(&write[..]));
+        assert!(!core.poll_transmit(now, writer, &mut BytesMut::new()), "the others go on");
+        most = most.max(core.unsent(watcher));
+        assert!(most <= BOUND, "{most} bytes wait");
+    }
+    assert!(most > BOUND - 2 * path.len(), "hung up on at {most} bytes");
+    assert_eq!((core.unsent(watcher), core.watch_count()), (0, 0));
 }

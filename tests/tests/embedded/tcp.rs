@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(target_os = "linux")]
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use zk_client::{Client, CreateOptions, Host, SessionState};
@@ -32,6 +34,34 @@ async fn times_without_measure_are_cut() {
     let late = client.get_data("/a");
     let waited = tokio::time::timeout(Duration::from_secs(1), late).await;
     assert!(waited.is_err(), "{waited:?}");
+}
+
+/// How many connections the kernel keeps for the listener of this port to accept.
+#[cfg(target_os = "linux")]
+fn waiting(port: u16) -> usize {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let of_listener = |line: &&str| line.contains(&format!(":{port:04X} 00000000:0000 0A"));
+    let line = sockets.lines().find(of_listener).expect("the listener");
+    let queues = line.split_whitespace().nth(4).expect("its queues");
+    usize::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
+}
+
+/// Java's 50 by default, and the one more that Linux adds.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn no_more_connections_wait_to_be_accepted_than_at_a_real_server() {
+    for (config, backlog) in [(Config::new(), 50), (Config::new().listen_backlog(7), 7)] {
+        let server = Server::with(config).await.unwrap();
+        let address: SocketAddr = server.address().parse().unwrap();
+        let connect = || Box::pin(tokio::net::TcpStream::connect(address));
+        let mut attempts: Vec<_> = (0..backlog + 10).map(|_| connect()).collect();
+        // The server has no turn meanwhile.
+        let mut context = Context::from_waker(Waker::noop());
+        for attempt in &mut attempts {
+            assert!(attempt.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(waiting(address.port()), backlog + 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
