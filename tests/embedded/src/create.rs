@@ -80,11 +80,12 @@ impl Store {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let acl = caller.identities.access_list(acl)?;
-        let (parent, _) = split(path);
-        let parent = self.readable(parent, Acl::CREATE, caller.identities)?;
+        let (parent_path, _) = split(path);
+        let parent = self.readable(parent_path, Acl::CREATE, caller.identities)?;
+        let number = self.tree.next_number(parent_path).ok_or(ErrorCode::NO_NODE)?;
         let path: Arc<str> = match sequential {
             // Ten characters, the sign among them.
-            true => format!("{path}{:010}", parent.created).into(),
+            true => format!("{path}{number:010}").into(),
             false => path.into(),
         };
         valid(&path)?;

@@ -173,3 +173,18 @@ impl Store {
         Some(read.unwrap_or_else(Read::Failed))
     }
 }
+
+/// True if an entry may be in a multi. Since 3.9 a mode that does not exist spoils the whole
+/// request.
+pub(crate) fn is_write(op: MultiOp<'_>, release: Release) -> bool {
+    match op {
+        MultiOp::Create(CreateRequest { mode, .. })
+        | MultiOp::Create2(CreateRequest { mode, .. })
+        | MultiOp::CreateContainer(CreateRequest { mode, .. })
+            if release == Release::V3_9 =>
+        {
+            (CreateMode::PERSISTENT..=CreateMode::CONTAINER).contains(&mode)
+        }
+        _ => !op.is_read(),
+    }
+}

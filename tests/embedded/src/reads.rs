@@ -6,12 +6,12 @@ use zk_proto::{
     Acl, AddWatchMode, AddWatchRequest, ClientInfo, ErrorCode, ErrorResponse, ExistsRequest,
     ExistsResponse, GetAclRequest, GetAclResponse, GetChildren2Response, GetChildrenResponse,
     GetDataRequest, GetDataResponse, GetEphemeralsRequest, GetEphemeralsResponse, List,
-    MultiRequest, MultiResponse, Reader, SetWatches2, WhoAmIResponse, Zxid,
+    MultiRequest, MultiResponse, Reader, ReplyHeader, SetWatches2, WhoAmIResponse, Zxid,
 };
 
 use crate::asked::{Asked, read};
 use crate::config::Release;
-use crate::multi::Read;
+use crate::multi::{Read, is_write};
 use crate::state::State;
 use crate::store::{Rearmed, wire_acl};
 use crate::watches::WatchKind;
@@ -28,6 +28,13 @@ impl State {
     ) -> Result<(), ErrorCode> {
         let request: MultiRequest<'_> = read(reader)?;
         let header = self.header(asked);
+        let release = self.config.release;
+        if request.iter().next().is_some() && request.iter().all(|op| is_write(op, release)) {
+            // Refused, and with the list of results that was begun.
+            let header = ReplyHeader { error: ErrorCode::MARSHALLING_ERROR, ..header };
+            self.connections.reply(asked.connection, header, &MultiResponse::new(&[]));
+            return Ok(());
+        }
         let identities = self.caller(asked)?.0.identities.clone();
         let mut reads = Vec::new();
         let mut names = 0_usize;

@@ -8,12 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::trace;
 use zk_proto::{
-    AuthPacket, CheckWatchesRequest, Create2Response, CreateMode, CreateRequest, CreateResponse,
-    Decode, ErrorCode, GetAllChildrenNumberRequest, GetAllChildrenNumberResponse,
-    GetChildren2Request, GetChildrenRequest, GetSaslRequest, List, MultiOp, MultiRequest,
-    MultiResponse, OpCode, Reader, ReconfigRequest, RemoveWatchesRequest, RequestHeader, Secret,
-    SessionId, SetAclResponse, SetDataResponse, SetSaslResponse, SetWatches, SetWatches2,
-    SyncRequest, SyncResponse, Text, Xid, Zxid,
+    AuthPacket, CheckWatchesRequest, Create2Response, CreateResponse, Decode, ErrorCode,
+    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
+    GetChildrenRequest, GetSaslRequest, List, MultiRequest, MultiResponse, OpCode, Reader,
+    ReconfigRequest, RemoveWatchesRequest, RequestHeader, Secret, SessionId, SetAclResponse,
+    SetDataResponse, SetSaslResponse, SetWatches, SetWatches2, SyncRequest, SyncResponse, Text,
+    Xid, Zxid,
 };
 
 use crate::asked::{Asked, read};
@@ -22,7 +22,7 @@ use crate::connection::ConnectionId;
 use crate::create::Created;
 use crate::fault::{Effect, Sighting};
 use crate::mending::{begins_with_path, is_single_write, mended};
-use crate::multi::Outcome;
+use crate::multi::{Outcome, is_write};
 use crate::state::State;
 use crate::store::{Caller, Store};
 use crate::tree::Moment;
@@ -283,20 +283,5 @@ impl State {
             }
             _ => self.end(asked.connection),
         }
-    }
-}
-
-/// Whether an entry may be in a multi at all. Since 3.9 a mode that does not exist spoils the whole
-/// request.
-fn is_write(op: MultiOp<'_>, release: Release) -> bool {
-    match op {
-        MultiOp::Create(CreateRequest { mode, .. })
-        | MultiOp::Create2(CreateRequest { mode, .. })
-        | MultiOp::CreateContainer(CreateRequest { mode, .. })
-            if release == Release::V3_9 =>
-        {
-            (CreateMode::PERSISTENT..=CreateMode::CONTAINER).contains(&mode)
-        }
-        _ => !op.is_read(),
     }
 }

@@ -36,7 +36,8 @@ pub(crate) struct Node {
     pub(crate) mtime: i64,
     pub(crate) version: i32,
     pub(crate) aversion: i32,
-    /// Children ever created: the next sequential child's number. It stays at the largest `i32`.
+    /// Children ever created, from which sequential children are numbered. It stays at the largest
+    /// `i32`.
     pub(crate) created: i32,
     pub(crate) children: BTreeSet<Box<str>>,
 }
@@ -167,6 +168,23 @@ impl Tree {
     /// Every session that owns nodes, with them.
     pub(crate) fn owners(&self) -> impl Iterator<Item = (SessionId, &BTreeSet<Arc<str>>)> {
         self.ephemerals.iter().map(|(session, paths)| (SessionId(*session), paths))
+    }
+
+    /// The number of the next sequential child of `parent`.
+    ///
+    /// Within a transaction the numbers go on beyond their end, as real servers name all of its
+    /// nodes before they create the first; the counter itself stays there.
+    pub(crate) fn next_number(&self, parent: &str) -> Option<i32> {
+        let created = self.get(parent)?.created;
+        let is_beyond = |undo: &&Undo| match undo {
+            Undo::Create { path, created: i32::MAX, .. } => split(path).0 == parent,
+            _ => false,
+        };
+        let beyond = match created {
+            i32::MAX => self.trail.iter().filter(is_beyond).count(),
+            _ => 0,
+        };
+        Some(created.wrapping_add(beyond as i32))
     }
 
     /// Adds a node below a parent that exists.

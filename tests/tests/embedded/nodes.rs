@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zk_client::{Client, CreateOptions, ErrorCode};
-use zk_embedded::{Config, Server};
+use zk_client::{Client, CreateOptions, ErrorCode, Op};
+use zk_embedded::{Config, Release, Server};
 use zk_proto::{Acl, CreateMode, CreateTtlRequest, List, Zxid};
 use zk_tests::peer::Clock;
 use zk_tests::raw::{RawClient, create, delete, exists, get_children, hello, set_data};
@@ -44,6 +44,33 @@ async fn sequence_numbers_stop_at_the_largest() {
     assert_eq!(again.path, "/q/n-2147483647");
     // Twice the number of creates, less three children: it wraps.
     assert_eq!(client.exists("/q").await.unwrap().unwrap().cversion, -2 - 3);
+}
+
+/// Real servers name the nodes of a multi before they create the first of them, and what is named
+/// goes on beyond the end at which the counter stays.
+#[tokio::test(start_paused = true)]
+async fn sequence_numbers_within_one_multi_go_on_below_zero() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let server = Server::in_memory(Config::new().release(release));
+        let client = connect(&server).await;
+        client.create("/q", b"", &PERSISTENT).await.unwrap();
+        assert!(server.preset_sequence("/q", i32::MAX - 1));
+        let sequential = PERSISTENT.sequential();
+        let create = |path| Op::create(path, b"", &sequential);
+        let made =
+            client.multi((create("/q/n-"), create("/q/n-"), create("/q/n-"), create("/q/n-")));
+        let (a, b, c, d) = made.await.unwrap();
+        let paths = [a, b, c, d];
+        let names = ["2147483646", "2147483647", "-2147483648", "-2147483647"];
+        assert_eq!(paths, names.map(|name| format!("/q/n-{name}")));
+        // The counter has stayed where it was.
+        let error = client.create("/q/n-", b"", &sequential).await.unwrap_err();
+        assert!(error.is_node_exists(), "{error}");
+        let error = client.multi((create("/q/n-"), create("/q/n-"))).await.unwrap_err();
+        assert_eq!((error.failed_op(), error.is_node_exists()), (Some(0), true), "{error}");
+        let (_, other) = client.multi((create("/q/m-"), create("/q/m-"))).await.unwrap();
+        assert_eq!(other, "/q/m--2147483648");
+    }
 }
 
 #[tokio::test(start_paused = true)]

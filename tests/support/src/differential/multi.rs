@@ -113,6 +113,13 @@ impl Requests {
 
     pub(super) fn multi_read(&mut self) -> Request {
         let mut multi = Multi::default();
+        if self.world.one_in(15) {
+            for _ in 0..self.world.rng.usize(1..3) {
+                self.entry(&mut multi);
+            }
+            multi.end();
+            return self.sealed(OpCode::MULTI_READ, multi);
+        }
         for _ in 0..self.world.rng.usize(..5) {
             let (path, watch) = (self.world.path(), self.world.rng.bool());
             if self.world.one_in(30) {
