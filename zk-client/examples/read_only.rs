@@ -1,12 +1,13 @@
 //! Reads go on where a server has lost its ensemble, and the client leaves as soon as it can.
 
 use zk_client::{Client, CreateOptions, ErrorCode, SessionState};
-use zk_embedded::Server;
+use zk_embedded::{Config, Server};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Two servers that know the same node: the first one has lost its quorum, the other is down.
-    let (first, other) = (Server::start().await?, Server::start().await?);
+    let config = || Config::new().local_sessions(true);
+    let (first, other) = (Server::with(config()).await?, Server::with(config()).await?);
     for server in [&first, &other] {
         let client = Client::connect(server.address()).await?;
         client.create("/motd", b"hello", &CreateOptions::persistent()).await?;

@@ -56,6 +56,7 @@ pub struct Config {
     pub(crate) max_session_timeout: Option<Duration>,
     pub(crate) max_buffer: usize,
     pub(crate) max_connections_per_host: usize,
+    pub(crate) local_sessions: bool,
     pub(crate) extended_types: bool,
     pub(crate) container_check_interval: Duration,
     pub(crate) super_digest: Option<String>,
@@ -68,13 +69,14 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
-            release: Release::default(),
             listen_backlog: LISTEN_BACKLOG,
+            release: Release::default(),
             tick_time: Duration::from_secs(2),
             min_session_timeout: None,
             max_session_timeout: None,
             max_buffer: SERVER_FRAME_LIMIT,
             max_connections_per_host: 60,
+            local_sessions: false,
             extended_types: false,
             container_check_interval: Duration::from_secs(60),
             super_digest: None,
@@ -96,8 +98,6 @@ impl Config {
         self
     }
 
-    /// Whose behaviour to follow: [`Release::V3_9`] by default.
-    pub fn release(mut self, release: Release) -> Self {
     /// How many connections may wait to be accepted, `clientPortListenBacklog`: 50 by default.
     /// Those beyond are not refused; their clients try again, a second later at the earliest.
     pub fn listen_backlog(mut self, connections: u32) -> Self {
@@ -105,6 +105,8 @@ impl Config {
         self
     }
 
+    /// Whose behaviour to follow: [`Release::V3_9`] by default.
+    pub fn release(mut self, release: Release) -> Self {
         self.release = release;
         self
     }
@@ -138,6 +140,18 @@ impl Config {
     /// is accepted and closed. Those in memory count as from 127.0.0.1.
     pub fn max_connections_per_host(mut self, connections: usize) -> Self {
         self.max_connections_per_host = connections;
+        self
+    }
+
+    /// Whether a server that is [read-only](crate::Server::set_read_only) opens sessions of its
+    /// own, `localSessionsEnabled`: not by default.
+    ///
+    /// Without them, nobody can connect to it, as since ZooKeeper 3.7: the handshake is answered
+    /// with the header of a reply, [`NOT_READ_ONLY`](zk_proto::ErrorCode::NOT_READ_ONLY). Sessions
+    /// that are opened while it is not read-only are the ensemble's either way; a real server keeps
+    /// them to itself until they own a node.
+    pub fn local_sessions(mut self, enabled: bool) -> Self {
+        self.local_sessions = enabled;
         self
     }
 

@@ -49,6 +49,11 @@ pub(crate) struct Connection {
     /// The fault that takes effect with the reply to the request at hand; a delay is the time at
     /// which it ends.
     pub(crate) struck: Option<Effect>,
+    /// Its handshake had the byte that says whether a read-only server will do; so have the
+    /// answers.
+    pub(crate) has_read_only_byte: bool,
+    /// It was refused a session, and nothing more is heard of it until its time is over.
+    pub(crate) is_refused: bool,
     /// Whether the connection is in the list of those with something to send.
     pub(crate) is_ready: bool,
     pub(crate) opened: Duration,
@@ -90,9 +95,23 @@ impl Partition {
 pub(crate) struct Counts {
     pub(crate) received: u64,
     pub(crate) sent: u64,
-    pub(crate) last_op: OpCode,
+    pub(crate) last_op: Option<OpCode>,
     pub(crate) last_xid: Xid,
     pub(crate) last_zxid: Zxid,
+}
+
+impl Counts {
+    /// Before anything was said. Where there is no last request, real servers have `last` for its
+    /// numbers: 0 at first, and -1 after a reset.
+    pub(crate) fn new(last: i32) -> Self {
+        Self {
+            received: 0,
+            sent: 0,
+            last_op: None,
+            last_xid: Xid(last),
+            last_zxid: Zxid(last.into()),
+        }
+    }
 }
 
 impl Connection {
@@ -105,15 +124,11 @@ impl Connection {
             outbox: Outbox::default(),
             partition: None,
             struck: None,
+            has_read_only_byte: false,
+            is_refused: false,
             is_ready: false,
             opened,
-            counts: Counts {
-                received: 0,
-                sent: 0,
-                last_op: OpCode::NOTIFICATION,
-                last_xid: Xid(0),
-                last_zxid: Zxid(0),
-            },
+            counts: Counts::new(0),
         }
     }
 }

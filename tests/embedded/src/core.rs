@@ -83,15 +83,14 @@ impl Core {
                 return input.clear();
             };
             let (phase, session) = (connection.phase, connection.session);
-            if phase == Phase::Closing || connection.outbox.is_silent() {
+            if phase == Phase::Closing || connection.outbox.is_silent() || connection.is_refused {
                 return input.clear();
             }
             if connection.outbox.len() > Self::MAX_BEHIND {
                 return;
             }
             if phase == Phase::Fresh
-                && let Some(word) = input.first_chunk::<4>()
-                && let Some(answer) = self.state.word(now, id, *word)
+                && let Some(answer) = self.state.word(now, id, input)
             {
                 self.state.connections.send(id, |one| one.outbox.raw(answer.as_bytes()));
                 self.state.end(id);
@@ -205,8 +204,8 @@ impl Core {
     }
 
     /// Lets the server of this session's connection lose its ensemble without noticing: it answers
-    /// pings, and nothing else; the ensemble hears of neither. (A real one still answers reads, from
-    /// a tree that grows old. Here they wait like writes.) Says whether there is such a
+    /// pings, and nothing else; the ensemble hears of neither. (A real one still answers reads,
+    /// from a tree that grows old. Here they wait like writes.) Says whether there is such a
     /// connection.
     ///
     /// The session expires unless its client finds another connection in time, and its client is
@@ -254,26 +253,25 @@ impl Core {
     /// Stops or resumes to serve. A server that does not serve hangs up on everybody; sessions
     /// neither end nor age, and begin their timeout anew when it serves again.
     pub fn set_serving(&mut self, now: Instant, serving: bool) {
-        if serving && !self.state.serving {
-            let now = self.since_start(now);
-            self.state.sessions.touch_all(now);
-        }
         self.state.serving = serving;
+        self.state.run_clocks(self.since_start(now));
         if !serving {
             self.disconnect_all();
         }
     }
 
-    /// Makes the server read-only, as one that has lost its quorum, or writable again. Everybody
-    /// is hung up on. While there is no quorum, sessions neither end nor age; those that are opened
-    /// meanwhile are known to nobody else, and over when there is one again.
+    /// Makes the server read-only, as one that has lost its quorum and is allowed to go on
+    /// (`readonlymode.enabled`), or writable again. Everybody is hung up on.
+    ///
+    /// While there is no quorum, sessions neither end nor age. Clients that ask for it get other
+    /// ones, if there are [local sessions](Config::local_sessions). Those are known to nobody else,
+    /// and over when there is a quorum again.
     pub fn set_read_only(&mut self, now: Instant, read_only: bool) {
-        if !read_only && self.state.read_only {
-            let now = self.since_start(now);
+        if !read_only {
             self.state.sessions.close_local();
-            self.state.sessions.touch_all(now);
         }
         self.state.read_only = read_only;
+        self.state.run_clocks(self.since_start(now));
         self.disconnect_all();
     }
 

@@ -3,68 +3,130 @@
 use std::time::Duration;
 
 use tracing::debug;
-use zk_proto::{ConnectRequest, ConnectResponse, Decode, OpCode, Password, Reader, SessionId};
+use zk_proto::{
+    ConnectResponse, Decode, DecodeError, ErrorCode, OpCode, Password, Reader, ReplyHeader,
+    SessionId, Xid, Zxid,
+};
 
-use crate::connection::ConnectionId;
+use crate::connection::{Connection, ConnectionId};
 use crate::fault::{Effect, Sighting};
 use crate::state::State;
 
+/// A client's first frame as a server reads it.
+pub(crate) struct Hello<'f> {
+    last_zxid_seen: Zxid,
+    timeout: i32,
+    session_id: SessionId,
+    /// Of any length: whoever wants a new session may send whatever it likes.
+    password: Option<&'f [u8]>,
+    pub(crate) read_only: Option<bool>,
+}
+
+impl<'f> Decode<'f> for Hello<'f> {
+    fn decode(reader: &mut Reader<'f>) -> Result<Self, DecodeError> {
+        let _protocol_version = i32::decode(reader)?;
+        Ok(Self {
+            last_zxid_seen: Zxid::decode(reader)?,
+            timeout: i32::decode(reader)?,
+            session_id: SessionId::decode(reader)?,
+            password: Option::decode(reader)?,
+            read_only: (reader.remaining() > 0).then(|| bool::decode(reader)).transpose()?,
+        })
+    }
+}
+
 impl State {
     pub(crate) fn handshake(&mut self, now: Duration, id: ConnectionId, frame: &[u8]) {
-        let Ok(request) = ConnectRequest::decode(&mut Reader::new(frame)) else {
+        let Ok(hello) = Hello::decode(&mut Reader::new(frame)) else {
             return self.abort(id);
         };
-        let wanted = request.session_id;
+        let wanted = hello.session_id;
+        let is_global = self.sessions.get(wanted).is_some_and(|session| !session.is_local);
         let unfit = !self.serving
-            || request.last_zxid_seen > self.store.last_zxid()
+            || hello.last_zxid_seen > self.store.last_zxid()
             // A session of the ensemble has no place on a server that is cut off from it.
-            || self.read_only && (request.read_only != Some(true) || wanted != SessionId(0));
+            || self.read_only && (hello.read_only != Some(true) || is_global);
         if unfit {
             return self.abort(id);
         }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.has_read_only_byte = hello.read_only.is_some();
+        }
         let (min, max) = self.config.session_timeouts();
-        let timeout = Duration::from_millis(request.timeout.max(0).unsigned_abs().into());
+        let timeout = Duration::from_millis(hello.timeout.max(0).unsigned_abs().into());
         let timeout = timeout.clamp(min, max);
-        let read_only = request.read_only.map(|_| self.read_only);
-        let answer = |session_id, password, timeout: Duration| ConnectResponse {
-            protocol_version: 0,
-            timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
-            session_id,
-            password,
-            read_only,
-        };
         let sighting = Sighting { op: OpCode::CREATE_SESSION, path: None, session: wanted };
         let swapped =
             wanted != SessionId(0) && self.faults.strike(sighting) == Some(Effect::SwapSession);
-        let expired = answer(SessionId(0), Password::ZERO, Duration::ZERO);
-        let answer = if wanted == SessionId(0) || swapped {
+        let session = if wanted == SessionId(0) || swapped {
             if !self.read_only {
                 self.store.begin(self.millis(now));
+            } else if !self.config.local_sessions {
+                return self.refuse(id);
             }
-            let (session, password) = self.sessions.open(timeout, self.read_only, now);
-            answer(session, password, timeout)
+            Some(self.sessions.open(timeout, self.read_only, now))
         } else {
-            let known = self.sessions.get(wanted).map(|session| session.password);
-            let proven = known.filter(|password| *password == request.password);
+            let known = self.sessions.get(wanted);
+            let proven = known.is_some_and(|known| Some(known.password.expose()) == hello.password);
             // Whoever names the session ends its connection, even without the password.
             if let Some(old) = self.attached.get(&wanted).copied() {
-                self.supersede(old, proven.is_some());
+                self.supersede(old, proven);
             }
-            match proven {
-                Some(password) => {
-                    self.sessions.renew(wanted, timeout, now);
-                    answer(wanted, password, timeout)
-                }
-                None => expired,
+            if proven {
+                self.sessions.renew(wanted, timeout, now);
             }
+            proven.then_some(wanted)
         };
-        debug!(connection = %id, session = %answer.session_id, ?timeout, "handshake");
-        if answer.is_expired() {
-            self.connections.send(id, |connection| connection.outbox.records(&answer, &()));
-            return self.end(id);
+        debug!(connection = %id, ?session, ?timeout, "handshake");
+        if let Some(session) = session {
+            self.attach(id, session);
+            if session != wanted {
+                self.count_request(id, OpCode::CREATE_SESSION, Xid(0));
+            }
         }
-        self.attach(id, answer.session_id);
-        self.connections.send(id, |connection| connection.outbox.records(&answer, &()));
+        self.welcome(id, session);
+        if session.is_none() {
+            self.end(id);
+        }
+    }
+
+    /// Tells a connection its session, or that the one it wants is over.
+    pub(crate) fn welcome(&mut self, id: ConnectionId, session: Option<SessionId>) {
+        let known = session.and_then(|session| self.sessions.get(session));
+        let timeout = known.map_or(Duration::ZERO, |session| session.timeout);
+        let password = known.map_or(Password::ZERO, |session| session.password);
+        let read_only = self.read_only;
+        self.connections.sent += 1;
+        self.connections.send(id, |connection| {
+            connection.counts.sent += 1;
+            let answer = ConnectResponse {
+                protocol_version: 0,
+                timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
+                session_id: session.unwrap_or_default(),
+                password,
+                read_only: connection.has_read_only_byte.then_some(read_only),
+            };
+            connection.outbox.records(&answer, &());
+        });
+    }
+
+    /// Remembers the last request of a connection that was served.
+    pub(crate) fn count_request(&mut self, id: ConnectionId, op: OpCode, xid: Xid) {
+        let zxid = self.store.last_zxid();
+        if let Some(Connection { counts, .. }) = self.connections.get_mut(id) {
+            (counts.last_op, counts.last_xid, counts.last_zxid) = (Some(op), xid, zxid);
+        }
+    }
+
+    /// Refuses a session: a real server takes its creation for a write, answers that it is
+    /// read-only, and leaves the connection open.
+    fn refuse(&mut self, id: ConnectionId) {
+        let zxid = self.store.last_zxid();
+        let header = ReplyHeader { xid: Xid(0), zxid, error: ErrorCode::NOT_READ_ONLY };
+        self.connections.reply(id, header, &());
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.is_refused = true;
+        }
     }
 
     /// Another connection wants the session, and gets it if the password is right.

@@ -45,7 +45,7 @@ impl State {
         let Some(from) = self.connections.get_mut(connection) else {
             return;
         };
-        from.counts.last_op = op;
+        from.counts.last_op = Some(op);
         if let Some(partition) = &mut from.partition {
             if op == OpCode::PING {
                 let zxid = partition.zxid;
@@ -57,14 +57,20 @@ impl State {
             }
             return;
         }
-        self.sessions.touch(session, now);
+        // Real servers answer these two where they read frames: no session tracker hears of them.
+        if !matches!(op, OpCode::AUTH | OpCode::SASL) {
+            self.sessions.touch(session, now);
+        }
         let mended = if begins_with_path(op) { mended(op, reader.rest()) } else { None };
         if let Some(body) = &mended {
             reader = Reader::new(body);
         }
         let has_path = begins_with_path(op) || matches!(op, OpCode::SYNC | OpCode::GET_EPHEMERALS);
         let path = <&str>::decode(&mut reader.clone()).ok().filter(|_| has_path);
-        match self.faults.strike(Sighting { op, path, session }) {
+        let sighting = Sighting { op, path, session };
+        // To faults, this operation is a handshake.
+        let is_handshake = op == OpCode::CREATE_SESSION;
+        match if is_handshake { None } else { self.faults.strike(sighting) } {
             Some(Effect::LoseRequest) => return self.end(connection),
             Some(Effect::Refuse(code)) => return self.fail(asked, code),
             Some(effect) => {
@@ -189,6 +195,7 @@ impl State {
                 self.sasl(asked, reader);
                 Ok(())
             }
+            OpCode::CREATE_SESSION => self.create_session(asked, reader),
             OpCode::CLOSE_SESSION => {
                 self.end_session(asked.now, asked.session);
                 self.ok(asked, &())?;
@@ -255,6 +262,20 @@ impl State {
         self.tell(moment.zxid, told);
         let results: Vec<_> = outcomes.iter().map(Outcome::wire).collect();
         self.ok(asked, &MultiResponse::new(&results))
+    }
+
+    /// Servers send this to each other, and take it from clients too: it is answered like a
+    /// handshake, and sets the time after which the session ends unless it is touched again.
+    fn create_session(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
+        if !self.read_only {
+            self.store.begin(self.millis(asked.now));
+            let timeout = i32::decode(reader).map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
+            let timeout = Duration::from_millis(timeout.max(0).unsigned_abs().into());
+            self.sessions.touch_for(asked.session, timeout, asked.now);
+        }
+        self.count_request(asked.connection, asked.op, asked.xid);
+        self.welcome(asked.connection, Some(asked.session));
+        Ok(())
     }
 
     /// Real servers look at proofs where they read frames, and hang up on what they cannot read.

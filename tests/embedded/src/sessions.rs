@@ -1,7 +1,8 @@
 //! Sessions and when they expire.
 //!
-//! A session lives in a bucket of one tick: it is touched by every frame of its client, and a whole
-//! bucket expires at once, between one timeout and one tick more after the last touch.
+//! A session lives in a bucket of one tick. Every request of its client touches it, except those
+//! that prove who the client is, and a whole bucket expires at once: between one timeout and one
+//! tick more after the last touch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,8 +16,8 @@ pub(crate) struct Session {
     pub(crate) timeout: Duration,
     /// Opened by a server that is read-only, which keeps it to itself.
     pub(crate) is_local: bool,
-    /// The number of the tick at whose start it expires.
-    bucket: u64,
+    /// The number of the tick at whose start it expires; none while its clock stands still.
+    bucket: Option<u64>,
 }
 
 /// All sessions. Time is counted from the server's start.
@@ -40,19 +41,13 @@ impl Sessions {
         Self { tick, next, alive: BTreeMap::new(), buckets: BTreeMap::new() }
     }
 
-    pub(crate) fn open(
-        &mut self,
-        timeout: Duration,
-        is_local: bool,
-        now: Duration,
-    ) -> (SessionId, Password) {
+    pub(crate) fn open(&mut self, timeout: Duration, is_local: bool, now: Duration) -> SessionId {
         let id = SessionId(self.next);
         self.next += 1;
         let password = password(id);
-        self.alive.insert(id.0, Session { password, timeout, is_local, bucket: 0 });
-        self.buckets.entry(0).or_default().insert(id.0);
+        self.alive.insert(id.0, Session { password, timeout, is_local, bucket: None });
         self.touch(id, now);
-        (id, password)
+        id
     }
 
     pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
@@ -61,6 +56,11 @@ impl Sessions {
 
     pub(crate) fn len(&self) -> usize {
         self.alive.len()
+    }
+
+    /// How many are known to a read-only server alone.
+    pub(crate) fn local(&self) -> usize {
+        self.alive.values().filter(|session| session.is_local).count()
     }
 
     /// In the order in which they were opened.
@@ -78,23 +78,38 @@ impl Sessions {
 
     /// A sign of life.
     pub(crate) fn touch(&mut self, id: SessionId, now: Duration) {
-        let Some(session) = self.alive.get_mut(&id.0) else {
-            return;
-        };
-        let tick = self.tick.as_millis().max(1);
-        let bucket = ((now + session.timeout).as_millis() / tick) as u64 + 1;
-        if bucket != session.bucket {
-            let old = std::mem::replace(&mut session.bucket, bucket);
-            self.leave(old, id);
-            self.buckets.entry(bucket).or_default().insert(id.0);
+        if let Some(session) = self.get(id) {
+            self.touch_for(id, session.timeout, now);
         }
     }
 
-    /// All clocks start anew, as after a restart.
-    pub(crate) fn touch_all(&mut self, now: Duration) {
-        let all: Vec<i64> = self.alive.keys().copied().collect();
-        for id in all {
-            self.touch(SessionId(id), now);
+    /// A sign of life that counts for another time than the session's timeout.
+    pub(crate) fn touch_for(&mut self, id: SessionId, time: Duration, now: Duration) {
+        let tick = self.tick.as_millis().max(1);
+        self.put(id, Some(((now + time).as_millis() / tick) as u64 + 1));
+    }
+
+    /// Stops the clocks of sessions that nobody can end, and starts those of the others anew where
+    /// they stood still.
+    pub(crate) fn run(&mut self, now: Duration, runs: impl Fn(&Session) -> bool) {
+        let sessions = self.alive.iter();
+        let changed = sessions.filter(|(_, it)| runs(it) != it.bucket.is_some());
+        let changed: Vec<_> = changed.map(|(id, it)| (SessionId(*id), runs(it))).collect();
+        for (id, runs) in changed {
+            if runs { self.touch(id, now) } else { self.put(id, None) }
+        }
+    }
+
+    fn put(&mut self, id: SessionId, bucket: Option<u64>) {
+        let Some(session) = self.alive.get_mut(&id.0) else {
+            return;
+        };
+        if bucket != session.bucket {
+            let old = std::mem::replace(&mut session.bucket, bucket);
+            self.leave(old, id);
+            if let Some(bucket) = bucket {
+                self.buckets.entry(bucket).or_default().insert(id.0);
+            }
         }
     }
 
@@ -130,12 +145,14 @@ impl Sessions {
         self.buckets.iter().map(|(bucket, sessions)| (self.due(*bucket), sessions))
     }
 
-    /// What holds at any time: each session is in one bucket, its own.
+    /// What holds at any time: each session whose clock runs is in one bucket, its own.
     pub(crate) fn audit(&self) {
         let mut buckets = BTreeMap::<u64, BTreeSet<i64>>::new();
         for (id, session) in &self.alive {
             assert!(*id != 0 && *id < self.next);
-            buckets.entry(session.bucket).or_default().insert(*id);
+            if let Some(bucket) = session.bucket {
+                buckets.entry(bucket).or_default().insert(*id);
+            }
         }
         assert_eq!(buckets, self.buckets);
     }
@@ -145,8 +162,10 @@ impl Sessions {
         Duration::from_millis(bucket.saturating_mul(tick))
     }
 
-    fn leave(&mut self, bucket: u64, id: SessionId) {
-        if let Some(sessions) = self.buckets.get_mut(&bucket) {
+    fn leave(&mut self, bucket: Option<u64>, id: SessionId) {
+        if let Some(bucket) = bucket
+            && let Some(sessions) = self.buckets.get_mut(&bucket)
+        {
             sessions.remove(&id.0);
             if sessions.is_empty() {
                 self.buckets.remove(&bucket);
@@ -181,7 +200,7 @@ mod tests {
             [(2000, 0, 3000), (2999, 999, 4000), (4321, 500, 5000), (2000, 1000, 4000)]
         {
             let mut sessions = Sessions::new(MS(1000), 0, 0);
-            let (id, _) = sessions.open(MS(timeout), false, MS(touched));
+            let id = sessions.open(MS(timeout), false, MS(touched));
             assert_eq!(sessions.deadline(), Some(MS(expires)), "{timeout} {touched}");
             assert_eq!(sessions.expired(MS(expires - 1)), None);
             assert_eq!(sessions.expired(MS(expires)), Some(id));
@@ -191,7 +210,7 @@ mod tests {
     #[test]
     fn a_touch_moves_the_deadline_and_a_close_removes_it() {
         let mut sessions = Sessions::new(MS(1000), 0, 0);
-        let (id, _) = sessions.open(MS(2000), false, MS(0));
+        let id = sessions.open(MS(2000), false, MS(0));
         sessions.touch(id, MS(1500));
         assert_eq!(sessions.deadline(), Some(MS(4000)));
         assert!(sessions.close(id).is_some());

@@ -1,8 +1,8 @@
 //! What the tasks of a server share: the state machine, and whom to wake when it has something to
 //! do.
 //!
-//! One lock guards it, held for as long as it takes to serve what one read brought. No other file of
-//! this crate reads the clock.
+//! One lock guards it, held for as long as it takes to serve what one read brought. No other file
+//! of this crate reads the clock.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -14,7 +14,7 @@ use zk_proto::{
 
 use crate::access::AccessList;
 use crate::config::{Config, Release};
-use crate::connection::{Connection, ConnectionId, MAX_UNSENT, Phase};
+use crate::connection::{Connection, ConnectionId, Counts, MAX_UNSENT, Phase};
 use crate::fault::{Effect, Faults};
 use crate::history::Change;
 use crate::sessions::Sessions;
@@ -22,8 +22,19 @@ use crate::store::{Store, Told};
 use crate::tree::split;
 use crate::watches::Watches;
 
-/// How long a connection may take to say who it is.
+/// How long a connection may at least take to say who it is:
+/// `zookeeper.nio.sessionlessCnxnTimeout`.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What `gtmk` tells until `stmk` sets it: requests, packets, sessions and warnings.
+const TRACE_MASK: i64 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8;
+
+/// When a connection is closed that says nothing until then. As sessions, they expire by buckets,
+/// each as long as their timeout, so that they have up to twice as long.
+fn handshake_deadline(opened: Duration) -> Duration {
+    let bucket = (opened + HANDSHAKE_TIMEOUT).as_millis() / HANDSHAKE_TIMEOUT.as_millis() + 1;
+    HANDSHAKE_TIMEOUT.saturating_mul(u32::try_from(bucket).unwrap_or(u32::MAX))
+}
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -43,6 +54,8 @@ pub(crate) struct State {
     pub(crate) read_only: bool,
     next_reap: Duration,
     pub(crate) received: u64,
+    /// What `stmk` has set. Nothing is traced by it.
+    pub(crate) trace_mask: i64,
 }
 
 /// The connections, and which of them have something to send.
@@ -69,6 +82,11 @@ impl Connections {
 
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// Forgets what the connections have said and heard so far.
+    pub(crate) fn reset_counts(&mut self) {
+        self.by_id.values_mut().for_each(|one| one.counts = Counts::new(-1));
     }
 
     pub(crate) fn ids(&self) -> Vec<ConnectionId> {
@@ -168,6 +186,7 @@ impl State {
             read_only: false,
             next_reap: config.container_check_interval,
             received: 0,
+            trace_mask: TRACE_MASK,
             config,
         }
     }
@@ -188,7 +207,7 @@ impl State {
         if full {
             self.end(id);
         } else {
-            self.fresh.insert((now + HANDSHAKE_TIMEOUT, id));
+            self.fresh.insert((handshake_deadline(now), id));
         }
         id
     }
@@ -237,7 +256,7 @@ impl State {
             {
                 self.attached.remove(&session);
             }
-            self.fresh.remove(&(connection.opened + HANDSHAKE_TIMEOUT, id));
+            self.fresh.remove(&(handshake_deadline(connection.opened), id));
         }
     }
 
@@ -253,7 +272,7 @@ impl State {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.phase = Phase::Serving;
             connection.session = Some(session);
-            self.fresh.remove(&(connection.opened + HANDSHAKE_TIMEOUT, id));
+            self.fresh.remove(&(handshake_deadline(connection.opened), id));
             self.attached.insert(session, id);
         }
     }
@@ -334,16 +353,16 @@ impl State {
         }
     }
 
-    /// Whether there is a leader to end sessions.
-    fn ages(&self) -> bool {
-        self.serving && !self.read_only
+    /// Lets the clocks of those sessions run that there is somebody to end: the leader, or a
+    /// read-only server for its own.
+    pub(crate) fn run_clocks(&mut self, now: Duration) {
+        let (serving, has_leader) = (self.serving, !self.read_only);
+        self.sessions.run(now, |session| serving && (has_leader || session.is_local));
     }
 
     /// Does what is due.
     pub(crate) fn turn(&mut self, now: Duration) {
-        while self.ages()
-            && let Some(session) = self.sessions.expired(now)
-        {
+        while let Some(session) = self.sessions.expired(now) {
             self.expire(now, session);
         }
         while let Some((due, id)) = self.fresh.first().copied()
@@ -387,7 +406,7 @@ impl State {
             match one.phase {
                 Phase::Fresh => {
                     assert_eq!((one.session, over), (None, None), "{id} has not said who it is");
-                    fresh.insert((one.opened + HANDSHAKE_TIMEOUT, *id));
+                    fresh.insert((handshake_deadline(one.opened), *id));
                 }
                 Phase::Serving => {
                     assert!(one.struck.is_none(), "{id}: a fault outlives its request");
@@ -414,7 +433,7 @@ impl State {
 
     /// When something is due next. Delays of replies are not among it.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        let sessions = self.sessions.deadline().filter(|_| self.ages());
+        let sessions = self.sessions.deadline();
         let fresh = self.fresh.first().map(|(due, _)| *due);
         let reap = self.store.tree.has_mortals().then_some(self.next_reap);
         [sessions, fresh, reap].into_iter().flatten().min()

@@ -319,6 +319,15 @@ impl Watches {
     ) -> impl Iterator<Item = (&str, impl Iterator<Item = ConnectionId>)> {
         self.data.by_path.iter().map(|(path, watchers)| (&**path, watchers.keys().copied()))
     }
+
+    /// The connections of the data table with the paths that they watch, which is what `wchc`
+    /// tells.
+    pub(crate) fn data_watchers(
+        &self,
+    ) -> impl Iterator<Item = (ConnectionId, impl Iterator<Item = &str>)> {
+        let watchers = self.data.by_connection.iter();
+        watchers.map(|(id, paths)| (*id, paths.iter().map(|path| &**path)))
+    }
 }
 
 #[cfg(test)]

@@ -1,50 +1,78 @@
 //! The four-letter words: what an operator asks a server in place of a handshake.
 //!
-//! All of those that are known are allowed, where a real server wants to be told which.
+//! All of those that are known are allowed, where a real server wants to be told which. What they
+//! tell of Java, of disks and of latencies is left out, or 0.
 
 use std::fmt::{self, Write};
 use std::time::Duration;
 
 use zk_proto::OpCode;
 
-use crate::config::Release;
+use crate::config::{LISTEN_BACKLOG, Release};
 use crate::connection::{Connection, ConnectionId};
 use crate::state::State;
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
 impl State {
-    /// The answer to a word; `None` if these bytes are none.
+    /// The answer to a word, if the input begins with one.
     pub(crate) fn word(
         &mut self,
         now: Duration,
         from: ConnectionId,
-        word: [u8; 4],
+        input: &[u8],
     ) -> Option<String> {
-        let write = match &word {
+        let (word, rest) = input.split_first_chunk::<4>()?;
+        type Write = fn(&State, Duration, &mut String) -> fmt::Result;
+        let write: Write = match word {
             b"ruok" => Self::write_health,
             b"isro" => Self::write_writability,
             b"srvr" => Self::write_server,
             b"stat" => Self::write_stat,
             b"mntr" => Self::write_monitor,
+            b"conf" => Self::write_settings,
             b"cons" => Self::write_connections,
             b"dump" => Self::write_dump,
+            b"dirs" => Self::write_folders,
             b"wchs" => Self::write_watches,
             b"wchp" => Self::write_watched_paths,
+            b"wchc" => Self::write_watching_sessions,
             b"envi" => Self::write_environment,
+            b"gtmk" | b"stmk" => Self::write_trace_mask,
+            b"srst" => |_, _, out| writeln!(out, "Server stats reset."),
+            b"crst" => |_, _, out| writeln!(out, "Connection stats reset."),
+            // Digests of the tree, which nobody makes here.
+            b"hash" => |_, _, _| Ok(()),
             _ => return None,
         };
         self.received += 1;
         if let Some(connection) = self.connections.get_mut(from) {
             connection.counts.received += 1;
         }
+        if word == b"stmk" {
+            // Real servers wait for the mask as little.
+            let Some(mask) = rest.first_chunk() else {
+                return Some(String::new());
+            };
+            self.trace_mask = i64::from_be_bytes(*mask);
+        }
         let mut answer = String::new();
+        // These tell of the process, not of the server in it.
+        let always = matches!(word, b"ruok" | b"isro" | b"envi" | b"gtmk" | b"stmk");
+        if self.serving {
+            match word {
+                b"srst" => (self.received, self.connections.sent) = (0, 0),
+                b"crst" => self.connections.reset_counts(),
+                _ => {}
+            }
+        }
         // Writing to a string does not fail.
-        let written = if self.serving || matches!(&word, b"ruok" | b"isro") {
-            write(self, now, &mut answer)
-        } else {
-            answer.write_str(NOT_SERVING)
+        let written = match self.serving || always {
+            true => write(self, now, &mut answer),
+            false if word == b"hash" => answer.write_str(NOT_SERVING.trim_end()),
+            false => answer.write_str(NOT_SERVING),
         };
+        self.connections.sent += 1;
         written.ok().map(|()| answer)
     }
 
@@ -69,12 +97,20 @@ impl State {
     }
 
     fn write_server(&self, _: Duration, out: &mut String) -> fmt::Result {
-        writeln!(out, "Zookeeper version: {}", self.version())?;
+        self.write_version(out)?;
         self.write_counts(out)
     }
 
-    fn write_stat(&self, _: Duration, out: &mut String) -> fmt::Result {
+    fn write_version(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "Zookeeper version: {}", self.version())?;
+        if self.read_only {
+            writeln!(out, "READ-ONLY mode; serving only read-only clients")?;
+        }
+        Ok(())
+    }
+
+    fn write_stat(&self, _: Duration, out: &mut String) -> fmt::Result {
+        self.write_version(out)?;
         writeln!(out, "Clients:")?;
         for one in self.connections.iter() {
             write_client(one, out)?;
@@ -117,9 +153,39 @@ impl State {
         line("watch_count", &self.watches.len())?;
         line("ephemerals_count", &ephemerals)?;
         line("approximate_data_size", &size)?;
-        line("global_sessions", &self.sessions.len())?;
-        line("local_sessions", &0)?;
+        line("global_sessions", &(self.sessions.len() - self.sessions.local()))?;
+        line("local_sessions", &self.sessions.local())?;
         line("uptime", &now.as_millis())
+    }
+
+    fn write_settings(&self, _: Duration, out: &mut String) -> fmt::Result {
+        let config = &self.config;
+        let (min, max) = config.session_timeouts();
+        writeln!(out, "clientPort={}", config.listen.port())?;
+        writeln!(out, "secureClientPort=-1")?;
+        // Nothing is on disk.
+        writeln!(out, "dataDir=\ndataDirSize=0\ndataLogDir=\ndataLogSize=0")?;
+        writeln!(out, "tickTime={}", config.tick_time.as_millis())?;
+        writeln!(out, "maxClientCnxns={}", config.max_connections_per_host)?;
+        writeln!(out, "minSessionTimeout={}", min.as_millis())?;
+        writeln!(out, "maxSessionTimeout={}", max.as_millis())?;
+        // Real servers say so while it is the default.
+        let backlog = match config.listen_backlog {
+            LISTEN_BACKLOG => -1,
+            backlog => i64::from(backlog),
+        };
+        writeln!(out, "clientPortListenBacklog={backlog}")?;
+        writeln!(out, "serverId=0")
+    }
+
+    /// Nothing is on disk.
+    fn write_folders(&self, _: Duration, out: &mut String) -> fmt::Result {
+        writeln!(out, "datadir_size: 0")?;
+        writeln!(out, "logdir_size: 0")
+    }
+
+    fn write_trace_mask(&self, _: Duration, out: &mut String) -> fmt::Result {
+        write!(out, "{}", self.trace_mask)
     }
 
     fn write_connections(&self, now: Duration, out: &mut String) -> fmt::Result {
@@ -129,8 +195,12 @@ impl State {
                 let counts = &one.counts;
                 let timeout = self.sessions.get(session).map_or(Duration::ZERO, |it| it.timeout);
                 let since = now.saturating_sub(one.opened).as_millis();
-                write!(out, ",sid={session},lop={},est={since}", last_op(counts.last_op))?;
-                write!(out, ",to={},lcxid={:#x}", timeout.as_millis(), counts.last_xid.0)?;
+                let op = counts.last_op.map_or("NA", last_op);
+                write!(out, ",sid={session},lop={op},est={since}")?;
+                write!(out, ",to={}", timeout.as_millis())?;
+                if counts.last_xid.0 >= 0 {
+                    write!(out, ",lcxid={:#x}", counts.last_xid.0)?;
+                }
                 write!(out, ",lzxid={},lresp={since}", counts.last_zxid)?;
                 write!(out, ",llat=0,minlat=0,avglat=0,maxlat=0")?;
             }
@@ -181,11 +251,21 @@ impl State {
         for (path, connections) in self.watches.data_paths() {
             writeln!(out, "{path}")?;
             for one in connections.filter_map(|id| self.connections.get(id)) {
-                let session = one.session.map_or(0, |session| session.0);
-                writeln!(out, "\t0x{session:x}")?;
+                writeln!(out, "\t{}", one.session.unwrap_or_default())?;
             }
         }
-        Ok(())
+        writeln!(out)
+    }
+
+    fn write_watching_sessions(&self, _: Duration, out: &mut String) -> fmt::Result {
+        for (id, paths) in self.watches.data_watchers() {
+            let session = self.connections.get(id).and_then(|one| one.session);
+            writeln!(out, "{}", session.unwrap_or_default())?;
+            for path in paths {
+                writeln!(out, "\t{path}")?;
+            }
+        }
+        writeln!(out)
     }
 }
 
@@ -210,6 +290,7 @@ fn last_op(op: OpCode) -> &'static str {
         OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => "GETC",
         OpCode::SYNC => "SYNC",
         OpCode::PING => "PING",
+        OpCode::CREATE_SESSION => "SESS",
         OpCode::MULTI => "MULT",
         OpCode::MULTI_READ => "MLTR",
         OpCode::ADD_WATCH => "ADDW",

@@ -1,19 +1,22 @@
-//! A client that is nothing but frames, at the other end of a connection to the embedded server.
+//! A client that is nothing but frames, of the embedded server or of any other.
 //!
 //! It says what no proper client does, and hears every byte of the answer. What it hears is text:
 //! `3 ok` and `3 NoNode` for the replies to request 3, `NodeCreated /a` for an event, `closed`.
 
+use std::fmt::Debug;
+use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zk_embedded::Server;
 use zk_proto::*;
 
 /// One connection.
 #[derive(Debug)]
 pub struct RawClient {
-    io: DuplexStream,
+    io: Box<dyn Stream>,
     input: BytesMut,
     xid: i32,
     /// The session, once there is one.
@@ -21,6 +24,11 @@ pub struct RawClient {
     /// Its secret.
     pub password: Password,
 }
+
+/// What a connection is made of: a socket, or memory.
+trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
 
 /// A handshake that asks for a new session.
 pub fn hello(timeout: Duration) -> ConnectRequest {
@@ -85,8 +93,19 @@ pub fn framed(record: &impl Encode) -> Bytes {
 impl RawClient {
     /// A connection that has not said anything.
     pub fn connect(server: &Server) -> Self {
+        Self::over(server.connect())
+    }
+
+    /// A connection over TCP to any server that has not said anything.
+    pub async fn dial(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self::over(stream))
+    }
+
+    fn over(io: impl Stream + 'static) -> Self {
         Self {
-            io: server.connect(),
+            io: Box::new(io),
             input: BytesMut::new(),
             xid: 0,
             session: SessionId(0),

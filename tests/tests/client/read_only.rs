@@ -28,7 +28,7 @@ struct Members {
 
 impl Members {
     fn new() -> Self {
-        let member = || Arc::new(Server::in_memory(Config::new()));
+        let member = || Arc::new(Server::in_memory(Config::new().local_sessions(true)));
         Self { cut_off: member(), other: member() }
     }
 

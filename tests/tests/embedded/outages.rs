@@ -8,11 +8,16 @@ use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_proto::*;
 use zk_tests::peer::Clock;
 use zk_tests::raw::{
-    RawClient, create, delete, exists, get_children, get_data, hello, request, set_data,
+    RawClient, create, delete, exists, framed, get_children, get_data, hello, request, set_data,
 };
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const MS: fn(u64) -> Duration = Duration::from_millis;
+
+/// The settings of a server that lets clients in while it is read-only.
+fn read_only() -> Config {
+    Config::new().tick_time(MS(1000)).local_sessions(true)
+}
 
 fn server() -> Server {
     Server::in_memory(Config::new().tick_time(MS(1000)))
@@ -324,8 +329,8 @@ async fn a_client_of_ours_survives_a_server_that_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_only_server_lets_in_whoever_asks_for_that() {
-    let server = server();
+async fn a_read_only_server_with_local_sessions_lets_in_whoever_asks_for_that() {
+    let server = Server::in_memory(read_only());
     let mut client = RawClient::open(&server).await;
     server.set_read_only(true);
     assert_eq!(client.hear().await, "closed");
@@ -337,13 +342,60 @@ async fn a_read_only_server_lets_in_whoever_asks_for_that() {
     ] {
         assert!(RawClient::connect(&server).greet(request).await.is_none(), "{request:?}");
     }
-    let answer = RawClient::connect(&server).greet(read_only).await.unwrap();
+    let mut local = RawClient::connect(&server);
+    let answer = local.greet(read_only).await.unwrap();
     assert_eq!(answer.read_only, Some(true));
+
+    // Its own sessions it knows again, and tells whoever has another that it is over.
+    let resume = ConnectRequest { read_only: Some(true), ..local.resume() };
+    let mut again = RawClient::connect(&server);
+    assert!(!again.greet(resume).await.unwrap().is_expired());
+    assert_eq!(local.hear().await, "closed");
+    let wrong = ConnectRequest { password: client.password, ..resume };
+    let unknown = ConnectRequest { session_id: SessionId(77), ..resume };
+    for request in [wrong, unknown] {
+        let answer = RawClient::connect(&server).greet(request).await.unwrap();
+        assert!(answer.is_expired(), "{request:?}");
+    }
+}
+
+/// As since ZooKeeper 3.7: the answer is the header of a reply, and the connection stays open.
+#[tokio::test(start_paused = true)]
+async fn a_read_only_server_without_local_sessions_lets_nobody_in() {
+    let server = server();
+    let known = RawClient::open(&server).await;
+    server.set_read_only(true);
+    let start = Clock::start();
+    let mut client = RawClient::connect(&server);
+    let read_only = ConnectRequest { read_only: Some(true), ..hello(MS(4000)) };
+    client.write(&framed(&read_only)).await;
+    assert_eq!(client.hear().await, "0 NotReadOnly");
+    client.send(&exists("/", false)).await;
+    assert_eq!(client.hear().await, "closed", "nothing more is heard of it");
+    assert_eq!(start.elapsed(), MS(20_000), "until its time is over");
+    assert_eq!(server.sessions(), [known.session]);
+    for request in [hello(MS(4000)), ConnectRequest { read_only: Some(true), ..known.resume() }] {
+        assert!(RawClient::connect(&server).greet(request).await.is_none(), "{request:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_of_a_read_only_server_expires_there() {
+    let server = Server::in_memory(read_only());
+    let known = RawClient::open(&server).await;
+    server.set_read_only(true);
+    let clock = Clock::start();
+    let read_only = ConnectRequest { read_only: Some(true), ..hello(MS(2000)) };
+    let mut local = RawClient::attach(&server, read_only).await;
+    assert_eq!(server.sessions(), [known.session, local.session]);
+    assert_eq!(local.hear().await, "closed");
+    assert_eq!(clock.elapsed(), MS(3000));
+    assert_eq!(server.sessions(), [known.session], "which stands still");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_only_server_refuses_every_write_and_sync() {
-    let server = server();
+    let server = Server::in_memory(read_only());
     let mut writer = RawClient::open(&server).await;
     writer.reply(&create("/a", CreateMode::PERSISTENT)).await;
     server.set_read_only(true);
@@ -399,15 +451,15 @@ async fn a_read_only_server_refuses_every_write_and_sync() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_quorum_no_session_ends_or_ages_and_no_transaction_happens() {
-    let server = server();
+    let server = Server::in_memory(read_only());
     let mut client = RawClient::attach(&server, hello(MS(2000))).await;
     client.reply(&create("/mine", CreateMode::EPHEMERAL)).await;
     let start = Clock::start();
     tokio::time::sleep(MS(1500)).await;
     server.set_read_only(true);
+    tokio::time::sleep(Duration::from_secs(60)).await;
     let read_only = ConnectRequest { read_only: Some(true), ..hello(MS(4000)) };
     let mut local = RawClient::attach(&server, read_only).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(server.has_node("/mine"));
     let mut closing = RawClient::attach(&server, read_only).await;
     closing.reply(&CloseSessionRequest {}).await;

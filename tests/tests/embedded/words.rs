@@ -40,12 +40,18 @@ async fn health_and_writability_are_told_without_a_newline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_others_say_that_the_server_does_not_serve() {
+async fn all_that_tell_of_the_server_say_that_it_does_not_serve() {
     let server = Server::in_memory(Config::new());
     server.set_serving(false);
-    for word in [b"srvr", b"stat", b"mntr", b"cons", b"dump", b"wchs", b"envi"] {
+    for word in [
+        b"srvr", b"stat", b"mntr", b"conf", b"cons", b"crst", b"dirs", b"dump", b"srst", b"wchc",
+        b"wchp", b"wchs",
+    ] {
         assert_eq!(answer(&server, word).await, NOT_SERVING);
     }
+    assert_eq!(answer(&server, b"hash").await, NOT_SERVING.trim_end());
+    assert!(answer(&server, b"envi").await.starts_with("Environment:\n"));
+    assert_eq!(answer(&server, b"gtmk").await, "306");
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,9 +59,11 @@ async fn srvr_and_stat_count() {
     let (server, _clients) = used(Config::new()).await;
     let counts = |received, connections| {
         format!(
-            "Latency min/avg/max: 0/0.0/0\nReceived: {received}\nSent: 4\n\
+            "Latency min/avg/max: 0/0.0/0\nReceived: {received}\nSent: {}\n\
              Connections: {connections}\nOutstanding: 0\nZxid: 0x3\nMode: standalone\n\
-             Node count: 6\n"
+             Node count: 6\n",
+            // All but the answer at hand.
+            received - 1
         )
     };
     let version = "Zookeeper version: 3.9.3-embedded, built on 1970-01-01 00:00 UTC\n";
@@ -63,8 +71,8 @@ async fn srvr_and_stat_count() {
     assert_eq!(
         answer(&server, b"stat").await,
         format!(
-            "{version}Clients:\n /127.0.0.1:49153[1](queued=0,recved=5,sent=4)\n \
-             /127.0.0.1:49154[1](queued=0,recved=1,sent=0)\n \
+            "{version}Clients:\n /127.0.0.1:49153[1](queued=0,recved=5,sent=5)\n \
+             /127.0.0.1:49154[1](queued=0,recved=1,sent=1)\n \
              /127.0.0.1:49156[0](queued=0,recved=1,sent=0)\n\n{}",
             counts(8, 3)
         )
@@ -89,7 +97,7 @@ async fn mntr_tells_key_and_value() {
         answer(&server, b"mntr").await,
         "zk_version\t3.9.3-embedded, built on 1970-01-01 00:00 UTC\n\
          zk_server_state\tstandalone\nzk_avg_latency\t0.0\nzk_min_latency\t0\n\
-         zk_max_latency\t0\nzk_packets_received\t7\nzk_packets_sent\t4\n\
+         zk_max_latency\t0\nzk_packets_received\t7\nzk_packets_sent\t6\n\
          zk_num_alive_connections\t3\nzk_outstanding_requests\t0\nzk_znode_count\t6\n\
          zk_watch_count\t3\nzk_ephemerals_count\t1\nzk_approximate_data_size\t50\n\
          zk_global_sessions\t2\nzk_local_sessions\t0\nzk_uptime\t1234\n"
@@ -109,10 +117,10 @@ async fn cons_tells_the_last_request_of_each() {
     assert_eq!(
         answer(&server, b"cons").await,
         format!(
-            " /127.0.0.1:49153[1](queued=0,recved=5,sent=4,sid={},lop=GETC,est=70,to=4000,\
+            " /127.0.0.1:49153[1](queued=0,recved=5,sent=5,sid={},lop=GETC,est=70,to=4000,\
              lcxid=0x4,lzxid=0x3,lresp=70,{latencies})\n \
-             /127.0.0.1:49154[1](queued=0,recved=1,sent=0,sid={},lop=NA,est=70,to=4000,\
-             lcxid=0x0,lzxid=0x0,lresp=70,{latencies})\n \
+             /127.0.0.1:49154[1](queued=0,recved=1,sent=1,sid={},lop=SESS,est=70,to=4000,\
+             lcxid=0x0,lzxid=0x2,lresp=70,{latencies})\n \
              /127.0.0.1:49155[0](queued=0,recved=1,sent=0)\n\n",
             first.session, second.session
         )
@@ -164,12 +172,84 @@ async fn wchp_names_who_watches_each_path() {
     let session = session.next().unwrap();
     let told = answer(&server, b"wchp").await;
     let lines = told.lines().collect::<Vec<_>>();
-    assert_eq!(lines.len(), 4, "{told}");
+    assert_eq!(lines.len(), 5, "{told}");
     assert!(lines[0].starts_with('/') && lines[2].starts_with('/'), "{told}");
-    assert_eq!((lines[1], lines[3]), (&*session, &*session));
+    assert_eq!((lines[1], lines[3], lines[4]), (&*session, &*session, ""));
     drop(first);
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(answer(&server, b"wchp").await, "");
+    assert_eq!(answer(&server, b"wchp").await, "\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wchc_names_the_paths_that_each_session_watches() {
+    let (server, [first, _second]) = used(Config::new()).await;
+    let told = format!("{}\n\t/mine\n\t/none\n\n", first.session);
+    assert_eq!(answer(&server, b"wchc").await, told);
+    drop(first);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(answer(&server, b"wchc").await, "\n");
+}
+
+#[tokio::test]
+async fn conf_tells_the_settings_and_dirs_that_nothing_is_on_disk() {
+    let config = Config::new().tick_time(Duration::from_secs(1)).max_connections_per_host(7);
+    let server = Server::with(config.listen_backlog(9)).await.unwrap();
+    let port = server.address().strip_prefix("127.0.0.1:").unwrap();
+    assert_eq!(
+        answer(&server, b"conf").await,
+        format!(
+            "clientPort={port}\nsecureClientPort=-1\ndataDir=\ndataDirSize=0\ndataLogDir=\n\
+             dataLogSize=0\ntickTime=1000\nmaxClientCnxns=7\nminSessionTimeout=2000\n\
+             maxSessionTimeout=20000\nclientPortListenBacklog=9\nserverId=0\n"
+        )
+    );
+    assert_eq!(answer(&server, b"dirs").await, "datadir_size: 0\nlogdir_size: 0\n");
+    let server = Server::in_memory(Config::new());
+    assert!(answer(&server, b"conf").await.contains("\nclientPortListenBacklog=-1\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stmk_sets_what_gtmk_tells_and_hash_has_nothing_to_tell() {
+    let server = Server::in_memory(Config::new());
+    assert_eq!(answer(&server, b"gtmk").await, "306");
+    let mask = [&b"stmk"[..], &(-7_i64).to_be_bytes()].concat();
+    assert_eq!(answer(&server, &mask).await, "-7");
+    assert_eq!(answer(&server, b"gtmk").await, "-7");
+    // A mask that has not come is not waited for.
+    assert_eq!(answer(&server, b"stmk").await, "");
+    assert_eq!(answer(&server, b"stmk\0\0\0\0\0\0\0").await, "");
+    assert_eq!(answer(&server, b"gtmk").await, "-7");
+    assert_eq!(answer(&server, b"hash").await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn srst_and_crst_forget_what_was_counted() {
+    let (server, [first, _second]) = used(Config::new()).await;
+    assert_eq!(answer(&server, b"srst").await, "Server stats reset.\n");
+    let counted = answer(&server, b"srvr").await;
+    assert!(counted.contains("Received: 1\nSent: 1\n"), "{counted}");
+    assert_eq!(answer(&server, b"crst").await, "Connection stats reset.\n");
+    let counted = answer(&server, b"cons").await;
+    let line = format!("recved=0,sent=0,sid={},lop=NA,", first.session);
+    assert!(counted.contains(&line) && !counted.contains("lcxid"), "{counted}");
+    assert!(counted.contains("lzxid=0xffffffffffffffff"), "{counted}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_only_server_says_so_and_which_sessions_are_its_own() {
+    let server = Server::in_memory(Config::new().local_sessions(true));
+    let _global = RawClient::open(&server).await;
+    server.set_read_only(true);
+    let hello = ConnectRequest { read_only: Some(true), ..hello(Duration::from_secs(4)) };
+    let _local = RawClient::attach(&server, hello).await;
+    for word in [b"srvr", b"stat"] {
+        let told = answer(&server, word).await;
+        let warning = "READ-ONLY mode; serving only read-only clients";
+        assert_eq!(told.lines().nth(1), Some(warning), "{told}");
+        assert!(told.contains("Mode: read-only\n"), "{told}");
+    }
+    let told = answer(&server, b"mntr").await;
+    assert!(told.contains("zk_global_sessions\t1\nzk_local_sessions\t1\n"), "{told}");
 }
 
 #[tokio::test(start_paused = true)]

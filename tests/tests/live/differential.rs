@@ -3,10 +3,15 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use zk_embedded::{Config, Release, Server};
+use zk_proto::{
+    AuthPacket, ConnectResponse, CreateMode, Decode, Encode, GetSaslRequest, MultiOp, MultiRequest,
+    OpCode, Secret,
+};
 use zk_tests::differential::{Summary, compare, super_digest};
-use zk_tests::server::{ServerConfig, Standalone};
+use zk_tests::raw::{RawClient, create, delete, exists, get_data, hello};
+use zk_tests::server::{ServerConfig, Standalone, four_letter};
 
 /// Requests of each seed, without those to reconnect and to clean up.
 const REQUESTS: usize = 410;
@@ -141,5 +146,138 @@ async fn a_real_server_answers_like_another() -> Result<()> {
     let (one, two) = tokio::try_join!(real_server(), real_server())?;
     let servers = [("first", &*one.address()), ("second", &two.address())];
     compare(servers, seeds(20)?, REQUESTS).await?;
+    Ok(())
+}
+
+/// What the random steps do not ask for.
+#[tokio::test]
+async fn the_embedded_server_answers_like_a_real_one_to_what_no_client_should_ask() -> Result<()> {
+    let real = real_server().await?;
+    let embedded = embedded_server(release(&real).await?).await?;
+    let shown = odd_requests(&real.address()).await?;
+    println!("{shown:#?}");
+    for (embedded, real) in odd_requests(embedded.address()).await?.iter().zip(&shown) {
+        assert_eq!(embedded, real);
+    }
+    Ok(())
+}
+
+async fn odd_requests(address: &str) -> Result<Vec<String>> {
+    let mut client = RawClient::dial(address).await?;
+    client.greet(hello(MIN_SESSION_TIMEOUT)).await.context("a welcome")?;
+    client.reply(&create("/a", CreateMode::PERSISTENT)).await;
+    let mut shown = Vec::new();
+
+    // A request that servers send to each other.
+    client.send_as(OpCode::CREATE_SESSION, &600_000_i32).await;
+    let frame = client.frame().await.context("an answer to createSession")?;
+    let welcome = ConnectResponse::decode_exact(&frame)?;
+    shown.push(format!("{} {:?}", welcome.timeout, welcome.read_only));
+    ensure!((welcome.session_id, welcome.password) == (client.session, client.password));
+    client.send_as(OpCode::CREATE_SESSION, &()).await;
+    shown.push(format!("{:?}", client.frame().await));
+
+    // Entries that may not be in a multiRead.
+    let make = create("/b", CreateMode::PERSISTENT);
+    let odd = create("/b", CreateMode(9));
+    let read = MultiOp::GetData(get_data("/a", false));
+    for ops in [
+        &[MultiOp::Create(make)][..],
+        &[MultiOp::Create(make), MultiOp::Delete(delete("/a"))],
+        &[MultiOp::Create(odd)],
+        &[read, MultiOp::Delete(delete("/a"))],
+        &[MultiOp::Delete(delete("/a")), read],
+        &[],
+    ] {
+        client.send_as(OpCode::MULTI_READ, &MultiRequest::new(ops)).await;
+        shown.push(format!("{ops:?}: {:?}", client.frame().await));
+    }
+
+    client.reply(&exists("/a", true)).await;
+    let session = format!("{}", client.session);
+    for word in [
+        "srst", "ruok", "isro", "conf", "dirs", "gtmk", "hash", "wchs", "wchp", "wchc", "stat",
+        "cons", "crst", "cons", "srst", "srvr",
+    ] {
+        let told = four_letter(address, word).await?.replace(&session, "SESSION");
+        shown.push(format!("{word}: {}", masked(&told)));
+    }
+    for mask in [&[0, 0, 0, 0, 0, 0, 0, 9][..], b"short"] {
+        let mut word = RawClient::dial(address).await?;
+        word.write(&[b"stmk", mask].concat()).await;
+        shown.push(format!("stmk: {:?}", word.bytes().await));
+    }
+    shown.push(four_letter(address, "gtmk").await?);
+    shown.push(four_letter(address, "kill").await?);
+    Ok(shown)
+}
+
+/// The answer to a four-letter word without what depends on the machine and on chance. Its lines
+/// are sorted, as connections come in no order.
+fn masked(told: &str) -> String {
+    const VOLATILE: [&str; 11] = [
+        "Zookeeper version:",
+        "Latency",
+        "Connections:",
+        "Sent:",
+        "dataDir=",
+        "dataDirSize=",
+        "dataLogDir=",
+        "dataLogSize=",
+        "datadir_size:",
+        "logdir_size:",
+        "clientPort=",
+    ];
+    // Of a connection, how many replies the server has counted already, too.
+    const COUNTS: [&str; 8] =
+        ["queued=", "sent=", "est=", "lresp=", "llat=", "minlat=", "avglat=", "maxlat="];
+    let field = |field: &str| match COUNTS.iter().find(|name| field.starts_with(**name)) {
+        Some(name) => format!("{name}?"),
+        None => field.to_owned(),
+    };
+    let line = |line: &str| match VOLATILE.iter().find(|name| line.starts_with(**name)) {
+        Some(name) => (*name).to_owned(),
+        None => match line.trim_end_matches(')').split_once("](") {
+            Some((_, fields)) => fields.split(',').map(field).collect::<Vec<_>>().join(","),
+            None => line.to_owned(),
+        },
+    };
+    let mut lines: Vec<_> = told.split('\n').map(line).collect();
+    lines.sort();
+    lines.join("\n")
+}
+
+/// Whether a session with a timeout of 2 s outlives 5 s of such requests.
+async fn is_kept(address: &str, op: OpCode, body: &impl Encode) -> Result<bool> {
+    let mut client = RawClient::dial(address).await?;
+    client.greet(hello(Duration::from_secs(2))).await.context("a welcome")?;
+    let mut pace = tokio::time::interval(Duration::from_millis(100));
+    for _ in 0..50 {
+        pace.tick().await;
+        client.send_as(op, body).await;
+        if client.hear().await == "closed" {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[tokio::test]
+async fn proofs_of_identity_keep_no_session_here_or_there() -> Result<()> {
+    let config = ServerConfig { tick_time: TICK, ..ServerConfig::default() };
+    let real = Standalone::with(&config).await?;
+    let embedded = Server::with(Config::new().tick_time(TICK)).await?;
+    for address in [&real.address(), embedded.address()] {
+        let proof =
+            AuthPacket { kind: 0, scheme: "digest".into(), auth: Secret::new(Some(b"a:b")) };
+        let token = GetSaslRequest { token: Secret::new(Some(b"")) };
+        let exists = exists("/", false);
+        let (auth, sasl, read) = tokio::try_join!(
+            is_kept(address, OpCode::AUTH, &proof),
+            is_kept(address, OpCode::SASL, &token),
+            is_kept(address, OpCode::EXISTS, &exists),
+        )?;
+        assert_eq!((auth, sasl, read), (false, false, true), "{address}");
+    }
     Ok(())
 }

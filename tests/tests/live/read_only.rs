@@ -5,18 +5,157 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, SessionState};
-use zk_tests::server::{Ensemble, ServerConfig};
+use zk_embedded::{Config, Server};
+use zk_proto::{
+    Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckVersionRequest, CloseSessionRequest,
+    ConnectRequest, ConnectResponse, CreateMode, Decode, GetAclRequest, List, MultiOp,
+    MultiRequest, OpCode, Password, Reader, ReplyHeader, Secret, SessionId, SetAclRequest,
+    SyncRequest, Text,
+};
+use zk_tests::raw::{
+    RawClient, create, delete, exists, framed, get_children, get_data, hello, set_data,
+};
+use zk_tests::server::{Ensemble, ServerConfig, four_letter};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[tokio::test]
-async fn a_client_reads_where_the_quorum_is_gone_and_leaves_when_it_is_back() -> Result<()> {
+/// Members that go on without a quorum. Since 3.7 they open no session then, unless it is a local
+/// one.
+fn config(local_sessions: bool) -> ServerConfig {
     let mut config = ServerConfig::default();
     config.properties.push(("readonlymode.enabled".to_owned(), "true".to_owned()));
-    // Since 3.7 there is no read-only session without these.
-    config.lines.push("localSessionsEnabled=true".to_owned());
-    config.lines.push("localSessionsUpgradingEnabled=true".to_owned());
-    let mut ensemble = Ensemble::with(&config, 3).await?;
+    for name in ["localSessionsEnabled", "localSessionsUpgradingEnabled"] {
+        config.lines.push(format!("{name}={local_sessions}"));
+    }
+    config
+}
+
+/// What a server says to a first frame.
+async fn greeted(address: &str, request: &ConnectRequest) -> Result<(RawClient, String)> {
+    let mut client = RawClient::dial(address).await?;
+    client.write(&framed(request)).await;
+    let Some(frame) = client.frame().await else {
+        return Ok((client, "closed".to_owned()));
+    };
+    let text = match ConnectResponse::decode_exact(&frame) {
+        Ok(answer) => {
+            (client.session, client.password) = (answer.session_id, answer.password);
+            format!("expired: {}, read-only: {:?}", answer.is_expired(), answer.read_only)
+        }
+        Err(_) => {
+            let ReplyHeader { xid, error, .. } = ReplyHeader::decode(&mut Reader::new(&frame))?;
+            format!("{} bytes: {xid} {error}", frame.len())
+        }
+    };
+    Ok((client, text))
+}
+
+/// All that a read-only server at `address` says to clients that have this session of the ensemble
+/// or none. `local` tells whether it opens sessions.
+async fn shown(address: &str, global: ConnectRequest, local: bool) -> Result<Vec<String>> {
+    let mut shown = Vec::new();
+    let plain = hello(Duration::from_secs(30));
+    let asking = ConnectRequest { read_only: Some(true), ..plain };
+    for request in [
+        plain,
+        ConnectRequest { read_only: None, ..plain },
+        ConnectRequest { read_only: Some(true), ..global },
+        ConnectRequest { session_id: SessionId(77), password: Password::ZERO, ..asking },
+    ] {
+        shown.push(greeted(address, &request).await?.1);
+    }
+    shown.push(four_letter(address, "isro").await?);
+    let told = four_letter(address, "srvr").await?;
+    shown.extend(told.lines().filter(|line| line.contains("READ-ONLY")).map(str::to_owned));
+
+    let (mut client, text) = greeted(address, &asking).await?;
+    shown.push(text);
+    if !local {
+        return Ok(shown);
+    }
+    let resume = ConnectRequest { read_only: Some(true), ..client.resume() };
+    let (mut again, text) = greeted(address, &resume).await?;
+    shown.extend([text, client.hear().await]);
+    let wrong = ConnectRequest { password: Password::ZERO, ..resume };
+    let (_, text) = greeted(address, &wrong).await?;
+    shown.extend([text, again.hear().await]);
+
+    let mut client = greeted(address, &asking).await?.0;
+    let acl = List::new(&[Acl::OPEN]);
+    let ops = [MultiOp::Check(CheckVersionRequest { path: "/a", version: 0 })];
+    let reads = [MultiOp::GetData(get_data("/a", false))];
+    let proof =
+        AuthPacket { kind: 0, scheme: "digest".into(), auth: Secret::new(Some(b"user:secret")) };
+    client.send(&create("/b", CreateMode::PERSISTENT)).await;
+    client.send_as(OpCode::CREATE2, &create("/b", CreateMode::EPHEMERAL)).await;
+    client.send_as(OpCode::CREATE_CONTAINER, &create("/b", CreateMode::CONTAINER)).await;
+    client.send(&delete("/a")).await;
+    client.send(&set_data("/a")).await;
+    client.send(&SetAclRequest { path: "/a", acl, version: -1 }).await;
+    client.send(&MultiRequest::new(&ops)).await;
+    client.send(&SyncRequest { path: Text::from("/a") }).await;
+    client.send(&exists("/a", true)).await;
+    client.send(&get_children("/", true)).await;
+    client.send(&GetAclRequest { path: "/a" }).await;
+    client.send(&AddWatchRequest { path: "/a", mode: AddWatchMode::PERSISTENT }).await;
+    client.send_as(OpCode::MULTI_READ, &MultiRequest::new(&reads)).await;
+    for _ in 0..13 {
+        shown.push(client.hear().await);
+    }
+    client.send(&proof).await;
+    shown.extend([client.hear().await, client.ping().await]);
+    client.send_as(OpCode::CREATE_SESSION, &30_000_i32).await;
+    let frame = client.frame().await.context("an answer to createSession")?;
+    let welcome = ConnectResponse::decode_exact(&frame)?;
+    shown.push(format!("{} {:?}", welcome.session_id == client.session, welcome.read_only));
+    client.send(&CloseSessionRequest {}).await;
+    shown.extend([client.hear().await, client.hear().await]);
+
+    // Its own sessions end by its own clock.
+    let short = ConnectRequest { timeout: 400, ..asking };
+    let mut short = greeted(address, &short).await?.0;
+    shown.push(timeout(PATIENCE, short.hear()).await?);
+    let resume = ConnectRequest { read_only: Some(true), ..short.resume() };
+    shown.push(greeted(address, &resume).await?.1);
+    Ok(shown)
+}
+
+/// Gives the server what [`shown`] looks at, and opens a session of the ensemble. Where sessions
+/// are local at first, its ephemeral node makes it one.
+async fn prepared(address: &str) -> Result<ConnectRequest> {
+    let mut client = RawClient::dial(address).await?;
+    client.greet(hello(Duration::from_secs(30))).await.context("a welcome")?;
+    client.reply(&create("/a", CreateMode::PERSISTENT)).await;
+    client.reply(&create("/mine", CreateMode::EPHEMERAL)).await;
+    Ok(client.resume())
+}
+
+#[tokio::test]
+async fn the_embedded_server_is_read_only_as_a_real_one_is() -> Result<()> {
+    for local in [false, true] {
+        let mut ensemble = Ensemble::with(&config(local), 3).await?;
+        ensemble.wait_for_all().await?;
+        let address = ensemble.members()[0].address();
+        let session = prepared(&address).await?;
+        ensemble.members_mut()[1].kill().await;
+        ensemble.members_mut()[2].kill().await;
+        ensemble.members()[0].wait_for_mode(Some("read-only")).await?;
+        let real = shown(&address, session, local).await?;
+
+        let tick = Duration::from_millis(200);
+        let server = Server::with(Config::new().tick_time(tick).local_sessions(local)).await?;
+        let session = prepared(server.address()).await?;
+        server.set_read_only(true);
+        let embedded = shown(server.address(), session, local).await?;
+        println!("local sessions: {local}\n{real:#?}");
+        assert_eq!(embedded, real, "local sessions: {local}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_reads_where_the_quorum_is_gone_and_leaves_when_it_is_back() -> Result<()> {
+    let mut ensemble = Ensemble::with(&config(true), 3).await?;
     ensemble.wait_for_all().await?;
     let servers = ensemble.connect_string();
     let writer = Client::connect(&servers).await?;

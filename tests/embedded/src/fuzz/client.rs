@@ -18,6 +18,7 @@ use zk_proto::{
 
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::core::Core;
+use crate::handshake::Hello;
 
 /// What always changes something, or fails.
 const CHANGES: &[OpCode] = &[
@@ -57,7 +58,8 @@ enum Said {
     Nothing,
     /// Four letters, which may be a word, and are too long a frame if they are none.
     Word,
-    Hello(ConnectRequest),
+    /// Whether with the byte that says if a read-only server will do.
+    Hello(bool),
 }
 
 /// A request without a reply.
@@ -102,6 +104,7 @@ impl Client {
     pub(crate) fn is_fresh(&self, core: &Core) -> bool {
         let connection = core.state.connections.get(self.id);
         connection.is_some_and(|one| one.phase == Phase::Fresh)
+            && !connection.is_some_and(is_deaf)
             && self.mirror.is_empty()
             && self.outgoing.is_empty()
     }
@@ -146,8 +149,8 @@ impl Client {
             };
             match self.said {
                 Said::Word => return false,
-                Said::Nothing => match ConnectRequest::decode(&mut Reader::new(&frame)) {
-                    Ok(hello) => self.said = Said::Hello(hello),
+                Said::Nothing => match Hello::decode(&mut Reader::new(&frame)) {
+                    Ok(hello) => self.said = Said::Hello(hello.read_only.is_some()),
                     Err(_) => return false,
                 },
                 Said::Hello(_) => {
@@ -190,23 +193,42 @@ impl Client {
         while let Ok(Some(frame)) = frame::split(&mut self.received, usize::MAX) {
             if self.session.is_none() {
                 self.greet(hello, &frame);
-            } else {
+            } else if !self.is_welcomed_again(hello, &frame) {
                 self.hear(core, &frame);
             }
         }
         assert!(self.closed || self.received.is_empty(), "half a frame");
     }
 
-    fn greet(&mut self, hello: ConnectRequest, frame: &Bytes) {
+    fn greet(&mut self, has_byte: bool, frame: &Bytes) {
+        let refusal = ReplyHeader::decode_exact(frame);
+        if refusal.is_ok_and(|refusal| refusal.error == ErrorCode::NOT_READ_ONLY) {
+            self.session = Some((SessionId(0), Password::ZERO));
+            return;
+        }
         let answer = ConnectResponse::decode_exact(frame);
         assert!(answer.is_ok(), "{answer:?}");
         let Ok(answer) = answer else {
             return;
         };
-        assert_eq!(answer.read_only.is_some(), hello.read_only.is_some(), "as it was asked");
+        assert_eq!(answer.read_only.is_some(), has_byte, "as it was asked");
         assert_eq!(answer.is_expired(), answer.session_id == SessionId(0));
         assert_eq!(answer.is_expired(), answer.password == Password::ZERO);
         self.session = Some((answer.session_id, answer.password));
+    }
+
+    /// True if this answers createSession, as if it was a handshake.
+    fn is_welcomed_again(&mut self, has_byte: bool, frame: &Bytes) -> bool {
+        let next = self.asked.front();
+        let is_welcome = next.is_some_and(|asked| asked.op == OpCode::CREATE_SESSION)
+            && ConnectResponse::decode_exact(frame).is_ok_and(|answer| {
+                Some((answer.session_id, answer.password)) == self.session
+                    && answer.read_only.is_some() == has_byte
+            });
+        if is_welcome {
+            self.asked.pop_front();
+        }
+        is_welcome
     }
 
     fn hear(&mut self, core: &Core, frame: &Bytes) {
@@ -287,7 +309,7 @@ impl Client {
 
 /// Whether the server takes no notice of what comes.
 fn is_deaf(connection: &Connection) -> bool {
-    connection.phase == Phase::Closing || connection.outbox.is_silent()
+    connection.phase == Phase::Closing || connection.outbox.is_silent() || connection.is_refused
 }
 
 impl Asked {

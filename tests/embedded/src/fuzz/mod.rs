@@ -31,7 +31,7 @@ pub use crate::fuzz::requests::{OPS, PATHS};
 const CLIENTS: usize = 6;
 
 const WORDS: &[&[u8; 4]] =
-    &[b"ruok", b"isro", b"srvr", b"stat", b"mntr", b"cons", b"dump", b"wchs", b"none"];
+    &[b"ruok", b"isro", b"srvr", b"stat", b"mntr", b"cons", b"dump", b"wchs", b"none", b"wchc"];
 
 const SEQUENCES: &[i32] = &[i32::MAX - 1, i32::MAX, i32::MAX - 2, 7, 0, -1, i32::MIN];
 
@@ -100,6 +100,7 @@ impl World {
         let mut config = Config::new()
             .release(if has(0) { Release::V3_8 } else { Release::V3_9 })
             .extended_types(has(1))
+            .local_sessions(!has(7))
             .keep_history(true);
         if has(2) {
             config = config.max_buffer(150);
@@ -288,8 +289,9 @@ impl World {
         let (id, faults) = (client.id, self.core.pending_faults());
         self.core.handle_timeout(self.now);
         let state = &self.core.state;
+        let is_local = state.sessions.get(session_id).is_some_and(|it| it.is_local);
         let entitled = state.serving
-            && !state.read_only
+            && (!state.read_only || read_only == Some(true) && is_local)
             && last_zxid_seen <= self.core.last_zxid()
             && state.sessions.get(session_id).is_some_and(|it| it.password == password)
             && client.is_fresh(&self.core);
@@ -424,7 +426,8 @@ impl World {
         }
         self.core.set_read_only(self.now, false);
         self.core.set_serving(self.now, true);
-        self.wait(Duration::from_secs(3600));
+        // More than the longest time that a session can ask for.
+        self.wait(Duration::from_secs(30 * 86_400));
         let before = self.measure();
         self.settle(before);
         assert_eq!(self.core.sessions(), [], "sessions that never end");

@@ -5,8 +5,8 @@
 //! what a server answers, so a list of them can be looked at, cut short and run again.
 //!
 //! Some requests spoil a real server for good, and are never made: opcode 21 with a mode without a
-//! time to live stops 3.9.3, opcode 13 outside of a multi spoils the log up to 3.9.2, opcodes 20 and
-//! -10 are meant for servers, and a connection with a watch on null cannot be closed any more.
+//! time to live stops 3.9.3, opcode 13 outside of a multi spoils the log up to 3.9.2, opcodes 20
+//! and -10 are meant for servers, and a connection with a watch on null cannot be closed any more.
 
 use zk_proto::*;
 
@@ -50,7 +50,8 @@ const CHOICES: [(u32, Choice); 7] = [
     (3, Choice::Garbage),
 ];
 
-/// The steps of `seed`, at least `requests` requests of them. They leave no session behind, and little else.
+/// The steps of `seed`, at least `requests` requests of them. They leave no session behind, and
+/// little else.
 pub(super) fn steps(seed: u64, requests: usize) -> Vec<Step> {
     let mut requests_made = 0;
     let mut make = Requests::new(seed);
@@ -94,9 +95,9 @@ fn deed(make: &mut Requests) -> Deed {
 ///   lists. So a setACL comes last.
 /// * A container that was asked for with an ephemeral mode may have children, but not while it is
 ///   under way.
-/// * A multi that makes the server throw, by a null id or on 3.8 by a mode with a time to live under
-///   another opcode, is refused, and yet writes see what its earlier entries did while it is under
-///   way.
+/// * A multi that makes the server throw, by a null id or on 3.8 by a mode with a time to live
+///   under another opcode, is refused, and yet writes see what its earlier entries did while it is
+///   under way.
 /// * Behind the end of the session, requests may or may not be told that it is expired. So that,
 ///   too, comes last.
 fn burst(make: &mut Requests) -> Vec<Request> {
@@ -120,10 +121,20 @@ fn handshake(make: &mut Requests) -> Handshake {
     Handshake {
         proof: make.world.choose(&[
             (8, Proof::Own),
-            (2, Proof::WrongPassword(16)),
-            (1, Proof::WrongPassword(0)),
+            (2, Proof::WrongPassword(Some(16))),
+            (1, Proof::WrongPassword(Some(0))),
+            (1, Proof::WrongPassword(Some(40))),
+            (1, Proof::WrongPassword(None)),
             (2, Proof::UnknownId),
             (2, Proof::Closed),
+        ]),
+        blank: make.world.choose(&[
+            (3, Some(16)),
+            (1, Some(0)),
+            (1, Some(3)),
+            (2, Some(20)),
+            (1, Some(1000)),
+            (1, None),
         ]),
         seen: make.world.choose(&[
             (12, Some(0)),

@@ -136,28 +136,29 @@ impl Side {
     /// One handshake over a connection of its own; if it succeeds the client goes on with that.
     async fn knock(&mut self, client: usize, handshake: &Handshake) -> Result<()> {
         let mine = &self.clients[client];
+        let known = |(id, password): (SessionId, Password)| (id, Some(password.expose().to_vec()));
         let (session_id, password) = match (handshake.proof, mine.session, mine.closed) {
-            (Proof::Own, Some(own), _) | (Proof::Closed, _, Some(own)) => own,
-            (Proof::WrongPassword(len), Some((id, _)), _) => {
-                (id, Password::new(&[b'?'; Password::LEN][..len])?)
-            }
-            (Proof::UnknownId, ..) => (SessionId(0x7777_0000_0000_0001), Password::ZERO),
-            _ if mine.session.is_none() => (SessionId(0), Password::ZERO),
+            (Proof::Own, Some(own), _) | (Proof::Closed, _, Some(own)) => known(own),
+            (Proof::WrongPassword(len), Some((id, _)), _) => (id, len.map(|len| vec![b'?'; len])),
+            (Proof::UnknownId, ..) => known((SessionId(0x7777_0000_0000_0001), Password::ZERO)),
+            _ if mine.session.is_none() => (SessionId(0), handshake.blank.map(|len| vec![0; len])),
             // A client that never closed a session has none to come back to.
             _ => return Ok(()),
         };
         let seen = handshake.seen.map_or(0, |ahead| self.witness.last_zxid().0 + ahead);
-        let request = ConnectRequest {
-            protocol_version: handshake.protocol_version,
-            last_zxid_seen: Zxid(seen),
-            timeout: handshake.timeout,
-            session_id,
-            password,
-            read_only: handshake.read_only,
-        };
         let mut connection = Connection::open(&self.address).await?;
         let mut wire = BytesMut::new();
-        frame::encode(&mut wire, frame::SERVER_FRAME_LIMIT, |writer| request.encode(writer))?;
+        // A ConnectRequest, but that its password may have any length.
+        frame::encode(&mut wire, frame::SERVER_FRAME_LIMIT, |writer| {
+            handshake.protocol_version.encode(writer);
+            Zxid(seen).encode(writer);
+            handshake.timeout.encode(writer);
+            session_id.encode(writer);
+            password.as_deref().encode(writer);
+            if let Some(read_only) = handshake.read_only {
+                read_only.encode(writer);
+            }
+        })?;
         connection.send(&wire).await;
         self.requests += 1;
         match connection.frame().await? {
@@ -170,7 +171,8 @@ impl Side {
                     let end = connection.frame().await?.err();
                     self.tell(client, format_args!("handshake: then {end:?}"));
                     let mine = &mut self.clients[client];
-                    mine.session = mine.session.filter(|own| *own != (session_id, password));
+                    mine.session =
+                        mine.session.filter(|own| known(*own) != (session_id, password.clone()));
                 } else {
                     // The connection that had the session is put out.
                     self.settle(|other| other == client).await?;
@@ -220,8 +222,8 @@ impl Side {
         Ok(())
     }
 
-    /// Reads until the server has hung up. Nothing is sent meanwhile: a server that is about to hang
-    /// up may, or may not, take another request before it does.
+    /// Reads until the server has hung up. Nothing is sent meanwhile: a server that is about to
+    /// hang up may, or may not, take another request before it does.
     async fn hear_out(&mut self, client: usize) -> Result<()> {
         while let Some((_, payload)) = self.frame(client).await? {
             self.tell(client, format_args!("UNASKED {payload:02x?}"));

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use zk_proto::{OpCode, Xid};
+use zk_proto::{OpCode, Password, Xid};
 
 /// How many clients take turns.
 pub(super) const CLIENTS: usize = 3;
@@ -30,8 +30,8 @@ pub(super) struct Request {
 pub(super) enum Proof {
     /// Its own id and password.
     Own,
-    /// Its own id, and a password of this many bytes that is not its own.
-    WrongPassword(usize),
+    /// Its own id, and a password of this many bytes that is not its own, or a null one.
+    WrongPassword(Option<usize>),
     /// An id that no server gave.
     UnknownId,
     /// The session that it closed last.
@@ -42,6 +42,8 @@ pub(super) enum Proof {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handshake {
     pub(super) proof: Proof,
+    /// How long a password a client without a session sends; `None` is a null one.
+    pub(super) blank: Option<usize>,
     /// `None` claims to have seen nothing, else the last zxid plus this.
     pub(super) seen: Option<i64>,
     pub(super) timeout: i32,
@@ -53,6 +55,7 @@ impl Handshake {
     /// What a decent client sends.
     pub(super) const DECENT: Self = Self {
         proof: Proof::Own,
+        blank: Some(Password::LEN),
         seen: Some(0),
         timeout: 1_800_000,
         protocol_version: 0,
