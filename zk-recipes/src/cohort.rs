@@ -2,9 +2,9 @@
 //!
 //! However many tasks there are, they have one node in the queue of the folder, and hand the lock
 //! on among themselves while it is theirs: first come, first served, and only so often and for so
-//! long that other processes get their turn. Whoever is at the head drives the acquire; if it
-//! leaves, the next one inherits the place. Pure: knows no client, no node, and time only as an
-//! argument.
+//! long that other processes get their turn. Nobody is let in unasked: whoever may come in is
+//! called, and is let in when it is polled. One that does not come is passed over, and keeps its
+//! place for when it does. Pure: knows no client, no node, and time only as an argument.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -25,11 +25,17 @@ pub(crate) struct Bounds {
     pub(crate) passes: u32,
     /// For how long since the node became first.
     pub(crate) time: Duration,
+    /// For how long at most, whether others wait or not.
+    pub(crate) longest: Option<Duration>,
 }
 
 /// What is told of other processes may be lost, so now and then they get their turn unasked: the
 /// requests of one release and one acquire in so long cost nothing that matters.
 const UNASKED: Duration = Duration::from_secs(5);
+
+/// How long others wait for one that was called. Longer than a task waits to be polled on a busy
+/// runtime; one that is passed over all the same gets in after the one that came.
+pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
 /// What the cohort must be told of the world.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +43,8 @@ pub(crate) struct Situation {
     pub(crate) now: Instant,
     /// Whether the node is surely still ours, and nobody has asked for it back.
     pub(crate) is_sound: bool,
+    /// Whether the node is known not to be ours any more.
+    pub(crate) is_lost: bool,
     /// Whether other processes may be waiting.
     pub(crate) has_strangers: bool,
 }
@@ -50,12 +58,16 @@ pub(crate) struct Entry {
     pub(crate) depth: u32,
 }
 
-/// What became of a wait.
+/// What a waiter is told when it is polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
+    /// It goes on waiting.
+    Waits,
     Entered(Entry),
     /// The owner reads, and would wait for itself.
     WouldDeadlock,
+    /// It would have to wait, and does not want to.
+    Refused,
 }
 
 /// What must happen to the node, in this order.
@@ -63,8 +75,16 @@ pub(crate) enum Outcome {
 pub(crate) struct Step {
     /// The node is let go, or the attempt to get one is given up.
     pub(crate) let_go: bool,
-    /// A node is to be got in this role.
-    pub(crate) acquire: Option<Role>,
+    /// A node is to be got.
+    pub(crate) acquire: Option<Attempt>,
+}
+
+/// An attempt to get a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    pub(crate) role: Role,
+    /// Who does not want to wait for it, if it was begun for somebody like that.
+    pub(crate) tries: Option<Ticket>,
 }
 
 /// The local level.
@@ -72,9 +92,10 @@ pub(crate) struct Step {
 pub(crate) struct Cohort {
     bounds: Bounds,
     state: State,
+    /// By their tickets, which is the order in which they asked.
     waiting: VecDeque<Waiter>,
-    /// What became of waits that has not been heard yet.
-    done: BTreeMap<Ticket, (OwnerId, Outcome)>,
+    /// Who was called, and is still to be woken.
+    calls: Vec<Ticket>,
     next: u64,
 }
 
@@ -83,6 +104,10 @@ struct Waiter {
     ticket: Ticket,
     owner: OwnerId,
     role: Role,
+    /// Whether it does not want to wait.
+    tries: bool,
+    /// When it was called, if it was not polled since.
+    called: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -90,7 +115,7 @@ enum State {
     /// There is no node.
     Idle,
     /// One is on its way to the head of the queue.
-    Acquiring(Role),
+    Acquiring(Attempt),
     /// It is there.
     Held(Tenure),
 }
@@ -118,80 +143,93 @@ struct Inside {
 
 impl Cohort {
     pub(crate) fn new(bounds: Bounds) -> Self {
-        let (waiting, done) = (VecDeque::new(), BTreeMap::new());
-        Self { bounds, state: State::Idle, waiting, done, next: 0 }
+        let (waiting, calls) = (VecDeque::new(), Vec::new());
+        Self { bounds, state: State::Idle, waiting, calls, next: 0 }
     }
 
-    /// Who drives the acquire.
-    pub(crate) fn head(&self) -> Option<Ticket> {
-        self.waiting.front().map(|waiter| waiter.ticket)
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
-    /// An owner wants in. The outcome, if it is known at once, is there to be taken.
-    pub(crate) fn ask(
-        &mut self,
-        owner: OwnerId,
-        role: Role,
-        situation: Situation,
-    ) -> (Ticket, Step) {
+    /// An owner wants in. What comes of it is told when it is polled, which must be at once.
+    pub(crate) fn ask(&mut self, owner: OwnerId, role: Role, tries: bool) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
-        self.waiting.push_back(Waiter { ticket, owner, role });
-        self.nest();
+        self.waiting.push_back(Waiter { ticket, owner, role, tries, called: None });
+        ticket
+    }
+
+    /// A waiter has come, called or not. Unless it goes on waiting, it waits no more then.
+    pub(crate) fn poll(
+        &mut self,
+        ticket: Ticket,
+        situation: impl FnOnce() -> Situation,
+    ) -> (Outcome, Step) {
+        let Ok(at) = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket) else {
+            return (Outcome::Refused, Step::default());
+        };
+        let Some(waiter) = self.waiting.get_mut(at) else {
+            return (Outcome::Refused, Step::default());
+        };
+        waiter.called = None;
+        let (owner, role, tries) = (waiter.owner, waiter.role, waiter.tries);
+        if let Some(outcome) = self.nest(owner, role) {
+            self.waiting.remove(at);
+            return (outcome, Step::default());
+        }
         let mut step = Step::default();
-        match &self.state {
-            State::Idle => step = self.begin(),
-            State::Held(tenure) if self.head() == Some(ticket) && tenure.is_shared() => {
-                self.admit(situation);
+        if self.may_matter(at) {
+            let situation = situation();
+            if let Some(entry) = self.admit(at, situation) {
+                return (Outcome::Entered(entry), self.settle(situation));
             }
-            State::Held(_) | State::Acquiring(_) => {}
+            step = self.settle(situation);
         }
-        (ticket, step)
+        let is_tried = matches!(
+            self.state,
+            State::Acquiring(Attempt { tries: Some(tries), .. }) if tries == ticket
+        );
+        if tries && !is_tried {
+            self.waiting.remove(at);
+            return (Outcome::Refused, step);
+        }
+        (Outcome::Waits, step)
     }
 
-    /// What became of a wait, once.
-    pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
-        self.done.remove(&ticket).map(|(_, outcome)| outcome)
-    }
-
-    /// Whether there is something to take.
-    pub(crate) fn is_done(&self, ticket: Ticket) -> bool {
-        self.done.contains_key(&ticket)
-    }
-
-    /// Nobody waits with this ticket any more, whether or not its outcome was there.
+    /// Nobody waits with this ticket any more.
     pub(crate) fn cancel(&mut self, ticket: Ticket, situation: Situation) -> Step {
-        match self.done.remove(&ticket) {
-            Some((owner, Outcome::Entered(_))) => return self.leave(owner, situation),
-            Some((_, Outcome::WouldDeadlock)) => return Step::default(),
-            None => {}
-        }
-        self.waiting.retain(|waiter| waiter.ticket != ticket);
-        self.unblock(situation)
+        self.remove(ticket);
+        self.settle(situation)
     }
 
     /// The node has become first.
     pub(crate) fn granted(&mut self, situation: Situation) -> Step {
-        let State::Acquiring(role) = self.state else {
+        let State::Acquiring(Attempt { role, .. }) = self.state else {
             return Step::default();
         };
         let (inside, first) = (BTreeMap::new(), situation.now);
         self.state = State::Held(Tenure { role, inside, pass: 0, first, since: first, streak: 0 });
-        self.admit(situation);
-        self.unblock(situation)
+        self.settle(situation)
     }
 
-    /// The node was not got; the head has heard why and waits no more.
-    pub(crate) fn failed(&mut self) -> Step {
-        self.waiting.pop_front();
+    /// The node was not got. This waiter has heard why and waits no more; another one tries again.
+    pub(crate) fn failed(&mut self, ticket: Ticket, now: Instant) -> Step {
+        self.remove(ticket);
         self.state = State::Idle;
-        self.begin()
+        self.begin(now)
     }
 
-    /// The attempt to get a node came to nothing, and another one is to be made for the head.
-    pub(crate) fn again(&mut self) -> Step {
+    /// The attempt would have had to wait. For whoever did not want that it is over; if others want
+    /// to, another one is made.
+    pub(crate) fn refused(&mut self, now: Instant) -> Step {
+        if let State::Acquiring(Attempt { tries: Some(ticket), .. }) = self.state {
+            // It may have to hear of it.
+            self.remove(ticket);
+            self.calls.push(ticket);
+        }
         self.state = State::Idle;
-        self.begin()
+        self.begin(now)
     }
 
     /// An owner leaves one of the levels at which it is inside.
@@ -206,105 +244,175 @@ impl Cohort {
             }
             tenure.inside.remove(&owner);
         }
-        if tenure.inside.is_empty() && situation.is_sound {
-            self.admit(situation);
-        }
-        self.unblock(situation)
+        self.settle(situation)
     }
 
-    /// Gives up what serves nobody, and begins what somebody waits for.
-    fn unblock(&mut self, situation: Situation) -> Step {
-        let suits =
-            |node: Role, waiter: &Waiter| (node, waiter.role) != (Role::Shared, Role::Exclusive);
-        let serves = match (&self.state, self.waiting.front()) {
-            (State::Idle, _) => false,
-            (State::Acquiring(role), Some(head)) => suits(*role, head),
-            (State::Acquiring(_), None) => false,
-            (State::Held(tenure), _) => !tenure.inside.is_empty(),
+    /// Those to be woken, since they were called.
+    pub(crate) fn take_calls(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.calls)
+    }
+
+    /// When to look whether those who were called have come.
+    pub(crate) fn due(&self, now: Instant) -> Instant {
+        let called = self.waiting.iter().map_while(|waiter| waiter.called);
+        let due = called.map(|called| called + GRACE).filter(|due| *due > now).min();
+        due.unwrap_or(now + GRACE)
+    }
+
+    fn remove(&mut self, ticket: Ticket) {
+        if let Ok(at) = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
+            self.waiting.remove(at);
+        }
+    }
+
+    /// Whether anything may come of it that this waiter is there. If not, nobody need look around.
+    fn may_matter(&self, at: usize) -> bool {
+        let Some(waiter) = self.waiting.get(at) else {
+            return false;
         };
-        if serves {
-            if matches!(&self.state, State::Held(tenure) if tenure.is_shared()) {
-                self.admit(situation);
+        // Somebody ahead may have been called and not have come.
+        let is_next = at == 0 || self.waiting.front().is_some_and(|front| front.called.is_some());
+        match &self.state {
+            State::Idle => true,
+            State::Acquiring(attempt) => is_next && !suits(attempt.role, waiter.role),
+            State::Held(tenure) => {
+                tenure.has_room(waiter.role) && (is_next || waiter.role == Role::Shared)
             }
-            return Step::default();
-        }
-        let let_go = !matches!(self.state, State::Idle);
-        self.state = State::Idle;
-        Step { let_go, ..self.begin() }
-    }
-
-    fn begin(&mut self) -> Step {
-        let acquire = self.waiting.front().map(|head| head.role);
-        if let Some(role) = acquire {
-            self.state = State::Acquiring(role);
-        }
-        Step { let_go: false, acquire }
-    }
-
-    /// Lets in whoever may come in now: the head, and if it reads, those behind it who read too.
-    fn admit(&mut self, situation: Situation) {
-        while self.admit_head(situation) {
-            // Before the next one: it may be the same owner again.
-            self.nest();
         }
     }
 
-    fn admit_head(&mut self, situation: Situation) -> bool {
+    /// Lets in again who is inside already: it would wait for itself.
+    fn nest(&mut self, owner: OwnerId, role: Role) -> Option<Outcome> {
         let State::Held(tenure) = &mut self.state else {
-            return false;
+            return None;
         };
-        let Some(head) = self.waiting.front() else {
-            return false;
-        };
-        let suits = (tenure.role, head.role) != (Role::Shared, Role::Exclusive);
-        let joins = tenure.inside.is_empty() || (tenure.is_shared() && head.role == Role::Shared);
-        if !(suits && joins && tenure.may_pass(self.bounds, situation)) {
-            return false;
+        let inside = tenure.inside.get_mut(&owner)?;
+        if (inside.role, role) == (Role::Shared, Role::Exclusive) {
+            return Some(Outcome::WouldDeadlock);
         }
-        let Some(Waiter { ticket, owner, role }) = self.waiting.pop_front() else {
-            return false;
+        inside.depth += 1;
+        Some(Outcome::Entered(Entry { pass: inside.pass, depth: inside.depth }))
+    }
+
+    /// Lets in a waiter that is there, if it is its turn.
+    fn admit(&mut self, at: usize, situation: Situation) -> Option<Entry> {
+        let State::Held(tenure) = &mut self.state else {
+            return None;
         };
+        let waiter = self.waiting.get(at)?;
+        let mut ahead = self.waiting.iter().take(at);
+        if !tenure.suits(waiter.role)
+            || !tenure.has_room(waiter.role)
+            || ahead.any(|ahead| tenure.blocks(ahead, waiter.role, situation.now))
+            || !tenure.may_pass(self.bounds, situation)
+        {
+            return None;
+        }
+        let Waiter { owner, role, .. } = self.waiting.remove(at)?;
         let pass = tenure.pass;
         tenure.inside.insert(owner, Inside { role, pass, depth: 1 });
         tenure.pass = pass.saturating_add(1);
         tenure.streak = tenure.streak.saturating_add(1);
-        self.done.insert(ticket, (owner, Outcome::Entered(Entry { pass, depth: 1 })));
-        true
+        // The same owner may wait once more.
+        let again = self.waiting.iter_mut().filter(|waiter| waiter.owner == owner);
+        again.for_each(|waiter| waiter.call(situation.now, &mut self.calls));
+        Some(Entry { pass, depth: 1 })
     }
 
-    /// Lets in again who is inside already: it would wait for itself.
-    fn nest(&mut self) {
-        let State::Held(tenure) = &mut self.state else {
-            return;
-        };
-        let (inside, done) = (&mut tenure.inside, &mut self.done);
-        self.waiting.retain(|waiter| {
-            let Some(Inside { role, pass, depth }) = inside.get_mut(&waiter.owner) else {
-                return true;
-            };
-            let outcome = match (*role, waiter.role) {
-                (Role::Shared, Role::Exclusive) => Outcome::WouldDeadlock,
-                _ => {
-                    *depth += 1;
-                    Outcome::Entered(Entry { pass: *pass, depth: *depth })
+    /// Calls those who may come in, gives up what serves nobody, and begins what somebody waits for.
+    fn settle(&mut self, situation: Situation) -> Step {
+        let now = situation.now;
+        let serves = match &mut self.state {
+            State::Idle => return self.begin(now),
+            State::Acquiring(Attempt { role, .. }) => {
+                let head = self.waiting.iter().find(|waiter| !waiter.is_absent(now));
+                head.is_some_and(|head| suits(*role, head.role))
+            }
+            State::Held(tenure) => {
+                let (mut serves, mut reads) = (!tenure.inside.is_empty(), false);
+                for waiter in &mut self.waiting {
+                    if waiter.is_absent(now) || tenure.inside.contains_key(&waiter.owner) {
+                        continue;
+                    }
+                    let joins = tenure.has_room(waiter.role) && tenure.suits(waiter.role);
+                    let writes = waiter.role == Role::Exclusive;
+                    if !joins || (reads && writes) || !tenure.may_pass(self.bounds, situation) {
+                        break;
+                    }
+                    waiter.call(now, &mut self.calls);
+                    (serves, reads) = (true, true);
+                    if writes {
+                        break;
+                    }
                 }
-            };
-            done.insert(waiter.ticket, (waiter.owner, outcome));
-            false
-        });
+                serves
+            }
+        };
+        if serves {
+            return Step::default();
+        }
+        self.state = State::Idle;
+        Step { let_go: true, ..self.begin(now) }
+    }
+
+    /// Asks for a node for the first one that comes when it is called.
+    fn begin(&mut self, now: Instant) -> Step {
+        let Some(head) = self.waiting.iter_mut().find(|waiter| !waiter.is_absent(now)) else {
+            return Step::default();
+        };
+        head.call(now, &mut self.calls);
+        let attempt = Attempt { role: head.role, tries: head.tries.then_some(head.ticket) };
+        self.state = State::Acquiring(attempt);
+        Step { let_go: false, acquire: Some(attempt) }
     }
 }
 
-impl Tenure {
-    /// Whether all who are inside read.
-    fn is_shared(&self) -> bool {
-        self.inside.values().all(|inside| inside.role == Role::Shared)
+impl Waiter {
+    /// Has it woken, unless it was called before and has not come yet.
+    fn call(&mut self, now: Instant, calls: &mut Vec<Ticket>) {
+        if self.called.is_none() {
+            self.called = Some(now);
+            calls.push(self.ticket);
+        }
     }
 
-    /// Whether another one may come in. The first one always may.
+    /// Whether it was called and does not come.
+    fn is_absent(&self, now: Instant) -> bool {
+        self.called.is_some_and(|called| now.saturating_duration_since(called) >= GRACE)
+    }
+}
+
+/// Whether a node of the one role is good for somebody who wants the other.
+fn suits(node: Role, wanted: Role) -> bool {
+    (node, wanted) != (Role::Shared, Role::Exclusive)
+}
+
+impl Tenure {
+    /// Whether the node is good for somebody with this role.
+    fn suits(&self, role: Role) -> bool {
+        suits(self.role, role)
+    }
+
+    /// Whether those inside let anybody with this role in.
+    fn has_room(&self, role: Role) -> bool {
+        let reads = |inside: &Inside| inside.role == Role::Shared;
+        self.inside.is_empty() || (role == Role::Shared && self.inside.values().all(reads))
+    }
+
+    /// Whether somebody with this role has to wait for one who asked earlier.
+    fn blocks(&self, ahead: &Waiter, role: Role, now: Instant) -> bool {
+        let both_read = (ahead.role, role) == (Role::Shared, Role::Shared);
+        !both_read && !ahead.is_absent(now) && !self.inside.contains_key(&ahead.owner)
+    }
+
+    /// Whether another one may come in. The first one may unless the lock was lost before it came.
     fn may_pass(&mut self, bounds: Bounds, situation: Situation) -> bool {
+        let age = situation.now.saturating_duration_since(self.first);
+        if bounds.longest.is_some_and(|longest| age > longest) {
+            return false;
+        }
         if self.streak == 0 {
-            return true;
+            return !situation.is_lost;
         }
         // Tokens must grow from pass to pass.
         if !situation.is_sound || self.pass == u32::MAX {

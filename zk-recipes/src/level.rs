@@ -2,32 +2,35 @@
 //!
 //! The order of a release is what makes it safe: the node's delete is on its way before anybody of
 //! this process can get in again, and the session keeps the order of its requests. There is no task
-//! behind it: whoever is at the head of the local queue drives the acquire, and leaves it to the
-//! next one when it goes. Who comes next is decided by the cohort.
+//! behind it: whoever waits and is polled goes on with the acquire. Who comes next is decided by the
+//! cohort.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
+use tokio::task::{Unconstrained, unconstrained};
+use tokio::time::{Sleep, sleep};
 use zk_client::Client;
 
-use crate::cohort::{Bounds, Cohort, Entry, Outcome, OwnerId, Situation, Step, Ticket};
+use crate::cohort::{Attempt, Bounds, Cohort, Entry, Outcome, OwnerId, Situation, Step, Ticket};
 use crate::error::{Error, Fault};
 use crate::hold::{Hold, Release};
 use crate::layout::{Names, Role};
 use crate::options::Options;
 use crate::queue::{Patience, Queue};
 use crate::tenure::Joining;
+use crate::wakers::{All, First, Wakers};
 
 /// The longest that a process hands the lock on within itself, by default.
 const PASS_TIME: Duration = Duration::from_millis(500);
 
-/// An attempt to get the node, which whoever is at the head drives. `None` if it would not wait
-/// and would have had to.
+/// An attempt to get the node, which goes on with whoever waits and is polled. `None` if it would
+/// not wait and would have had to.
 type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Hold>, Error>> + Send>>;
 
 /// The release of the node.
@@ -40,25 +43,32 @@ pub(crate) struct Level(Arc<Shared>);
 struct Shared {
     queue: Arc<Queue>,
     local: Mutex<Local>,
+    wakers: Arc<Wakers>,
+    /// Wakes one of those who wait, for the acquire to go on.
+    driver: Waker,
+    /// Wakes them all.
+    alarm: Waker,
 }
 
 struct Local {
     cohort: Cohort,
     acquiring: Option<Acquiring>,
     hold: Option<Hold>,
-    wakers: BTreeMap<Ticket, Waker>,
+    alarm: Option<Alarm>,
+}
+
+/// Has all who wait look around, since one that was woken may not be polled.
+struct Alarm {
+    at: Instant,
+    _sleep: Pin<Box<Unconstrained<Sleep>>>,
 }
 
 /// A wait at the local level.
 struct Waiting<'l> {
     level: &'l Level,
+    owner: OwnerId,
     /// Taken when its outcome is known.
     ticket: Option<Ticket>,
-    owner: OwnerId,
-    role: Role,
-    patience: Patience,
-    /// Whether what it drives was begun for it.
-    drives: bool,
 }
 
 impl Level {
@@ -70,11 +80,14 @@ impl Level {
     ) -> Result<Self, Error> {
         let default = PASS_TIME.min(client.session_timeout() / 4);
         let time = options.pass_time.unwrap_or(default);
-        let bounds = Bounds { passes: options.passes, time };
+        let longest = options.term.map(|term| term / 2);
+        let cohort = Cohort::new(Bounds { passes: options.passes, time, longest });
         let queue = Queue::new(client, path, names, options)?;
-        let (cohort, wakers) = (Cohort::new(bounds), BTreeMap::new());
-        let local = Mutex::new(Local { cohort, acquiring: None, hold: None, wakers });
-        Ok(Self(Arc::new(Shared { queue, local })))
+        let local = Local { cohort, acquiring: None, hold: None, alarm: None };
+        let wakers = Arc::<Wakers>::default();
+        let driver = Waker::from(Arc::new(First(Arc::clone(&wakers))));
+        let alarm = Waker::from(Arc::new(All(Arc::clone(&wakers))));
+        Ok(Self(Arc::new(Shared { queue, local: Mutex::new(local), wakers, driver, alarm })))
     }
 
     fn local(&self) -> MutexGuard<'_, Local> {
@@ -105,7 +118,10 @@ impl Level {
 
     /// Lets `owner` out of one level. If the node is let go, that is its release.
     pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
-        self.change(|local, situation| local.cohort.leave(owner, situation))
+        let mut local = self.local();
+        let situation = local.situation(&self.0.queue);
+        let step = local.cohort.leave(owner, situation);
+        self.carry_out(local, step)
     }
 
     async fn wait(
@@ -114,7 +130,8 @@ impl Level {
         role: Role,
         patience: Patience,
     ) -> Result<Option<(Entry, Hold)>, Error> {
-        let mut waiting = self.ask(owner, role, patience);
+        let ticket = self.local().cohort.ask(owner, role, patience == Patience::Tries);
+        let mut waiting = Waiting { level: self, owner, ticket: Some(ticket) };
         poll_fn(|cx| waiting.poll(cx)).await
     }
 
@@ -122,42 +139,17 @@ impl Level {
         Fault::WouldDeadlock(self.0.queue.folder().to_owned()).into()
     }
 
-    /// Queues up locally, and in the folder if nobody of this process has.
-    fn ask(&self, owner: OwnerId, role: Role, patience: Patience) -> Waiting<'_> {
-        let (mut ticket, mut drives) = (None, false);
-        self.change(|local, situation| {
-            let (asked, mut step) = local.cohort.ask(owner, role, situation);
-            ticket = Some(asked);
-            drives = step.acquire.is_some();
-            if patience == Patience::Tries
-                && let Some(role) = step.acquire.take()
-            {
-                let joining = Joining::begin(&self.0.queue, role, patience);
-                local.acquiring = Some(Box::pin(Hold::try_first(joining)));
-            }
-            step
-        });
-        Waiting { level: self, ticket, owner, role, patience, drives }
-    }
-
-    /// Changes the local level, does what follows from it, and wakes those whom it concerns.
-    fn change(&self, change: impl FnOnce(&mut Local, Situation) -> Step) -> Option<Released> {
+    /// Does what the cohort wants done, and wakes those whom it has called.
+    fn carry_out(&self, mut local: MutexGuard<'_, Local>, step: Step) -> Option<Released> {
         let queue = &self.0.queue;
-        let mut local = self.local();
-        let situation = local.situation(queue);
-        // The delete and the next create leave together, in this order.
-        let released = queue.client().batch(|| {
-            let step = change(&mut local, situation);
-            let released = local.carry_out(queue, step);
-            if let Some(hold) = local.hold.as_ref().filter(|_| local.cohort.head().is_some()) {
-                // It is to be handed on, unless somebody deletes the node.
-                hold.attend();
-            }
-            released
-        });
-        let woken = local.woken();
+        let mut released = None;
+        if step != Step::default() {
+            // The delete and the next create leave together, in this order.
+            released = queue.client().batch(|| local.carry_out(queue, step));
+        }
+        let calls = local.cohort.take_calls();
         drop(local);
-        woken.into_iter().for_each(Waker::wake);
+        calls.into_iter().for_each(|ticket| self.0.wakers.wake(ticket));
         released
     }
 }
@@ -173,16 +165,7 @@ impl fmt::Debug for Level {
 
 impl Local {
     fn situation(&self, queue: &Queue) -> Situation {
-        let own = self.hold.as_ref().map_or("", |hold| &hold.own().name);
-        let known = queue.look(|mirror| mirror.has_strangers(own)).unwrap_or(true);
-        // Whoever was ahead has most likely come again, and is told of only when the server and
-        // this process's driver get to run: tasks that hand on among themselves may outrun both.
-        let expected = self.hold.as_ref().is_some_and(Hold::has_waited);
-        Situation {
-            now: queue.client().clock().now(),
-            is_sound: self.hold.as_ref().is_some_and(Hold::is_sound),
-            has_strangers: known || expected,
-        }
+        situation(self.hold.as_ref(), queue)
     }
 
     /// Does what the cohort wants done with the node.
@@ -192,31 +175,55 @@ impl Local {
             self.acquiring = None;
             released = self.hold.take().map(|hold| Box::pin(hold.let_go()) as Released);
         }
-        if let Some(role) = step.acquire {
-            self.acquire(queue, role);
+        if let Some(attempt) = step.acquire {
+            self.acquire(queue, attempt);
         }
         released
     }
 
     /// Queues up in the folder.
-    fn acquire(&mut self, queue: &Arc<Queue>, role: Role) {
-        let joining = Joining::begin(queue, role, Patience::Waits);
-        self.acquiring = Some(Box::pin(async move { Hold::first(joining).await.map(Some) }));
+    fn acquire(&mut self, queue: &Arc<Queue>, Attempt { role, tries }: Attempt) {
+        let patience = if tries.is_some() { Patience::Tries } else { Patience::Waits };
+        let joining = Joining::begin(queue, role, patience);
+        self.acquiring = Some(match patience {
+            Patience::Tries => Box::pin(Hold::try_first(joining)),
+            Patience::Waits => Box::pin(async move { Hold::first(joining).await.map(Some) }),
+        });
     }
 
-    /// Those who have something to hear, and who has something to drive.
-    fn woken(&mut self) -> Vec<Waker> {
-        let Self { cohort, wakers, acquiring, .. } = self;
-        let driver = cohort.head().filter(|_| acquiring.is_some());
-        let mut woken = Vec::new();
-        wakers.retain(|ticket, waker| {
-            let stays = Some(*ticket) != driver && !cohort.is_done(*ticket);
-            if !stays {
-                woken.push(waker.clone());
-            }
-            stays
-        });
-        woken
+    /// Prepares for the hand-over: the node's end must be told, and where one that is called is not
+    /// polled, the others must look around in time.
+    fn attend(&mut self, queue: &Queue, waker: &Waker) {
+        if let Some(hold) = &self.hold {
+            hold.attend();
+        }
+        let now = queue.client().clock().now();
+        let is_set = self.alarm.as_ref().is_some_and(|alarm| now < alarm.at);
+        if is_set || self.cohort.waiting() < 2 || Handle::try_current().is_err() {
+            return;
+        }
+        let at = self.cohort.due(now);
+        let time = at.saturating_duration_since(now);
+        let mut sleep = Box::pin(unconstrained(sleep(time)));
+        // It has the waker from here on.
+        let is_pending = sleep.as_mut().poll(&mut Context::from_waker(waker)).is_pending();
+        self.alarm = is_pending.then_some(Alarm { at, _sleep: sleep });
+    }
+}
+
+/// What the cohort must know.
+fn situation(hold: Option<&Hold>, queue: &Queue) -> Situation {
+    let own = hold.map_or("", |hold| &hold.own().name);
+    let known = queue.look(|mirror| mirror.has_strangers(own)).unwrap_or(true);
+    // Whoever was ahead has most likely come again, and is told of only when the server and this
+    // process's driver get to run: tasks that hand on among themselves may outrun both.
+    let expected = hold.is_some_and(Hold::has_waited);
+    let is_sound = hold.is_some_and(Hold::is_sound);
+    Situation {
+        now: queue.client().clock().now(),
+        is_sound,
+        is_lost: !is_sound && hold.is_some_and(|hold| hold.known_loss().is_some()),
+        has_strangers: known || expected,
     }
 }
 
@@ -227,82 +234,97 @@ impl Waiting<'_> {
             return Poll::Ready(Ok(None));
         };
         let level = self.level;
+        let Shared { queue, wakers, driver, alarm, .. } = &*level.0;
         loop {
             let mut local = level.local();
-            match local.cohort.take(ticket) {
-                Some(Outcome::Entered(entry)) => {
-                    let hold = local.hold.as_ref().map(|hold| hold.with_pass(entry.pass));
-                    drop(local);
-                    self.ticket = None;
-                    // What it is let into may have been lost since.
-                    let is_first = (entry.depth, entry.pass) == (1, 0);
-                    let lost = hold.as_ref().filter(|_| !is_first).and_then(Hold::known_loss);
-                    let (Some(hold), Some(loss)) = (&hold, lost) else {
-                        return Poll::Ready(Ok(hold.map(|hold| (entry, hold))));
-                    };
-                    level.change(|local, situation| local.cohort.leave(self.owner, situation));
-                    if entry.depth > 1 {
-                        return Poll::Ready(Err(hold.lost_by(loss)));
-                    }
-                    *self = level.ask(self.owner, self.role, self.patience);
-                    return self.poll(cx);
-                }
-                Some(Outcome::WouldDeadlock) => {
-                    self.ticket = None;
-                    return Poll::Ready(Err(level.would_deadlock()));
-                }
-                None => {}
+            let Local { cohort, hold, .. } = &mut *local;
+            let (outcome, step) = cohort.poll(ticket, || situation(hold.as_ref(), queue));
+            if outcome != Outcome::Waits {
+                return Poll::Ready(self.end(local, outcome, step));
             }
-            let tries_elsewhere = self.patience == Patience::Tries && !self.drives;
-            let is_head = local.cohort.head() == Some(ticket) && !tries_elsewhere;
-            let Some(acquiring) = local.acquiring.as_mut().filter(|_| is_head) else {
-                if self.patience == Patience::Tries {
-                    return Poll::Ready(Ok(None));
-                }
-                local.wakers.insert(ticket, cx.waker().clone());
-                return Poll::Pending;
-            };
-            let Poll::Ready(acquired) = acquiring.as_mut().poll(cx) else {
-                local.wakers.insert(ticket, cx.waker().clone());
+            if step != Step::default() {
+                drop(level.carry_out(local, step));
+                continue;
+            }
+            // Before anything may call it.
+            wakers.insert(ticket, cx.waker());
+            let mut acquired = Poll::Pending;
+            if let Some(acquiring) = &mut local.acquiring {
+                acquired = acquiring.as_mut().poll(&mut Context::from_waker(driver));
+            }
+            let Poll::Ready(acquired) = acquired else {
+                local.attend(queue, alarm);
+                drop(level.carry_out(local, step));
                 return Poll::Pending;
             };
             local.acquiring = None;
-            drop(local);
+            let now = queue.client().clock().now();
             match acquired {
                 Ok(Some(hold)) => {
-                    level.change(|local, situation| {
-                        let is_sound = hold.is_sound();
-                        local.hold = Some(hold);
-                        local.cohort.granted(Situation { is_sound, ..situation })
-                    });
-                }
-                // It was tried for somebody who has left.
-                Ok(None) if self.patience == Patience::Waits => {
-                    level.change(|local, _| local.cohort.again());
+                    if local.cohort.waiting() > 1 {
+                        hold.attend();
+                    }
+                    local.hold = Some(hold);
+                    let situation = local.situation(queue);
+                    let step = local.cohort.granted(situation);
+                    drop(level.carry_out(local, step));
                 }
                 Ok(None) => {
-                    self.ticket = None;
-                    level.change(|local, _| local.cohort.failed());
-                    return Poll::Ready(Ok(None));
+                    let step = local.cohort.refused(now);
+                    drop(level.carry_out(local, step));
                 }
                 Err(error) => {
                     self.ticket = None;
-                    level.change(|local, _| local.cohort.failed());
+                    wakers.remove(ticket);
+                    let step = local.cohort.failed(ticket, now);
+                    drop(level.carry_out(local, step));
                     return Poll::Ready(Err(error));
                 }
             }
         }
+    }
+
+    /// What this wait has come to.
+    fn end(
+        &mut self,
+        local: MutexGuard<'_, Local>,
+        outcome: Outcome,
+        step: Step,
+    ) -> Result<Option<(Entry, Hold)>, Error> {
+        let level = self.level;
+        if let Some(ticket) = self.ticket.take() {
+            level.0.wakers.remove(ticket);
+        }
+        let hold = match outcome {
+            Outcome::Entered(entry) => {
+                local.hold.as_ref().map(|hold| (entry, hold.with_pass(entry.pass)))
+            }
+            _ => None,
+        };
+        drop(level.carry_out(local, step));
+        if outcome == Outcome::WouldDeadlock {
+            return Err(level.would_deadlock());
+        }
+        // What the owner has already may have been lost since.
+        let again = hold.as_ref().filter(|(entry, _)| entry.depth > 1);
+        if let Some((hold, loss)) = again.and_then(|(_, hold)| Some((hold, hold.known_loss()?))) {
+            let error = hold.lost_by(loss);
+            drop(level.leave(self.owner));
+            return Err(error);
+        }
+        Ok(hold)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
+            self.level.0.wakers.remove(ticket);
+            let mut local = self.level.local();
+            let situation = local.situation(&self.level.0.queue);
+            let step = local.cohort.cancel(ticket, situation);
             // The node's end is seen to by the client.
-            drop(self.level.change(|local, situation| {
-                local.wakers.remove(&ticket);
-                local.cohort.cancel(ticket, situation)
-            }));
+            drop(self.level.carry_out(local, step));
         }
     }
 }

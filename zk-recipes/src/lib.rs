@@ -5,7 +5,7 @@
 //! | [`Lock`] | one holder at a time, across processes |
 //! | [`RwLock`] | many readers or one writer |
 //! | [`ReentrantLock`], [`ReentrantRwLock`] | the same with many tasks in each process: they hand the lock on among themselves without a request, and whoever has it may take it again |
-//! | [`MultiLock`] | several locks at once, without deadlocks |
+//! | [`MultiLock`] | several locks at once, and with whom that is [free of deadlocks](MultiLock#deadlocks) |
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
 //!
 //! All of them cost one round trip when they are free (two when the folder is missing: see
@@ -113,6 +113,8 @@ mod roster;
 mod lock;
 
 mod rwlock;
+
+mod wakers;
 
 mod level;
 

@@ -109,12 +109,19 @@ impl Lock {
     ///
     /// Dropping the future leaves the queue: the node is deleted as soon as it can be, also if its
     /// create was still on its way.
+    ///
+    /// # Futures that are not polled
+    ///
+    /// A future that was polled and is neither polled any more nor dropped, such as that of another
+    /// branch of `select!`, keeps its place in the queue. When its turn comes, everybody behind it
+    /// waits until it is polled or dropped. So drop a future that will not be polled soon, or spawn
+    /// it as a task.
     pub async fn acquire(&self) -> Result<Guard, Error> {
         Hold::acquire(&self.0, Role::Exclusive).await.map(Guard)
     }
 
-    /// Takes the lock if it is free, in one round trip if its folder is there. `None` if it is not; then the delete of our
-    /// node is on its way.
+    /// Takes the lock if it is free, in one round trip if its folder is there. `None` if it is not;
+    /// then the delete of our node is on its way.
     ///
     /// While the client is cut off this waits for the next connection, until the session is over.
     /// Who cannot wait that long takes [`acquire_within`](Self::acquire_within).

@@ -84,6 +84,14 @@ impl Options {
     /// Sets how long the lock is held at most: from when its node was asked for, or for whoever had to
     /// wait, from when it learnt that it was first. Then it is lost, and the node deleted, whatever
     /// the holder is doing: let the resource refuse old tokens.
+    ///
+    /// For a [`MultiLock`](crate::MultiLock) that had to wait it counts from when it has all locks.
+    ///
+    /// For a two-level lock, such as [`ReentrantLock`](crate::ReentrantLock), it counts for the node,
+    /// and so for all owners that have it after one another. The lock is handed on among them, and
+    /// readers join others, in the first half of the time alone; then the process queues up for a new
+    /// node. So each owner gets a guard that is good for about half of the time at least. Guards of
+    /// one owner end together.
     #[must_use]
     pub fn term(mut self, term: Duration) -> Self {
         self.term = Some(term);

@@ -93,9 +93,9 @@ impl ReentrantLock {
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`](crate::Lock::acquire). An error is told to whoever was at the head of
-    /// the local queue; the next one tries again. [`Lost`](crate::ErrorKind::Lost) if the owner has
-    /// the lock and it is lost.
+    /// As [`Lock::acquire`](crate::Lock::acquire). An error is told to one of those who wait in this
+    /// process; the others try again. [`Lost`](crate::ErrorKind::Lost) if the owner has the lock and
+    /// it is lost.
     ///
     /// Whoever waits here behind an owner that has lost the lock waits until that owner lets go of
     /// its guards: [`run`](Hold::run) does so in time.
@@ -104,6 +104,18 @@ impl ReentrantLock {
     ///
     /// Dropping the future leaves the queue. Whoever waits behind it locally inherits the place in
     /// the folder.
+    ///
+    /// # Futures that are not polled
+    ///
+    /// A future that was polled and is neither polled any more nor dropped, such as that of another
+    /// branch of `select!`, keeps its place. Whoever waits in this process and is polled goes on
+    /// with the request for all of them. When the lock would be handed to the one that is not, the
+    /// others wait for a quarter of a second, within a tokio runtime, and then pass it over. It gets
+    /// in after the one that came, if it is polled by then.
+    ///
+    /// If no future of this process is polled, nobody passes it over: the node stays in the folder,
+    /// and other processes wait, until one is polled or all are dropped. So drop a future that will
+    /// not be polled soon, or spawn it as a task.
     pub async fn acquire(&self, owner: &Owner) -> Result<ReentrantGuard, Error> {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }

@@ -125,7 +125,7 @@ impl AnyLock {
     /// What is left at the local level, if there is one and something is.
     pub(super) fn remains(&self) -> Option<String> {
         let shown = format!("{self:?}");
-        let empty = ["state: Idle", "waiting: []", "done: {}"];
+        let empty = ["state: Idle", "waiting: []"];
         let is_left = self.is_reentrant() && !empty.iter().all(|part| shown.contains(part));
         is_left.then_some(shown)
     }

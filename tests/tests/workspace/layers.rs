@@ -171,6 +171,7 @@ const CRATES: &[Layers] = &[
             "roster",
             "lock",
             "rwlock",
+            "wakers",
             "level",
             "reentrant",
             "multilock",

@@ -1,8 +1,10 @@
 //! The local level by tables, and by random histories that are held against what it promises.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
-const BOUNDS: Bounds = Bounds { passes: 2, time: Duration::from_secs(1) };
+const BOUNDS: Bounds = Bounds { passes: 2, time: Duration::from_secs(1), longest: None };
 
 #[expect(clippy::disallowed_methods, reason = "a moment to count from")]
 fn start() -> Instant {
@@ -10,13 +12,19 @@ fn start() -> Instant {
 }
 
 fn at(now: Instant) -> Situation {
-    Situation { now, is_sound: true, has_strangers: true }
+    Situation { now, is_sound: true, is_lost: false, has_strangers: true }
 }
 
 /// A cohort, and what it has made of its node.
 struct Bench {
     cohort: Cohort,
     situation: Situation,
+    /// Those who come as soon as they are called.
+    present: BTreeSet<Ticket>,
+    /// When those were called who have not come since.
+    called: BTreeMap<Ticket, Instant>,
+    /// What was told to whom, in order.
+    outcomes: Vec<(Ticket, Outcome)>,
     acquiring: Option<Role>,
     held: Option<Role>,
     let_go: u32,
@@ -24,25 +32,84 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let (cohort, situation) = (Cohort::new(BOUNDS), at(start()));
-        Self { cohort, situation, acquiring: None, held: None, let_go: 0 }
+        Self::with(BOUNDS)
     }
 
+    fn with(bounds: Bounds) -> Self {
+        Self {
+            cohort: Cohort::new(bounds),
+            situation: at(start()),
+            present: BTreeSet::new(),
+            called: BTreeMap::new(),
+            outcomes: Vec::new(),
+            acquiring: None,
+            held: None,
+            let_go: 0,
+        }
+    }
+
+    /// Does what is wanted of the node, and has all come who are called and there.
     fn carry_out(&mut self, step: Step) {
+        self.obey(step);
+        loop {
+            let calls = self.cohort.take_calls();
+            let now = self.situation.now;
+            self.called.extend(calls.iter().map(|ticket| (*ticket, now)));
+            let called = calls.into_iter().filter(|ticket| self.present.contains(ticket));
+            let called = called.collect::<Vec<_>>();
+            if called.is_empty() {
+                return;
+            }
+            for ticket in called {
+                let step = self.look(ticket);
+                self.obey(step);
+            }
+        }
+    }
+
+    fn obey(&mut self, step: Step) {
         if step.let_go {
             assert!(self.held.is_some() || self.acquiring.is_some(), "there is no node");
             (self.held, self.acquiring) = (None, None);
             self.let_go += 1;
         }
-        if step.acquire.is_some() {
+        if let Some(attempt) = step.acquire {
             assert!(self.held.is_none() && self.acquiring.is_none(), "there is a node already");
-            self.acquiring = step.acquire;
+            self.acquiring = Some(attempt.role);
         }
     }
 
-    fn ask(&mut self, owner: OwnerId, role: Role) -> Ticket {
-        let (ticket, step) = self.cohort.ask(owner, role, self.situation);
+    fn look(&mut self, ticket: Ticket) -> Step {
+        self.called.remove(&ticket);
+        let (outcome, step) = self.cohort.poll(ticket, || self.situation);
+        if outcome != Outcome::Waits {
+            self.present.remove(&ticket);
+            self.outcomes.push((ticket, outcome));
+        }
+        step
+    }
+
+    /// Has one come that was away, or looks around.
+    fn poll(&mut self, ticket: Ticket) {
+        self.present.insert(ticket);
+        let step = self.look(ticket);
         self.carry_out(step);
+    }
+
+    /// Nobody polls it from now on.
+    fn stays_away(&mut self, ticket: Ticket) {
+        self.present.remove(&ticket);
+    }
+
+    fn ask(&mut self, owner: OwnerId, role: Role) -> Ticket {
+        let ticket = self.cohort.ask(owner, role, false);
+        self.poll(ticket);
+        ticket
+    }
+
+    fn tries(&mut self, owner: OwnerId, role: Role) -> Ticket {
+        let ticket = self.cohort.ask(owner, role, true);
+        self.poll(ticket);
         ticket
     }
 
@@ -61,22 +128,50 @@ impl Bench {
         self.carry_out(step);
     }
 
+    fn fail(&mut self, ticket: Ticket) {
+        self.acquiring = None;
+        self.present.remove(&ticket);
+        let step = self.cohort.failed(ticket, self.situation.now);
+        self.carry_out(step);
+    }
+
+    fn refuse(&mut self) {
+        self.acquiring = None;
+        let step = self.cohort.refused(self.situation.now);
+        self.carry_out(step);
+    }
+
     fn leave(&mut self, owner: OwnerId) {
         let step = self.cohort.leave(owner, self.situation);
         self.carry_out(step);
     }
 
     fn cancel(&mut self, ticket: Ticket) {
+        self.present.remove(&ticket);
         let step = self.cohort.cancel(ticket, self.situation);
         self.carry_out(step);
     }
 
+    fn wait(&mut self, time: Duration) {
+        self.situation.now += time;
+    }
+
+    /// Who would come first.
+    fn head(&self) -> Option<Ticket> {
+        self.cohort.waiting.front().map(|waiter| waiter.ticket)
+    }
+
+    /// What came of a wait, once.
+    fn told(&mut self, ticket: Ticket) -> Option<Outcome> {
+        let at = self.outcomes.iter().position(|(told, _)| *told == ticket)?;
+        Some(self.outcomes.remove(at).1)
+    }
+
     /// The pass and the depth with which a wait ended.
     fn entered(&mut self, ticket: Ticket) -> Option<(u32, u32)> {
-        match self.cohort.take(ticket) {
-            Some(Outcome::Entered(Entry { pass, depth })) => Some((pass, depth)),
-            Some(Outcome::WouldDeadlock) => panic!("it would wait for itself"),
-            None => None,
+        match self.told(ticket)? {
+            Outcome::Entered(Entry { pass, depth }) => Some((pass, depth)),
+            outcome => panic!("{outcome:?}"),
         }
     }
 }
@@ -86,8 +181,8 @@ fn the_first_one_asks_for_the_node_and_the_others_wait() {
     let mut bench = Bench::new();
     let (one, two) = (bench.lock(1), bench.lock(2));
     assert_eq!(bench.acquiring, Some(Role::Exclusive));
-    assert_eq!(bench.cohort.head(), Some(one));
-    assert!(!bench.cohort.is_done(one));
+    assert_eq!(bench.head(), Some(one));
+    assert_eq!(bench.entered(one), None);
     bench.grant();
     assert_eq!(bench.entered(one), Some((0, 1)));
     assert_eq!(bench.entered(one), None, "it is told once");
@@ -128,7 +223,7 @@ fn a_reader_that_would_write_is_told_at_once() {
     bench.read(1);
     bench.grant();
     let writing = bench.lock(1);
-    assert_eq!(bench.cohort.take(writing), Some(Outcome::WouldDeadlock));
+    assert_eq!(bench.told(writing), Some(Outcome::WouldDeadlock));
     // A writer may read.
     bench.leave(1);
     bench.lock(2);
@@ -152,7 +247,7 @@ fn passes_are_bounded_by_number_while_strangers_wait() {
         assert_eq!(tenures, expected);
         let next = tickets.get(expected as usize);
         assert_eq!(bench.acquiring.is_some(), next.is_some(), "the rest queue up anew");
-        assert_eq!(bench.cohort.head(), next.copied());
+        assert_eq!(bench.head(), next.copied());
     }
 }
 
@@ -209,7 +304,7 @@ fn the_head_leaves_its_place_to_the_next() {
     let mut bench = Bench::new();
     let (one, two) = (bench.lock(1), bench.lock(2));
     bench.cancel(one);
-    assert_eq!((bench.let_go, bench.cohort.head()), (0, Some(two)));
+    assert_eq!((bench.let_go, bench.head()), (0, Some(two)));
     bench.cancel(two);
     assert_eq!((bench.let_go, bench.acquiring), (1, None));
 }
@@ -233,31 +328,34 @@ fn a_place_of_the_wrong_role_is_given_up() {
 }
 
 #[test]
-fn an_entry_that_nobody_takes_is_left_at_once() {
+fn one_that_is_called_and_leaves_stops_nobody() {
     let mut bench = Bench::new();
     let (one, two) = (bench.lock(1), bench.lock(2));
+    bench.stays_away(one);
     bench.grant();
+    assert_eq!(bench.entered(two), None);
     bench.cancel(one);
-    assert_eq!(bench.entered(two), Some((1, 1)));
+    assert_eq!(bench.entered(two), Some((0, 1)));
     bench.cancel(two);
-    assert_eq!(bench.let_go, 0, "it was taken, and its guard will leave");
+    assert_eq!(bench.let_go, 0, "it is inside, and its guard will leave");
     bench.leave(2);
     assert_eq!(bench.let_go, 1);
+    let one = bench.lock(1);
+    bench.stays_away(one);
+    bench.grant();
+    bench.cancel(one);
+    assert_eq!(bench.let_go, 2);
 }
 
 #[test]
 fn after_a_failure_the_next_one_tries() {
     let mut bench = Bench::new();
     let (one, two) = (bench.lock(1), bench.read(2));
-    bench.acquiring = None;
-    let step = bench.cohort.failed();
-    bench.carry_out(step);
-    assert_eq!((bench.acquiring, bench.cohort.head()), (Some(Role::Shared), Some(two)));
+    bench.fail(one);
+    assert_eq!((bench.acquiring, bench.head()), (Some(Role::Shared), Some(two)));
     assert_eq!(bench.entered(one), None);
-    bench.acquiring = None;
-    let step = bench.cohort.failed();
-    bench.carry_out(step);
-    assert_eq!((bench.acquiring, bench.cohort.head()), (None, None));
+    bench.fail(two);
+    assert_eq!((bench.acquiring, bench.head()), (None, None));
 }
 
 #[test]
@@ -278,6 +376,136 @@ fn readers_come_together_and_not_past_a_writer() {
     assert!(bench.entered(last).is_some());
 }
 
+#[test]
+fn one_that_does_not_come_is_passed_over_and_keeps_its_place() {
+    let mut bench = Bench::new();
+    bench.situation.has_strangers = false;
+    let [one, two, three, four] = [1, 2, 3, 4].map(|owner| bench.lock(owner));
+    bench.stays_away(two);
+    bench.grant();
+    bench.leave(1);
+    bench.wait(GRACE - Duration::from_millis(1));
+    bench.poll(three);
+    assert_eq!(bench.entered(three), None, "it may still come");
+    assert_eq!(bench.cohort.due(bench.situation.now), bench.called[&two] + GRACE);
+    bench.wait(Duration::from_millis(1));
+    bench.poll(three);
+    assert_eq!((bench.entered(one), bench.entered(three)), (Some((0, 1)), Some((1, 1))));
+    bench.poll(two);
+    bench.leave(3);
+    assert_eq!((bench.entered(two), bench.entered(four)), (Some((2, 1)), None), "it is the next");
+    bench.leave(2);
+    assert_eq!((bench.entered(four), bench.let_go), (Some((3, 1)), 0));
+}
+
+#[test]
+fn one_that_is_known_to_stay_away_costs_no_time_again() {
+    let mut bench = Bench::new();
+    bench.situation.has_strangers = false;
+    let (one, two) = (bench.lock(1), bench.lock(2));
+    bench.stays_away(one);
+    bench.grant();
+    bench.wait(GRACE);
+    bench.poll(two);
+    assert_eq!(bench.entered(two), Some((0, 1)));
+    bench.lock(3);
+    bench.leave(2);
+    bench.leave(3);
+    assert_eq!((bench.let_go, bench.acquiring), (1, None), "a node would serve nobody");
+    bench.poll(one);
+    assert_eq!(bench.acquiring, Some(Role::Exclusive));
+    bench.grant();
+    assert_eq!(bench.entered(one), Some((0, 1)));
+}
+
+#[test]
+fn a_reader_that_does_not_come_has_no_node_of_its_role_kept() {
+    let mut bench = Bench::new();
+    let (reader, writer) = (bench.read(1), bench.lock(2));
+    bench.stays_away(reader);
+    bench.grant();
+    bench.wait(GRACE);
+    bench.poll(writer);
+    assert_eq!((bench.let_go, bench.acquiring), (1, Some(Role::Exclusive)));
+    bench.grant();
+    assert_eq!(bench.entered(writer), Some((0, 1)));
+    bench.poll(reader);
+    bench.leave(2);
+    assert_eq!(bench.entered(reader), Some((1, 1)));
+}
+
+#[test]
+fn readers_do_not_wait_for_one_of_them_that_does_not_come() {
+    let mut bench = Bench::new();
+    let (one, two, writer) = (bench.read(1), bench.read(2), bench.lock(3));
+    bench.stays_away(one);
+    bench.grant();
+    assert_eq!(bench.entered(two), Some((0, 1)), "at once");
+    bench.leave(2);
+    bench.wait(GRACE);
+    bench.poll(writer);
+    assert_eq!((bench.entered(writer), bench.acquiring), (None, Some(Role::Exclusive)));
+}
+
+#[test]
+fn one_that_comes_when_its_node_is_lost_or_old_waits_for_another() {
+    for (is_lost, longest, late, again) in [
+        (true, None, 0, true),
+        (false, None, 60, false),
+        (false, Some(30), 30, false),
+        (false, Some(30), 31, true),
+    ] {
+        let seconds = Duration::from_secs;
+        let mut bench = Bench::with(Bounds { longest: longest.map(seconds), ..BOUNDS });
+        let one = bench.lock(1);
+        bench.stays_away(one);
+        bench.grant();
+        bench.wait(seconds(late));
+        bench.situation.is_lost = is_lost;
+        bench.situation.is_sound = !is_lost;
+        bench.poll(one);
+        assert_eq!((bench.entered(one).is_none(), bench.let_go == 1), (again, again));
+        bench.situation.is_lost = false;
+        if again {
+            bench.grant();
+            assert_eq!(bench.entered(one), Some((0, 1)));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_handed_on_for_longer_than_that() {
+    for (time, passes) in [(30, true), (31, false)] {
+        let longest = Some(Duration::from_secs(30));
+        let bounds = Bounds { longest, time: Duration::MAX, ..BOUNDS };
+        let mut bench = Bench::with(bounds);
+        bench.lock(1);
+        let two = bench.lock(2);
+        bench.grant();
+        bench.wait(Duration::from_secs(time));
+        bench.leave(1);
+        assert_eq!((bench.entered(two).is_some(), bench.let_go == 0), (passes, passes));
+    }
+}
+
+#[test]
+fn who_does_not_want_to_wait_is_told_so() {
+    let mut bench = Bench::new();
+    let one = bench.tries(1, Role::Exclusive);
+    let (other, two) = (bench.tries(2, Role::Exclusive), bench.lock(3));
+    assert_eq!((bench.told(one), bench.told(other)), (None, Some(Outcome::Refused)));
+    // It stays away, and the other one has seen what came of it.
+    bench.stays_away(one);
+    bench.refuse();
+    assert_eq!(bench.acquiring, Some(Role::Exclusive), "for the other one, who waits");
+    bench.poll(one);
+    assert_eq!(bench.told(one), Some(Outcome::Refused));
+    bench.grant();
+    assert_eq!(bench.entered(two), Some((0, 1)));
+    let late = bench.tries(4, Role::Exclusive);
+    assert_eq!(bench.told(late), Some(Outcome::Refused));
+}
+
 /// What users have done, and what they must get.
 struct Model {
     bench: Bench,
@@ -285,6 +513,10 @@ struct Model {
     owners: BTreeMap<Ticket, (OwnerId, Role)>,
     /// Not told anything yet.
     waiting: Vec<Ticket>,
+    /// Who does not want to wait.
+    trying: BTreeSet<Ticket>,
+    /// When they are to look around.
+    due: Instant,
     /// Who is inside, with role and depth.
     inside: BTreeMap<OwnerId, (Role, u32)>,
     /// The last pass of this node, entries under it, and since when.
@@ -293,6 +525,7 @@ struct Model {
     since: Instant,
     always_strangers: bool,
     total: u64,
+    overtaken: u64,
 }
 
 impl Model {
@@ -303,13 +536,27 @@ impl Model {
         (self.random >> 33) % n
     }
 
+    fn any(&mut self, of: &[Ticket]) -> Ticket {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    /// Those who wait and come when they are called, or those who do not.
+    fn waiting(&self, present: bool) -> Vec<Ticket> {
+        let waiting = self.waiting.iter().copied();
+        waiting.filter(|ticket| self.bench.present.contains(ticket) == present).collect()
+    }
+
+    /// Whether somebody who waits may be passed over: it was called and has not come in time.
+    fn is_absent(&self, ticket: Ticket) -> bool {
+        let called = self.bench.called.get(&ticket);
+        !self.bench.present.contains(&ticket)
+            && called.is_some_and(|called| *called + GRACE <= self.bench.situation.now)
+    }
+
     fn hear(&mut self) {
-        for ticket in self.waiting.clone() {
-            let outcome = self.bench.cohort.take(ticket);
-            let Some(outcome) = outcome else {
-                continue;
-            };
+        for (ticket, outcome) in std::mem::take(&mut self.bench.outcomes) {
             let (owner, role) = self.owners[&ticket];
+            self.waiting.retain(|other| *other != ticket);
             let before = self.inside.get(&owner).copied();
             let entry = match outcome {
                 Outcome::WouldDeadlock => {
@@ -317,9 +564,13 @@ impl Model {
                         (before.map(|it| it.0), role),
                         (Some(Role::Shared), Role::Exclusive)
                     );
-                    self.waiting.retain(|other| *other != ticket);
                     continue;
                 }
+                Outcome::Refused => {
+                    assert!(self.trying.remove(&ticket), "it would have waited");
+                    continue;
+                }
+                Outcome::Waits => unreachable!("that is no end"),
                 Outcome::Entered(entry) => entry,
             };
             self.total += 1;
@@ -329,10 +580,15 @@ impl Model {
                     assert_eq!(self.inside.get_mut(&owner).map(|it| it.1 += 1), Some(()));
                 }
                 None => {
-                    let earlier = self.waiting.iter().find(|other| {
-                        **other < ticket && !self.inside.contains_key(&self.owners[*other].0)
-                    });
-                    assert_eq!(earlier, None, "{ticket:?} has overtaken");
+                    for other in self.waiting.iter().filter(|other| **other < ticket) {
+                        let (rival, wanted) = self.owners[other];
+                        let excuse = self.inside.contains_key(&rival)
+                            || (role, wanted) == (Role::Shared, Role::Shared)
+                            // It may be over for it, and it has yet to hear so.
+                            || self.trying.contains(other);
+                        assert!(excuse || self.is_absent(*other), "{ticket:?} has overtaken");
+                        self.overtaken += u64::from(!excuse);
+                    }
                     let alone = role == Role::Exclusive && !self.inside.is_empty();
                     let writer = self.inside.values().any(|it| it.0 == Role::Exclusive);
                     assert!(!alone && !writer, "{owner} with {:?}", self.inside);
@@ -353,15 +609,20 @@ impl Model {
                     self.inside.insert(owner, (role, 1));
                 }
             }
-            self.waiting.retain(|other| *other != ticket);
         }
         if self.bench.held.is_none() {
             assert!(self.inside.is_empty(), "the node went with {:?} inside", self.inside);
         }
         if self.bench.held.is_none() && self.bench.acquiring.is_none() {
-            assert!(self.waiting.is_empty(), "nobody asks for a node, and {:?} wait", self.waiting);
+            let present = self.waiting(true);
+            assert!(present.is_empty(), "nobody asks for a node, and {present:?} wait");
         }
-        assert_eq!(self.bench.held.is_some(), !self.inside.is_empty(), "a node for nobody");
+        if self.bench.held.is_some() && self.inside.is_empty() {
+            let away = self.waiting(false);
+            let called = away.iter().any(|ticket| self.bench.called.contains_key(ticket));
+            assert!(called, "a node for nobody");
+        }
+        self.due = self.bench.cohort.due(self.bench.situation.now);
     }
 
     fn leave(&mut self, owner: OwnerId) {
@@ -378,39 +639,66 @@ impl Model {
         self.bench.grant();
     }
 
+    /// Time passes, and if it is due, all look around who are there.
+    fn wait(&mut self) {
+        let pause = [0, 0, 0, 100, 300, 3000][self.below(6) as usize];
+        self.bench.wait(Duration::from_millis(pause));
+        if self.bench.situation.now >= self.due {
+            for ticket in self.waiting(true) {
+                if self.bench.present.contains(&ticket) {
+                    self.bench.poll(ticket);
+                }
+            }
+            self.hear();
+            let stuck = self.bench.held.is_some() && self.inside.is_empty();
+            if stuck && !self.waiting(true).is_empty() {
+                let mut called = self.bench.called.keys();
+                assert!(called.any(|ticket| !self.is_absent(*ticket)), "passed over nobody");
+            }
+        }
+    }
+
     fn act(&mut self) {
         let strangers = self.always_strangers || self.below(2) == 0;
         self.bench.situation.has_strangers = strangers;
         self.bench.situation.is_sound = self.below(8) > 0;
-        let pause = self.below(4);
-        self.bench.situation.now += Duration::from_secs(pause);
-        match self.below(10) {
+        self.wait();
+        match self.below(12) {
             0..4 => {
                 let role = if self.below(2) == 0 { Role::Exclusive } else { Role::Shared };
                 let owner = self.below(6);
-                let ticket = self.bench.ask(owner, role);
+                let tries = self.below(8) == 0;
+                let ticket =
+                    if tries { self.bench.tries(owner, role) } else { self.bench.ask(owner, role) };
                 self.owners.insert(ticket, (owner, role));
                 self.waiting.push(ticket);
+                self.trying.extend(tries.then_some(ticket));
             }
             4 if !self.waiting.is_empty() => {
-                let at = self.below(self.waiting.len() as u64) as usize;
-                let ticket = self.waiting.remove(at);
+                let ticket = self.any(&self.waiting.clone());
+                self.waiting.retain(|other| *other != ticket);
                 self.bench.cancel(ticket);
             }
-            5..7 if self.bench.acquiring.is_some() => match self.below(6) {
-                0 => {
-                    self.waiting.retain(|ticket| Some(*ticket) != self.bench.cohort.head());
-                    self.bench.acquiring = None;
-                    let step = self.bench.cohort.failed();
-                    self.bench.carry_out(step);
+            // Whoever is polled drives.
+            5..7 if self.bench.acquiring.is_some() && !self.waiting(true).is_empty() => {
+                match self.below(6) {
+                    0 => {
+                        let driver = self.any(&self.waiting(true));
+                        self.waiting.retain(|ticket| *ticket != driver);
+                        self.bench.fail(driver);
+                    }
+                    1 if !self.trying.is_empty() => self.bench.refuse(),
+                    _ => self.grant(),
                 }
-                1 => {
-                    self.bench.acquiring = None;
-                    let step = self.bench.cohort.again();
-                    self.bench.carry_out(step);
-                }
-                _ => self.grant(),
-            },
+            }
+            7 if !self.waiting(true).is_empty() => {
+                let ticket = self.any(&self.waiting(true));
+                self.bench.stays_away(ticket);
+            }
+            8 if !self.waiting(false).is_empty() => {
+                let ticket = self.any(&self.waiting(false));
+                self.bench.poll(ticket);
+            }
             _ => {
                 let any = self.below(self.inside.len().max(1) as u64) as usize;
                 if let Some(owner) = self.inside.keys().nth(any).copied() {
@@ -424,7 +712,7 @@ impl Model {
 
 #[test]
 fn random_histories_keep_every_promise() {
-    let mut total = 0;
+    let (mut total, mut overtaken) = (0, 0);
     for seed in 0..3000 {
         let since = start();
         let mut model = Model {
@@ -432,18 +720,25 @@ fn random_histories_keep_every_promise() {
             random: 2 * seed + 1,
             owners: BTreeMap::new(),
             waiting: Vec::new(),
+            trying: BTreeSet::new(),
+            due: since,
             inside: BTreeMap::new(),
             pass: None,
             entries: 0,
             since,
             always_strangers: seed % 2 == 0,
             total: 0,
+            overtaken: 0,
         };
         for _ in 0..200 {
             model.act();
         }
         // Everybody who waits gets in when those inside leave.
         model.bench.situation.is_sound = true;
+        for ticket in model.waiting(false) {
+            model.bench.poll(ticket);
+            model.hear();
+        }
         while !(model.waiting.is_empty() && model.inside.is_empty()) {
             match model.inside.keys().next().copied() {
                 Some(owner) => model.leave(owner),
@@ -452,7 +747,8 @@ fn random_histories_keep_every_promise() {
             model.hear();
         }
         assert_eq!((model.bench.held, model.bench.acquiring), (None, None), "seed {seed}");
-        total += model.total;
+        (total, overtaken) = (total + model.total, overtaken + model.overtaken);
     }
     assert!(total > 100_000, "{total} entries");
+    assert!(overtaken > 5_000, "{overtaken} were passed over");
 }

@@ -17,4 +17,5 @@ mod old_server;
 mod rw;
 mod ticket;
 mod two_level;
+mod unpolled;
 mod wait;

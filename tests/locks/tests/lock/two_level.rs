@@ -229,6 +229,30 @@ async fn another_process_gets_its_turn_after_the_time() {
     assert!(third.czxid() > second.czxid(), "queued up again behind the other process");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_comes_late_in_the_term_gets_one_of_its_own() {
+    let seconds = Duration::from_secs;
+    for (first, shared) in [(4, true), (6, false)] {
+        let world = World::new();
+        let lock = stock(&world, Options::new().term(seconds(10)).pass_time(Duration::MAX)).await;
+        let (me, other) = (Owner::new(), Owner::new());
+        let guard = lock.acquire(&me).await.unwrap();
+        let (node, token) = (guard.node().to_owned(), guard.token());
+        let next = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire(&other).await.unwrap() }
+        });
+        tokio::time::sleep(seconds(first)).await;
+        drop(guard);
+        let guard = next.await.unwrap();
+        assert_eq!(guard.node() == node, shared, "after {first} s");
+        assert!(guard.token() > token);
+        // At least half of it is left.
+        assert!(tokio::time::timeout(seconds(5), guard.lost()).await.is_err());
+        assert_eq!(guard.lost().await, Loss::TermOver);
+    }
+}
+
 #[test]
 fn between_the_delete_and_the_next_grant_nobody_is_inside() {
     for follows in [false, true] {
@@ -339,7 +363,9 @@ async fn an_error_of_the_acquire_frees_the_local_level() {
     world.is_free(&lock).await;
     world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::CREATE2));
     let (me, other) = (Owner::new(), Owner::new());
-    let (refused, guard) = tokio::join!(lock.acquire(&me), lock.acquire(&other));
+    let (one, two) = tokio::join!(lock.acquire(&me), lock.acquire(&other));
+    // It is told to one of them, and the other one tries again.
+    let (refused, guard) = if one.is_err() { (one, two) } else { (two, one) };
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Client);
     world.is_owner(&guard.unwrap());
     settle().await;
