@@ -12,6 +12,9 @@
 //   count PATH FILE TURNS           takes the mutex TURNS times, and adds one to the number in FILE
 //   countrw PATH FILE TURNS SEED    the same with the write lock, and reads with the read lock in
 //                                   between; fails if somebody writes meanwhile
+//   countmulti PATHS FILES TURNS    takes two or three of three locks in each turn, by one
+//                                   InterProcessMultiLock, in the order of PATHS; adds one to the
+//                                   number in the file of each. Both are lists with commas
 //   revocable PATH                  says "THREAD revoked PATH" when somebody wants the mutex that
 //                                   is locked next
 //   revoke NODE                     asks the holder with that node to let go
@@ -28,8 +31,10 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.Revoker;
@@ -106,6 +111,10 @@ final class CuratorPeer {
                 var chance = new Random(Long.parseLong(words[5]));
                 countrw(pair, Path.of(words[3]), Integer.parseInt(words[4]), chance);
                 return "";
+            case "countmulti":
+                var files = words[3].split(",");
+                countmulti(path.split(","), files, Integer.parseInt(words[4]));
+                return "";
             case "revocable":
                 mutex.makeRevocable(it -> say(words[0] + " revoked " + path));
                 return "";
@@ -140,6 +149,22 @@ final class CuratorPeer {
             }
             count(pair.writeLock(), file, 1);
             turn++;
+        }
+    }
+
+    private void countmulti(String[] paths, String[] files, int turns) throws Exception {
+        for (var turn = 0; turn < turns; turn++) {
+            // All of them, or all but one.
+            var left = turn % 4;
+            var chosen = IntStream.range(0, 3).filter(index -> index != left).boxed().toList();
+            var names = chosen.stream().map(index -> paths[index]).toList();
+            var locks = new InterProcessMultiLock(client, names);
+            locks.acquire();
+            for (var index : chosen) {
+                var file = Path.of(files[index]);
+                Files.writeString(file, Long.toString(number(file) + 1));
+            }
+            locks.release();
         }
     }
 

@@ -44,7 +44,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let outer = stock.acquire(&me).await?;
     let inner = stock.acquire(&me).await?; // depth 2, no round trip
 
-    // Both or none, and no deadlock with whoever names them the other way round.
+    // Both or none, and no deadlock with whoever names them the other way round, or takes them one
+    // by one in the order of their paths.
     let both = MultiLock::new(&client, ["/locks/from", "/locks/to"])?.acquire().await?;
     drop((shared, inner, outer, both));
 

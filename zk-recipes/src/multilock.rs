@@ -1,10 +1,11 @@
 //! Several locks taken together, without a deadlock whatever order they are named in.
 //!
-//! The nodes are created in one transaction. Transactions have one order for the whole ensemble, so
-//! of any two sets that overlap one comes first in all of the queues that they share: nobody can
-//! be ahead here and behind there, and nobody waits in a circle.
+//! All nodes are created in one transaction: if all locks are free, that is all. If not, the locks
+//! are taken in the order of their paths: those up to the first one that is not free are kept, that
+//! one is waited for, and the nodes behind it are deleted at once. So whoever waits holds locks with
+//! smaller paths alone, like those who take them one by one, and nobody waits in a circle.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,15 +39,37 @@ use crate::token::FencingToken;
 /// # }
 /// ```
 ///
-/// Each is a lock like any other, and shared with those who take it alone. All nodes are made by one
-/// transaction, which is what rules deadlocks out: among all who do so, and with whoever holds one
-/// lock at a time. Who takes another lock while it holds these must order them itself.
+/// Each is a lock like any other, and shared with those who take it alone.
 ///
-/// Where one transaction will not do, because the locks are on several ensembles, or servers before
-/// 3.4 have none: take [`Lock`](crate::Lock)s one by one, in one order that everybody keeps to, for
-/// instance that of their paths, and let go of all if one fails.
+/// # Deadlocks
+///
+/// If all are free, one transaction takes them all. Otherwise they are taken in the order of their
+/// paths, which are compared byte by byte: while a `MultiLock` waits for one, it holds no lock with a
+/// greater path. In whatever order they are named, there is no deadlock with
+///
+/// - any other `MultiLock`;
+/// - whoever holds one lock at a time;
+/// - whoever takes several, of this crate's or of others such as Curator's `InterProcessMutex` and
+///   `InterProcessMultiLock`, one by one in the order of their paths.
+///
+/// There can be a deadlock, as with any two locks, with
+///
+/// - whoever waits for a lock while it holds one with a greater path: locks that are taken one by
+///   one in another order, such as an `InterProcessMultiLock` whose list is not sorted;
+/// - a holder of a `MultiLock` that waits for one more lock whose path is not greater than all
+///   that it holds;
+/// - whoever waits for something else that a holder has to do first.
+///
+/// Where one client will not do, because the locks are on several ensembles: take
+/// [`Lock`](crate::Lock)s one by one, in one order that everybody keeps to, and let go of all if one
+/// fails.
 #[derive(Clone, Debug)]
-pub struct MultiLock(Vec<Arc<Queue>>);
+pub struct MultiLock {
+    /// By their paths.
+    queues: Vec<Arc<Queue>>,
+    /// Where in the order of their names each of them stands.
+    named: Vec<usize>,
+}
 
 impl MultiLock {
     /// The locks on these folders, which are made with their ancestors, as containers, where they
@@ -73,42 +96,54 @@ impl MultiLock {
         paths: impl IntoIterator<Item = P>,
         options: &Options,
     ) -> Result<Self, Error> {
-        let mut seen = BTreeSet::new();
-        let mut queues = Vec::new();
-        for path in paths {
+        let mut queues = BTreeMap::new();
+        for (at, path) in paths.into_iter().enumerate() {
             let path = path.as_ref();
-            if !seen.insert(path.to_owned()) {
+            let queue = Queue::new(client, path, options.layout.mutex(), options.clone())?;
+            if queues.insert(path.to_owned(), (at, queue)).is_some() {
                 return Err(Fault::Set(format!("{path} is named twice")).into());
             }
-            queues.push(Queue::new(client, path, options.layout.mutex(), options.clone())?);
         }
         if queues.is_empty() {
             return Err(Fault::Set("no lock is named".to_owned()).into());
         }
-        Ok(Self(queues))
+        let (named, queues) = queues.into_values().unzip();
+        Ok(Self { queues, named })
     }
 
-    /// Waits until all locks are ours: one round trip if they are free.
+    /// Waits until all locks are ours: one round trip if they are free. Otherwise each one that has to
+    /// be waited for costs another round trip, for those behind it.
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`](crate::Lock::acquire), for any of them. Nothing is left behind.
+    /// As [`Lock::acquire`](crate::Lock::acquire), for any of them. Nothing is left behind. That
+    /// somebody deleted a node of ours may be told only when the last lock would be ours.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves all queues.
+    /// Dropping the future leaves all queues. One that is not polled keeps its places: see
+    /// [`Lock::acquire`](crate::Lock::acquire).
     pub async fn acquire(&self) -> Result<MultiGuard, Error> {
-        let places = self.join().await?;
-        let first = places.into_iter().map(|(mut tenure, list)| async {
-            tenure.first(list).await?;
-            Ok(tenure)
-        });
-        let tenures = all(first).await?;
-        let waited = tenures.iter().any(|tenure| tenure.waited);
-        let guard = MultiGuard(all(tenures.into_iter().map(Hold::new)).await?);
+        let mut tenures = Vec::<Tenure>::new();
+        let mut waited = false;
+        while let Some(queues) = self.queues.get(tenures.len()..).filter(|left| !left.is_empty()) {
+            let mut places = Self::join(queues).await?.into_iter();
+            while let Some((mut tenure, list)) = places.next() {
+                if !tenure.is_first(list.clone()).await? {
+                    waited = true;
+                    // Nobody may wait for us where we do not wait in turn.
+                    tenure.queue.client().batch(|| places.by_ref().for_each(drop));
+                    tenure.first(list).await?;
+                }
+                tenures.push(tenure);
+            }
+        }
+        // From now on they are held, and no sooner.
+        tenures.iter_mut().for_each(|tenure| tenure.waited |= waited);
+        let guard = self.hold(tenures).await.map_err(Error::while_waiting)?;
         if waited {
             // One may have been lost while another was waited for.
-            guard.fenced(()).await?;
+            guard.fenced(()).await.map_err(Error::while_waiting)?;
         }
         Ok(guard)
     }
@@ -126,13 +161,13 @@ impl MultiLock {
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, Error> {
         let mut tenures = Vec::new();
-        for (tenure, list) in self.join().await? {
+        for (tenure, list) in Self::join(&self.queues).await? {
             if !tenure.is_first(list).await? {
                 return Ok(None);
             }
             tenures.push(tenure);
         }
-        all(tenures.into_iter().map(Hold::new)).await.map(|holds| Some(MultiGuard(holds)))
+        self.hold(tenures).await.map(Some).map_err(Error::while_waiting)
     }
 
     /// Waits for all locks for no longer than `time`; `None` when it is over, for the reasons of
@@ -149,11 +184,19 @@ impl MultiLock {
         timeout(time, self.acquire()).await.ok().transpose()
     }
 
+    /// What places are worth that are first, in the order in which the locks were named.
+    async fn hold(&self, tenures: Vec<Tenure>) -> Result<MultiGuard, Error> {
+        let holds = all(tenures.into_iter().map(Hold::new)).await?;
+        let mut holds = self.named.iter().zip(holds).collect::<Vec<_>>();
+        holds.sort_unstable_by_key(|(at, _)| **at);
+        Ok(MultiGuard(holds.into_iter().map(|(_, hold)| hold).collect()))
+    }
+
     /// Gets a place in each queue, by one transaction.
-    async fn join(&self) -> Result<Vec<Seat>, Error> {
+    async fn join(queues: &[Arc<Queue>]) -> Result<Vec<Seat>, Error> {
         let mut retry = Retry::default();
         loop {
-            let Flight { folders, created, lists } = self.fly(retry.folders.as_ref());
+            let Flight { folders, created, lists } = Self::fly(queues, retry.folders.as_ref());
             let made = Made::of(folders).await;
             let mut nodes = Vec::new();
             let mut refused: Option<ClientError> = None;
@@ -166,7 +209,7 @@ impl MultiLock {
                 }
             }
             let Some(error) = refused else {
-                let seats = self.0.iter().zip(nodes).zip(lists);
+                let seats = queues.iter().zip(nodes).zip(lists);
                 return all(seats.map(|((queue, node), list)| async {
                     let tenure = Tenure::new(queue, node)?;
                     let list = tenure.listed(Some(list)).await?;
@@ -174,8 +217,8 @@ impl MultiLock {
                 }))
                 .await;
             };
-            let failed = error.failed_op().and_then(|index| self.0.get(index));
-            match failed.or(self.0.first()) {
+            let failed = error.failed_op().and_then(|index| queues.get(index));
+            match failed.or(queues.first()) {
                 Some(queue) => retry.after(queue, error, made)?,
                 None => return Err(error.into()),
             }
@@ -183,18 +226,18 @@ impl MultiLock {
     }
 
     /// Asks for a place in each queue.
-    fn fly(&self, folders: Option<&CreateOptions<'_>>) -> Flight {
-        let Some(first) = self.0.first() else {
+    fn fly(queues: &[Arc<Queue>], folders: Option<&CreateOptions<'_>>) -> Flight {
+        let Some(first) = queues.first() else {
             return Flight { folders: Vec::new(), created: Vec::new(), lists: Vec::new() };
         };
         let (client, options) = (first.client(), first.options());
-        let stems = self.0.iter().map(|queue| queue.stem(Role::Exclusive)).collect::<Vec<_>>();
+        let stems = queues.iter().map(|queue| queue.stem(Role::Exclusive)).collect::<Vec<_>>();
         let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &options.acl));
         let ops = ops.collect::<Vec<_>>();
         client.batch(|| Flight {
-            folders: self.0.iter().flat_map(|queue| queue.make_folders(folders)).collect(),
+            folders: queues.iter().flat_map(|queue| queue.make_folders(folders)).collect(),
             created: client.multi_owned(&ops),
-            lists: self.0.iter().map(Queue::ask).collect(),
+            lists: queues.iter().map(Queue::ask).collect(),
         })
     }
 }

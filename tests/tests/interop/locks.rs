@@ -11,13 +11,18 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tokio::process::Command;
 use zk_client::Client;
-use zk_recipes::{ErrorKind, Layout, Lock, Options, Owner, ReentrantLock, RwLock};
+use zk_recipes::{ErrorKind, Layout, Lock, MultiLock, Options, Owner, ReentrantLock, RwLock};
 use zk_tests::contender::Contender;
 use zk_tests::foreign::{Curator, Program};
 use zk_tests::server::Standalone;
 
 /// Turns of each contender.
 const TURNS: u32 = 150;
+
+/// Turns of each who takes several locks at once. A multiple of four: see [`chosen`].
+fn multi_turns() -> u32 {
+    if env::var_os("ZK_SOAK").is_some() { 2_000 } else { 200 }
+}
 
 /// A number in a file that only a lock protects.
 struct Counter {
@@ -40,6 +45,18 @@ impl Counter {
     fn value(&self) -> Result<u32> {
         Ok(std::fs::read_to_string(&self.file)?.trim().parse()?)
     }
+
+    /// Adds one, and lets others run before it is written.
+    async fn add(&self) -> Result<()> {
+        let value = self.value()?;
+        tokio::task::yield_now().await;
+        Ok(std::fs::write(&self.file, (value + 1).to_string())?)
+    }
+}
+
+/// Which of three locks are taken in a turn: all of them, or all but one.
+fn chosen(turn: u32) -> impl DoubleEndedIterator<Item = usize> {
+    (0..3).filter(move |index| *index as u32 != turn % 4)
 }
 
 /// Our contenders of these kinds, one process for each.
@@ -136,6 +153,57 @@ async fn curators_mutex_and_ours_never_hold_together() -> Result<()> {
     curator.does(&format!("a count /locks/count {} {TURNS}", counter.path()?)).await?;
     done(ours).await?;
     assert_eq!(counter.value()?, 4 * TURNS);
+    curator.quit().await
+}
+
+const THREE: [&str; 3] = ["/locks/1", "/locks/2", "/locks/3"];
+
+/// Takes them one by one, in the order of their paths.
+async fn nested(client: Client, counters: &[Counter; 3]) -> Result<()> {
+    let locks = [0, 1, 2].map(|index| Lock::new(&client, THREE[index]));
+    for turn in 0..multi_turns() {
+        let mut guards = Vec::new();
+        for index in chosen(turn) {
+            guards.push(locks[index].as_ref().map_err(Clone::clone)?.acquire().await?);
+            counters[index].add().await?;
+        }
+        for guard in guards.into_iter().rev() {
+            guard.release().await?;
+        }
+    }
+    client.close().await;
+    Ok(())
+}
+
+/// Takes them together, and names them the other way round.
+async fn together(client: Client, counters: &[Counter; 3]) -> Result<()> {
+    for turn in 0..multi_turns() {
+        let paths = chosen(turn).rev().map(|index| THREE[index]);
+        let guard = MultiLock::new(&client, paths)?.acquire().await?;
+        for index in chosen(turn) {
+            counters[index].add().await?;
+        }
+        guard.release().await?;
+    }
+    client.close().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn several_locks_are_taken_at_once_by_curator_and_in_two_ways_by_ours() -> Result<()> {
+    let server = Standalone::start().await?;
+    let counters = [Counter::new()?, Counter::new()?, Counter::new()?];
+    let mut curator = Curator::connect(&server.address()).await?;
+    let files = [counters[0].path()?, counters[1].path()?, counters[2].path()?].join(",");
+    let turns = multi_turns();
+    let (one, two) =
+        (Client::connect(&server.address()).await?, Client::connect(&server.address()).await?);
+    let line = format!("a countmulti {} {files} {turns}", THREE.join(","));
+    tokio::try_join!(nested(one, &counters), together(two, &counters), curator.does(&line))?;
+    for counter in &counters {
+        // Each lock is in three turns of four.
+        assert_eq!(counter.value()?, 3 * turns / 4 * 3);
+    }
     curator.quit().await
 }
 

@@ -1,12 +1,17 @@
-//! Several locks taken together: all or none, in one transaction, and never in a circle.
+//! Several locks taken together: all or none, in one transaction if all are free, and never in a
+//! circle.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zk_client::{Client, ErrorCode, OpCode, Outcome};
 use zk_embedded::{Change, Config, Fault, Server};
-use zk_recipes::{ErrorKind, Lock, LockState, Loss, MultiLock, Release};
+use zk_recipes::{ErrorKind, Guard, Lock, LockState, Loss, MultiLock, Options, Release};
+use zk_tests::explore::{Script, actor, explore, poll_once, settle};
+use zk_tests::locks::World;
+use zk_tests::peer::Clock;
 
 async fn connect(server: &Server) -> Client {
     let builder = Client::builder().connector(server.connector());
@@ -72,6 +77,208 @@ async fn who_names_them_in_another_order_waits_and_gets_in() {
     for task in tasks {
         tokio::time::timeout(Duration::from_secs(60), task).await.expect("a circle").unwrap();
     }
+}
+
+const THREE: [&str; 3] = ["/locks/1", "/locks/2", "/locks/3"];
+
+/// How many are in each of the three queues.
+fn queues(world: &World) -> [usize; 3] {
+    THREE.map(|folder| world.server.children(folder).len())
+}
+
+async fn held(client: &Client, folder: &str) -> Guard {
+    Lock::new(client, folder).unwrap().acquire().await.unwrap()
+}
+
+/// A task that takes all three, which are named the other way round.
+fn takes_all(client: Client) -> tokio::task::JoinHandle<zk_recipes::MultiGuard> {
+    tokio::spawn(async move {
+        let all = MultiLock::new(&client, THREE.into_iter().rev()).unwrap();
+        all.acquire().await.unwrap()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn free_locks_cost_one_transaction_and_a_list_each() {
+    let world = World::new();
+    let all = MultiLock::new(&world.client().await, THREE).unwrap();
+    drop(all.acquire().await.unwrap());
+    settle().await;
+    let (requests, guard) = world.requests(all.acquire()).await;
+    assert_eq!(requests, 4);
+    let folders = guard.as_ref().unwrap().locks().iter().map(|lock| lock.node());
+    assert!(folders.zip(THREE).all(|(node, folder)| node.starts_with(folder)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_in_no_later_queue() {
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    let [one, two, three] =
+        [held(&other, THREE[0]).await, held(&other, THREE[1]).await, held(&other, THREE[2]).await];
+    let all = takes_all(client);
+    settle().await;
+    assert_eq!(queues(&world), [2, 1, 1]);
+    drop(two);
+    settle().await;
+    assert_eq!(queues(&world), [2, 0, 1]);
+    // The second one is free by then, and is kept.
+    drop(one);
+    settle().await;
+    assert_eq!(queues(&world), [1, 1, 2]);
+    drop(three);
+    let guard = all.await.unwrap();
+    assert_eq!((queues(&world), guard.state()), ([1, 1, 1], LockState::Held));
+    guard.fenced(()).await.unwrap();
+    assert_eq!(guard.locks().len(), 3);
+    assert!(guard.locks()[0].node().starts_with(THREE[2]), "in the order of their names");
+    guard.release().await.unwrap();
+    assert_eq!(queues(&world), [0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_them_one_by_one_in_the_order_of_their_paths_gets_in() {
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    for first in 0..2 {
+        let held_first = held(&other, THREE[first]).await;
+        let all = takes_all(client.clone());
+        settle().await;
+        for later in &THREE[first + 1..] {
+            let later = Lock::new(&other, later).unwrap();
+            let guard = later.acquire_within(Duration::from_secs(60)).await.unwrap();
+            guard.expect("a circle").release().await.unwrap();
+        }
+        drop(held_first);
+        all.await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nested_and_together_in_many_turns() {
+    const TURNS: u64 = 50;
+    let world = World::new();
+    let inside = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let mut tasks = Vec::new();
+    for number in 0..6 {
+        let (client, inside) = (world.client().await, Arc::clone(&inside));
+        tasks.push(tokio::spawn(async move {
+            let mut chance = fastrand::Rng::with_seed(number);
+            let locks = THREE.map(|folder| Lock::new(&client, folder).unwrap());
+            for _ in 0..TURNS {
+                let left = chance.usize(0..4);
+                let chosen = (0..3).filter(|index| *index != left).collect::<Vec<_>>();
+                let (mut nested, mut together) = (Vec::new(), None);
+                if number % 2 == 0 {
+                    for index in &chosen {
+                        nested.push(locks[*index].acquire().await.unwrap());
+                    }
+                } else {
+                    let mut paths = chosen.iter().map(|index| THREE[*index]).collect::<Vec<_>>();
+                    chance.shuffle(&mut paths);
+                    let lock = MultiLock::new(&client, paths).unwrap();
+                    together = Some(lock.acquire().await.unwrap());
+                }
+                for index in &chosen {
+                    assert_eq!(inside[*index].fetch_add(1, Ordering::SeqCst), 0);
+                }
+                tokio::time::sleep(Duration::from_millis(chance.u64(0..5))).await;
+                for index in &chosen {
+                    inside[*index].fetch_sub(1, Ordering::SeqCst);
+                }
+                drop((nested, together));
+            }
+        }));
+    }
+    for task in tasks {
+        tokio::time::timeout(Duration::from_secs(60), task).await.expect("a circle").unwrap();
+    }
+}
+
+#[test]
+fn an_acquire_of_several_may_be_dropped_at_any_moment() {
+    let runs = explore(|script: Script| async move {
+        let world = Rc::new(World::new());
+        let (client, other) = (world.client().await, world.client().await);
+        drop(MultiLock::new(&client, THREE).unwrap().acquire().await.unwrap());
+        // Two that come free in the course of it.
+        let in_the_way = [held(&other, THREE[0]).await, held(&other, THREE[1]).await];
+        let polls = script.choose(7);
+        let mut actors = vec![actor(async move {
+            for guard in in_the_way {
+                settle().await;
+                drop(guard);
+            }
+        })];
+        actors.push(actor(async move {
+            let all = MultiLock::new(&client, THREE).unwrap();
+            let mut acquire = Box::pin(all.acquire());
+            for _ in 0..polls {
+                if poll_once(acquire.as_mut()).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }));
+        script.interleave(5, actors).await;
+        settle().await;
+        assert_eq!(queues(&world), [0, 0, 0]);
+        drop(other);
+        settle().await;
+        assert_eq!(world.server.watch_count(), 0);
+    });
+    assert!(runs > 500, "{runs} runs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_transaction_for_the_rest_is_found_again_or_made_again() {
+    for applied in [true, false] {
+        let world = World::new();
+        let (client, other) = (world.client().await, world.client().await);
+        let in_the_way = held(&other, THREE[0]).await;
+        let all = takes_all(client);
+        settle().await;
+        let fault = if applied { Fault::lose_reply() } else { Fault::lose_request() };
+        world.server.inject(fault.op(OpCode::MULTI));
+        in_the_way.release().await.unwrap();
+        let guard = all.await.unwrap();
+        assert_eq!(world.server.pending_faults(), 0);
+        assert_eq!(queues(&world), [1, 1, 1], "applied: {applied}");
+        guard.release().await.unwrap();
+        assert_eq!(queues(&world), [0, 0, 0], "applied: {applied}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_deleted_while_another_is_waited_for_is_an_error_and_leaves_nothing() {
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    let in_the_way = held(&other, THREE[1]).await;
+    let all = MultiLock::new(&client, THREE).unwrap();
+    let waiting = tokio::spawn(async move { all.acquire().await.map(drop) });
+    settle().await;
+    let [own] = world.server.children(THREE[0]).try_into().unwrap();
+    other.delete(&format!("{}/{own}", THREE[0]), None).await.unwrap();
+    in_the_way.release().await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NodeVanished);
+    settle().await;
+    assert_eq!(queues(&world), [0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_term_of_all_begins_when_the_last_one_is_had() {
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    let (term, late) = (Duration::from_secs(10), Duration::from_secs(60));
+    let in_the_way = held(&other, THREE[2]).await;
+    let all = MultiLock::with_options(&client, THREE, &Options::new().term(term)).unwrap();
+    let waiting = tokio::spawn(async move { all.acquire().await.unwrap() });
+    tokio::time::sleep(late).await;
+    in_the_way.release().await.unwrap();
+    let (guard, clock) = (waiting.await.unwrap(), Clock::start());
+    assert_eq!(guard.lost().await, Loss::TermOver);
+    assert!(clock.elapsed() >= term - Duration::from_millis(10), "{:?}", clock.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
