@@ -31,8 +31,9 @@ impl Client {
     /// [`unique`](Self::unique) into it. In return nothing leaves a ghost behind. If the connection
     /// breaks before the reply, the client looks for the node once it is connected again, and the
     /// reply is that node. `ConnectionLoss` with the outcome `NotApplied` means that it looked and
-    /// there is none; with `Unknown` that the server would not let it look, and that it will delete
-    /// the node if it finds it on a later connection. If the [`Reply`] or the [`OwnedNode`] is
+    /// there is none; with `Unknown` that the server would not let it look. Should the node come all the
+    /// same, the client deletes it when it finds it: in a list of the folder that anybody asks of this
+    /// client, or when it looks again, which it does ever more seldom and on the next connection. If the [`Reply`] or the [`OwnedNode`] is
     /// dropped, at whatever moment, the node is deleted as soon as it can be.
     ///
     /// ```

@@ -36,6 +36,7 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     LoseRequest,
+    ServeLate(Duration),
     /// Served, and the connection is cut after so many bytes of the reply's frame.
     CutReply(usize),
     GoSilent,
@@ -61,6 +62,13 @@ impl Fault {
     /// of it.
     pub fn lose_request() -> Self {
         Self::new(Effect::LoseRequest)
+    }
+
+    /// The connection is cut like by [`lose_request`](Self::lose_request), and the request is served
+    /// so much later all the same, but at most 24 days, if its session lives then: a server may have
+    /// read it, and come to it only after the client has asked other things on another connection.
+    pub fn serve_late(by: Duration) -> Self {
+        Self::new(Effect::ServeLate(by.min(MAX_TIME)))
     }
 
     /// The request is served, and the connection is cut in front of its reply. Events that it

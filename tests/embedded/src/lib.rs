@@ -55,6 +55,7 @@
 //! | what happens | how |
 //! |---|---|
 //! | a request is lost before it is served | [`Fault::lose_request`] |
+//! | it seems so, and it is served after a while | [`Fault::serve_late`] |
 //! | it is served and its reply is lost, wholly or from byte n on | [`Fault::lose_reply`], [`Fault::cut_reply`] |
 //! | the connection falls silent without being cut | [`Fault::go_silent`] |
 //! | a reply comes late | [`Fault::delay`] |

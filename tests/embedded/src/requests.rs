@@ -23,7 +23,7 @@ use crate::create::Created;
 use crate::fault::{Effect, Sighting};
 use crate::mending::{begins_with_path, is_single_write, mended};
 use crate::multi::{Outcome, is_write};
-use crate::state::State;
+use crate::state::{Late, State};
 use crate::store::{Caller, Store};
 use crate::tree::Moment;
 
@@ -72,6 +72,10 @@ impl State {
         let is_handshake = op == OpCode::CREATE_SESSION;
         match if is_handshake { None } else { self.faults.strike(sighting) } {
             Some(Effect::LoseRequest) => return self.end(connection),
+            Some(Effect::ServeLate(by)) => {
+                self.postpone(now + by, connection, session, frame);
+                return self.end(connection);
+            }
             Some(Effect::Refuse(code)) => return self.fail(asked, code),
             Some(effect) => {
                 let effect = match effect {
@@ -88,6 +92,20 @@ impl State {
             self.fail(asked, code);
         }
         self.leave_if_closing(connection);
+    }
+
+    /// Serves what was read from a connection that has gone since. Nobody hears of it.
+    pub(crate) fn serve_late(&mut self, now: Duration, late: Late) {
+        let Late { connection, session, frame } = late;
+        let mut reader = Reader::new(&frame);
+        if self.sessions.get(session).is_some()
+            && let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader)
+        {
+            let connection = self.connections.put(connection);
+            // Refusals are answers, too.
+            self.serve(Asked { now, connection, session, xid, op }, &mut reader).ok();
+            self.forget(connection);
+        }
     }
 
     fn serve(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bytes::Bytes;
 use zk_proto::{
     Acl, Encode, ErrorCode, EventType, KeeperState, ReplyHeader, SessionId, Text, Writer, Xid,
     Zxid, frame,
@@ -50,12 +51,23 @@ pub(crate) struct State {
     /// Connections that have not said who they are, by when they have to.
     fresh: BTreeSet<(Duration, ConnectionId)>,
     pub(crate) faults: Faults,
+    /// Requests that are served when their time has come, in the order of these.
+    late: Vec<(Duration, Late)>,
     pub(crate) serving: bool,
     pub(crate) read_only: bool,
     next_reap: Duration,
     pub(crate) received: u64,
     /// What `stmk` has set. Nothing is traced by it.
     pub(crate) trace_mask: i64,
+}
+
+/// A request whose connection has gone before it was served.
+#[derive(Debug)]
+pub(crate) struct Late {
+    /// What the connection was.
+    pub(crate) connection: Connection,
+    pub(crate) session: SessionId,
+    pub(crate) frame: Bytes,
 }
 
 /// The connections, and which of them have something to send.
@@ -91,6 +103,14 @@ impl Connections {
 
     pub(crate) fn ids(&self) -> Vec<ConnectionId> {
         self.by_id.keys().copied().collect()
+    }
+
+    /// Takes a connection in.
+    pub(crate) fn put(&mut self, connection: Connection) -> ConnectionId {
+        let id = ConnectionId(self.next);
+        self.next += 1;
+        self.by_id.insert(id, connection);
+        id
     }
 
     /// A connection that has something to send, each once.
@@ -182,6 +202,7 @@ impl State {
             attached: HashMap::new(),
             fresh: BTreeSet::new(),
             faults: Faults::default(),
+            late: Vec::new(),
             serving: true,
             read_only: false,
             next_reap: config.container_check_interval,
@@ -198,12 +219,10 @@ impl State {
 
     /// Takes a connection in. One that is too many is closed without a word.
     pub(crate) fn open(&mut self, now: Duration, peer: SocketAddr) -> ConnectionId {
-        let id = ConnectionId(self.connections.next);
-        self.connections.next += 1;
         let limit = self.config.max_connections_per_host;
         let from_there = |other: &&Connection| other.peer.ip() == peer.ip();
         let full = limit > 0 && self.connections.iter().filter(from_there).count() >= limit;
-        self.connections.by_id.insert(id, Connection::new(peer, now));
+        let id = self.connections.put(Connection::new(peer, now));
         if full {
             self.end(id);
         } else {
@@ -302,6 +321,25 @@ impl State {
         self.end_session(now, session);
     }
 
+    /// Serves a request of a connection that is about to go when this time has come.
+    pub(crate) fn postpone(
+        &mut self,
+        due: Duration,
+        id: ConnectionId,
+        session: SessionId,
+        frame: &Bytes,
+    ) {
+        let Some(Connection { peer, opened, identities, .. }) = self.connections.get(id) else {
+            return;
+        };
+        let mut connection = Connection::new(*peer, *opened);
+        connection.identities = identities.clone();
+        connection.phase = Phase::Closing;
+        connection.outbox.end();
+        let at = self.late.partition_point(|(other, _)| *other <= due);
+        self.late.insert(at, (due, Late { connection, session, frame: frame.clone() }));
+    }
+
     /// Tells everybody who watches.
     pub(crate) fn tell(&mut self, zxid: Zxid, changes: Vec<Told>) {
         let zxid = match self.config.release {
@@ -364,6 +402,10 @@ impl State {
     pub(crate) fn turn(&mut self, now: Duration) {
         while let Some(session) = self.sessions.expired(now) {
             self.expire(now, session);
+        }
+        while self.late.first().is_some_and(|(due, _)| *due <= now) && self.ages() {
+            let (_, late) = self.late.remove(0);
+            self.serve_late(now, late);
         }
         while let Some((due, id)) = self.fresh.first().copied()
             && due <= now
@@ -436,7 +478,8 @@ impl State {
         let sessions = self.sessions.deadline();
         let fresh = self.fresh.first().map(|(due, _)| *due);
         let reap = self.store.tree.has_mortals().then_some(self.next_reap);
-        [sessions, fresh, reap].into_iter().flatten().min()
+        let late = self.late.first().map(|(due, _)| *due).filter(|_| self.ages());
+        [sessions, fresh, reap, late].into_iter().flatten().min()
     }
 }
 

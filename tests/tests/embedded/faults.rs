@@ -38,6 +38,30 @@ fn is_unknown(error: &zk_client::Error) -> bool {
     (error.kind(), error.outcome()) == (ErrorKind::ConnectionLoss, Outcome::Unknown)
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_may_be_served_after_its_connection_if_its_session_lives() {
+    for expires in [false, true] {
+        let (server, client, mut bystander) = world().await;
+        server.inject(Fault::serve_late(MS(500)).op(OpCode::CREATE2));
+        let lost = client.create("/late", b"", &CreateOptions::ephemeral()).await.unwrap_err();
+        assert!(is_unknown(&lost), "{lost}");
+        client.sync("/a").await.unwrap();
+        assert!(client.exists("/late").await.unwrap().is_none());
+        let session = client.session().unwrap().id;
+        assert!(!expires || server.expire(session));
+        tokio::time::sleep(MS(400)).await;
+        assert!(!server.has_node("/late"));
+        tokio::time::sleep(MS(200)).await;
+        assert_eq!(server.has_node("/late"), !expires);
+        assert_eq!(server.pending_faults(), 0);
+        is_untouched(&mut bystander).await;
+        if !expires {
+            let stat = client.exists("/late").await.unwrap().unwrap();
+            assert_eq!(stat.ephemeral_owner, session);
+        }
+    }
+}
+
 /// As the table at `Fault::op` says. `/a` tells which have a path.
 #[tokio::test(start_paused = true)]
 async fn a_fault_knows_the_calls_of_the_client_by_their_operations() {

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use zk_client::session::{ClaimId, Event, Watch, WatchKind};
 use zk_proto::{
     CreateMode, CreateRequest, CreateResponse, Decode, DeleteRequest, ErrorCode, ExistsResponse,
-    GetChildrenResponse, GetDataRequest, List, OpCode, SessionId, SyncResponse, Text, Zxid,
+    GetChildren2Request, GetChildren2Response, GetChildrenRequest, GetChildrenResponse,
+    GetDataRequest, List, OpCode, SessionId, SyncResponse, Text, Zxid,
 };
 use zk_tests::peer::{
     Bench, Request, SESSION, TIMEOUT, created, expired, payload, stat_of, there, welcome,
@@ -221,6 +222,73 @@ fn a_node_that_shows_up_in_the_second_look_is_deleted() {
         assert_eq!(bench.said(), [""; 0]);
         assert_eq!(bench.load(), (0, 0, 0));
     }
+}
+
+/// Lists the folder for a caller and answers it with these children.
+fn list(bench: &mut Bench, xid: i32, with_stat: bool, children: &[&str]) {
+    let children = List::new(children);
+    if with_stat {
+        let request = GetChildren2Request { path: "/locks", watch: false };
+        bench.session.submit(&request, 7).unwrap();
+        assert_eq!(bench.sent(), [format!("getChildren2#{xid} /locks")]);
+        bench.answer(xid, &GetChildren2Response { children, stat: stat_of(SessionId(0)) });
+    } else {
+        let request = GetChildrenRequest { path: "/locks", watch: false };
+        bench.session.submit(&request, 7).unwrap();
+        assert_eq!(bench.sent(), [format!("getChildren#{xid} /locks")]);
+        bench.answer(xid, &GetChildrenResponse { children });
+    }
+    assert_eq!(bench.said(), ["7 ok"]);
+}
+
+#[test]
+fn a_node_that_shows_up_in_any_later_list_is_deleted() {
+    for with_stat in [false, true] {
+        let (mut bench, _) = lost();
+        look(&mut bench, 2, OTHERS);
+        assert_eq!(bench.said(), ["1 lost, unsent"]);
+        list(&mut bench, 4, with_stat, OTHERS);
+        assert_eq!(bench.sent(), [""; 0]);
+        // One that is another session's is left alone, and one that has gone is none.
+        list(&mut bench, 5, with_stat, FOUND);
+        assert_eq!(bench.sent(), ["exists#6 /locks/x-0000000003"]);
+        bench.answer(6, &owned_by(SessionId(9)));
+        list(&mut bench, 7, with_stat, FOUND);
+        assert_eq!(bench.sent(), ["exists#8 /locks/x-0000000003"]);
+        bench.refuse(8, ErrorCode::NO_NODE);
+        assert_eq!(bench.load(), (0, 0, 1), "ours may be still to come");
+        list(&mut bench, 9, with_stat, FOUND);
+        assert_eq!(bench.sent(), ["exists#10 /locks/x-0000000003"]);
+        bench.answer(10, &owned_by(SESSION));
+        assert_eq!(bench.sent(), ["delete#11 /locks/x-0000000003"]);
+        bench.answer(11, &());
+        assert_eq!(bench.load(), (0, 0, 0));
+        list(&mut bench, 12, with_stat, FOUND);
+        assert_eq!(bench.sent(), [""; 0], "nothing is suspected any more");
+    }
+}
+
+#[test]
+fn a_node_that_nobody_lists_is_looked_for_after_ever_longer_times() {
+    let (mut bench, _) = lost();
+    look(&mut bench, 2, OTHERS);
+    assert_eq!(bench.said(), ["1 lost, unsent"]);
+    let (start, mut looks) = (bench.now, Vec::new());
+    for _ in 0..200 {
+        if looks.len() == 4 {
+            break;
+        }
+        bench.pass(bench.due_in().unwrap());
+        for request in bench.requests() {
+            if request.op() == OpCode::SYNC {
+                looks.push((bench.now - start).as_secs() / TIMEOUT.as_secs());
+            }
+            answer(&mut bench, &request, if looks.len() < 4 { OTHERS } else { FOUND });
+        }
+    }
+    assert_eq!(looks, [1, 3, 7, 15]);
+    assert_eq!(serve(&mut bench, FOUND).deleted, 1);
+    assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]

@@ -25,7 +25,7 @@ use zk_proto::{
 
 use crate::error::{Failure, ProtocolError};
 pub(crate) use crate::session::claims::claim::Effect;
-use crate::session::claims::claim::{Claim, State, created, split};
+use crate::session::claims::claim::{Claim, State, created};
 pub use crate::session::claims::question::ClaimId;
 use crate::session::claims::question::Query;
 pub(crate) use crate::session::claims::question::Question;
@@ -38,11 +38,18 @@ pub(crate) struct Claims<T> {
     next: u64,
     claims: BTreeMap<ClaimId, Claim<T>>,
     effects: VecDeque<Effect<T>>,
+    /// How often the session was attached to a server.
+    connection: u64,
+    /// Whether there may be a suspect.
+    suspects: bool,
+    /// How often suspects were looked for again on this connection.
+    looks: u32,
 }
 
 impl<T> Claims<T> {
     pub(crate) fn new() -> Self {
-        Self { next: 0, claims: BTreeMap::new(), effects: VecDeque::new() }
+        let (claims, effects) = (BTreeMap::new(), VecDeque::new());
+        Self { next: 0, claims, effects, connection: 0, suspects: false, looks: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -278,7 +285,7 @@ impl<T> Claims<T> {
         self.claims.values().any(|claim| match &claim.state {
             State::Lost { .. } => claim.due || claim.waiting.is_some(),
             State::Deleting { .. } => true,
-            State::Creating | State::Suspect | State::Held { .. } => false,
+            State::Creating | State::Suspect { .. } | State::Held { .. } => false,
         })
     }
 
@@ -313,14 +320,7 @@ impl<T> Claims<T> {
             }
             (Query::List, Ok(answer)) => {
                 let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
-                let (folder, stem) = split(&claim.stem);
-                let folder = if folder == "/" { "" } else { folder };
-                // Other nodes may begin like ours; behind the name a server puts digits alone.
-                let ours = |name: &&str| name.strip_prefix(stem).is_some_and(is_sequence);
-                let named = list.children.iter().filter(ours);
-                claim.candidates = named.map(|name| format!("{folder}/{name}")).collect();
-                claim.candidates.sort_unstable_by(|one, other| other.cmp(one));
-                claim.unreadable = false;
+                claim.choose(&list);
                 self.look_closer(id);
             }
             (Query::Stat, Ok(answer)) => {
@@ -382,12 +382,54 @@ impl<T> Claims<T> {
         }
     }
 
+    /// Whether nodes are suspected to come although they were not found.
+    #[inline]
+    pub(crate) fn has_suspects(&self) -> bool {
+        self.suspects
+    }
+
+    /// Those of which nothing is being asked just now.
+    fn suspects(&mut self) -> impl Iterator<Item = (ClaimId, &mut Claim<T>)> {
+        let is_suspect = |claim: &Claim<T>| matches!(claim.state, State::Suspect { .. });
+        self.suspects = self.claims.values().any(is_suspect);
+        let is_idle = move |claim: &Claim<T>| is_suspect(claim) && claim.asking == 0;
+        self.claims.iter_mut().map(|(id, claim)| (*id, claim)).filter(move |(_, it)| is_idle(it))
+    }
+
+    /// Somebody has listed a folder: a node that is suspected may be in it.
+    pub(crate) fn listed(&mut self, list: &Answer) {
+        // Whoever asked for a list that makes no sense will say so.
+        if let Ok(list) = GetChildrenResponse::decode(&mut Reader::new(&list.body)) {
+            let mut found = Vec::new();
+            for (id, claim) in self.suspects() {
+                claim.choose(&list);
+                found.extend((!claim.candidates.is_empty()).then_some(id));
+            }
+            found.into_iter().for_each(|id| self.look_closer(id));
+        }
+    }
+
+    /// How often it was looked again for what is suspected.
+    pub(crate) fn looks(&self) -> u32 {
+        self.looks
+    }
+
+    /// Looks again for what is suspected.
+    pub(crate) fn look_again(&mut self) {
+        self.looks = self.looks.saturating_add(1);
+        let mut effects = std::mem::take(&mut self.effects);
+        self.suspects().for_each(|(id, claim)| claim.look(id, &mut effects));
+        self.effects = effects;
+    }
+
     /// The session is attached to a server again: asks what must precede everything else.
     pub(crate) fn attached(&mut self) {
+        self.connection += 1;
+        self.looks = 0;
         for (id, claim) in self.claims.iter_mut().filter(|(_, claim)| claim.asking == 0) {
             match &claim.state {
                 State::Creating | State::Held { .. } => {}
-                State::Lost { .. } | State::Suspect => claim.look(*id, &mut self.effects),
+                State::Lost { .. } | State::Suspect { .. } => claim.look(*id, &mut self.effects),
                 State::Deleting { path } => {
                     let path = Arc::clone(path);
                     claim.ask(*id, Query::Delete, path, &mut self.effects);
@@ -423,18 +465,15 @@ impl<T> Claims<T> {
         match &claim.state {
             State::Lost { .. } => {
                 claim.tell_creator(false, &mut self.effects);
-                claim.state = State::Suspect;
+                claim.state = State::Suspect { connection: self.connection };
+                self.suspects = true;
             }
-            // This was the second look.
-            State::Suspect => {
+            // The server has answered on two connections that it is not there.
+            State::Suspect { connection } if *connection < self.connection => {
                 self.claims.remove(&id);
             }
+            State::Suspect { .. } => {}
             State::Creating | State::Held { .. } | State::Deleting { .. } => {}
         }
     }
-}
-
-/// Whether this is what a server puts behind a sequential name.
-fn is_sequence(text: &str) -> bool {
-    text.parse::<i32>().is_ok()
 }

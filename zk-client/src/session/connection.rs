@@ -187,6 +187,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Expiry => self.end(Ended::Expired),
                 Timer::Close => self.end(Ended::Closed),
                 Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
+                Timer::Suspects => {
+                    self.claims.look_again();
+                    self.upkeep(Turn::Last);
+                    if self.claims.has_suspects() {
+                        self.suspect(now);
+                    }
+                }
                 // Tended below.
                 Timer::Probe | Timer::Suspend | Timer::Lapse => {}
             }

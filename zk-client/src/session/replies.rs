@@ -121,6 +121,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let understood = self.conclude(slot, result);
         self.replying = None;
         understood?;
+        if self.claims.has_suspects() && !self.timers.is_set(Timer::Suspects) {
+            self.suspect(now);
+        }
         self.detach_if_done();
         self.leave_if_done();
         Ok(())
@@ -144,6 +147,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
                         _ => self.watches.answered(id, code(&result)),
                     };
                     self.give_back(returned);
+                }
+                if self.claims.has_suspects()
+                    && [OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2].contains(&slot.op)
+                    && let Ok(list) = &result
+                {
+                    self.claims.listed(list);
                 }
                 self.complete(token, result);
             }

@@ -30,6 +30,8 @@ pub(crate) enum Timer {
     Close,
     /// Enough was waited for answers before the connection is left.
     Leave,
+    /// Nodes that were looked for and not found are looked for again.
+    Suspects,
     /// Leases need a proof that the session is kept.
     Probe,
     /// Something sent has had no answer for so long that leases count as suspended.
@@ -39,13 +41,14 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Attempt,
         Self::Ping,
         Self::Silence,
         Self::Expiry,
         Self::Close,
         Self::Leave,
+        Self::Suspects,
         Self::Probe,
         Self::Suspend,
         Self::Lapse,
@@ -124,9 +127,9 @@ impl Timers {
 
     /// The connection is gone, and the session lives on.
     pub(crate) fn hung_up(&mut self) {
-        for timer in [Timer::Attempt, Timer::Ping, Timer::Silence, Timer::Leave] {
-            self.stop(timer);
-        }
+        let of_connection =
+            [Timer::Attempt, Timer::Ping, Timer::Silence, Timer::Leave, Timer::Suspects];
+        of_connection.into_iter().for_each(|timer| self.stop(timer));
     }
 
     /// Has a timer that is set fire at this time, unless it fires before.

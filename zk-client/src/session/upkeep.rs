@@ -15,6 +15,7 @@ use crate::session::claims::{Effect, Question};
 use crate::session::event::Event;
 use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::Turn;
+use crate::session::timers::Timer;
 use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {
@@ -53,6 +54,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
             let failure = Failure::ConnectionLoss { sent: false, why: self.last_hangup };
             self.claims.unanswered(&question, failure);
         }
+    }
+
+    /// Sees to it that what is suspected is looked for again: after one session timeout, and then
+    /// after twice as long each time.
+    pub(super) fn suspect(&mut self, now: Instant) {
+        let doubled = 1_u32.checked_shl(self.claims.looks()).unwrap_or(u32::MAX);
+        let wait = self.timeout.saturating_mul(doubled);
+        self.timers.reset(Timer::Suspects, now.checked_add(wait));
     }
 
     /// What has lapsed by now stays so, and its nodes go.

@@ -163,6 +163,54 @@ fn a_request_may_be_lost_at_any_place() {
     }
 }
 
+/// The create of this lock is served so late that its client has looked for the node before.
+fn create_late(world: &World, by: Duration) {
+    world.server.inject(Fault::serve_late(by).op(OpCode::CREATE2).path(LOCK));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_behind_a_node_of_its_own_that_came_late() {
+    for follows in [false, true] {
+        let world = World::new();
+        let lock = if follows { world.mirrored().await } else { world.plain().await };
+        world.lock().await.acquire().await.unwrap().release().await.unwrap();
+        create_late(&world, Duration::from_millis(100));
+        // The list shows no node, and tells so only after there is one.
+        let look = Fault::delay(Duration::from_millis(200)).op(OpCode::GET_CHILDREN).path(LOCK);
+        world.server.inject(look);
+        // A watch on the folder tells of it without a list, for one session timeout at most.
+        let soon = if follows { 2 * TIMEOUT } else { Duration::from_secs(1) };
+        let guard = tokio::time::timeout(soon, lock.acquire()).await;
+        let guard = guard.expect("waits for itself").unwrap();
+        assert_eq!(world.server.pending_faults(), 0);
+        world.is_owner(&guard);
+        assert_eq!(world.queue().len(), 1);
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_came_late_is_deleted_by_the_next_list_or_after_a_while() {
+    for lists in [false, true] {
+        let world = World::new();
+        let (lock, other) = (world.plain().await, world.plain().await);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        create_late(&world, Duration::from_secs(1));
+        lock.acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(world.queue(), [""; 0]);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(world.queue().len(), 1, "nobody has noticed yet");
+        if lists {
+            lock.contenders().await.unwrap();
+            settle().await;
+            assert_eq!(world.queue(), [""; 0]);
+        }
+        let guard = tokio::time::timeout(TIMEOUT, other.acquire()).await;
+        guard.expect("waits for nobody").unwrap().release().await.unwrap();
+        assert_eq!(world.server.pending_faults(), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_two_creates_that_show_up_late_one_is_kept() {
     let mut network = Network::new();

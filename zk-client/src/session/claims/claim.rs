@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use zk_proto::{CreateResponse, Encode, ErrorCode, Stat, Writer, Zxid};
+use zk_proto::{CreateResponse, Encode, ErrorCode, GetChildrenResponse, Stat, Writer, Zxid};
 
 use crate::error::Failure;
 use crate::session::claims::question::{ClaimId, Query, Question};
@@ -51,9 +51,11 @@ pub(crate) enum State {
     /// The create was in flight when the connection broke, or its answer makes no sense or was not
     /// kept. This is told if it stays lost.
     Lost { failure: Failure },
-    /// Looked for and not found. A server that had been cut off may have lied, so it is looked
-    /// for once more on the next connection.
-    Suspect,
+    /// Looked for on this connection and not found. The create may be applied later: by a server
+    /// that was slow to come to it, or unknown to one that had been cut off. So every list is
+    /// searched for the node, it is looked for again after ever longer times, and for the last time
+    /// on the next connection.
+    Suspect { connection: u64 },
     /// The node is there.
     Held { path: Arc<str> },
     /// The node must go.
@@ -93,6 +95,18 @@ impl<T> Claim<T> {
         self.ask(id, Query::List, folder, effects);
     }
 
+    /// Takes note of the children that may be the node; the oldest is looked at first.
+    pub(crate) fn choose(&mut self, list: &GetChildrenResponse<'_>) {
+        let (folder, stem) = split(&self.stem);
+        let folder = if folder == "/" { "" } else { folder };
+        // Other nodes may begin like ours; behind the name a server puts digits alone.
+        let ours = |name: &&str| name.strip_prefix(stem).is_some_and(is_sequence);
+        let named = list.children.iter().filter(ours);
+        self.candidates = named.map(|name| format!("{folder}/{name}")).collect();
+        self.candidates.sort_unstable_by(|one, other| other.cmp(one));
+        self.unreadable = false;
+    }
+
     /// The node that is held must go.
     pub(crate) fn delete(
         &mut self,
@@ -117,7 +131,7 @@ impl<T> Claim<T> {
         requested_at: Instant,
         effects: &mut VecDeque<Effect<T>>,
     ) {
-        if !matches!(self.state, State::Lost { .. } | State::Suspect) {
+        if !matches!(self.state, State::Lost { .. } | State::Suspect { .. }) {
             return;
         }
         let creator = self.waiting.take();
@@ -147,6 +161,11 @@ pub(crate) fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer 
     let mut body = BytesMut::with_capacity(LENGTH_BYTES + path.len());
     CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
     Answer { zxid: czxid, body: body.freeze(), requested_at }
+}
+
+/// Whether this is what a server puts behind a sequential name.
+fn is_sequence(text: &str) -> bool {
+    text.parse::<i32>().is_ok()
 }
 
 /// The folder and the last component of an absolute path.
