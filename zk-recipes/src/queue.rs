@@ -32,7 +32,10 @@ pub(crate) struct Queue {
     client: Client,
     folder: Folder,
     names: Names,
-    /// What the names of this client's contenders begin with.
+    /// What the names of the contenders begin with that this client made.
+    made_here: String,
+    /// What the names of those begin with that its session may own: nothing if another client began
+    /// the session, whose contenders have names of their own.
     siblings: String,
     options: Options,
     view: Mutex<View>,
@@ -108,7 +111,8 @@ impl Queue {
     ) -> Result<Arc<Self>, Error> {
         zk_client::check_path(folder)?;
         let folder = Folder::new(folder);
-        let siblings = names.siblings((client.unique() >> 64) as u64);
+        let made_here = names.siblings((client.unique() >> 64) as u64);
+        let siblings = if client.is_resumed() { String::new() } else { made_here.clone() };
         let view = View {
             feed: Feed::new(Mirror::new(names.clone(), folder.clone(), siblings.clone())),
             succession: Succession::default(),
@@ -121,6 +125,7 @@ impl Queue {
             client: client.clone(),
             folder,
             names,
+            made_here,
             siblings,
             options,
             view: Mutex::new(view),
@@ -145,7 +150,7 @@ impl Queue {
         &self.options
     }
 
-    /// Whether a contender is this client's: the end of the session takes it together with ours.
+    /// Whether a contender may be of this client's session, whose end takes it together with ours.
     pub(crate) fn is_sibling(&self, name: &str) -> bool {
         name.starts_with(&self.siblings)
     }
@@ -234,7 +239,7 @@ impl Queue {
     fn stem_behind(&self, old: &Contender, role: Role) -> String {
         let alone = (old.role, role) == (Role::Exclusive, Role::Exclusive);
         // One that was taken over from another process has its names.
-        let follows = alone && self.is_sibling(&old.name);
+        let follows = alone && old.name.starts_with(&self.made_here);
         let following = if follows { self.names.following(role, &old.name) } else { None };
         following.map_or_else(|| self.stem(role), |stem| self.child(&stem))
     }

@@ -172,6 +172,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.credentials
     }
 
+    /// Whether another client began the session.
+    pub fn is_resumed(&self) -> bool {
+        self.config.resume.is_some()
+    }
+
     /// The session timeout: the server's after the first handshake, the wanted one before.
     pub fn timeout(&self) -> Duration {
         self.timeout

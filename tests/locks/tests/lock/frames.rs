@@ -1,12 +1,12 @@
 //! The lock, frame by frame: a server that the test plays counts what each step costs.
 
-use zk_client::{Client, ErrorCode, EventType, SessionId};
+use zk_client::{Client, ErrorCode, EventType, SessionCredentials, SessionId};
 use zk_proto::{
     CreateMode, CreateRequest, GetChildren2Response, GetDataResponse, List, OpCode, SetWatches,
     SyncResponse, Text,
 };
 use zk_recipes::{Error, ErrorKind, Guard, Lock};
-use zk_tests::peer::{Network, Peer, Request, SESSION, TIMEOUT, created, stat_of};
+use zk_tests::peer::{Network, Peer, Request, SESSION, TIMEOUT, created, password, stat_of};
 
 const FOLDER: &str = "/locks/one";
 
@@ -230,6 +230,23 @@ async fn a_hand_over_of_the_own_session_is_confirmed_by_a_list() {
     peer.answer(&()).await;
     nothing_more(&client, &mut peer).await;
     peer.fire(EventType::NODE_DELETED, &format!("{FOLDER}/{sibling}")).await;
+    answer_list(&mut peer, &own, &[]).await;
+    owned(&client, &mut peer, acquiring).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_within_a_session_that_was_taken_up_is_confirmed_by_a_list() {
+    let mut network = Network::new();
+    let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1);
+    let builder = builder.session(SessionCredentials::new(SESSION, password()));
+    let (client, mut peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
+    let client = client.unwrap();
+    let acquiring = acquire(&client);
+    // The node may be of this session, for instance resumed from a ticket, whatever its name.
+    let own = join_queue(&mut peer, &[3]).await;
+    arm(&mut peer, Some(&own), &[3]).await;
+    nothing_more(&client, &mut peer).await;
+    peer.fire(EventType::NODE_DELETED, &path(3)).await;
     answer_list(&mut peer, &own, &[]).await;
     owned(&client, &mut peer, acquiring).await;
 }
