@@ -18,6 +18,9 @@ pub enum ErrorKind {
     WouldDeadlock,
     /// Caller: there is no such holder here, or it is not whose ticket this is.
     InvalidTicket,
+    /// The ticket was used before, so this caller holds nothing. If another process has used it, the
+    /// lock and the session are that one's: the client was [detached](zk_client::Client::detach).
+    TicketUsed,
     /// Somebody deleted this contender's node while it waited in the queue. It owns nothing.
     NodeVanished,
     /// The folder has nearly used up its 2^31 sequence numbers, behind which servers lose count.
@@ -73,6 +76,7 @@ pub(crate) enum Fault {
     Set(String),
     WouldDeadlock(String),
     Ticket(String),
+    TicketUsed(String),
     NodeVanished(String),
     SequenceExhausted(String),
     ForeignContender(String),
@@ -94,6 +98,12 @@ impl fmt::Display for Fault {
                 "{inner}: this owner reads the lock, and would wait for itself to write it"
             ),
             Self::Ticket(inner) => write!(f, "ticket: {inner}"),
+            Self::TicketUsed(inner) => {
+                write!(
+                    f,
+                    "{inner}: the ticket of this node was used before, and the lock is whose it was then"
+                )
+            }
             Self::NodeVanished(inner) => {
                 write!(f, "{inner}: somebody deleted the node of this waiting contender")
             }
@@ -134,6 +144,7 @@ impl Error {
             Fault::Set(_) => ErrorKind::InvalidSet,
             Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
             Fault::Ticket(_) => ErrorKind::InvalidTicket,
+            Fault::TicketUsed(_) => ErrorKind::TicketUsed,
             Fault::NodeVanished(_) => ErrorKind::NodeVanished,
             Fault::SequenceExhausted(_) => ErrorKind::SequenceExhausted,
             Fault::ForeignContender(_) => ErrorKind::ForeignContender,

@@ -63,30 +63,41 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// What a place that is first is worth: a session that may be gone is waited for until it has
-    /// proved that it is not, and the node is looked at then.
+    /// What a place that is first is worth, once that is [proved](Self::proved).
     pub(crate) async fn new(tenure: Tenure) -> Result<Self, Error> {
+        let hold = Self::unproved(tenure);
+        hold.proved().await?;
+        Ok(hold)
+    }
+
+    /// The same before anybody has looked.
+    pub(crate) fn unproved(tenure: Tenure) -> Self {
         let (held, node) = Held::new(tenure);
         let token = FencingToken::new(held.czxid.0, 0);
-        let hold = Self { inner: Arc::new(held), node: Arc::new(Mutex::new(Some(node))), token };
-        let mut state = hold.inner.lease.state();
+        Self { inner: Arc::new(held), node: Arc::new(Mutex::new(Some(node))), token }
+    }
+
+    /// A session that may be gone is waited for until it has proved that it is not, and the node is
+    /// looked at then.
+    pub(crate) async fn proved(&self) -> Result<(), Error> {
+        let mut state = self.inner.lease.state();
         loop {
             match state {
                 LeaseState::Valid { .. } => break,
                 LeaseState::Lapsed(Lapse::Ended(ended)) => {
                     return Err(ClientError::from(ended).into());
                 }
-                LeaseState::Lapsed(lapse) => return Err(hold.lost_by(loss_of(lapse))),
+                LeaseState::Lapsed(lapse) => return Err(self.lost_by(loss_of(lapse))),
                 _ => {
-                    hold.inner.lease.changed(state).await;
-                    hold.inner.settled().await;
-                    state = hold.inner.lease.state();
+                    self.inner.lease.changed(state).await;
+                    self.inner.settled().await;
+                    state = self.inner.lease.state();
                 }
             }
         }
-        match hold.inner.told_loss() {
-            Some(loss) => Err(hold.lost_by(loss)),
-            None => Ok(hold),
+        match self.inner.told_loss() {
+            Some(loss) => Err(self.lost_by(loss)),
+            None => Ok(()),
         }
     }
 

@@ -117,7 +117,7 @@ impl Lock {
     /// waits until it is polled or dropped. So drop a future that will not be polled soon, or spawn
     /// it as a task.
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        Hold::acquire(&self.0, Role::Exclusive).await.map(Guard)
+        Hold::acquire(&self.0, Role::Exclusive).await.map(Guard::new)
     }
 
     /// Takes the lock if it is free, in one round trip if its folder is there. `None` if it is not;
@@ -134,7 +134,7 @@ impl Lock {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
-        Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(Guard))
+        Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(Guard::new))
     }
 
     /// Waits for the lock for no longer than `time`. `None` if it was not ours by then, because
@@ -200,11 +200,23 @@ impl Lock {
 /// What it knows of the lock, and what can be done under it, stands at [`Hold`].
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock"]
-pub struct Guard(Hold);
+pub struct Guard {
+    hold: Hold,
+    /// How often its lock was taken up by a ticket.
+    resumes: i32,
+}
 
 impl Guard {
-    pub(crate) fn new(hold: Hold) -> Self {
-        Self(hold)
+    fn new(hold: Hold) -> Self {
+        Self::resumed(hold, 0)
+    }
+
+    pub(crate) fn resumed(hold: Hold, resumes: i32) -> Self {
+        Self { hold, resumes }
+    }
+
+    pub(crate) fn resumes(&self) -> i32 {
+        self.resumes
     }
 
     /// Releases the lock and waits until the server has said so. While the client is cut off that
@@ -223,7 +235,7 @@ impl Guard {
     ///
     /// The release is on its way when this returns, whether or not the future is awaited.
     pub fn release(self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        self.0.let_go()
+        self.hold.let_go()
     }
 
     /// Carries out `ops` and releases the lock, in one transaction: the result is there exactly if
@@ -241,9 +253,9 @@ impl Guard {
         self,
         ops: O,
     ) -> Result<O::Results, NotReleased<Self>> {
-        match self.0.let_go_with(ops).await {
+        match self.hold.let_go_with(ops).await {
             Ok(results) => Ok(results),
-            Err(error) => Err(NotReleased { guard: self.0.has_node().then_some(self), error }),
+            Err(error) => Err(NotReleased { guard: self.hold.has_node().then_some(self), error }),
         }
     }
 
@@ -260,12 +272,12 @@ impl Guard {
     ///
     /// As [`acquire`](Lock::acquire); the release is on its way once the future has been polled.
     pub async fn requeue(self) -> Result<Self, Error> {
-        let queue = Arc::clone(self.0.queue());
+        let queue = Arc::clone(self.hold.queue());
         let joining = queue.client().batch(|| {
             drop(self);
             Joining::begin(&queue, Role::Exclusive, Patience::Waits)
         });
-        Hold::first(joining).await.map(Self)
+        Hold::first(joining).await.map(Self::new)
     }
 }
 
@@ -273,6 +285,6 @@ impl Deref for Guard {
     type Target = Hold;
 
     fn deref(&self) -> &Hold {
-        &self.0
+        &self.hold
     }
 }

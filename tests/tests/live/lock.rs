@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use zk_recipes::Lock;
-use zk_tests::claims::lock::{LOCK, come_round, connect, queue, queued};
+use zk_tests::claims::lock::{LOCK, come_round, connect, one_ticket_at, queue, queued};
 use zk_tests::fault::Faults;
 use zk_tests::server::{Ensemble, Standalone};
 
@@ -14,6 +14,16 @@ async fn contenders_at_the_servers_of_an_ensemble_come_round() -> Result<()> {
     let members = ensemble.members().iter().map(|member| member.address()).collect::<Vec<_>>();
     // Whoever is at a server that lags is told of several turns at once, and goes on following them.
     come_round(&[&members[0], &members[1], &members[2], &members[0]], 2).await
+}
+
+#[tokio::test]
+async fn of_two_processes_with_one_ticket_at_different_servers_one_gets_the_lock() -> Result<()> {
+    let ensemble = Ensemble::start(3).await?;
+    let members = ensemble.members().iter().map(|member| member.address()).collect::<Vec<_>>();
+    for round in 0..9 {
+        one_ticket_at([&members[round % 3], &members[(round + 1) % 3]]).await?;
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -1,11 +1,14 @@
 //! A lock that is left to the next process, a folder that is made anew when its numbers end, and a
 //! term that has no end.
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use zk_client::{Client, Ended, OpCode};
+use zk_client::{Acl, Client, Ended, ErrorCode, Id, OpCode, Perms, SessionState};
 use zk_embedded::{Config, Fault, Server};
-use zk_recipes::{ErrorKind, Lock, LockState, LockTicket, Options, Release};
+use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Loss, Options, Release};
+use zk_tests::explore::{poll_once, settle};
 
 const PATH: &str = "/locks/one";
 
@@ -86,6 +89,229 @@ async fn a_ticket_is_good_for_its_node_and_folder_alone() {
     assert!(server.has_node(second.node()));
     let guard = Lock::new(&new, "/locks/two").unwrap().resume(&second).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+/// A lock that was left, as the text of its ticket.
+async fn left(server: &Server, options: Options) -> String {
+    let old = connect(server).await;
+    let lock = Lock::with_options(&old, PATH, options).unwrap();
+    let ticket = lock.acquire().await.unwrap().into_ticket().unwrap();
+    assert!(old.detach().await.is_some());
+    ticket.to_secret()
+}
+
+/// A process that has read the text of a ticket.
+async fn successor(server: &Server, secret: &str, seed: u64) -> (Client, LockTicket) {
+    let ticket = secret.parse::<LockTicket>().unwrap();
+    let client = builder(server).session(ticket.session()).seed(seed);
+    (client.connect("zk").await.unwrap(), ticket)
+}
+
+async fn resume(client: &Client, ticket: &LockTicket) -> Result<Guard, Error> {
+    Lock::new(client, PATH).unwrap().resume(ticket).await
+}
+
+/// The lock is still the guard's, and nobody disturbs it.
+async fn undisturbed(server: &Server, client: &Client, guard: &Guard) {
+    settle().await;
+    guard.verify().await.ok();
+    guard.verify().await.unwrap();
+    let connections = client.stats().connections;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(client.stats().connections, connections, "somebody takes the session away");
+    assert_eq!(guard.state(), LockState::Held);
+    assert!(server.has_node(guard.node()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_process_with_a_ticket_is_refused_and_the_first_keeps_the_lock() {
+    let server = Server::in_memory(Config::new());
+    let secret = left(&server, Options::new()).await;
+    let (first, ticket) = successor(&server, &secret, 1).await;
+    let guard = resume(&first, &ticket).await.unwrap();
+
+    let (second, ticket) = successor(&server, &secret, 2).await;
+    let refused = resume(&second, &ticket).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TicketUsed, "{refused}");
+    let mut states = second.states();
+    let ended = states.wait_for(|state| state.ended().is_some()).await.unwrap().ended();
+    assert_eq!(ended, Some(Ended::Closed), "it leaves the session alone");
+    // Neither does dropping it end the session.
+    drop((states, second));
+    undisturbed(&server, &first, &guard).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_processes_with_one_ticket_one_gets_the_lock_whatever_is_lost() {
+    let mut firsts = [0; 2];
+    for seed in 0..20 {
+        for fault in [
+            None,
+            Some(Fault::lose_reply().op(OpCode::SET_ACL)),
+            Some(Fault::lose_request().op(OpCode::SET_ACL)),
+            Some(Fault::lose_reply().op(OpCode::GET_ACL)),
+            Some(Fault::lose_reply().op(OpCode::EXISTS).path(PATH)),
+            Some(Fault::lose_reply().op(OpCode::SYNC)),
+        ] {
+            let server = Server::in_memory(Config::new());
+            let secret = left(&server, Options::new()).await;
+            let faulty = fault.is_some();
+            fault.into_iter().for_each(|fault| server.inject(fault.after(seed as u32 % 2)));
+            let process = |seed| {
+                let (server, secret) = (&server, &secret);
+                async move {
+                    let (client, ticket) = successor(server, secret, seed).await;
+                    let resumed = resume(&client, &ticket).await;
+                    (client, resumed)
+                }
+            };
+            let (one, two) = tokio::join!(process(2 * seed + 1), process(2 * seed + 2));
+            let (nth, (client, guard), (other, refused)) = match (one, two) {
+                ((one, Ok(guard)), (two, Err(error))) => (0, (one, guard), (two, error)),
+                ((one, Err(error)), (two, Ok(guard))) => (1, (two, guard), (one, error)),
+                (one, two) => panic!("{:?} and {:?}, seed {seed}, {faulty}", one.1, two.1),
+            };
+            firsts[nth] += 1;
+            assert_eq!(refused.kind(), ErrorKind::TicketUsed, "{refused}");
+            drop(other);
+            undisturbed(&server, &client, &guard).await;
+        }
+    }
+    assert!(firsts.iter().all(|firsts| *firsts > 0), "{firsts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_may_be_dropped_at_any_moment_and_done_again() {
+    for cut in [false, true] {
+        let mut polls = 0;
+        while !is_done_after(polls, cut).await {
+            polls += 1;
+        }
+        assert!(polls >= 3, "{polls}");
+    }
+}
+
+/// Drops a resume after so many polls, and does it again. The last of them comes while the server is
+/// down, if that is wanted. Says whether the first one was done by then.
+async fn is_done_after(polls: u32, cut: bool) -> bool {
+    let server = Server::in_memory(Config::new());
+    let secret = left(&server, Options::new()).await;
+    let (client, ticket) = successor(&server, &secret, 1).await;
+    let lock = Lock::new(&client, PATH).unwrap();
+    let mut resumed = Poll::Pending;
+    {
+        let mut resuming = pin!(lock.resume(&ticket));
+        for poll in 0..=polls {
+            if poll == polls && cut {
+                settle().await;
+                server.set_serving(false);
+                settle().await;
+            }
+            resumed = poll_once(resuming.as_mut());
+            if resumed.is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    settle().await;
+    server.set_serving(true);
+    client.sync("/").await.unwrap();
+    assert!(server.has_node(ticket.node()), "after {polls} polls");
+    let is_done = resumed.is_ready();
+    let guard = match resumed {
+        Poll::Ready(resumed) => resumed.unwrap(),
+        // Another process must not get in between, a clone may.
+        Poll::Pending => resume(&client, &ticket.clone()).await.unwrap(),
+    };
+    let (second, ticket) = successor(&server, &secret, 2).await;
+    assert_eq!(resume(&second, &ticket).await.unwrap_err().kind(), ErrorKind::TicketUsed);
+    undisturbed(&server, &client, &guard).await;
+    is_done
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_that_was_used_here_costs_nothing() {
+    let server = Server::in_memory(Config::new());
+    let secret = left(&server, Options::new()).await;
+    let (client, ticket) = successor(&server, &secret, 1).await;
+    let guard = resume(&client, &ticket).await.unwrap();
+    for again in [ticket.clone(), secret.parse().unwrap()] {
+        let refused = resume(&client, &again).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TicketUsed);
+        assert_eq!(client.state(), SessionState::Connected);
+    }
+    undisturbed(&server, &client, &guard).await;
+
+    // The next ticket is another one, also for the same client.
+    let next = guard.into_ticket().unwrap();
+    assert_ne!(next, ticket);
+    for old in [ticket.clone(), secret.parse().unwrap()] {
+        let refused = resume(&client, &old).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TicketUsed);
+    }
+    let next = next.to_secret();
+    client.detach().await;
+    let (third, ticket) = successor(&server, &next, 3).await;
+    let guard = resume(&third, &ticket).await.unwrap();
+    let (late, ticket) = successor(&server, &secret, 4).await;
+    assert_eq!(resume(&late, &ticket).await.unwrap_err().kind(), ErrorKind::TicketUsed);
+    undisturbed(&server, &third, &guard).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_leaves_the_data_and_a_request_to_revoke() {
+    for revokes in [false, true] {
+        let server = Server::in_memory(Config::new());
+        let other = connect(&server).await;
+        let secret = left(&server, Options::new().data(b"host 7")).await;
+        let lock = Lock::new(&other, PATH).unwrap();
+        if revokes {
+            assert_eq!(lock.revoke().await.unwrap(), 1);
+        }
+        let data = lock.contenders().await.unwrap()[0].data.clone();
+        let (client, ticket) = successor(&server, &secret, 1).await;
+        let guard = resume(&client, &ticket).await.unwrap();
+        assert_eq!(lock.contenders().await.unwrap()[0].data, data);
+        let asked = guard.revoke_requested();
+        let asked = tokio::time::timeout(Duration::from_secs(1), asked).await;
+        assert_eq!(asked.is_ok(), revokes);
+        // A later one does not make the ticket good again either.
+        lock.revoke().await.unwrap();
+        let (second, ticket) = successor(&server, &secret, 2).await;
+        let refused = resume(&second, &ticket).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TicketUsed);
+        undisturbed(&server, &client, &guard).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_change_the_access_list_cannot_resume_and_the_ticket_stays_good() {
+    let server = Server::in_memory(Config::new());
+    let admin = Acl::new(Perms::ALL, Id::digest("ops", "secret"));
+    let read = Acl::new(Perms::READ, Id::ANYONE);
+    let secret = left(&server, Options::new().acl(&[admin.clone(), read.clone()])).await;
+    let (client, ticket) = successor(&server, &secret, 1).await;
+    let refused = resume(&client, &ticket).await.unwrap_err();
+    assert_eq!(refused.client().and_then(zk_client::Error::code), Some(ErrorCode::NO_AUTH));
+    client.add_auth("digest", b"ops:secret").await.unwrap();
+    let guard = resume(&client, &ticket).await.unwrap();
+    let list = client.get_acl(guard.node()).await.unwrap();
+    assert_eq!(list.acl[..2], [admin, read]);
+    assert_eq!((list.acl.len(), list.acl[2].perms), (3, Perms::NONE));
+    undisturbed(&server, &client, &guard).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ticket_of_a_lock_that_was_released_since_is_no_lock() {
+    let server = Server::in_memory(Config::new());
+    let secret = left(&server, Options::new()).await;
+    let (first, ticket) = successor(&server, &secret, 1).await;
+    resume(&first, &ticket).await.unwrap().release().await.unwrap();
+    let (second, ticket) = successor(&server, &secret, 2).await;
+    let gone = resume(&second, &ticket).await.unwrap_err();
+    assert_eq!(gone.loss(), Some(Loss::NodeDeleted));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::task::JoinSet;
 use zk_client::{Client, CreateOptions, ErrorCode, OpCode};
-use zk_recipes::{ErrorKind, Lock, Release};
+use zk_recipes::{ErrorKind, Lock, LockTicket, Release};
 
 use crate::fault::{Fault, Faults};
 use crate::server::packets_received;
@@ -42,6 +42,7 @@ macro_rules! lock_claims {
             a_write_to_a_waiters_node_does_not_wake_it_for_good,
             a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_owner,
             a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed,
+            of_two_processes_with_one_ticket_one_gets_the_lock,
             a_lock_on_the_root_of_a_missing_chroot_is_refused,
             a_guard_is_released_by_dropping_it_on_a_plain_thread,
             a_guard_keeps_the_session_of_a_dropped_client,
@@ -436,6 +437,48 @@ pub async fn a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is
         assert!(acquired.is_err(), "an owner without a session in round {round}");
         drop(guard);
     }
+    Ok(())
+}
+
+pub async fn of_two_processes_with_one_ticket_one_gets_the_lock(address: &str) -> Result<()> {
+    for _ in 0..10 {
+        one_ticket_at([address; 2]).await?;
+    }
+    Ok(())
+}
+
+/// Two processes read the same ticket, and resume the lock at these servers at the same time.
+pub async fn one_ticket_at(servers: [&str; 2]) -> Result<()> {
+    let [one, two] = servers;
+    let old = connect(one, &Faults::new()).await?;
+    let ticket = Lock::new(&old, LOCK)?.acquire().await?.into_ticket()?.to_secret();
+    old.detach().await;
+    let resume = |server: &str| {
+        let (server, ticket) = (server.to_owned(), ticket.clone());
+        tokio::spawn(async move {
+            let ticket = ticket.parse::<LockTicket>()?;
+            let builder = Client::builder().session_timeout(Duration::from_secs(4));
+            let client = builder.session(ticket.session()).connect(&server).await?;
+            let guard = Lock::new(&client, LOCK)?.resume(&ticket).await;
+            anyhow::Ok((client, guard))
+        })
+    };
+    let (one, two) = tokio::join!(resume(one), resume(two));
+    let (guard, client, refused, other) = match (one??, two??) {
+        ((one, Ok(guard)), (two, Err(error))) | ((two, Err(error)), (one, Ok(guard))) => {
+            (guard, one, error, two)
+        }
+        ((_, one), (_, two)) => bail!("{one:?} and {two:?}"),
+    };
+    ensure!(refused.kind() == ErrorKind::TicketUsed, "{refused}");
+    // Dropping it does not end the session.
+    drop(other);
+    while let Err(error) = guard.verify().await {
+        ensure!(error.client().is_some_and(zk_client::Error::is_connection_loss), "{error}");
+    }
+    ensure!(queue(&client).await?.len() == 1);
+    ensure!(guard.release().await? == Release::Released);
+    client.close().await;
     Ok(())
 }
 
