@@ -117,12 +117,13 @@ impl Held {
         }
     }
 
-    /// How the lock was lost, as far as is known. Waits for nothing.
+    /// How the lock was lost, as far as is known. Waits for nothing. The lease comes first: once it
+    /// has lapsed, the client deletes the node by itself.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
-        self.told_loss().or_else(|| match self.lease.state() {
-            LeaseState::Lapsed(lapse) => Some(loss_of(lapse)),
-            _ => None,
-        })
+        match self.lease.state() {
+            LeaseState::Lapsed(lapse) => Some(self.lose(loss_of(lapse))),
+            _ => self.told_loss(),
+        }
     }
 
     /// How the lock was lost, as far as the node tells. Waits for nothing.
@@ -143,11 +144,6 @@ impl Held {
     /// Whether somebody was seen to ask for the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
         self.knowledge().revoked
-    }
-
-    /// Whether the lock is known to be lost.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.knowledge().lost.is_some()
     }
 
     /// Hears what there is to hear of the node, and asks where nothing tells. Says how it was lost,
@@ -175,23 +171,26 @@ impl Held {
         Fault::Lost { path: self.path.clone(), loss }.into()
     }
 
+    /// A transaction has shown that the node is gone.
+    pub(crate) fn deleted(&self) -> Error {
+        self.lost_by(self.lose(Loss::NodeDeleted))
+    }
+
     /// What a failed transaction means whose first operation was the check of the node.
     pub(crate) fn fence_error(&self, error: ClientError) -> Error {
         if error.is_no_node() && error.failed_op() == Some(0) {
-            return self.lost_by(self.lose(Loss::NodeDeleted));
+            return self.deleted();
         }
         self.failed(error)
     }
 
-    /// What a failed transaction means that does not tell of the node itself. One that may have
-    /// been carried out is not lost with the session.
+    /// What a failed transaction means that does not tell of the node itself. A known loss is the
+    /// reason, unless the transaction may have been carried out all the same, or an operation of its
+    /// own was refused.
     pub(crate) fn failed(&self, error: ClientError) -> Error {
-        match self.lease.state() {
-            LeaseState::Lapsed(lapse @ Lapse::Ended(_))
-                if error.outcome() == Outcome::NotApplied =>
-            {
-                self.lost_by(self.lose(loss_of(lapse)))
-            }
+        let tells_more = error.outcome() == Outcome::Unknown || error.failed_op().is_some();
+        match self.known_loss() {
+            Some(loss) if !tells_more => self.lost_by(loss),
             _ => error.into(),
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use zk_client::{
@@ -156,7 +156,7 @@ impl Hold {
     /// Whether the node is still there to be let go, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
         let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        node && !self.inner.is_lost()
+        node && self.known_loss().is_none()
     }
 
     /// Orders this holder after all earlier ones.
@@ -299,7 +299,11 @@ impl Hold {
     ///
     /// Dropping the future changes nothing.
     pub async fn verify(&self) -> Result<(), Error> {
-        self.fenced(()).await
+        // It changes nothing, so nothing is open about it.
+        self.fenced(()).await.map_err(|error| match self.known_loss() {
+            Some(loss) => self.lost_by(loss),
+            None => error,
+        })
     }
 
     /// Carries out `ops` in one transaction, only if the lock is still ours then: exact, whatever
@@ -317,16 +321,20 @@ impl Hold {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost): the lock was, so nothing was carried out. A client's error
-    /// tells which operation was refused ([`failed_op`](zk_client::Error::failed_op): 0 is the check
-    /// of the lock, and the first of `ops` is 1), or that the outcome is open.
+    /// [`Lost`](crate::ErrorKind::Lost): the lock was, so nothing was carried out; if that was known
+    /// before, nothing was asked either. A client's error tells which operation was refused
+    /// ([`failed_op`](zk_client::Error::failed_op): 0 is the check of the lock, and the first of
+    /// `ops` is 1), or that the outcome is open.
     ///
     /// # Cancel safety
     ///
     /// The transaction is on its way when this returns, whether or not the future is awaited.
     pub fn fenced<O: Operations>(&self, ops: O) -> Fenced<O::Results> {
         let inner = Arc::clone(&self.inner);
-        let reply = inner.queue.client().multi((Op::check(&inner.path, None), ops));
+        let reply = match inner.known_loss() {
+            Some(loss) => Err(loss),
+            None => Ok(inner.queue.client().multi((Op::check(&inner.path, None), ops))),
+        };
         Fenced { reply, inner }
     }
 
@@ -342,7 +350,7 @@ impl Hold {
 
     /// A transaction has shown that the node is gone.
     pub(crate) fn deleted(&self) -> Error {
-        self.lost_by(self.inner.lose(Loss::NodeDeleted))
+        self.inner.deleted()
     }
 
     /// How the lock was lost, as far as is known. Waits for nothing.
@@ -372,6 +380,7 @@ impl Hold {
                 Ok(Deletion::Deleted) if !lost => Ok(Release::Released),
                 Ok(_) => Ok(Release::AlreadyLost),
                 Err(error) if error.is_session_over() => Ok(Release::AlreadyLost),
+                Err(error) if error.is_connection_loss() && lost => Ok(Release::AlreadyLost),
                 Err(error) if error.is_connection_loss() => Err(Fault::Unconfirmed(error).into()),
                 Err(error) => Err(error.into()),
             }
@@ -382,6 +391,9 @@ impl Hold {
     /// happened, and the lock is held as before.
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let inner = &self.inner;
+        if let Some(loss) = inner.known_loss() {
+            return Err(self.lost_by(loss));
+        }
         let own = ops.count();
         match inner.queue.client().multi((ops, Op::delete(&inner.path, None))).await {
             Ok((results, ())) => {
@@ -391,7 +403,7 @@ impl Hold {
                 Ok(results)
             }
             Err(error) if error.failed_op() == Some(own) && error.is_no_node() => {
-                Err(self.lost_by(inner.lose(Loss::NodeDeleted)))
+                Err(self.deleted())
             }
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // It may be gone, and must be.
@@ -406,7 +418,8 @@ impl Hold {
 /// The answer to come of a transaction under a lock: see [`Hold::fenced`].
 #[must_use = "the transaction happens in any case, but only awaiting it tells how it went"]
 pub struct Fenced<R> {
-    reply: Reply<((), R)>,
+    /// Nothing was asked if the lock was known to be lost.
+    reply: Result<Reply<((), R)>, Loss>,
     inner: Arc<Held>,
 }
 
@@ -414,8 +427,12 @@ impl<R> Future for Fenced<R> {
     type Output = Result<R, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(reply) = Pin::new(&mut self.reply).poll(cx) else {
-            return Poll::Pending;
+        let reply = match &mut self.reply {
+            Ok(reply) => ready!(Pin::new(reply).poll(cx)),
+            Err(loss) => {
+                let loss = *loss;
+                return Poll::Ready(Err(self.inner.lost_by(loss)));
+            }
         };
         Poll::Ready(
             reply.map(|((), results)| results).map_err(|error| self.inner.fence_error(error)),

@@ -341,6 +341,10 @@ impl MultiGuard {
         let Some((first, others)) = self.0.split_first() else {
             return Err(Fault::Set("no lock is held".to_owned()).into());
         };
+        let lost = |hold: &Hold| Some(hold.lost_by(hold.known_loss()?));
+        if let Some(lost) = self.0.iter().find_map(lost) {
+            return Err(lost);
+        }
         let checks = others.iter().map(|hold| Op::check(hold.node(), None));
         match first.fenced((checks.collect::<Vec<_>>(), ops)).await {
             Ok((_, results)) => Ok(results),

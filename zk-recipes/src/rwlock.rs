@@ -270,6 +270,9 @@ impl WriteGuard {
 
     /// Puts a reader's node in place of ours.
     async fn recast(&self) -> Result<OwnedNode, Error> {
+        if let Some(loss) = self.0.known_loss() {
+            return Err(self.0.lost_by(loss));
+        }
         let (queue, own) = (self.0.queue(), self.0.own());
         let name = queue.names().recast(&own.name, Role::Exclusive, Role::Shared);
         let path = queue.child(&name.unwrap_or_default());

@@ -11,6 +11,7 @@ mod fencing;
 mod frames;
 mod guard;
 mod handing_on;
+mod losses;
 mod mirror;
 mod multi;
 mod old_server;
