@@ -15,7 +15,7 @@ use zk_tests::server::{ServerConfig, Standalone, four_letter};
 
 /// Requests of each seed, without those to reconnect and to clean up.
 const REQUESTS: usize = 410;
-const SEEDS: u64 = 220;
+const SEEDS: u64 = 110;
 
 /// What a full run must have come across, whatever the seeds.
 const OUTCOMES: [&str; 45] = [
@@ -126,7 +126,7 @@ fn seeds(count: u64) -> Result<RangeInclusive<u64>> {
 async fn the_embedded_server_answers_like_a_real_one() -> Result<()> {
     let real = real_server().await?;
     let embedded = embedded_server(release(&real).await?).await?;
-    let count = if std::env::var_os("ZK_SOAK").is_some() { 10 * SEEDS } else { SEEDS };
+    let count = if std::env::var_os("ZK_SOAK").is_some() { 20 * SEEDS } else { SEEDS };
     let seeds = seeds(count)?;
     let servers = [("embedded", embedded.address()), ("real", &real.address())];
     let whole = seeds.clone().count() as u64 == count;
