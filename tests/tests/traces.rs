@@ -12,7 +12,7 @@ use zk_client::{
     SessionCredentials, WatchMode,
 };
 use zk_embedded::{Config, Server};
-use zk_proto::{GetDataRequest, OpCode, Password, SessionId, Xid};
+use zk_proto::{CreateMode, CreateRequest, GetDataRequest, List, OpCode, Password, SessionId, Xid};
 use zk_tests::capture::{Capture, Told};
 use zk_tests::peer::{Bench, Network, SESSION, TIMEOUT, data, reply};
 
@@ -157,6 +157,25 @@ fn a_refused_credential_is_a_warning() {
     let refused = one(&capture, SESSIONS, "authentication refused");
     assert_eq!((refused.level, field(&refused, "scheme")), (Level::WARN, "digest"));
     assert_eq!(one(&capture, SESSIONS, "over").level, Level::WARN);
+}
+
+#[test]
+fn an_old_server_is_one_warning() {
+    let capture = Capture::new();
+    let mut bench = Bench::attached();
+    let create =
+        CreateRequest { path: "/a", data: None, acl: List::new(&[]), mode: CreateMode::PERSISTENT };
+    for token in [1, 2] {
+        bench.session.submit(&create, token).unwrap();
+    }
+    assert_eq!(bench.sent(), ["create2#1 /a", "create2#2 /a"]);
+    for xid in [1, 2] {
+        bench.frame(reply(Xid(xid), -1, ErrorCode::UNIMPLEMENTED, &()));
+    }
+    bench.session.submit(&create, 3).unwrap();
+    assert_eq!(bench.said(), ["1 Unimplemented", "2 Unimplemented", "3 Unimplemented"]);
+    let old = one(&capture, SESSIONS, "the server is older than 3.5");
+    assert_eq!(old.level, Level::WARN);
 }
 
 #[test]

@@ -258,6 +258,8 @@ impl Waiting<'_> {
                 return Poll::Pending;
             };
             local.acquiring = None;
+            // Whatever it is called for from here on, it is there.
+            wakers.remove(ticket);
             let now = queue.client().clock().now();
             match acquired {
                 Ok(Some(hold)) => {
@@ -275,7 +277,6 @@ impl Waiting<'_> {
                 }
                 Err(error) => {
                     self.ticket = None;
-                    wakers.remove(ticket);
                     let step = local.cohort.failed(ticket, now);
                     drop(level.carry_out(local, step));
                     return Poll::Ready(Err(error));

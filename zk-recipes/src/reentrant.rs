@@ -192,7 +192,8 @@ impl ReentrantLock {
 /// ```
 ///
 /// An owner that writes may also read. Locally, too, nobody overtakes: a reader that comes while a
-/// writer of its process waits does so as well.
+/// writer of its process waits does so as well. Futures that are not polled are passed over like
+/// those of [`ReentrantLock::acquire`].
 #[derive(Clone, Debug)]
 pub struct ReentrantRwLock(Level);
 

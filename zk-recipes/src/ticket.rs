@@ -192,7 +192,7 @@ impl Guard {
 }
 
 impl Lock {
-    /// Takes up a lock that another process has left with this ticket, and uses the ticket up: three
+    /// Takes up a lock that another process has left with this ticket, and uses the ticket up: four
     /// round trips, one of them a write. The client must have taken up the ticket's session; the
     /// [term](crate::Options::term) begins anew. Connections that break are waited out for as long as
     /// the session lives.
@@ -272,7 +272,7 @@ impl LockTicket {
             }
             let marked = acl.iter().find(|entry| is_mark(&entry.id));
             if stat.aversion != self.resumes {
-                // Also if the answer to the change was lost.
+                // This is also how the answer to our own change is known.
                 if marked.is_some_and(|entry| entry.id.id == own) {
                     return Ok(());
                 }
@@ -284,11 +284,14 @@ impl LockTicket {
             }
             acl.retain(|entry| !is_mark(&entry.id));
             acl.push(Acl::new(Perms::NONE, Id::new("digest", own.clone())));
+            // Only the list tells who changed it. A failed change may have been made all the same.
+            // And success may be another process's: servers match a transaction with the request
+            // that waits for it by session and xid, which both processes have in common.
             match client.set_acl(&self.node, &acl, Some(self.resumes)).await {
-                Ok(_) => return Ok(()),
-                // It may have been changed all the same, or by somebody else.
-                Err(error) if passes(&error) || error.code() == Some(ErrorCode::BAD_VERSION) => {}
-                Err(error) => return Err(self.lost_or(error)),
+                Err(error) if !passes(&error) && error.code() != Some(ErrorCode::BAD_VERSION) => {
+                    return Err(self.lost_or(error));
+                }
+                _ => {}
             }
         }
     }

@@ -398,12 +398,17 @@ impl State {
         self.sessions.run(now, |session| serving && (has_leader || session.is_local));
     }
 
+    /// True if somebody serves requests, and there is a leader for them.
+    fn has_leader(&self) -> bool {
+        self.serving && !self.read_only
+    }
+
     /// Does what is due.
     pub(crate) fn turn(&mut self, now: Duration) {
         while let Some(session) = self.sessions.expired(now) {
             self.expire(now, session);
         }
-        while self.late.first().is_some_and(|(due, _)| *due <= now) && self.ages() {
+        while self.late.first().is_some_and(|(due, _)| *due <= now) && self.has_leader() {
             let (_, late) = self.late.remove(0);
             self.serve_late(now, late);
         }
@@ -478,7 +483,7 @@ impl State {
         let sessions = self.sessions.deadline();
         let fresh = self.fresh.first().map(|(due, _)| *due);
         let reap = self.store.tree.has_mortals().then_some(self.next_reap);
-        let late = self.late.first().map(|(due, _)| *due).filter(|_| self.ages());
+        let late = self.late.first().map(|(due, _)| *due).filter(|_| self.has_leader());
         [sessions, fresh, reap, late].into_iter().flatten().min()
     }
 }

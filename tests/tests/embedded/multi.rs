@@ -1,10 +1,14 @@
 //! Owned nodes of a multi that is lost on its way there or back: each owner learns what happened,
-//! and a node without one goes.
+//! and a node without one goes. And multiReads that are none.
 
 use std::time::Duration;
 
 use zk_client::{Acl, Client, CreateOptions, Op, Outcome, OwnedNode, Reply};
 use zk_embedded::{Config, Fault, OpCode, Release, Server};
+use zk_proto::{
+    CreateMode, Decode, ErrorCode, MultiOp, MultiRequest, MultiResponse, Reader, ReplyHeader,
+};
+use zk_tests::raw::{RawClient, create, delete, get_data};
 
 /// A server with the node `/l`, another one to be deleted, and a client.
 async fn world(release: Release) -> (Server, Client) {
@@ -43,6 +47,36 @@ async fn a_multi_that_was_carried_out_is_found_although_its_answer_was_lost() {
         client.sync("/").await.unwrap();
         assert_eq!(MADE.map(|path| server.has_node(path)), [false; 2]);
         assert_eq!(server.pending_faults(), 0);
+    }
+}
+
+/// A real server has begun the list of results when it finds that an entry is no read. Where reads
+/// are among the entries, or since 3.9 a mode that does not exist, it cannot even read the request.
+#[tokio::test(start_paused = true)]
+async fn a_multi_read_of_writes_is_refused_with_an_empty_list() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let (server, _client) = world(release).await;
+        let mut client = RawClient::open(&server).await;
+        let make = MultiOp::Create(create("/m", CreateMode::PERSISTENT));
+        let odd = MultiOp::Create(create("/m", CreateMode(9)));
+        let (delete, read) =
+            (MultiOp::Delete(delete("/l/old")), MultiOp::GetData(get_data("/l", false)));
+        for (ops, has_list) in [
+            (&[make][..], true),
+            (&[make, delete], true),
+            (&[odd], release == Release::V3_8),
+            (&[delete, read], false),
+            (&[read, delete], false),
+        ] {
+            client.send_as(OpCode::MULTI_READ, &MultiRequest::new(ops)).await;
+            let frame = client.frame().await.expect("an answer");
+            let mut reader = Reader::new(&frame);
+            let header = ReplyHeader::decode(&mut reader).unwrap();
+            assert_eq!(header.error, ErrorCode::MARSHALLING_ERROR, "{ops:?}");
+            let list = MultiResponse::decode_exact(reader.rest()).map(|list| list.iter().count());
+            assert_eq!(list.ok(), has_list.then_some(0), "{ops:?}");
+        }
+        assert!(server.has_node("/l/old") && !server.has_node("/m"));
     }
 }
 

@@ -391,6 +391,17 @@ async fn a_session_of_a_read_only_server_expires_there() {
     assert_eq!(local.hear().await, "closed");
     assert_eq!(clock.elapsed(), MS(3000));
     assert_eq!(server.sessions(), [known.session], "which stands still");
+
+    // While nothing is served, no clock runs.
+    let local = RawClient::attach(&server, read_only).await;
+    server.set_serving(false);
+    tokio::time::sleep(MS(60_000)).await;
+    assert_eq!(server.sessions(), [known.session, local.session]);
+    server.set_serving(true);
+    tokio::time::sleep(MS(2999)).await;
+    assert_eq!(server.sessions(), [known.session, local.session]);
+    tokio::time::sleep(MS(2)).await;
+    assert_eq!(server.sessions(), [known.session]);
 }
 
 #[tokio::test(start_paused = true)]

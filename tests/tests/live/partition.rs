@@ -66,7 +66,6 @@ impl Fight {
         Ok(Self { store, holder, rival })
     }
 
-
     async fn end(mut self) -> Result<()> {
         self.holder.kill().await?;
         Ok(self.rival.kill().await?)

@@ -54,13 +54,16 @@ fn showing(shown: Certified, clients: Option<&Authority>) -> Result<ServerConfig
     Ok(ServerConfig {
         tls: Some(ServerTls { shown, clients: clients.map(Authority::root) }),
         properties: vec![("zookeeper.authProvider.x509".to_owned(), provider)],
+        // Sessions that outlive the restart of a server and its first handshakes.
+        max_session_timeout: Some(Duration::from_secs(60)),
         ..ServerConfig::default()
     })
 }
 
 fn builder(options: TlsOptions) -> Result<ClientBuilder> {
-    let builder = Client::builder().session_timeout(Duration::from_secs(4));
-    Ok(builder.connect_timeout(Duration::from_secs(3)).connector(TlsConnector::new(options)?))
+    // Time enough for the first handshakes of a Java that has just started, on a busy machine.
+    let builder = Client::builder().session_timeout(Duration::from_secs(15));
+    Ok(builder.connect_timeout(Duration::from_secs(15)).connector(TlsConnector::new(options)?))
 }
 
 /// Why the server was not connected to.

@@ -440,6 +440,7 @@ impl<T> Claims<T> {
 
     /// The session is over, and every node with it: all who wait hear `failure`.
     pub(crate) fn end(&mut self, failure: Failure) {
+        self.suspects = false;
         let waiting = std::mem::take(&mut self.claims).into_values().filter_map(|it| it.waiting);
         self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
     }

@@ -204,7 +204,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 }
             }
             Purpose::Chore(chore) => self.conclude_chore(chore, &result),
-            Purpose::Probe => slot.sent_at.into_iter().for_each(|at| self.assurance.probe_answered(at)),
+            Purpose::Probe => {
+                slot.sent_at.into_iter().for_each(|at| self.assurance.probe_answered(at))
+            }
             Purpose::Close => self.end(Ended::Closed),
         }
         self.upkeep(Turn::Last);

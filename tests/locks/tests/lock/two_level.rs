@@ -3,13 +3,15 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zk_embedded::{ErrorCode, Fault, OpCode};
 use zk_recipes::{
     ErrorKind, LockState, Loss, Options, Owner, ReentrantLock, ReentrantRwLock, Release,
 };
-use zk_tests::explore::{Actor, Script, actor, explore, settle};
+use zk_tests::explore::{Actor, Script, actor, explore, poll_once, settle};
 use zk_tests::locks::{LOCK, TIMEOUT, World, nobody};
 use zk_tests::peer::Clock;
 
@@ -452,4 +454,45 @@ async fn an_owner_that_reads_twice_at_once_is_inside_twice() {
     settle().await;
     world.is_owner(&two);
     assert_eq!(lock.write(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_on_several_threads_get_in_one_by_one_whoever_leaves() {
+    let world = World::new();
+    let inside = Arc::new(AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for process in 0..2 {
+        let lock = stock(&world, Options::new()).await;
+        for task in 0..6 {
+            let (lock, inside) = (lock.clone(), Arc::clone(&inside));
+            tasks.push(tokio::spawn(async move {
+                let mut chance = fastrand::Rng::with_seed(process << 8 | task);
+                let me = Owner::new();
+                for _ in 0..200 {
+                    match chance.u32(0..6) {
+                        0 => {
+                            let mut acquire = Box::pin(lock.acquire(&me));
+                            for _ in 0..chance.u32(1..4) {
+                                if poll_once(acquire.as_mut()).is_ready() {
+                                    break;
+                                }
+                                tokio::task::yield_now().await;
+                            }
+                        }
+                        1 => drop(lock.try_acquire(&me).await.unwrap()),
+                        _ => {
+                            let guard = lock.acquire(&me).await.unwrap();
+                            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                            tokio::task::yield_now().await;
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                            drop(guard);
+                        }
+                    }
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
 }
