@@ -61,7 +61,7 @@ impl Core {
         Self { start: now, state: State::new(config, wall) }
     }
 
-    fn since_start(&self, now: Instant) -> Duration {
+    pub(crate) fn since_start(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.start)
     }
 

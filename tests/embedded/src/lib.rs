@@ -128,6 +128,7 @@ mod requests;
 mod words;
 
 mod core;
+mod replica;
 
 mod shared;
 mod wire;

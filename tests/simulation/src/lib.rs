@@ -36,6 +36,8 @@ mod nemesis;
 
 mod check;
 
+pub mod ensemble;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -157,7 +159,7 @@ impl Simulation {
         let (operator, driver) = Client::builder()
             .seed(random.next())
             .session_timeout(Duration::from_secs(3600))
-            .connector(Dialer { world: Arc::clone(&world), party: Party::Operator })
+            .connector(Dialer { network: Arc::clone(&world), party: Party::Operator })
             .split("zk:2181")
             .unwrap();
         tokio::spawn(driver);

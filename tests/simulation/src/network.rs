@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::ReadBuf;
+use zk_client::Host;
 use zk_embedded::{Config, ConnectionId, Core, Zxid};
 use zk_proto::WatcherEvent;
 
@@ -20,24 +21,17 @@ use super::journal::Journal;
 use super::link::{Link, Pipe, Tear};
 pub(super) use super::link::{Party, Way};
 use super::random::Random;
+use super::wire::Network;
+pub(super) use super::wire::Reception;
 
 /// The server's wall clock at the start of every simulation.
-const WALL: Duration = Duration::from_secs(1_700_000_000);
+pub(super) const WALL: Duration = Duration::from_secs(1_700_000_000);
 
 /// When nothing goes wrong.
 const WEATHER: Weather = Weather { latency: 5, reception: Reception::Accept };
 
 /// More happenings than any run has: time stands still.
 const MAX_STEPS: u64 = 3_000_000;
-
-/// What becomes of an attempt to connect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reception {
-    Accept,
-    Refuse,
-    /// Nobody answers.
-    Ignore,
-}
 
 /// What may go wrong on the way at this time.
 #[derive(Clone, Copy, Debug)]
@@ -333,27 +327,10 @@ impl World {
         }
     }
 
-    /// A client drops its end.
-    pub(super) fn leave_client(&mut self, id: ConnectionId) {
-        self.end(id, Way::Up);
-        if let Some(link) = self.links.get_mut(&id) {
-            link.at_client = false;
-            self.tidy(id);
-        }
-    }
-
     fn tidy(&mut self, id: ConnectionId) {
         if self.links.get(&id).is_some_and(|link| !link.at_client && !link.at_server) {
             self.links.remove(&id);
         }
-    }
-
-    pub(super) fn connect(&mut self, party: Party) -> ConnectionId {
-        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
-        let id = self.serve(|core, now| core.handle_connection(now, peer));
-        self.links.insert(id, Link::new(party, now()));
-        self.journal.note(|| format!("net {id}: {party:?} connects"));
-        id
     }
 
     fn happen(&mut self, due: Due) {
@@ -432,16 +409,34 @@ impl World {
             }
         }
     }
+}
 
-    /// As [`World::turn`], to be called again when that has changed.
-    pub(super) fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
+impl Network for World {
+    type Link = ConnectionId;
+
+    fn connect(&mut self, party: Party, _: &Host) -> ConnectionId {
+        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
+        let id = self.serve(|core, now| core.handle_connection(now, peer));
+        self.links.insert(id, Link::new(party, now()));
+        self.journal.note(|| format!("net {id}: {party:?} connects"));
+        id
+    }
+
+    fn leave_client(&mut self, id: ConnectionId) {
+        self.end(id, Way::Up);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.at_client = false;
+            self.tidy(id);
+        }
+    }
+
+    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
         let next = self.turn();
         self.pump = Some(cx.waker().clone());
         next
     }
 
-    /// What a client reads: nothing at the end.
-    pub(super) fn poll_read(
+    fn poll_read(
         &mut self,
         id: ConnectionId,
         cx: &Context<'_>,
@@ -465,8 +460,7 @@ impl World {
         Poll::Ready(())
     }
 
-    /// What a client writes. Not all of it may be taken at once.
-    pub(super) fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
+    fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
         let count = match self.random.percent(5) {
             true => self.random.within(1..bytes.len() as u64 + 1) as usize,
             false => bytes.len(),
@@ -478,8 +472,7 @@ impl World {
         count
     }
 
-    /// Draws how long a new connection takes.
-    pub(super) fn dial(&mut self, party: Party) -> (Reception, Duration) {
+    fn dial(&mut self, party: Party, _: &Host) -> (Reception, Duration) {
         match party {
             Party::Operator => (Reception::Accept, Duration::from_millis(1)),
             Party::Process(_) => {

@@ -139,7 +139,7 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
             }
         }
         life += 1;
-        let dialer = Dialer { world: Arc::clone(&stage.world), party: Party::Process(process) };
+        let dialer = Dialer { network: Arc::clone(&stage.world), party: Party::Process(process) };
         let (client, driver) = Client::builder()
             .seed(seed)
             .session_timeout(random.millis(TIMEOUTS.0..TIMEOUTS.1))

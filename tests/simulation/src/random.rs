@@ -33,6 +33,11 @@ impl Random {
         Duration::from_millis(self.within(range))
     }
 
+    /// Some whole milliseconds, fewer than there are in `most`, which is at least one.
+    pub(super) fn time(&mut self, most: Duration) -> Duration {
+        self.millis(0..(most.as_millis() as u64).max(1))
+    }
+
     /// True in `percent` of a hundred cases.
     pub(super) fn percent(&mut self, percent: u64) -> bool {
         self.within(0..100) < percent

@@ -1,34 +1,67 @@
-//! How clients meet the network: a connector, the stream that it gives them, and the task that
-//! lets the network's time pass.
+//! How clients meet a network: a connector, the stream that it gives them, and the task that lets
+//! the network's time pass.
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_client::{Connecting, Connector, Host, Transport};
-use zk_embedded::ConnectionId;
 
-use super::network::{Party, Reception, Shared};
+use super::link::Party;
+
+/// What becomes of an attempt to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reception {
+    Accept,
+    Refuse,
+    /// Nobody answers.
+    Ignore,
+}
+
+/// Carries bytes between clients and servers, on virtual time.
+pub(super) trait Network: Send + 'static {
+    /// One connection.
+    type Link: Copy + Send + Sync + Unpin;
+
+    /// Draws what becomes of an attempt to connect, and how long that takes.
+    fn dial(&mut self, party: Party, host: &Host) -> (Reception, Duration);
+
+    fn connect(&mut self, party: Party, host: &Host) -> Self::Link;
+
+    /// What a client reads: nothing at the end.
+    fn poll_read(&mut self, link: Self::Link, cx: &Context<'_>, into: &mut ReadBuf<'_>)
+    -> Poll<()>;
+
+    /// What a client writes. Not all of it may be taken at once.
+    fn write(&mut self, link: Self::Link, bytes: &[u8]) -> usize;
+
+    /// A client drops its end.
+    fn leave_client(&mut self, link: Self::Link);
+
+    /// Lets everything happen that is due. Returns when something is due next; to be called again
+    /// when that has changed.
+    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant>;
+}
 
 /// Connects one party.
-pub(super) struct Dialer {
-    pub(super) world: Shared,
+pub(super) struct Dialer<N> {
+    pub(super) network: Arc<Mutex<N>>,
     pub(super) party: Party,
 }
 
-impl Connector for Dialer {
-    fn connect<'a>(&'a self, _: &'a Host) -> Connecting<'a> {
-        Box::pin(async {
-            let (reception, latency) = self.world.lock().unwrap().dial(self.party);
+impl<N: Network> Connector for Dialer<N> {
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        Box::pin(async move {
+            let (reception, latency) = self.network.lock().unwrap().dial(self.party, host);
             tokio::time::sleep(latency).await;
             match reception {
                 Reception::Accept => {
-                    let id = self.world.lock().unwrap().connect(self.party);
-                    let plug = Plug { world: Arc::clone(&self.world), id };
+                    let link = self.network.lock().unwrap().connect(self.party, host);
+                    let plug = Plug { network: Arc::clone(&self.network), link };
                     Ok(Box::new(plug) as Box<dyn Transport>)
                 }
                 Reception::Refuse => Err(io::ErrorKind::ConnectionRefused.into()),
@@ -39,28 +72,28 @@ impl Connector for Dialer {
 }
 
 /// A client's end of a connection.
-struct Plug {
-    world: Shared,
-    id: ConnectionId,
+struct Plug<N: Network> {
+    network: Arc<Mutex<N>>,
+    link: N::Link,
 }
 
-impl AsyncRead for Plug {
+impl<N: Network> AsyncRead for Plug<N> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.world.lock().unwrap().poll_read(self.id, cx, into).map(Ok)
+        self.network.lock().unwrap().poll_read(self.link, cx, into).map(Ok)
     }
 }
 
-impl AsyncWrite for Plug {
+impl<N: Network> AsyncWrite for Plug<N> {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(self.world.lock().unwrap().write(self.id, bytes)))
+        Poll::Ready(Ok(self.network.lock().unwrap().write(self.link, bytes)))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -72,17 +105,17 @@ impl AsyncWrite for Plug {
     }
 }
 
-impl Drop for Plug {
+impl<N: Network> Drop for Plug<N> {
     fn drop(&mut self) {
-        self.world.lock().unwrap().leave_client(self.id);
+        self.network.lock().unwrap().leave_client(self.link);
     }
 }
 
 /// Lets happen what is due, for ever.
-pub(super) async fn pump(world: Shared) {
+pub(super) async fn pump<N: Network>(network: Arc<Mutex<N>>) {
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|cx| {
-        while let Some(next) = world.lock().unwrap().poll_turn(cx) {
+        while let Some(next) = network.lock().unwrap().poll_turn(cx) {
             alarm.as_mut().reset(next.into());
             if alarm.as_mut().poll(cx).is_pending() {
                 break;

@@ -1,15 +1,15 @@
 //! The locks of all families against everything that can go wrong, by seeds.
 //!
-//! `ZK_SIM_SEEDS` says how many there are of each family. The first seed that fails ends the run and
-//! is printed with the command that runs it alone and prints its trace; with `ZK_SIM_COUNT=1` all
-//! seeds run, and those that fail are counted, which tells how many seeds it takes to find a defect.
+//! `ZK_SIM_SEEDS` says how many seeds each model runs. The first seed that fails ends the run and is
+//! printed with the command that runs it alone and prints its trace; with `ZK_SIM_COUNT=1` all seeds
+//! run, and those that fail are counted, which tells how many seeds it takes to find a defect.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zk_simulation::{Family, Outcome};
+use zk_simulation::{Family, Outcome, ensemble};
 
 const DEFAULT_SEEDS: u64 = 125;
 
@@ -89,29 +89,86 @@ const ROUNDS: &[&str] = &[
     "written under the lock",
 ];
 
+/// What must have happened in any hundred seeds of the ensemble.
+const ENSEMBLE: &[&str] = &[
+    "client cut",
+    "client silent",
+    "client stalled",
+    "follower cut",
+    "follower delayed",
+    "follower gave up",
+    "follower isolated",
+    "follower stalled",
+    "guards held to the end",
+    "guards past their deadline",
+    "guards past their term",
+    "latency changed",
+    "process killed",
+    "process paused",
+    "sessions expired",
+    "tickets",
+    "tickets resumed",
+    "writes refused because the session had moved",
+];
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-fn run(family: Family, seed: u64) -> Outcome {
-    catch_unwind(AssertUnwindSafe(|| zk_simulation::run(family, seed, false))).unwrap_or_else(
-        |panic| {
-            let message = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
-            Outcome {
-                counts: BTreeMap::new(),
-                violation: Some(format!("panic: {}", message.unwrap_or_default())),
-                trace: String::new(),
-            }
-        },
-    )
+/// What is simulated.
+#[derive(Clone, Copy)]
+enum Model {
+    /// Locks of one family on one server.
+    Server(Family),
+    /// Locks on an ensemble.
+    Ensemble,
 }
 
-/// Runs as many seeds as are asked for, and returns what happened how often.
+impl Model {
+    fn all() -> impl Iterator<Item = Self> {
+        Family::ALL.into_iter().map(Self::Server).chain([Self::Ensemble])
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Server(family) => format!("{family:?}"),
+            Self::Ensemble => "Ensemble".to_owned(),
+        }
+    }
+
+    fn run(self, seed: u64, traced: bool) -> Outcome {
+        match self {
+            Self::Server(family) => zk_simulation::run(family, seed, traced),
+            Self::Ensemble => ensemble::run(seed, traced),
+        }
+    }
+}
+
+fn run(model: Model, seed: u64) -> Outcome {
+    catch_unwind(AssertUnwindSafe(|| model.run(seed, false))).unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
+        Outcome {
+            counts: BTreeMap::new(),
+            violation: Some(format!("panic: {}", message.unwrap_or_default())),
+            trace: String::new(),
+        }
+    })
+}
+
+/// Checks locks of one family on one server.
 fn check(family: Family, happenings: &[&[&str]]) -> BTreeMap<&'static str, u64> {
+    let (counts, seeds) = explore(Model::Server(family), happenings);
+    assert!(counts["grants"] >= 10 * seeds, "too few grants");
+    counts
+}
+
+/// Runs as many seeds as are asked for. Returns what happened how often, and the seeds.
+fn explore(model: Model, happenings: &[&[&str]]) -> (BTreeMap<&'static str, u64>, u64) {
     let seeds = number("ZK_SIM_SEEDS").unwrap_or(DEFAULT_SEEDS);
+    let name = model.name();
     let next = AtomicU64::new(0);
     let counts = Mutex::new(BTreeMap::<&'static str, u64>::new());
     let counting = number("ZK_SIM_COUNT").is_some();
@@ -125,7 +182,7 @@ fn check(family: Family, happenings: &[&[&str]]) -> BTreeMap<&'static str, u64> 
                     if seed >= seeds {
                         return;
                     }
-                    let outcome = run(family, seed);
+                    let outcome = run(model, seed);
                     for (what, count) in outcome.counts {
                         *counts.lock().unwrap().entry(what).or_default() += count;
                     }
@@ -138,26 +195,25 @@ fn check(family: Family, happenings: &[&[&str]]) -> BTreeMap<&'static str, u64> 
     });
     let failed = failed.into_inner().unwrap();
     if counting {
-        println!("{family:?}: {} of {seeds} seeds fail", failed.len());
+        println!("{name}: {} of {seeds} seeds fail", failed.len());
     }
     if let Some((seed, violation)) = failed.first_key_value() {
         panic!(
-            "{family:?}, seed {seed}: {violation}\nreplay: ZK_SIM_FAMILY={family:?} \
+            "{name}, seed {seed}: {violation}\nreplay: ZK_SIM_FAMILY={name} \
              ZK_SIM_SEED={seed} cargo test -p zk-simulation replay -- --nocapture"
         );
     }
     let counts = counts.into_inner().unwrap();
-    println!("{family:?}, {seeds} seeds:");
+    println!("{name}, {seeds} seeds:");
     for (what, count) in &counts {
         println!("{count:>9} {what}");
     }
-    assert!(counts["grants"] >= 10 * seeds, "too few grants");
     if seeds >= 100 {
         let expected = happenings.iter().copied().flatten();
         let absent = expected.filter(|what| !counts.contains_key(*what));
         assert_eq!(absent.collect::<Vec<_>>(), Vec::<&&str>::new(), "never happened");
     }
-    counts
+    (counts, seeds)
 }
 
 #[test]
@@ -191,25 +247,33 @@ fn the_lock_holds_where_contenders_come_round_until_something_disturbs_them() {
 }
 
 #[test]
+fn no_guard_says_that_it_holds_what_another_one_owns() {
+    let (counts, seeds) = explore(Model::Ensemble, &[ENSEMBLE]);
+    assert!(counts["grants"] >= 5 * seeds, "too few grants");
+}
+
+#[test]
 fn a_seed_decides_everything() {
-    for (family, seed) in Family::ALL.into_iter().flat_map(|family| [(family, 1), (family, 2)]) {
-        let run = || zk_simulation::run(family, seed, true).trace;
+    for (model, seed) in Model::all().flat_map(|model| [(model, 1), (model, 2)]) {
+        let name = model.name();
+        let run = || model.run(seed, true).trace;
         let (one, two) = (run(), run());
-        assert!(one.lines().count() > 300, "{family:?}, seed {seed} tells next to nothing");
+        assert!(one.lines().count() > 300, "{name}, seed {seed} tells next to nothing");
         let differs = one.lines().zip(two.lines()).find(|(one, two)| one != two);
-        assert_eq!(differs, None, "{family:?}, seed {seed}");
-        assert_eq!(one.len(), two.len(), "{family:?}, seed {seed}");
+        assert_eq!(differs, None, "{name}, seed {seed}");
+        assert_eq!(one.len(), two.len(), "{name}, seed {seed}");
     }
 }
 
-/// Prints what happens under one seed, `ZK_SIM_SEED`, of one family, `ZK_SIM_FAMILY`.
+/// Prints what happens under one seed, `ZK_SIM_SEED`, of one family, `ZK_SIM_FAMILY`, or of the
+/// ensemble.
 #[test]
 fn replay() {
     let seed = number("ZK_SIM_SEED").unwrap_or_default();
     let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
-    let family = Family::ALL.into_iter().find(|family| format!("{family:?}") == name);
-    let family = family.expect("Lock, RwLock, ReentrantLock, ReentrantRwLock or Chain");
-    let outcome = zk_simulation::run(family, seed, true);
+    let model = Model::all().find(|model| model.name() == name);
+    let model = model.expect("Lock, RwLock, ReentrantLock, ReentrantRwLock, Chain or Ensemble");
+    let outcome = model.run(seed, true);
     println!("{}", outcome.trace);
-    assert_eq!(outcome.violation, None, "{family:?}, seed {seed}");
+    assert_eq!(outcome.violation, None, "{name}, seed {seed}");
 }

@@ -8,6 +8,7 @@ mod limits;
 mod multi;
 mod nodes;
 mod outages;
+mod replica;
 mod sessions;
 mod tcp;
 mod watches;

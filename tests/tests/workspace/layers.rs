@@ -202,6 +202,7 @@ const CRATES: &[Layers] = &[
             "requests",
             "words",
             "core",
+            "replica",
             "shared",
             "wire",
             "server",

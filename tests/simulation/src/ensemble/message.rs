@@ -1,0 +1,110 @@
+//! What the servers of an ensemble tell each other, in order and over one connection each.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_embedded::SessionId;
+
+use super::server::op_of;
+
+/// A server, by its number. Number 0 leads.
+pub(super) type ServerId = usize;
+
+pub(super) const LEADER: ServerId = 0;
+
+/// A client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LinkId {
+    pub(super) server: ServerId,
+    pub(super) number: u64,
+}
+
+/// From a follower to the leader.
+#[derive(Clone, Debug)]
+pub(super) enum ToLeader {
+    /// A client wants a new session: its handshake.
+    Open { link: LinkId, handshake: Bytes, timeout: Duration },
+    /// A client wants to take up a session again.
+    Validate { link: LinkId, session: SessionId, timeout: Duration },
+    /// A client's write, or another request that only the leader can answer.
+    Request { link: LinkId, session: SessionId, request: Bytes },
+    /// The answer to a ping: the sessions heard of since the last one, with their timeouts.
+    Touched(Vec<(SessionId, Duration)>),
+    /// The follower has lost the leader and is back: it has carried out so much of the log.
+    Join { applied: usize },
+}
+
+/// From the leader to a follower.
+#[derive(Clone, Debug)]
+pub(super) enum ToFollower {
+    /// Asks which sessions the follower has heard of.
+    Ping,
+    /// An entry of the log is to be carried out, by its place in the log.
+    Commit(usize, Arc<Entry>),
+    /// The follower has the whole log again, and may serve.
+    UpToDate,
+    /// The leader has looked for the session that a client of the follower wants to take up again.
+    Validated { link: LinkId },
+    /// The follower has everything that the leader had when it got this client's `sync`.
+    Synced { link: LinkId },
+    /// The session of this client's request is attached to another server.
+    Moved { link: LinkId },
+}
+
+/// What all servers carry out, in one order.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// A new session, by its client's handshake.
+    Open { link: LinkId, handshake: Bytes },
+    /// A write.
+    Request { link: LinkId, session: SessionId, request: Bytes },
+    /// The end of a session whose time is over.
+    Expire(SessionId),
+}
+
+impl fmt::Display for ToLeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { link, .. } => write!(f, "open a session for {link}"),
+            Self::Validate { link, session, .. } => write!(f, "validate {session} for {link}"),
+            Self::Request { link, request, .. } => write!(f, "{} of {link}", op_of(request)),
+            Self::Touched(sessions) => {
+                let names = sessions.iter().map(|(session, _)| session.to_string());
+                write!(f, "touched: {}", names.collect::<Vec<_>>().join(", "))
+            }
+            Self::Join { applied } => write!(f, "join after entry {applied}"),
+        }
+    }
+}
+
+impl fmt::Display for ToFollower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ping => write!(f, "ping"),
+            Self::Commit(place, entry) => write!(f, "commit {place}: {entry}"),
+            Self::UpToDate => write!(f, "up to date"),
+            Self::Validated { link } => write!(f, "validated for {link}"),
+            Self::Synced { link } => write!(f, "synced for {link}"),
+            Self::Moved { link } => write!(f, "session of {link} has moved"),
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { link, .. } => write!(f, "open a session for {link}"),
+            Self::Request { link, request, .. } => write!(f, "{} of {link}", op_of(request)),
+            Self::Expire(session) => write!(f, "expire {session}"),
+        }
+    }
+}
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, number } = self;
+        write!(f, "zk{server}#{number}")
+    }
+}

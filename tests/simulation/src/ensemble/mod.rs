@@ -1,0 +1,159 @@
+//! The lock on an ensemble: what a guard says must hold although its client sees one server only,
+//! and that server may have lost the others.
+//!
+//! The model has what decides how long a session lives:
+//!
+//! * Only the leader expires sessions, at the tick that follows one session timeout after the last
+//!   touch that it knows of.
+//! * A follower notes the sessions that it hears of, and tells the leader when that asks, every
+//!   half tick. Cut off from the leader it goes on answering pings and reads for `syncLimit` ticks.
+//! * Writes go through the leader, which puts them in one order; every server carries them out in
+//!   this order, and some later than others.
+//! * A follower may refuse a write that its own copy of an access list forbids, by itself.
+//! * A client that moves to another server takes its session with it: writes through the old
+//!   server are refused from then on.
+//!
+//! Connections stall without breaking, break, or fall silent, those of clients and those between
+//! servers. The model has no elections: the leader stays, and always has a quorum.
+
+mod message;
+mod tracker;
+
+mod server;
+
+mod leader;
+mod world;
+
+mod judge;
+
+mod process;
+
+mod nemesis;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use self::message::LEADER;
+use self::nemesis::Nemesis;
+use self::process::{Cast, Stage};
+use self::world::{Settings, World};
+use super::Outcome;
+use super::journal::{FOLDER, Journal};
+use super::network::now;
+use super::process::Phase;
+use super::random::Random;
+use super::wire;
+
+/// A node that everybody may write.
+const COUNTER: &str = "/counter";
+
+/// A node below which nobody may create anything.
+const FORBIDDEN: &str = "/forbidden";
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// Within what time everybody must get the lock when nothing goes wrong any more.
+const CALM: Duration = Duration::from_secs(60);
+
+/// Runs one seed.
+pub fn run(seed: u64, traced: bool) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let world = runtime.block_on(async {
+        let mut random = Random::new(seed);
+        let settings = Settings {
+            tick: TICK,
+            patience: TICK * random.within(5..30) as u32,
+            is_eager: random.percent(50),
+        };
+        let servers = random.within(2..4) as usize;
+        let world = World::new(settings, servers, Journal::new(traced), random.fork());
+        let world = Arc::new(Mutex::new(world));
+        tokio::spawn(wire::pump(Arc::clone(&world)));
+        if let Err(violation) = simulate(Arc::clone(&world), servers, &mut random).await {
+            world.lock().unwrap().journal.violate(violation);
+        }
+        world
+    });
+    // All tasks end here, with what they hold.
+    drop(runtime);
+    let world = Arc::into_inner(world).expect("a task outlives its runtime");
+    let mut journal = world.into_inner().unwrap().journal;
+    let violation = journal.violation.take();
+    Outcome { counts: std::mem::take(&mut journal.counts), violation, trace: journal.into_trace() }
+}
+
+async fn simulate(
+    world: Arc<Mutex<World>>,
+    servers: usize,
+    random: &mut Random,
+) -> Result<(), String> {
+    let timeout = TICK * random.within(4..21) as u32;
+    let processes = random.within(2..5) as usize;
+    let (gates, served) = (BTreeMap::new(), BTreeMap::new());
+    let cast = Mutex::new(Cast { phase: Phase::Storm, gates, served, processes });
+    // Many leaders have no clients.
+    let first = if random.percent(60) { LEADER + 1 } else { LEADER };
+    let stage = Arc::new(Stage { world, servers: first..servers, timeout, cast });
+    process::prepare(&stage, random).await.map_err(|error| error.to_string())?;
+    for process in 0..processes {
+        tokio::spawn(process::live(Arc::clone(&stage), process, random.fork()));
+    }
+
+    let mut nemesis = Nemesis::new(Arc::clone(&stage), random.fork());
+    let storm = now() + timeout * random.within(10..30) as u32;
+    let pace = timeout / 4 + random.time(timeout * 2);
+    while now() < storm {
+        tokio::time::sleep(random.time(pace)).await;
+        nemesis.strike();
+        sound(&stage)?;
+    }
+
+    nemesis.rest();
+    stage.cast.lock().unwrap().phase = Phase::Calm;
+    let calm = now() + CALM;
+    loop {
+        sound(&stage)?;
+        let late = {
+            let cast = stage.cast.lock().unwrap();
+            (0..processes).find(|process| !cast.served.contains_key(process))
+        };
+        match late {
+            None => break,
+            Some(process) if now() > calm => {
+                return Err(format!("process {process} never gets the lock"));
+            }
+            Some(_) => tokio::time::sleep(timeout / 4).await,
+        }
+    }
+    stage.cast.lock().unwrap().phase = Phase::Over;
+    // As long as a process may hold the lock that it has, and a session may outlive its client.
+    tokio::time::sleep(timeout * 8).await;
+    sound(&stage)?;
+    agree(&stage)
+}
+
+/// Whether no invariant is broken so far.
+fn sound(stage: &Stage) -> Result<(), String> {
+    let violation = stage.world.lock().unwrap().journal.violation.clone();
+    violation.map_or(Ok(()), Err)
+}
+
+/// Whether all servers have the same tree in the end, and nothing is left behind.
+fn agree(stage: &Stage) -> Result<(), String> {
+    let world = stage.world.lock().unwrap();
+    let all = world.servers.iter().map(|server| {
+        let core = server.core();
+        (core.last_zxid(), core.sessions(), core.children(FOLDER))
+    });
+    let all = all.collect::<Vec<_>>();
+    let (zxid, ..) = &all[0];
+    match all.iter().all(|known| *known == (*zxid, Vec::new(), Vec::new())) {
+        true => Ok(()),
+        false => Err(format!("in the end the servers have {all:?}")),
+    }
+}

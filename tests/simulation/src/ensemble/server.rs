@@ -1,0 +1,382 @@
+//! One server of the ensemble: a copy of the tree, and the clients that are connected to it.
+//!
+//! It answers reads and pings by itself, passes writes on to the leader, and carries out what the
+//! leader has decided. It notes which sessions it has heard of, and tells the leader with the
+//! answer to the next ping. Bytes and messages go in, and come out of [`Server::poll_output`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use zk_embedded::{Config, ConnectionId, Core, ErrorCode, OpCode, SessionId, Zxid};
+use zk_proto::{ConnectRequest, Decode, Encode, Reader, ReplyHeader, RequestHeader, Xid, frame};
+
+use super::FORBIDDEN;
+use super::message::{Entry, LEADER, LinkId, ServerId, ToFollower, ToLeader};
+use crate::network::WALL;
+
+pub(super) struct Server {
+    id: ServerId,
+    /// Stands still in time: when sessions expire is decided by the leader, and not here.
+    core: Core,
+    start: Instant,
+    timeouts: (Duration, Duration),
+    /// Refuses a write that the access list of its own copy forbids, without asking the leader
+    /// (`zookeeper.enableEagerACLCheck`).
+    is_eager: bool,
+    /// Whether it follows the leader, as far as it knows.
+    serves: bool,
+    /// How much of the leader's log it has carried out.
+    applied: usize,
+    clients: BTreeMap<LinkId, Client>,
+    links: BTreeMap<ConnectionId, LinkId>,
+    /// The sessions heard of since the leader last asked, by their ids, with their timeouts.
+    touched: BTreeMap<i64, Duration>,
+    output: VecDeque<Output>,
+}
+
+/// What a server does.
+pub(super) enum Output {
+    ToLeader(ToLeader),
+    ToClient(LinkId, Bytes),
+    /// Hangs up on a client.
+    Close(LinkId),
+}
+
+struct Client {
+    connection: ConnectionId,
+    /// What has come of a frame that is not complete.
+    input: BytesMut,
+    /// The handshake that the leader has not decided on, with the timeout that is granted. Nothing
+    /// else is read until then.
+    handshake: Option<(Bytes, Duration)>,
+    /// With its timeout.
+    session: Option<(SessionId, Duration)>,
+    /// Requests in order: the first one waits for the leader, and the others behind it.
+    waiting: VecDeque<Bytes>,
+}
+
+impl Server {
+    pub(super) fn new(id: ServerId, config: Config, start: Instant, is_eager: bool) -> Self {
+        Self {
+            id,
+            timeouts: config.session_timeouts(),
+            core: Core::new(config, start, WALL),
+            start,
+            is_eager,
+            serves: true,
+            applied: 0,
+            clients: BTreeMap::new(),
+            links: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            output: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    pub(super) fn serves(&self) -> bool {
+        self.serves
+    }
+
+    pub(super) fn applied(&self) -> usize {
+        self.applied
+    }
+
+    pub(super) fn poll_output(&mut self) -> Option<Output> {
+        self.output.pop_front()
+    }
+
+    // What clients do.
+
+    pub(super) fn handle_connected(&mut self, link: LinkId) {
+        if !self.serves {
+            return self.output.push_back(Output::Close(link));
+        }
+        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
+        let connection = self.core.handle_connection(self.start, peer);
+        self.links.insert(connection, link);
+        let (input, waiting) = (BytesMut::new(), VecDeque::new());
+        let client = Client { connection, input, handshake: None, session: None, waiting };
+        self.clients.insert(link, client);
+    }
+
+    pub(super) fn handle_input(&mut self, link: LinkId, bytes: &[u8]) {
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.input.extend_from_slice(bytes);
+        }
+        self.read(link);
+    }
+
+    pub(super) fn handle_disconnected(&mut self, link: LinkId) {
+        if let Some(client) = self.clients.remove(&link) {
+            self.links.remove(&client.connection);
+            self.core.handle_disconnected(client.connection);
+        }
+    }
+
+    /// Takes the frames that are complete.
+    fn read(&mut self, link: LinkId) {
+        while let Some(client) = self.clients.get_mut(&link)
+            && client.handshake.is_none()
+        {
+            match frame::split(&mut client.input, frame::SERVER_FRAME_LIMIT) {
+                Ok(Some(frame)) => match client.session {
+                    None => self.handshake(link, frame),
+                    Some((session, timeout)) => self.request(link, session, timeout, frame),
+                },
+                Ok(None) => return,
+                Err(_) => return self.hang_up(link),
+            }
+        }
+    }
+
+    fn handshake(&mut self, link: LinkId, handshake: Bytes) {
+        let Ok(request) = ConnectRequest::decode(&mut Reader::new(&handshake)) else {
+            return self.hang_up(link);
+        };
+        if request.last_zxid_seen > self.core.last_zxid() {
+            // The client has seen what this server has not: it is to find another one.
+            return self.hang_up(link);
+        }
+        let (least, most) = self.timeouts;
+        let timeout = Duration::from_millis(request.timeout.max(0).unsigned_abs().into());
+        let timeout = timeout.clamp(least, most);
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.handshake = Some((handshake.clone(), timeout));
+        }
+        self.tell_leader(match request.session_id {
+            SessionId(0) => ToLeader::Open { link, handshake, timeout },
+            session => ToLeader::Validate { link, session, timeout },
+        });
+    }
+
+    fn request(&mut self, link: LinkId, session: SessionId, timeout: Duration, request: Bytes) {
+        let mut reader = Reader::new(&request);
+        let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
+            return self.hang_up(link);
+        };
+        self.touched.insert(session.0, timeout);
+        if self.id == LEADER {
+            self.tell_touched();
+        }
+        let path = <&str>::decode(&mut reader).unwrap_or_default();
+        if self.is_eager && op == OpCode::CREATE2 && parent(path) == FORBIDDEN {
+            // At once, even if earlier requests are still waiting: this is before they are queued.
+            return self.refuse(link, xid);
+        }
+        let is_forwarded = is_forwarded(op);
+        if is_forwarded {
+            self.tell_leader(ToLeader::Request { link, session, request: request.clone() });
+        }
+        let Some(client) = self.clients.get_mut(&link) else {
+            return;
+        };
+        if is_forwarded || !client.waiting.is_empty() {
+            return client.waiting.push_back(request);
+        }
+        let connection = client.connection;
+        self.core.execute(self.start, session, Some(connection), &request);
+        self.flush();
+    }
+
+    /// Says that the client may not do that. No transaction is behind it, so there is no zxid.
+    fn refuse(&mut self, link: LinkId, xid: Xid) {
+        let header = ReplyHeader { xid, zxid: Zxid(0), error: ErrorCode::NO_AUTH };
+        let mut reply = BytesMut::new();
+        frame::encode(&mut reply, frame::SERVER_FRAME_LIMIT, |writer| header.encode(writer))
+            .unwrap();
+        self.output.push_back(Output::ToClient(link, reply.freeze()));
+    }
+
+    /// Executes the requests at the head of those that wait which need no leader.
+    fn advance(&mut self, link: LinkId) {
+        while let Some(client) = self.clients.get_mut(&link)
+            && let Some((session, _)) = client.session
+            && let Some(request) = client.waiting.front()
+            && !is_forwarded(op_of(request))
+            && let Some(request) = client.waiting.pop_front()
+        {
+            let connection = client.connection;
+            self.core.execute(self.start, session, Some(connection), &request);
+            self.flush();
+        }
+    }
+
+    // What the leader says.
+
+    pub(super) fn handle_message(&mut self, message: ToFollower) {
+        match message {
+            ToFollower::Ping => self.tell_touched(),
+            ToFollower::Commit(place, entry) if place == self.applied => self.apply(&entry),
+            // It came with a later answer to an earlier request to join.
+            ToFollower::Commit(..) => {}
+            ToFollower::UpToDate => self.serves = true,
+            // Its own copy knows by now whether there is such a session, as the leader did.
+            ToFollower::Validated { link } => self.greet(link),
+            ToFollower::Synced { link } => self.synced(link),
+            ToFollower::Moved { link } => self.hang_up(link),
+        }
+    }
+
+    fn synced(&mut self, link: LinkId) {
+        if let Some(client) = self.clients.get_mut(&link)
+            && let Some((session, _)) = client.session
+            && let Some(request) = client.waiting.front().cloned()
+        {
+            self.advance_with(link, session, &request);
+        }
+    }
+
+    /// Carries out the next entry of the log, and answers its client if that is connected here.
+    pub(super) fn apply(&mut self, entry: &Entry) {
+        self.applied += 1;
+        match entry {
+            Entry::Open { link, .. } if self.clients.contains_key(link) => self.greet(*link),
+            Entry::Open { handshake, .. } => {
+                // The client is elsewhere, or gone. The session counts all the same.
+                let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
+                let nobody = self.core.handle_connection(self.start, peer);
+                self.core.handle_input(self.start, nobody, &mut framed(handshake));
+                self.core.handle_disconnected(nobody);
+            }
+            Entry::Request { session, request, .. } => match self.awaiting(*session, request) {
+                Some(link) => self.advance_with(link, *session, request),
+                None => self.core.execute(self.start, *session, None, request),
+            },
+            Entry::Expire(session) => {
+                self.core.expire(self.start, *session);
+            }
+        }
+        self.flush();
+    }
+
+    /// The client whose first waiting request is taken for this one: servers match a transaction
+    /// with the request that waits for it by session and xid. Two processes that have one session
+    /// may have both in common.
+    fn awaiting(&self, session: SessionId, request: &[u8]) -> Option<LinkId> {
+        let waits = |client: &Client| {
+            let waiting = client.waiting.front().and_then(|request| xid_of(request));
+            client.session.is_some_and(|(one, _)| one == session) && waiting == xid_of(request)
+        };
+        self.clients.iter().find(|(_, client)| waits(client)).map(|(link, _)| *link)
+    }
+
+    /// Answers the first request of a client that waits with what the leader has decided on, and
+    /// executes those behind it that need no leader.
+    fn advance_with(&mut self, link: LinkId, session: SessionId, request: &Bytes) {
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.waiting.pop_front();
+            let connection = client.connection;
+            self.core.execute(self.start, session, Some(connection), request);
+            self.flush();
+        }
+        self.advance(link);
+    }
+
+    /// Answers a handshake, and reads on.
+    fn greet(&mut self, link: LinkId) {
+        let Some(client) = self.clients.get_mut(&link) else {
+            return;
+        };
+        let Some((handshake, timeout)) = client.handshake.take() else {
+            return;
+        };
+        let connection = client.connection;
+        self.core.handle_input(self.start, connection, &mut framed(&handshake));
+        let Ok(request) = ConnectRequest::decode(&mut Reader::new(&handshake)) else {
+            return;
+        };
+        let session = match request.session_id {
+            // The last one is new.
+            SessionId(0) => self.core.sessions().last().copied(),
+            session => Some(session),
+        };
+        client.session = session.map(|session| (session, timeout));
+        self.flush();
+        self.read(link);
+    }
+
+    /// The leader was not heard of for too long, or the connection to it broke: nobody is served
+    /// until the two have found each other again.
+    pub(super) fn give_up(&mut self) {
+        self.serves = false;
+        self.touched.clear();
+        self.core.disconnect_all();
+        self.flush();
+    }
+
+    fn tell_leader(&mut self, message: ToLeader) {
+        self.output.push_back(Output::ToLeader(message));
+    }
+
+    fn tell_touched(&mut self) {
+        let touched = std::mem::take(&mut self.touched);
+        self.tell_leader(ToLeader::Touched(
+            touched.into_iter().map(|(id, timeout)| (SessionId(id), timeout)).collect(),
+        ));
+    }
+
+    fn hang_up(&mut self, link: LinkId) {
+        self.handle_disconnected(link);
+        self.output.push_back(Output::Close(link));
+    }
+
+    /// Sends what the copy says to clients.
+    fn flush(&mut self) {
+        while let Some(connection) = self.core.poll_ready() {
+            let mut bytes = BytesMut::new();
+            let is_over = self.core.poll_transmit(self.start, connection, &mut bytes);
+            let Some(link) = self.links.get(&connection).copied() else {
+                continue;
+            };
+            if !bytes.is_empty() {
+                self.output.push_back(Output::ToClient(link, bytes.freeze()));
+            }
+            if is_over {
+                self.hang_up(link);
+            }
+        }
+    }
+}
+
+/// Whether only the leader can answer this.
+fn is_forwarded(op: OpCode) -> bool {
+    matches!(
+        op,
+        OpCode::CREATE
+            | OpCode::CREATE2
+            | OpCode::CREATE_CONTAINER
+            | OpCode::CREATE_TTL
+            | OpCode::DELETE
+            | OpCode::SET_DATA
+            | OpCode::SET_ACL
+            | OpCode::MULTI
+            | OpCode::SYNC
+            | OpCode::CLOSE_SESSION
+    )
+}
+
+/// What a request asks for. One that cannot be read never comes here.
+pub(super) fn op_of(request: &[u8]) -> OpCode {
+    RequestHeader::decode(&mut Reader::new(request)).map_or(OpCode::PING, |header| header.op)
+}
+
+fn xid_of(request: &[u8]) -> Option<Xid> {
+    RequestHeader::decode(&mut Reader::new(request)).ok().map(|header| header.xid)
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// A frame, as it came.
+fn framed(payload: &[u8]) -> BytesMut {
+    let mut bytes = BytesMut::new();
+    bytes.put_u32(payload.len() as u32);
+    bytes.extend_from_slice(payload);
+    bytes
+}
