@@ -38,6 +38,7 @@ pub mod loops;
 pub mod meter;
 pub mod null;
 pub mod options;
+pub mod pause;
 pub mod race;
 pub mod raw;
 pub mod report;

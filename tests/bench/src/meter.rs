@@ -72,11 +72,36 @@ impl Latencies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
     }
 
+    /// How often each time was recorded, in nanoseconds.
+    pub fn recorded(&self) -> Vec<(u64, u64)> {
+        let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorded = histogram.iter_recorded();
+        recorded.map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
+    }
+
+    /// Adds what was [recorded](Self::recorded) elsewhere.
+    pub fn add(&self, recorded: impl IntoIterator<Item = (u64, u64)>) {
+        let mut histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (nanos, count) in recorded {
+            histogram.saturating_record_n(nanos, count);
+        }
+    }
+
     /// In microseconds, what this part of the requests, from 0 to 1, did not exceed.
     pub fn quantile(&self, part: f64) -> f64 {
         let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         histogram.value_at_quantile(part) as f64 / 1000.0
     }
+}
+
+/// The CPU that a process has used so far, user and system time, to ten milliseconds.
+pub fn cpu_of(process: u32) -> io::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name of the program is in parentheses, and may have any character in it.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks = fields.skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>();
+    let ticks = ticks.map_err(io::Error::other)?;
+    Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
 /// Bytes that this process has in memory now, and the most that it ever had.

@@ -40,6 +40,8 @@ pub struct Options {
     pub processes: usize,
     /// Tasks of each of them.
     pub tasks: usize,
+    /// How long a contender pauses between its turns, on average.
+    pub pause: Duration,
     /// Set in one of these processes: the folder in which it contends.
     pub contender: Option<String>,
 }
@@ -82,6 +84,7 @@ pub const RACE: &[&str] = &[
     "--warm-up",
     "--processes",
     "--tasks",
+    "--pause",
     "--contender",
 ];
 
@@ -107,6 +110,7 @@ const HELP: &str = "\
   --watches N          watches that are set (each workload's own)
   --processes N        processes that contend (each workload's own)
   --tasks N            tasks of each of them (each workload's own)
+  --pause US           microseconds between turns: the mean of random pauses (0)
 ";
 
 impl Default for Options {
@@ -126,6 +130,7 @@ impl Default for Options {
             watches: 0,
             processes: 1,
             tasks: 1,
+            pause: Duration::ZERO,
             contender: None,
         }
     }
@@ -169,6 +174,7 @@ impl Options {
                 "--watches" => options.watches = number(&value()?)?,
                 "--processes" => options.processes = number(&value()?)?,
                 "--tasks" => options.tasks = number(&value()?)?,
+                "--pause" => options.pause = Duration::from_micros(number(&value()?)?),
                 "--contender" => options.contender = Some(value()?),
                 _ if options.workload.is_none() => {
                     options.workload = Some(argument);

@@ -31,13 +31,13 @@ pub fn run(workload: &str, options: &Options, server: &Server) -> io::Result<()>
     }
     tell(&mut contenders, GO)?;
     thread::sleep(options.warm_up);
-    let before = server.received();
+    let (packets, cpu_before) = (server.packets(), server.cpu());
     let start = now();
     tell(&mut contenders, COUNT)?;
     thread::sleep(options.duration);
     tell(&mut contenders, REPORT)?;
     let time = start.elapsed();
-    let after = server.received();
+    let (packets_after, cpu_after) = (server.packets(), server.cpu());
     let counts = contenders.iter_mut().map(Contender::count).collect::<io::Result<Vec<_>>>()?;
     drop(contenders);
 
@@ -47,15 +47,27 @@ pub fn run(workload: &str, options: &Options, server: &Server) -> io::Result<()>
     let cpu = counts.iter().filter_map(|count| count["cpu_seconds"].as_f64()).sum();
     let spent = Spent { time, cpu: Duration::from_secs_f64(cpu) };
     let mut report = Report::new(workload, options, ops, spent);
-    // Of whoever waited longest.
-    for name in ["p50_us", "p99_us", "p999_us", "peak_memory_bytes"] {
-        report.put(name, most(name));
+    if options.latency {
+        let latencies = Latencies::default();
+        for count in &counts {
+            latencies.add(serde_json::from_value::<Vec<_>>(count["nanoseconds"].clone())?);
+        }
+        report.latencies(&latencies);
     }
-    if let (Some(before), Some(after)) = (before, after) {
+    report.put("peak_memory_bytes", most("peak_memory_bytes"));
+    let per_op = |count: f64| rounded(count / ops.max(1) as f64);
+    if let (Some(before), Some(after)) = (packets, packets_after) {
         // The question counts itself.
-        let requests = after.saturating_sub(before + 1);
-        report.put("requests_per_op", rounded(requests as f64 / ops.max(1) as f64));
+        let requests = after.received.saturating_sub(before.received + 1);
+        let sent = after.sent.saturating_sub(before.sent + 1);
+        report.put("requests_per_op", per_op(requests as f64));
+        report.put("events_per_op", per_op(sent.saturating_sub(requests) as f64));
     }
+    if let (Some(before), Some(after)) = (cpu_before, cpu_after) {
+        let cpu = after.saturating_sub(before);
+        report.put("server_cpu_us_per_op", per_op(cpu.as_secs_f64() * 1e6));
+    }
+    report.put("pause_us", options.pause.as_micros() as u64);
     report.put("processes", options.processes);
     report.put("tasks", options.tasks);
     let (fewest, most) = (each.iter().min(), each.iter().max());
@@ -81,6 +93,7 @@ impl Contender {
         let mut command = Command::new(env::current_exe()?);
         command.args([workload, "--contender", folder, "--connect", server.address()]);
         command.args(["--tasks", &options.tasks.to_string()]);
+        command.args(["--pause", &options.pause.as_micros().to_string()]);
         command.args(["--threads", &options.threads.to_string()]);
         command.args(options.pin.then_some("--pin"));
         command.args(options.latency.then_some("--latency"));
@@ -202,13 +215,10 @@ impl Turns {
     }
 
     fn report(&self, spent: Spent) -> io::Result<()> {
-        let quantile = |part| self.latencies.as_ref().map(|all| rounded(all.quantile(part)));
         let line = json!({
             "ops": self.ops.load(Ordering::Relaxed),
             "cpu_seconds": spent.cpu.as_secs_f64(),
-            "p50_us": quantile(0.5),
-            "p99_us": quantile(0.99),
-            "p999_us": quantile(0.999),
+            "nanoseconds": self.latencies.as_ref().map(Latencies::recorded),
             "peak_memory_bytes": Memory::look()?.peak,
         });
         writeln!(stdout(), "{line}")

@@ -4,9 +4,11 @@
 //! when its standard input does, which is when its parent is gone, however that came about.
 
 use std::env;
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::meter::{self, Core};
 use crate::null::{Config, NullServer};
@@ -20,13 +22,24 @@ pub const SERVE: &str = "serve";
 pub struct Server {
     address: String,
     child: Option<Child>,
+    process: Option<u32>,
+}
+
+/// What a server has counted since its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Packets {
+    /// Requests.
+    pub received: u64,
+    /// Replies and notifications.
+    pub sent: u64,
 }
 
 impl Server {
     /// Starts the server that the options ask for, or takes the one that is there.
     pub fn start(options: &Options) -> io::Result<Self> {
         if let Kind::At(address) = &options.server {
-            return Ok(Self { address: address.clone(), child: None });
+            let process = listener(address).ok().flatten();
+            return Ok(Self { address: address.clone(), child: None, process });
         }
         let mut command = Command::new(env::current_exe()?);
         command.args([SERVE, "--server", &options.server.to_string()]);
@@ -45,7 +58,8 @@ impl Server {
         if address.is_empty() {
             return Err(io::Error::other("the server did not start"));
         }
-        Ok(Self { address: address.trim_end().to_owned(), child: Some(child) })
+        let process = Some(child.id());
+        Ok(Self { address: address.trim_end().to_owned(), child: Some(child), process })
     }
 
     /// `HOST:PORT`
@@ -55,11 +69,22 @@ impl Server {
 
     /// How many requests it has received, if it tells.
     pub fn received(&self) -> Option<u64> {
+        self.packets().map(|packets| packets.received)
+    }
+
+    /// How many packets it has received and sent, if it tells.
+    pub fn packets(&self) -> Option<Packets> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         stream.write_all(b"srvr").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
-        answer.lines().find_map(|line| line.strip_prefix("Received: ")?.parse().ok())
+        let find = |name| answer.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
+        Some(Packets { received: find("Received: ")?, sent: find("Sent: ")? })
+    }
+
+    /// The CPU that its process has used so far, if that runs on this machine and may be looked at.
+    pub fn cpu(&self) -> Option<Duration> {
+        meter::cpu_of(self.process?).ok()
     }
 }
 
@@ -72,6 +97,49 @@ impl Drop for Server {
             }
         }
     }
+}
+
+/// The process on this machine that listens at `address`, if its files may be looked at.
+fn listener(address: &str) -> io::Result<Option<u32>> {
+    let address = address.to_socket_addrs()?.next();
+    let Some(address) = address.filter(|address| address.ip().is_loopback()) else {
+        return Ok(None);
+    };
+    let Some(inode) = listening(address.port())? else {
+        return Ok(None);
+    };
+    let socket = format!("socket:[{inode}]");
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // Others' processes may not be looked at, and any may end meanwhile.
+        let files = fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
+        if files
+            .flat_map(|file| fs::read_link(file.path()))
+            .any(|link| link.as_os_str() == &*socket)
+        {
+            return Ok(Some(process));
+        }
+    }
+    Ok(None)
+}
+
+/// The inode of the socket that listens at a port.
+fn listening(port: u16) -> io::Result<Option<String>> {
+    const LISTENS: &str = "0A";
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        for line in fs::read_to_string(table)?.lines().skip(1) {
+            let fields = line.split_whitespace().collect::<Vec<_>>();
+            if let [_, local, _, LISTENS, _, _, _, _, _, inode, ..] = fields[..]
+                && local.ends_with(&format!(":{port:04X}"))
+            {
+                return Ok(Some(inode.to_owned()));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Is the child: serves until standard input ends.

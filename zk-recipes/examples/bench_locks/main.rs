@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use zk_bench::options::{self, Kind, Options};
+use zk_bench::pause::Pause;
 use zk_bench::race::{self, Turns};
 use zk_bench::server::{self, Server};
-use zk_client::Client;
+use zk_client::{Client, CreateOptions};
 use zk_recipes::{Lock, Owner, ReentrantLock};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -22,11 +23,12 @@ usage: bench_locks [WORKLOAD] [OPTIONS]
 
   lock-cycle     take a lock that nobody else wants
   lock-fight     --processes N want the lock (4)
+  contend        --processes N want the lock, write once under it, and pause for about --pause US
+                 microseconds (4 and 300); each acquire is timed
   two-level      the --tasks N of each of --processes N share a ReentrantLock (2 of 32 tasks)
   serve          be an embedded server, until standard input ends
 
-Each measurement is a line of JSON; latencies are those of the process that waited longest. Without
-a workload: some tenths of a second of each.
+Each measurement is a line of JSON. Without a workload: some tenths of a second of each.
 
 ";
 
@@ -38,12 +40,14 @@ fn main() -> Result<()> {
     }
     // What a workload does not say otherwise.
     let (processes, tasks) = match arguments.first().map(String::as_str) {
-        Some("lock-fight") => (4, 1),
+        Some("lock-fight" | "contend") => (4, 1),
         Some("two-level") => (2, 32),
         _ => (1, 1),
     };
-    let mut options =
-        Options { processes, tasks, ..Options::default() }.with(options::RACE, arguments)?;
+    let is_contend = arguments.first().is_some_and(|workload| workload == "contend");
+    let pause = Duration::from_micros(if is_contend { 300 } else { 0 });
+    let defaults = Options { processes, tasks, pause, latency: is_contend, ..Options::default() };
+    let mut options = defaults.with(options::RACE, arguments)?;
     if options.server == Kind::Null {
         // It lets everybody in at once.
         options.server = Kind::Embedded;
@@ -63,10 +67,14 @@ fn tour(options: &Options) -> Result<()> {
     let server = Server::start(options)?;
     let (duration, warm_up) = (Duration::from_millis(300), Duration::from_millis(100));
     let options = Options { duration, warm_up, ..options.clone() };
-    for (workload, processes, tasks) in
-        [("lock-cycle", 1, 1), ("lock-fight", 4, 1), ("two-level", 2, 32)]
-    {
-        race::run(workload, &Options { processes, tasks, ..options.clone() }, &server)?;
+    let pause = Duration::from_micros(300);
+    for (workload, options) in [
+        ("lock-cycle", options.clone()),
+        ("lock-fight", Options { processes: 4, ..options.clone() }),
+        ("contend", Options { processes: 4, pause, latency: true, ..options.clone() }),
+        ("two-level", Options { processes: 2, tasks: 32, ..options.clone() }),
+    ] {
+        race::run(workload, &options, &server)?;
     }
     Ok(())
 }
@@ -81,6 +89,15 @@ async fn contend(workload: &str, folder: &str, options: &Options) -> Result<()> 
             let turns = Turns::start(options)?;
             for _ in 0..options.tasks {
                 tasks.spawn(alone(lock.clone(), Arc::clone(&turns)));
+            }
+        }
+        "contend" => {
+            let lock = Lock::new(&client, folder)?;
+            client.ensure(&result(folder), &CreateOptions::persistent()).await?;
+            let turns = Turns::start(options)?;
+            for _ in 0..options.tasks {
+                let pause = Pause::new(options.pause)?;
+                tasks.spawn(serve(client.clone(), lock.clone(), Arc::clone(&turns), pause));
             }
         }
         "two-level" => {
@@ -107,6 +124,25 @@ async fn alone(lock: Lock, turns: Arc<Turns>) -> Result<()> {
         drop(guard);
     }
     Ok(())
+}
+
+/// As a service works: a job under the lock, and then something else for a while.
+async fn serve(client: Client, lock: Lock, turns: Arc<Turns>, mut pause: Pause) -> Result<()> {
+    let result = result(lock.path());
+    while turns.go_on() {
+        let asked = turns.asked();
+        let guard = lock.acquire().await?;
+        turns.count(asked);
+        client.set_data(&result, b"done", None).await?;
+        drop(guard);
+        pause.wait().await?;
+    }
+    Ok(())
+}
+
+/// Where the holders of the lock write.
+fn result(folder: &str) -> String {
+    format!("{folder}-result")
 }
 
 async fn together(lock: ReentrantLock, turns: Arc<Turns>) -> Result<()> {

@@ -91,63 +91,111 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// What is measured on a real server instead.
+/// What is measured on a real server instead. First what resembles a service, then closed loops.
 const LOCKS: &[Suite] = &[
     Suite {
-        title: "Acquires a second, beside the crate zookeeper-client",
+        title: "Acquire, write, release, pause: how long an acquire takes, in microseconds",
         program: "bench_locks",
         rows: &[
-            Row::new("uncontended", CYCLE, RATE).against_peer(CYCLE).ratio_at_least(1.8),
-            Row::new("4 processes fight", FIGHT, RATE).against_peer(FIGHT).ratio_at_least(1.8),
-            Row::new("16 processes fight", CROWD, RATE).against_peer(CROWD).ratio_at_least(1.8),
-            Row::new("2 processes of 32 tasks", TWO_LEVEL, RATE)
+            Row::new("1 process, pause 1 ms, p50", LONE, "p50_us").against_peer(LONE).ratio(0.72),
+            Row::new("4, 0.3 ms, p50", FEW, "p50_us").against_peer(FEW).ratio(0.8),
+            Row::new("4, 0.3 ms, p99", FEW, "p99_us").against_peer(FEW).ratio(0.8),
+            Row::new("16, 2 ms, p50", MORE, "p50_us").against_peer(MORE).ratio(0.8),
+            Row::new("16, 2 ms, p99", MORE, "p99_us").against_peer(MORE).ratio(0.8),
+            Row::new("48, 6 ms, p50", MANY, "p50_us").against_peer(MANY).ratio(0.8),
+            Row::new("48, 6 ms, p99", MANY, "p99_us").against_peer(MANY).ratio(0.8),
+        ],
+    },
+    Suite {
+        title: "Acquire, write, release, pause: acquires a second",
+        program: "bench_locks",
+        rows: &[
+            Row::new("1 process, pause 1 ms", LONE, RATE).against_peer(LONE).ratio_at_least(1.0),
+            Row::new("4, 0.3 ms", FEW, RATE).against_peer(FEW).ratio_at_least(1.0),
+            Row::new("16, 2 ms", MORE, RATE).against_peer(MORE).ratio_at_least(1.0),
+            Row::new("48, 6 ms", MANY, RATE).against_peer(MANY).ratio_at_least(1.0),
+        ],
+    },
+    Suite {
+        title: "Acquire, write, release, pause: CPU of an acquire, in microseconds",
+        program: "bench_locks",
+        rows: &[
+            Row::new("4, 0.3 ms, clients", FEW, CPU).against_peer(FEW).ratio(0.75),
+            Row::new("4, 0.3 ms, server", FEW, SERVER).against_peer(FEW).ratio(0.8),
+            Row::new("16, 2 ms, clients", MORE, CPU).against_peer(MORE).ratio(0.75),
+            Row::new("16, 2 ms, server", MORE, SERVER).against_peer(MORE).ratio(0.8),
+            Row::new("48, 6 ms, clients", MANY, CPU).against_peer(MANY).ratio(1.0),
+            Row::new("48, 6 ms, server", MANY, SERVER).against_peer(MANY).ratio(1.0),
+        ],
+    },
+    Suite {
+        title: "Acquire, write, release, pause: requests and notifications for each acquire",
+        program: "bench_locks",
+        rows: &[
+            Row::new("4, 0.3 ms, requests", FEW, REQUESTS).against_peer(FEW),
+            Row::new("4, 0.3 ms, notifications", FEW, EVENTS).against_peer(FEW),
+            Row::new("16, 2 ms, requests", MORE, REQUESTS).against_peer(MORE),
+            Row::new("16, 2 ms, notifications", MORE, EVENTS).against_peer(MORE),
+            Row::new("48, 6 ms, requests", MANY, REQUESTS).against_peer(MANY),
+            Row::new("48, 6 ms, notifications", MANY, EVENTS).against_peer(MANY),
+        ],
+    },
+    Suite {
+        title: "Closed loops: acquires a second",
+        program: "bench_locks",
+        rows: &[
+            Row::new("1 process", CYCLE, RATE).against_peer(CYCLE).ratio_at_least(1.3),
+            Row::new("4 processes", FIGHT, RATE).against_peer(FIGHT).ratio_at_least(1.3),
+            Row::new("2 processes of 32 tasks, two-level", TWO_LEVEL, RATE)
                 .against_peer(TWO_LEVEL)
                 .ratio_at_least(20.0),
         ],
     },
     Suite {
         // What begins before the count and ends in it is counted in part, and so are pings.
-        title: "Requests for each acquire",
+        title: "Closed loops: requests for each acquire",
         program: "bench_locks",
         rows: &[
-            Row::new("uncontended", CYCLE, REQUESTS).against_peer(CYCLE).at_most(2.02),
-            Row::new("4 processes fight", FIGHT, REQUESTS).against_peer(FIGHT).at_most(2.02),
-            Row::new("16 processes fight", CROWD, REQUESTS).against_peer(CROWD).at_most(2.1),
-            Row::new("2 processes of 32 tasks", TWO_LEVEL, REQUESTS)
+            Row::new("1 process", CYCLE, REQUESTS).against_peer(CYCLE),
+            Row::new("4 processes", FIGHT, REQUESTS).against_peer(FIGHT),
+            Row::new("2 processes of 32 tasks, two-level", TWO_LEVEL, REQUESTS)
                 .against_peer(TWO_LEVEL)
-                .at_most(0.15),
+                .at_most(0.17),
         ],
     },
     Suite {
-        title: "Acquires of the process with most, by those of the one with fewest",
+        title: "Closed loops: acquires of the process with most, by those of the one with fewest",
         program: "bench_locks",
         rows: &[
-            Row::new("4 processes fight", FIGHT, FAIRNESS).against_peer(FIGHT).at_most(1.3),
-            Row::new("16 processes fight", CROWD, FAIRNESS).against_peer(CROWD).at_most(1.3),
-            Row::new("2 processes of 32 tasks", TWO_LEVEL, FAIRNESS)
+            Row::new("4 processes", FIGHT, FAIRNESS).against_peer(FIGHT).at_most(1.3),
+            Row::new("2 processes of 32 tasks, two-level", TWO_LEVEL, FAIRNESS)
                 .against_peer(TWO_LEVEL)
                 .at_most(1.3),
         ],
     },
     Suite {
-        title: "CPU of an acquire in all processes, in microseconds",
+        title: "Long queues, 2 processes of 500 tasks: CPU of an acquire, in microseconds",
         program: "bench_locks",
         rows: &[
-            Row::new("uncontended", CYCLE, CPU).against_peer(CYCLE),
-            Row::new("4 processes fight", FIGHT, CPU).against_peer(FIGHT),
-            Row::new("16 processes fight", CROWD, CPU).against_peer(CROWD),
-            Row::new("2 processes of 32 tasks", TWO_LEVEL, CPU).against_peer(TWO_LEVEL),
+            Row::new("clients", CROWD, CPU).against_peer(CROWD).ratio(0.5),
+            Row::new("server", CROWD, SERVER).against_peer(CROWD).ratio(0.7),
         ],
     },
 ];
 
+const LONE: &str = "contend --processes 1 --pause 1000 --latency";
+const FEW: &str = "contend --processes 4 --pause 300 --latency";
+const MORE: &str = "contend --processes 16 --pause 2000 --latency";
+const MANY: &str = "contend --processes 48 --pause 6000 --latency";
 const CYCLE: &str = "lock-cycle";
 const FIGHT: &str = "lock-fight --processes 4";
-const CROWD: &str = "lock-fight --processes 16";
+const CROWD: &str = "lock-fight --processes 2 --tasks 500";
 const TWO_LEVEL: &str = "two-level --processes 2 --tasks 32";
 
 const RATE: &str = "ops_per_second";
+const SERVER: &str = "server_cpu_us_per_op";
 const REQUESTS: &str = "requests_per_op";
+const EVENTS: &str = "events_per_op";
 const FAIRNESS: &str = "most_by_fewest";
 
 /// The same races with the locks of others.
