@@ -59,9 +59,11 @@ pub fn run(workload: &str, options: &Options, server: &Server) -> io::Result<()>
     if let (Some(before), Some(after)) = (packets, packets_after) {
         // The question counts itself.
         let requests = after.received.saturating_sub(before.received + 1);
-        let sent = after.sent.saturating_sub(before.sent + 1);
         report.put("requests_per_op", per_op(requests as f64));
-        report.put("events_per_op", per_op(sent.saturating_sub(requests) as f64));
+        if let (Some(before), Some(after)) = (before.sent, after.sent) {
+            let events = after.saturating_sub(before + 1).saturating_sub(requests);
+            report.put("events_per_op", per_op(events as f64));
+        }
     }
     if let (Some(before), Some(after)) = (cpu_before, cpu_after) {
         let cpu = after.saturating_sub(before);

@@ -30,8 +30,8 @@ pub struct Server {
 pub struct Packets {
     /// Requests.
     pub received: u64,
-    /// Replies and notifications.
-    pub sent: u64,
+    /// Replies and notifications, if it tells.
+    pub sent: Option<u64>,
 }
 
 impl Server {
@@ -72,14 +72,14 @@ impl Server {
         self.packets().map(|packets| packets.received)
     }
 
-    /// How many packets it has received and sent, if it tells.
+    /// How many packets it has received and sent.
     pub fn packets(&self) -> Option<Packets> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         stream.write_all(b"srvr").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         let find = |name| answer.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
-        Some(Packets { received: find("Received: ")?, sent: find("Sent: ")? })
+        Some(Packets { received: find("Received: ")?, sent: find("Sent: ") })
     }
 
     /// The CPU that its process has used so far, if that runs on this machine and may be looked at.
