@@ -27,18 +27,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    // Nodes whose create has no answer yet, and others that are to come: one round trip for all.
-    let (second, watchers) = client.batch(|| {
-        let second = client.create("/jobs/2", b"", &node);
-        (second, client.watch_expected(&["/jobs/2"], &["/results/2"]))
-    });
-    second.await?;
-    let mut deleted = watchers.await?.swap_remove(0);
-    other.delete("/jobs/2", None).await?;
-    let event = deleted.changed().await?;
-    println!("the watcher: {} {}", event.kind, event.path);
-    assert_eq!((event.kind, event.missed), (EventType::NODE_DELETED, false));
-
     // Whoever is cut off is told afterwards: a watcher what it missed, a stream that it may have.
     let (_, mut gone) = client.get_data_and_watch("/jobs/1").await?;
     let session = client.session().ok_or("a session")?.id;

@@ -8,6 +8,25 @@
 //! | [`MultiLock`] | several locks at once, and with whom that is [free of deadlocks](MultiLock#deadlocks) |
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
 //!
+//! # The queue
+//!
+//! A lock is a folder. Each contender creates an ephemeral sequential node in it, and the server
+//! numbers the nodes. The lowest number holds the lock; everybody else watches the two nodes right
+//! ahead, so that a release wakes one or two contenders and not all of them:
+//!
+//! ```text
+//! /locks/invoices
+//!   _c_71..-lock-0000000041   holds the lock
+//!   _c_0e..-lock-0000000042   watches 41
+//!   _c_c4..-lock-0000000043   watches 42 and 41
+//!   _c_9a..-lock-0000000044   watches 43 and 42
+//! ```
+//!
+//! An acquire has three steps: *join* creates the node and lists the folder in one round trip,
+//! *wait* lasts until everybody ahead in that listing has gone, and *hold* is the guard. The example
+//! `textbook_lock` is the same algorithm in sixty lines, with a link from each hazard that it ignores
+//! to the file that handles it.
+//!
 //! All of them cost one round trip when they are free (two when the folder is missing: see
 //! [`Options::persistent_folder`]) and no request at the hand-over, and leave no trace of whatever is
 //! dropped, cancelled or lost on the way. What holds for every request (order,
@@ -65,73 +84,37 @@
 //! # Who else may share a lock
 //!
 //! Locks of other clients queue up with these: see [`Layout`].
+//!
+//! # Layout
+//!
+//! A file uses only what stands above it here:
+//!
+//! ```text
+//! error, node, options   what goes wrong; what nodes are called, and who is ahead; settings
+//! queue                  join (create and list), place (our node), wait (until nobody is ahead)
+//! hold                   being the owner: what is known of the node, state, lost, fencing token
+//! locks                  Lock, RwLock, MultiLock, LockTicket
+//! two_level              cohort (who is next in this process), local (its I/O), reentrant
+//! ```
 
 mod error;
 
-mod folder;
-
-mod layout;
+mod node;
 
 mod options;
 
-mod contender;
-
-mod succession;
-
-mod round;
-
-mod mirror;
-
-mod feed;
-
-mod cohort;
-
-mod news;
-
-mod again;
-
-mod own;
-
-mod chain;
-
 mod queue;
-
-mod flight;
-
-mod tenure;
-
-mod wait;
-
-mod token;
-
-mod held;
 
 mod hold;
 
-mod roster;
+mod locks;
 
-mod lock;
-
-mod rwlock;
-
-mod wakers;
-
-mod level;
-
-mod reentrant;
-
-mod multilock;
-
-mod ticket;
+mod two_level;
 
 pub use error::{Error, ErrorKind, Loss};
-pub use hold::{Fenced, Hold, LockState, NotReleased, Release};
-pub use layout::Layout;
-pub use lock::{Guard, Lock};
-pub use multilock::{MultiGuard, MultiLock};
+pub use hold::{Fenced, FencingToken, Hold, InvalidToken, LockState, NotReleased, Release};
+pub use locks::{Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, RwLock, WriteGuard};
+pub use node::Layout;
 pub use options::Options;
-pub use reentrant::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
-pub use roster::QueueEntry;
-pub use rwlock::{ReadGuard, RwLock, WriteGuard};
-pub use ticket::LockTicket;
-pub use token::{FencingToken, InvalidToken};
+pub use queue::inspect::QueueEntry;
+pub use two_level::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_client::{Acl, CreateOptions};
 
-use crate::layout::Layout;
+use crate::node::Layout;
 
 /// How often a process hands a lock on within itself, by default. With more, two processes of 32 tasks
 /// gained next to nothing, and the slowest of their acquires took longer (benches/two_level.rs).
@@ -27,7 +27,6 @@ pub struct Options {
     pub(crate) term: Option<Duration>,
     pub(crate) strict_foreign: bool,
     pub(crate) rotate: bool,
-    pub(crate) mirror: bool,
     pub(crate) passes: u32,
     pub(crate) pass_time: Option<Duration>,
     persistent: bool,
@@ -49,7 +48,6 @@ impl Options {
             term: None,
             strict_foreign: false,
             rotate: false,
-            mirror: true,
             passes: PASSES,
             pass_time: None,
             persistent: false,
@@ -111,18 +109,6 @@ impl Options {
     #[must_use]
     pub fn rotate(mut self, rotate: bool) -> Self {
         self.rotate = rotate;
-        self
-    }
-
-    /// Whether to follow the queue by a recursive watch where that is cheaper, which is the
-    /// default: two requests for each acquisition instead of at least three, and two events for
-    /// each of other contenders'. Servers before 3.6 do without in any case. Whatever is set here,
-    /// three and more contenders that come round in the same order turn after turn do without, and
-    /// take two requests each: they know whom they will have ahead. Readers do not, nor does who has
-    /// an [`acl`](Self::acl) or [`strict_foreign`](Self::strict_foreign).
-    #[must_use]
-    pub fn mirror(mut self, mirror: bool) -> Self {
-        self.mirror = mirror;
         self
     }
 

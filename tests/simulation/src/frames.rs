@@ -1,5 +1,5 @@
-//! What frames say: in words, for whoever reads the trace of a seed that failed, how far a client has
-//! heard of transactions, and what it has asked for.
+//! What frames say: in words, for the reader of the trace of a seed that failed, and how far a client
+//! has heard of transactions.
 
 use std::ops::Range;
 
@@ -42,44 +42,6 @@ impl Heard {
             }
         }
         newest
-    }
-}
-
-/// Follows what a client writes on one connection.
-#[derive(Debug, Default)]
-pub(super) struct Asked {
-    rest: BytesMut,
-    /// The first frame is no request.
-    is_greeted: bool,
-}
-
-/// How many requests of each kind there were, apart from pings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Requests {
-    pub(super) multis: u32,
-    /// Those that set watches without reading anything.
-    pub(super) set_watches: u32,
-    pub(super) lists: u32,
-    pub(super) others: u32,
-}
-
-impl Asked {
-    /// Adds the requests that are complete with these bytes.
-    pub(super) fn write(&mut self, bytes: &[u8], requests: &mut Requests) {
-        self.rest.extend_from_slice(bytes);
-        while let Ok(Some(frame)) = frame::split(&mut self.rest, frame::CLIENT_FRAME_LIMIT) {
-            if !std::mem::replace(&mut self.is_greeted, true) {
-                continue;
-            }
-            let header = RequestHeader::decode(&mut Reader::new(&frame));
-            match header.map(|header| header.op) {
-                Ok(OpCode::PING) => {}
-                Ok(OpCode::MULTI) => requests.multis += 1,
-                Ok(OpCode::SET_WATCHES | OpCode::SET_WATCHES2) => requests.set_watches += 1,
-                Ok(OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2) => requests.lists += 1,
-                _ => requests.others += 1,
-            }
-        }
     }
 }
 

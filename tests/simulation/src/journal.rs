@@ -9,7 +9,6 @@ use zk_embedded::{Change, Commit, SessionId, Zxid};
 use zk_recipes::FencingToken;
 
 use super::network::now;
-use super::rounds::Rounds;
 
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
@@ -93,7 +92,6 @@ pub(super) struct Journal {
     pub(super) times: BTreeMap<Zxid, Instant>,
     /// Since when it may be that somebody hears of something late, or not at all.
     pub(super) faulty_since: Option<Instant>,
-    pub(super) rounds: Rounds,
     /// The nodes whose end a process was told of, since it began, and when.
     pub(super) told: BTreeMap<usize, Vec<(String, Instant)>>,
     /// Of what a process was not told, since it began.
@@ -117,7 +115,6 @@ impl Journal {
             ended_early: Vec::new(),
             times: BTreeMap::new(),
             faulty_since: None,
-            rounds: Rounds::default(),
             told: BTreeMap::new(),
             untold: BTreeMap::new(),
             grants: Vec::new(),
@@ -147,7 +144,6 @@ impl Journal {
             match change {
                 Change::Created => {
                     let number = contender(path).map(|(number, _)| number);
-                    self.rounds.sits(number, *session);
                     let same = |other: &String| contender(other).map(|it| it.0) == number;
                     if number.is_some() && self.alive.keys().any(same) {
                         self.recast.insert(path.clone());

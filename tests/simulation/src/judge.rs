@@ -38,7 +38,6 @@ pub(super) fn granted(
         *stage.cast.lock().unwrap().served.entry(who.name).or_default() += 1;
     }
     let mut world = stage.world.lock().unwrap();
-    let asked = world.take_asked(who.name.0);
     let (node, token) = (guard.node().to_owned(), guard.token());
     // A reader that was a writer keeps the writer's token.
     let czxid = world.journal.created(&node).unwrap_or(token.czxid());
@@ -65,7 +64,6 @@ pub(super) fn granted(
         let Grant { node, is_there, .. } = &grant;
         format!("{who} HOLDS {node}, {role:?}, token {token}, there: {is_there}")
     });
-    journal.rounds.turn(&grant, asked).into_iter().for_each(|what| journal.count(what));
     journal.count(if role == Role::Shared { "grants to readers" } else { "grants" });
     let is_handed_on = grant.level.is_some() && grant.token.pass() > 0;
     if is_handed_on {

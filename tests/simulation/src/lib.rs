@@ -12,8 +12,6 @@ mod journal;
 
 mod frames;
 
-mod rounds;
-
 mod link;
 
 mod network;
@@ -28,7 +26,7 @@ mod judge;
 
 mod work;
 
-mod again;
+mod requeue;
 
 mod folder;
 
@@ -64,21 +62,21 @@ pub enum Family {
     ReentrantLock,
     /// Two-level read/write ones, in some seeds beside those of one level.
     ReentrantRwLock,
-    /// Exclusive ones that come round in one order, until something disturbs it.
-    Chain,
+    /// Exclusive ones that are requeued turn after turn, until something disturbs that.
+    Requeue,
 }
 
 impl Family {
     /// All of them.
     pub const ALL: [Self; 5] =
-        [Self::Lock, Self::RwLock, Self::ReentrantLock, Self::ReentrantRwLock, Self::Chain];
+        [Self::Lock, Self::RwLock, Self::ReentrantLock, Self::ReentrantRwLock, Self::Requeue];
 
     /// The same locks, of one level.
     fn flat(self) -> Self {
         match self {
             Self::Lock | Self::ReentrantLock => Self::Lock,
             Self::RwLock | Self::ReentrantRwLock => Self::RwLock,
-            Self::Chain => Self::Chain,
+            Self::Requeue => Self::Requeue,
         }
     }
 
@@ -164,7 +162,7 @@ impl Simulation {
             .unwrap();
         tokio::spawn(driver);
         let stage = Stage::new(world);
-        let rounds = family == Family::Chain;
+        let rounds = family == Family::Requeue;
         let processes = random.within(if rounds { 3..6 } else { 2..6 }) as usize;
         let mut names = Vec::new();
         let mixed = if random.percent(50) { 40 } else { 0 };
@@ -199,7 +197,7 @@ impl Simulation {
         let counter = self.operator.create(COUNTER, b"", &CreateOptions::persistent()).await;
         counter.map_err(|error| error.to_string())?;
         match self.family {
-            Family::Chain => self.disturb(&mut random, &mut nemesis).await?,
+            Family::Requeue => self.disturb(&mut random, &mut nemesis).await?,
             _ => self.storm(&mut random, &mut nemesis).await?,
         }
         nemesis.rest();
@@ -225,7 +223,7 @@ impl Simulation {
         }
         check::grants(world.core.history(), &world.journal.grants)?;
         match self.family {
-            Family::Chain => check::prompt(world.core.history(), &world.journal),
+            Family::Requeue => check::prompt(world.core.history(), &world.journal),
             _ => Ok(()),
         }
     }
@@ -310,8 +308,7 @@ impl Simulation {
         self.sound()?;
         let world = self.stage.world.lock().unwrap();
         let nodes = world.core.children(FOLDER);
-        // A lock that is kept may go on following its queue.
-        let watches = world.core.watch_count() - world.core.recursive_watch_count();
+        let watches = world.core.watch_count();
         if !nodes.is_empty() || watches > 0 {
             return Err(format!("{when}, and {watches} watches and nodes are left: {nodes:?}"));
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
-use super::frames::{Asked, Heard};
+use super::frames::Heard;
 
 /// Who connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,6 @@ pub(super) struct Link {
     /// Behind the inbox.
     pub(super) is_over: bool,
     pub(super) heard: Heard,
-    pub(super) asked: Asked,
     pub(super) reader: Option<Waker>,
     /// Neither side has it any more when both are false.
     pub(super) at_client: bool,
@@ -78,7 +77,6 @@ impl Link {
             inbox: BytesMut::new(),
             is_over: false,
             heard: Heard::default(),
-            asked: Asked::default(),
             reader: None,
             at_client: true,
             at_server: true,

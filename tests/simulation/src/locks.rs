@@ -42,7 +42,7 @@ pub(super) enum Manner {
 impl AnyLock {
     pub(super) fn new(family: Family, client: &Client, options: Options) -> Self {
         match family {
-            Family::Lock | Family::Chain => {
+            Family::Lock | Family::Requeue => {
                 Self::Plain(Lock::with_options(client, FOLDER, options).unwrap())
             }
             Family::RwLock => Self::Rw(RwLock::with_options(client, FOLDER, options).unwrap()),

@@ -119,7 +119,7 @@ impl Nemesis {
         processes: usize,
         mut random: Random,
     ) -> Self {
-        let rounds = family == Family::Chain;
+        let rounds = family == Family::Requeue;
         // Without faults nobody has a reason to be late.
         let peaceful = rounds && random.percent(50);
         let weights = KINDS.map(|(kind, in_storm, in_rounds)| {

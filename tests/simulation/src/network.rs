@@ -16,7 +16,7 @@ use zk_client::Host;
 use zk_embedded::{Config, ConnectionId, Core, Zxid};
 use zk_proto::WatcherEvent;
 
-use super::frames::{self, Requests};
+use super::frames;
 use super::journal::Journal;
 use super::link::{Link, Pipe, Tear};
 pub(super) use super::link::{Party, Way};
@@ -53,8 +53,6 @@ pub(super) struct World {
     steps: u64,
     /// The newest transaction that a reply has told each process of.
     heard: BTreeMap<usize, Zxid>,
-    /// What each process has asked for since somebody last took note of it.
-    asked: BTreeMap<usize, Requests>,
     random: Random,
     pump: Option<Waker>,
 }
@@ -83,7 +81,6 @@ impl World {
             entries: 0,
             steps: 0,
             heard: BTreeMap::new(),
-            asked: BTreeMap::new(),
             random,
             pump: None,
         }
@@ -159,11 +156,6 @@ impl World {
         }
     }
 
-    /// What a process has asked for since the last call, apart from pings and handshakes.
-    pub(super) fn take_asked(&mut self, process: usize) -> Requests {
-        self.asked.remove(&process).unwrap_or_default()
-    }
-
     pub(super) fn heard(&self, process: usize) -> Zxid {
         self.heard.get(&process).copied().unwrap_or_default()
     }
@@ -171,7 +163,6 @@ impl World {
     /// A process begins anew.
     pub(super) fn forget(&mut self, process: usize) {
         self.heard.remove(&process);
-        self.asked.remove(&process);
         self.journal.untold.remove(&process);
         self.journal.told.remove(&process);
     }
@@ -465,9 +456,6 @@ impl Network for World {
             true => self.random.within(1..bytes.len() as u64 + 1) as usize,
             false => bytes.len(),
         };
-        if let Some(Link { party: Party::Process(process), asked, .. }) = self.links.get_mut(&id) {
-            asked.write(&bytes[..count], self.asked.entry(*process).or_default());
-        }
         self.carry(id, Way::Up, Bytes::copy_from_slice(&bytes[..count]));
         count
     }

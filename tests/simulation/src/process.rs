@@ -154,7 +154,7 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
         let end = Arc::new(End::default());
         tokio::spawn(gate.guard(Arc::clone(&end).watch(client.states())));
         let passes = random.within(0..6) as u32;
-        let mut options = Options::new().mirror(random.percent(70)).passes(passes);
+        let mut options = Options::new().passes(passes);
         if random.percent(50) {
             options = options.pass_time(random.millis(0..400));
         }

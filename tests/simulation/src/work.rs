@@ -39,7 +39,7 @@ impl Job {
     pub(super) async fn run(mut self) {
         while self.client.state().ended().is_none() {
             match self.stage.phase() {
-                Phase::Storm | Phase::Calm if self.family == Family::Chain => {
+                Phase::Storm | Phase::Calm if self.family == Family::Requeue => {
                     self.come_round().await;
                 }
                 Phase::Storm | Phase::Calm => self.turn().await,
@@ -81,7 +81,7 @@ impl Job {
         // Another lock on the folder, which is held only so long.
         let short = (is_storm && self.random.percent(8)).then(|| {
             let term = self.random.millis(1..1000);
-            let options = Options::new().mirror(self.random.percent(50)).term(term);
+            let options = Options::new().term(term);
             AnyLock::new(self.family, &self.client, options)
         });
         let lock = short.as_ref().unwrap_or(&self.lock).clone();

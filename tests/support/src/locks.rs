@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zk_client::{Acl, Client, ClientBuilder, CreateOptions, Id, Perms};
 use zk_embedded::{Config, Server};
 use zk_proto::{List, SetAclRequest};
-use zk_recipes::{Hold, Lock, Options};
+use zk_recipes::{Hold, Lock};
 
 pub use crate::explore::settle;
 use crate::raw::RawClient;
@@ -54,22 +54,9 @@ impl World {
         self.builder().connect("zk").await.expect("the server is there")
     }
 
-    /// A lock of a client of its own, which has never been used.
+    /// A lock of a client of its own.
     pub async fn lock(&self) -> Lock {
         Lock::new(&self.client().await, LOCK).expect("a path")
-    }
-
-    /// A lock of a client of its own that sets watches where it waits.
-    pub async fn plain(&self) -> Lock {
-        let options = Options::new().mirror(false);
-        Lock::with_options(&self.client().await, LOCK, options).expect("a path")
-    }
-
-    /// A lock of a client of its own that follows its queue. It must be free.
-    pub async fn mirrored(&self) -> Lock {
-        let lock = self.lock().await;
-        mirror(&lock).await;
-        lock
     }
 
     /// The names in the folder by their numbers.
@@ -128,12 +115,5 @@ impl World {
         connection.read_to_string(&mut answer).await.expect("in memory");
         let received = answer.lines().find_map(|line| line.strip_prefix("Received: "));
         received.and_then(|n| n.parse().ok()).expect("a number")
-    }
-}
-
-/// Uses a lock that is free until it follows its queue.
-pub async fn mirror(lock: &Lock) {
-    for _ in 0..3 {
-        lock.acquire().await.expect("free").release().await.expect("ours");
     }
 }

@@ -278,7 +278,6 @@ async fn curator_and_ours_ask_each_other_for_the_lock_back() -> Result<()> {
     let client = Client::connect(&server.address()).await?;
 
     let lock = Lock::new(&client, "/locks/mutex")?;
-    // The second time there is a mirror.
     for _ in 0..3 {
         let guard = lock.acquire().await?;
         curator.does(&format!("a revoke {}", guard.node())).await?;

@@ -62,17 +62,11 @@ fn per(packets: u64, acquisitions: u64) -> f64 {
 }
 
 #[tokio::test]
-async fn a_free_lock_costs_a_create_and_a_delete() -> Result<()> {
+async fn a_free_lock_costs_a_create_a_list_and_a_delete() -> Result<()> {
     const TURNS: u64 = 500;
     let server = server().await?;
     let lock = Lock::new(&client(&server).await?, LOCK)?;
-    for _ in 0..3 {
-        lock.acquire().await?.release().await?;
-    }
-    let (acquire, guard) = packets(&server, async { Ok(lock.acquire().await?) }).await?;
-    // One request, and so one round trip.
-    assert_eq!(acquire, 1, "requests of an acquire");
-    guard.release().await?;
+    lock.acquire().await?.release().await?;
     let turns = async {
         for _ in 0..TURNS {
             lock.acquire().await?.release().await?;
@@ -81,51 +75,42 @@ async fn a_free_lock_costs_a_create_and_a_delete() -> Result<()> {
     };
     let (packets, ()) = packets(&server, turns).await?;
     println!("uncontended: {:.3} requests per acquisition", per(packets, TURNS));
-    ensure!((2 * TURNS..=2 * TURNS + 1).contains(&packets), "{packets} packets, {TURNS} turns");
+    ensure!((3 * TURNS..=3 * TURNS + 1).contains(&packets), "{packets} packets, {TURNS} turns");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_lock_that_is_let_go_and_taken_again_costs_one_request() -> Result<()> {
+async fn a_requeue_costs_a_transaction_and_a_list() -> Result<()> {
     const TURNS: u64 = 500;
     let server = server().await?;
-    let lock = Lock::new(&client(&server).await?, LOCK)?;
-    for _ in 0..3 {
-        lock.acquire().await?.release().await?;
-    }
-    let guard = lock.acquire().await?;
+    let guard = Lock::new(&client(&server).await?, LOCK)?.acquire().await?;
     let turns = async {
         let mut guard = guard;
         let mut token = guard.token();
         for _ in 0..TURNS {
-            drop(guard);
-            guard = lock.acquire().await?;
+            guard = guard.requeue().await?;
             ensure!(token < guard.token(), "{token} before {}", guard.token());
             token = guard.token();
         }
         Ok(guard)
     };
     let (packets, guard) = packets(&server, turns).await?;
-    // The mirror is put away, and a ping.
-    ensure!((TURNS..=TURNS + 2).contains(&packets), "{packets} packets, {TURNS} turns");
+    // A ping.
+    ensure!((2 * TURNS..=2 * TURNS + 1).contains(&packets), "{packets} packets, {TURNS} turns");
     guard.release().await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn four_that_fight_cost_a_create_and_a_delete_each() -> Result<()> {
+async fn four_that_fight_cost_five_requests_each_at_most() -> Result<()> {
     const TURNS: u64 = 300;
     const RIVALS: u64 = 4;
     let server = server().await?;
     let mut locks = Vec::new();
     for client in clients(&server, RIVALS.try_into()?).await? {
-        let lock = Lock::new(&client, LOCK)?;
-        // All of them know the queue then.
-        for _ in 0..3 {
-            lock.acquire().await?.release().await?;
-        }
-        locks.push(lock);
+        locks.push(Lock::new(&client, LOCK)?);
     }
+    locks[0].acquire().await?.release().await?;
     let fight = async {
         let mut rivals = JoinSet::new();
         for lock in locks {
@@ -141,11 +126,8 @@ async fn four_that_fight_cost_a_create_and_a_delete_each() -> Result<()> {
     let (packets, ()) = packets(&server, fight).await?;
     let turns = RIVALS * TURNS;
     println!("four rivals: {:.3} requests per acquisition", per(packets, turns));
-    // A ping of each.
-    ensure!(
-        (2 * turns..=2 * turns + RIVALS).contains(&packets),
-        "{packets} packets, {turns} turns"
-    );
+    // Create, list, watches, another list for the third one ahead, delete; and a ping of each.
+    ensure!(packets <= 5 * turns + RIVALS, "{packets} packets, {turns} turns");
     Ok(())
 }
 
@@ -172,8 +154,8 @@ async fn a_queue_of_200_clients_costs_each_of_them_six_requests_at_most() -> Res
     let (packets, ()) = packets(&server, fight).await?;
     let turns = CLIENTS * TURNS;
     println!("200 clients: {:.3} requests per acquisition", per(packets, turns));
-    // Create, list, watches, list when the last but one ahead has gone, delete; and room for the ends
-    // of the queue, where it is short and some begin to follow it by events.
+    // Create, list, watches, list when the last but one ahead has gone, delete; and room for those
+    // who find that more have gone while they list.
     ensure!(packets <= 6 * turns, "{packets} packets, {turns} turns");
     Ok(())
 }

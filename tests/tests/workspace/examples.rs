@@ -29,9 +29,15 @@ async fn a_service_leads_again_behind_the_end_of_its_session() {
 }
 
 #[tokio::test]
+async fn the_textbook_lock_excludes() {
+    let said = tour::run("textbook_lock", &[]).await.unwrap();
+    assert!(said.ends_with("4 times 25 is 100\n"), "{said}");
+}
+
+#[tokio::test]
 async fn the_locks_are_measured_by_processes_that_all_get_their_turns() {
     let said = tour::run("bench_locks", &[]).await.unwrap();
-    for workload in ["lock-cycle", "lock-fight", "two-level"] {
+    for workload in ["lock-cycle", "lock-fight", "contend", "two-level"] {
         let line = said.lines().find(|line| line.contains(workload));
         let line = line.unwrap_or_else(|| panic!("nothing of {workload}: {said}"));
         assert!(!line.contains("\"ops\":0,"), "{line}");

@@ -6,14 +6,11 @@ use tokio::sync::oneshot;
 use zk_proto::OpCode;
 
 use crate::client::handle::Client;
-use crate::error::{Error, Rejected};
+use crate::error::Error;
 use crate::event::{Change, WatchMode};
-use crate::exchange::Answering;
 use crate::inbox::Inbox;
-use crate::link::Core;
 use crate::path;
 use crate::reply::Reply;
-use crate::session::WatchId;
 use crate::stream::WatchStream;
 use crate::watcher::Watcher;
 
@@ -39,72 +36,21 @@ impl Client {
     /// # }
     /// ```
     pub fn watch_nodes(&self, paths: &[&str]) -> Reply<Vec<Watcher>> {
-        self.watch_all(paths, &[], |core, nodes, _, answering| {
-            core.submit_watching_all(nodes, answering)
-        })
-    }
-
-    /// Watches nodes that will be `there` by the time the server comes to this request, for change or
-    /// deletion, and those that are `to_come`, for their creation: by one request, for whoever knows
-    /// the nodes of requests ahead of it that have no answer yet.
-    ///
-    /// The watchers come in this order: those of `there`, then those of `to_come`. That of a node of
-    /// `there` which is not there fires `NodeDeleted`, and that of one of `to_come` which is there
-    /// already fires `NodeCreated`: both have done so when the reply comes, with an event marked as
-    /// [`missed`](crate::WatchedEvent::missed). All others are set, at one moment. What was written
-    /// to a node of `there` before that moment is not told, and its creation is not either.
-    ///
-    /// The watches are kept over a broken connection like all others. One that breaks, or that is
-    /// yet to be made, may have a new one look for nodes of `there` ahead of the requests that make
-    /// them: so an event that is marked as missed tells to look, and not what there is to see. If the
-    /// request went down with its connection, it fails with `ConnectionLoss`, as that of
-    /// [`watch_nodes`](Self::watch_nodes) does. Permissions are as there, too: nobody asks whether the
-    /// nodes may be read, and servers of 3.8.4, 3.9.2 and later tell nothing of those that may not.
-    ///
-    /// ```
-    /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
-    /// use zk_client::{CreateOptions, EventType};
-    ///
-    /// // All of it leaves together, and takes one round trip.
-    /// let (created, watchers) = client.batch(|| {
-    ///     let created = client.create("/jobs/7", b"", &CreateOptions::ephemeral());
-    ///     (created, client.watch_expected(&["/jobs/7"], &["/results/7"]))
-    /// });
-    /// created.await?;
-    /// if let [_job, result] = &mut watchers.await?[..] {
-    ///     assert_eq!(result.changed().await?.kind, EventType::NODE_CREATED);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn watch_expected(&self, there: &[&str], to_come: &[&str]) -> Reply<Vec<Watcher>> {
-        self.watch_all(there, to_come, Core::submit_expecting)
-    }
-
-    fn watch_all(
-        &self,
-        there: &[&str],
-        to_come: &[&str],
-        submit: impl FnOnce(&mut Core, Nodes, Nodes, Answering) -> Result<Vec<WatchId>, Rejected>,
-    ) -> Reply<Vec<Watcher>> {
         let mut events = Vec::new();
-        let mut listen = |paths: &[&str]| {
-            let node = |path: &&str| {
-                path::check(path)?;
-                let (watching, event) = oneshot::channel();
-                let full = Arc::<str>::from(self.chroot.apply(path));
-                events.push((Arc::clone(&full), event));
-                Ok((full, watching))
-            };
-            paths.iter().map(node).collect::<Result<Nodes, Error>>()
+        let node = |path: &&str| {
+            path::check(path)?;
+            let (watching, event) = oneshot::channel();
+            let full = Arc::<str>::from(self.chroot.apply(path));
+            events.push((Arc::clone(&full), event));
+            Ok((full, watching))
         };
-        let (data, exist) = match (listen(there), listen(to_come)) {
-            (Ok(data), Ok(exist)) => (data, exist),
-            (Err(error), _) | (_, Err(error)) => return Reply::failed(error),
+        let nodes = match paths.iter().map(node).collect::<Result<Nodes, Error>>() {
+            Ok(nodes) => nodes,
+            Err(error) => return Reply::failed(error),
         };
-        let path = there.iter().chain(to_come).next().copied().unwrap_or("/");
+        let path = paths.first().copied().unwrap_or("/");
         let submitted =
-            self.link().submit(path, |core, answering| submit(core, data, exist, answering));
+            self.link().submit(path, |core, answering| core.submit_watching_all(nodes, answering));
         match submitted {
             Ok((ids, answer)) => {
                 let watchers = ids.into_iter().zip(events).map(|(id, (path, event))| {

@@ -98,7 +98,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Question(question) => self.claims.unanswered(&question, failure),
             Purpose::Arm(token, armed) => {
                 self.arming.end(&armed);
-                self.watches.concluded(armed.iter().map(|(_, path)| path));
+                self.watches.concluded(&armed);
                 self.complete(token, Err(failure));
             }
             Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close => {}

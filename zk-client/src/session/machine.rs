@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -23,7 +24,7 @@ use crate::session::pipeline::{Pipeline, RequestId, Turn};
 use crate::session::tally::Tally;
 use crate::session::timers::{Timer, Timers};
 use crate::session::watches::Watches;
-use crate::session::watches::arming::{Armed, Arming};
+use crate::session::watches::arming::Arming;
 use crate::session::watches::chore::Chore;
 use crate::session::watches::oneshots::WatchId;
 use crate::session::watches::spot::Returned;
@@ -120,7 +121,7 @@ pub(super) enum Purpose<T> {
     Replace(Question, ClaimId),
     Question(Question),
     /// Watches that these nodes get at once.
-    Arm(T, Vec<Armed>),
+    Arm(T, Vec<Arc<str>>),
     Rearm,
     Chore(Chore),
     /// The session's own, to learn whether a quorum is there.

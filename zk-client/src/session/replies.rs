@@ -189,7 +189,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Arm(token, armed) => {
                 self.arming.end(&armed);
-                self.watches.concluded(armed.iter().map(|(_, path)| path));
+                self.watches.concluded(&armed);
                 self.complete(token, result);
             }
             Purpose::Rearm => {

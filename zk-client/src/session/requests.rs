@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use zk_proto::{
     AddWatchRequest, AuthPacket, CreateRequest, EncodeError, ErrorCode, List, MultiOp,
-    MultiRequest, OpCode, Operation, Secret, SetWatches, Zxid,
+    MultiRequest, OpCode, Operation, Secret, SetWatches,
 };
 
 use crate::auth::Credential;
@@ -95,51 +95,22 @@ impl<T, W, S: Clone> Session<T, W, S> {
         nodes: Vec<(Arc<str>, W)>,
         token: T,
     ) -> Result<Vec<WatchId>, Rejected> {
-        self.arm(self.last_zxid, nodes, Vec::new(), token)
-    }
-
-    /// The same of nodes that are there when the server comes to the request, whenever they were
-    /// written to last, and of those that are `to_come`: of these the creation is watched, and one
-    /// that is there already fires at once, marked as missed. The ids come in this order.
-    pub fn submit_expecting(
-        &mut self,
-        there: Vec<(Arc<str>, W)>,
-        to_come: Vec<(Arc<str>, W)>,
-        token: T,
-    ) -> Result<Vec<WatchId>, Rejected> {
-        // What the server compares is whether a node is younger than this.
-        self.arm(Zxid(i64::MAX), there, to_come, token)
-    }
-
-    fn arm(
-        &mut self,
-        relative_zxid: Zxid,
-        data: Vec<(Arc<str>, W)>,
-        exist: Vec<(Arc<str>, W)>,
-        token: T,
-    ) -> Result<Vec<WatchId>, Rejected> {
         self.accept()?;
-        let [mut data_paths, mut exist_paths] = [Vec::new(), Vec::new()];
-        data_paths.extend(data.iter().map(|(path, _)| &**path));
-        exist_paths.extend(exist.iter().map(|(path, _)| &**path));
+        let paths = nodes.iter().map(|(path, _)| &**path).collect::<Vec<_>>();
         let request = SetWatches {
-            relative_zxid,
-            data: List::new(&data_paths),
-            exist: List::new(&exist_paths),
+            relative_zxid: self.last_zxid,
+            data: List::new(&paths),
+            exist: List::new(&[]),
             child: List::new(&[]),
         };
-        let armed = |kind, (path, _): &(Arc<str>, W)| (kind, Arc::clone(path));
-        let there = data.iter().map(|node| armed(WatchKind::Data, node));
-        let to_come = exist.iter().map(|node| armed(WatchKind::Exist, node));
-        self.queue(&request, Purpose::Arm(token, there.chain(to_come).collect()))?;
-        let data = data.into_iter().map(|node| (WatchKind::Data, node));
-        let exist = exist.into_iter().map(|node| (WatchKind::Exist, node));
+        let armed = nodes.iter().map(|(path, _)| Arc::clone(path));
+        self.queue(&request, Purpose::Arm(token, armed.collect()))?;
         let mut ids = Vec::new();
-        for (kind, (path, watcher)) in data.chain(exist) {
+        for (path, watcher) in nodes {
             let id = self.watches.next_id();
-            self.arming.begin(kind, Arc::clone(&path));
+            self.arming.begin(Arc::clone(&path));
             self.watches.announced(Arc::clone(&path));
-            self.watches.set(id, kind, path, watcher);
+            self.watches.set(id, WatchKind::Data, path, watcher);
             ids.push(id);
         }
         self.upkeep(Turn::Last);

@@ -100,7 +100,7 @@ async fn tour(server: &str) -> Result<(), Error> {
 
     let lock_of_ana = cast.ana.lock()?;
     chapters::queue::tell(&cast, &lock_of_ana).await?;
-    chapters::again::tell(&cast, lock_of_ana).await?;
+    chapters::requeue::tell(&cast, lock_of_ana).await?;
     chapters::lost_reply::tell(&cast).await?;
     stage.create(BALANCE, b"", &CreateOptions::ephemeral()).await?;
     chapters::lost_session::tell(&cast, server).await?;

@@ -31,16 +31,12 @@ pub(crate) struct Story {
     own: Option<String>,
     /// Whether that node is known to be in the queue.
     placed: bool,
-    /// Whether a list was asked for with it.
-    listed: bool,
     /// The node of the contender right ahead, while it is waited for.
     nearest: Option<String>,
     /// Nodes that watches were asked for on, by requests without a reply.
     arming: VecDeque<Vec<String>>,
     /// Nodes with a watch on them.
     watched: BTreeSet<String>,
-    /// The folder that is watched with all that is in it.
-    mirror: Option<String>,
     /// Whether it is told at all.
     told: bool,
     loses_reply: bool,
@@ -56,11 +52,9 @@ impl Story {
             asked: VecDeque::new(),
             own: None,
             placed: false,
-            listed: false,
             nearest: None,
             arming: VecDeque::new(),
             watched: BTreeSet::new(),
-            mirror: None,
             told: true,
             loses_reply: false,
             cut: false,
@@ -88,12 +82,10 @@ impl Story {
         self.cut
     }
 
-    /// Whether the contender is in the queue and hears of the one right ahead, by a watch or by its
-    /// mirror.
+    /// Whether the contender is in the queue and watches the one right ahead.
     pub(crate) fn waits(&self) -> bool {
         let watches = self.nearest.as_ref().is_some_and(|nearest| self.watched.contains(nearest));
-        let hears = watches || (self.mirror.is_some() && !self.listed);
-        self.asked.is_empty() && self.placed && hears
+        self.asked.is_empty() && self.placed && watches
     }
 
     /// Tells every whole frame in `bytes`.
@@ -187,7 +179,6 @@ impl Story {
                 return Ok(String::new());
             }
             OpCode::GET_CHILDREN2 => {
-                self.listed = true;
                 self.line("->", "getChildren2", "who is in the folder?");
                 return Ok(String::new());
             }
@@ -245,7 +236,7 @@ impl Story {
             return "make the folder";
         }
         self.own = Some(person(path).to_owned());
-        (self.placed, self.listed, self.nearest) = (false, false, None);
+        (self.placed, self.nearest) = (false, None);
         match mode {
             CreateMode::EPHEMERAL => "a reader's node in its place",
             _ if path.ends_with("READ__") => "a reader's node, with the next number",
@@ -337,10 +328,8 @@ impl Story {
             OpCode::GET_DATA => {
                 self.watched.insert(path);
             }
-            OpCode::ADD_WATCH => self.mirror = Some(path),
             OpCode::REMOVE_WATCHES => {
                 self.watched.remove(&path);
-                self.mirror = self.mirror.take().filter(|folder| *folder != path);
             }
             OpCode::CLOSE_SESSION => {
                 self.line("<-", "ok", "it is over, and every node of it is gone");
@@ -376,13 +365,11 @@ impl Story {
         self.watched.remove(path);
         let nearest = self.nearest.as_deref() == Some(path);
         let meaning = match event.kind {
-            EventType::NODE_CREATED if own => "for the mirror: I came",
-            EventType::NODE_CREATED => "for the mirror: somebody came",
+            EventType::NODE_CHILDREN_CHANGED => "somebody has come or gone",
             EventType::NODE_DELETED if own && self.placed => "my own node is gone",
             // Of our own doing.
             EventType::NODE_DELETED if self.is_mine(path) => return Ok(()),
             EventType::NODE_DELETED if nearest => "the one right ahead is gone",
-            EventType::NODE_DELETED if self.mirror.is_some() => "for the mirror: somebody left",
             EventType::NODE_DELETED => "one further ahead is gone: noted",
             _ => "the watch fires",
         };

@@ -10,7 +10,7 @@ use zk_proto::{
 };
 use zk_recipes::{ErrorKind, Lock, LockState, Loss, Options, Release};
 use zk_tests::explore::{Script, actor, explore, sweep};
-use zk_tests::locks::{LOCK, TIMEOUT, World, mirror, settle};
+use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
 use zk_tests::peer::{Network, Peer, SESSION, stat_of};
 use zk_tests::raw::{RawClient, delete};
 
@@ -23,60 +23,53 @@ async fn turn(world: &World, lock: &Lock) {
 
 #[test]
 fn a_folder_that_is_removed_at_any_moment_is_made_again() {
-    for follows in [false, true] {
-        let runs = explore(|script: Script| async move {
-            let world = std::rc::Rc::new(World::new());
-            let lock = if follows { world.mirrored().await } else { world.plain().await };
-            let mut remover = RawClient::open(&world.server).await;
-            let here = std::rc::Rc::clone(&world);
-            let acquires = actor(async move {
-                for _ in 0..2 {
-                    match lock.acquire().await {
-                        Ok(guard) => {
-                            here.is_owner(&guard);
-                            guard.release().await.unwrap();
-                        }
-                        // It stood in a folder that was removed.
-                        Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
+    let runs = explore(|script: Script| async move {
+        let world = std::rc::Rc::new(World::new());
+        let lock = world.lock().await;
+        let mut remover = RawClient::open(&world.server).await;
+        let here = std::rc::Rc::clone(&world);
+        let acquires = actor(async move {
+            for _ in 0..2 {
+                match lock.acquire().await {
+                    Ok(guard) => {
+                        here.is_owner(&guard);
+                        guard.release().await.unwrap();
                     }
+                    // It stood in a folder that was removed.
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
                 }
-            });
-            let removes = actor(async move {
-                for _ in 0..2 {
-                    // It fails while somebody is in there, and then takes them with it.
-                    remover.ask(&delete(LOCK)).await;
-                    settle().await;
-                }
-            });
-            script.interleave(6, vec![acquires, removes]).await;
-            world.is_empty().await;
+            }
         });
-        assert!(runs > 500, "{runs} runs");
-    }
+        let removes = actor(async move {
+            for _ in 0..2 {
+                // It fails while somebody is in there, and then takes them with it.
+                remover.ask(&delete(LOCK)).await;
+                settle().await;
+            }
+        });
+        script.interleave(6, vec![acquires, removes]).await;
+        world.is_empty().await;
+    });
+    assert!(runs > 500, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_container_that_was_reaped_begins_anew_with_a_greater_token() {
-    for follows in [false, true] {
-        let world = World::new();
-        let lock = world.lock().await;
-        if follows {
-            mirror(&lock).await;
-        }
-        let guard = lock.acquire().await.unwrap();
-        let token = guard.token();
-        guard.release().await.unwrap();
-        world.server.reap();
-        assert!(!world.server.has_node(LOCK), "it is a container");
-        let guard = lock.acquire().await.unwrap();
-        assert!(guard.node().ends_with("-lock-0000000000"), "{}", guard.node());
-        assert!(guard.token() > token);
-        world.is_owner(&guard);
-        guard.release().await.unwrap();
-        turn(&world, &lock).await;
-        drop(lock);
-        world.is_empty().await;
-    }
+    let world = World::new();
+    let lock = world.lock().await;
+    let guard = lock.acquire().await.unwrap();
+    let token = guard.token();
+    guard.release().await.unwrap();
+    world.server.reap();
+    assert!(!world.server.has_node(LOCK), "it is a container");
+    let guard = lock.acquire().await.unwrap();
+    assert!(guard.node().ends_with("-lock-0000000000"), "{}", guard.node());
+    assert!(guard.token() > token);
+    world.is_owner(&guard);
+    guard.release().await.unwrap();
+    turn(&world, &lock).await;
+    drop(lock);
+    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,10 +114,10 @@ async fn a_release_that_is_refused_is_told_and_lasts_until_the_session_ends() {
 }
 
 /// Loses the k-th request, or the reply to it, of two turns of a lock, for all k.
-fn losing(follows: bool, fault: fn() -> Fault) -> u32 {
+fn losing(fault: fn() -> Fault) -> u32 {
     sweep(|at| async move {
         let world = World::new();
-        let lock = if follows { world.mirrored().await } else { world.plain().await };
+        let lock = world.lock().await;
         world.server.inject(fault().after(at));
         for _ in 0..2 {
             let guard = lock.acquire().await.unwrap();
@@ -149,18 +142,14 @@ fn losing(follows: bool, fault: fn() -> Fault) -> u32 {
 
 #[test]
 fn a_reply_may_be_lost_at_any_place() {
-    for follows in [false, true] {
-        let places = losing(follows, Fault::lose_reply);
-        assert!(places >= 4, "{places} places");
-    }
+    let places = losing(Fault::lose_reply);
+    assert!(places >= 4, "{places} places");
 }
 
 #[test]
 fn a_request_may_be_lost_at_any_place() {
-    for follows in [false, true] {
-        let places = losing(follows, Fault::lose_request);
-        assert!(places >= 4, "{places} places");
-    }
+    let places = losing(Fault::lose_request);
+    assert!(places >= 4, "{places} places");
 }
 
 /// The create of this lock is served so late that its client has looked for the node before.
@@ -170,30 +159,26 @@ fn create_late(world: &World, by: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_behind_a_node_of_its_own_that_came_late() {
-    for follows in [false, true] {
-        let world = World::new();
-        let lock = if follows { world.mirrored().await } else { world.plain().await };
-        world.lock().await.acquire().await.unwrap().release().await.unwrap();
-        create_late(&world, Duration::from_millis(100));
-        // The list shows no node, and tells so only after there is one.
-        let look = Fault::delay(Duration::from_millis(200)).op(OpCode::GET_CHILDREN).path(LOCK);
-        world.server.inject(look);
-        // A watch on the folder tells of it without a list, for one session timeout at most.
-        let soon = if follows { 2 * TIMEOUT } else { Duration::from_secs(1) };
-        let guard = tokio::time::timeout(soon, lock.acquire()).await;
-        let guard = guard.expect("waits for itself").unwrap();
-        assert_eq!(world.server.pending_faults(), 0);
-        world.is_owner(&guard);
-        assert_eq!(world.queue().len(), 1);
-        guard.release().await.unwrap();
-    }
+    let world = World::new();
+    let lock = world.lock().await;
+    world.lock().await.acquire().await.unwrap().release().await.unwrap();
+    create_late(&world, Duration::from_millis(100));
+    // The list shows no node, and tells so only after there is one.
+    let look = Fault::delay(Duration::from_millis(200)).op(OpCode::GET_CHILDREN).path(LOCK);
+    world.server.inject(look);
+    let guard = tokio::time::timeout(Duration::from_secs(1), lock.acquire()).await;
+    let guard = guard.expect("waits for itself").unwrap();
+    assert_eq!(world.server.pending_faults(), 0);
+    world.is_owner(&guard);
+    assert_eq!(world.queue().len(), 1);
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_came_late_is_deleted_by_the_next_list_or_after_a_while() {
     for lists in [false, true] {
         let world = World::new();
-        let (lock, other) = (world.plain().await, world.plain().await);
+        let (lock, other) = (world.lock().await, world.lock().await);
         lock.acquire().await.unwrap().release().await.unwrap();
         create_late(&world, Duration::from_secs(1));
         lock.acquire().await.unwrap().release().await.unwrap();

@@ -10,20 +10,12 @@ use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release};
 use zk_tests::explore::{Script, actor, explore, in_virtual_time, poll_once, settle};
 use zk_tests::locks::{LOCK, World};
 
-/// A lock that follows its queue, or one that does not.
-async fn lock(world: &World, follows: bool) -> Lock {
-    if follows { world.mirrored().await } else { world.plain().await }
-}
-
-/// Whether a lock is mirrored and whether somebody else holds it.
-const CASES: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
-
 #[test]
 fn an_acquire_may_be_dropped_at_any_moment() {
-    for (follows, contended) in CASES {
+    for contended in [false, true] {
         let runs = explore(|script: Script| async move {
             let world = Rc::new(World::new());
-            let (one, two) = (lock(&world, follows).await, lock(&world, follows).await);
+            let (one, two) = (world.lock().await, world.lock().await);
             let held = if contended { Some(two.acquire().await.unwrap()) } else { None };
             {
                 let mut acquire = Box::pin(one.acquire());
@@ -55,16 +47,13 @@ fn an_acquire_may_be_dropped_at_any_moment() {
 
 #[test]
 fn an_acquire_may_be_dropped_around_a_cut() {
-    for (follows, contended) in CASES {
+    for contended in [false, true] {
         let runs = explore(|script: Script| async move {
             let world = Rc::new(World::new());
             let client = world.client().await;
-            let options = zk_recipes::Options::new().mirror(follows);
+            let options = zk_recipes::Options::new();
             let one = Lock::with_options(&client, LOCK, options).unwrap();
-            if follows {
-                zk_tests::locks::mirror(&one).await;
-            }
-            let two = lock(&world, follows).await;
+            let two = world.lock().await;
             let held = if contended { Some(two.acquire().await.unwrap()) } else { None };
             match script.choose(3) {
                 0 => {}
@@ -107,84 +96,77 @@ fn an_acquire_may_be_dropped_around_a_cut() {
 
 #[test]
 fn a_time_that_is_over_at_the_instant_of_the_grant_has_one_outcome() {
-    for follows in [false, true] {
-        let (mut got, mut late) = (0, 0);
-        for step in 95..=105 {
-            let in_time = in_virtual_time(async {
-                let world = World::new();
-                let (one, two) = (lock(&world, follows).await, lock(&world, follows).await);
-                let held = two.acquire().await.unwrap();
-                let releasing = tokio::spawn(async move {
-                    tokio::time::sleep(Duration::from_millis(step)).await;
-                    held.release().await.unwrap();
-                });
-                let got = one.acquire_within(Duration::from_millis(100)).await.unwrap();
-                if let Some(guard) = &got {
-                    world.is_owner(guard);
-                }
-                releasing.await.unwrap();
-                settle().await;
-                assert_eq!(world.queue().len(), usize::from(got.is_some()));
-                let in_time = got.is_some();
-                drop((got, one, two));
-                world.is_empty().await;
-                in_time
+    let (mut got, mut late) = (0, 0);
+    for step in 95..=105 {
+        let in_time = in_virtual_time(async {
+            let world = World::new();
+            let (one, two) = (world.lock().await, world.lock().await);
+            let held = two.acquire().await.unwrap();
+            let releasing = tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(step)).await;
+                held.release().await.unwrap();
             });
-            if in_time { got += 1 } else { late += 1 }
-        }
-        assert!(got >= 4 && late >= 4, "{got} in time and {late} late");
+            let got = one.acquire_within(Duration::from_millis(100)).await.unwrap();
+            if let Some(guard) = &got {
+                world.is_owner(guard);
+            }
+            releasing.await.unwrap();
+            settle().await;
+            assert_eq!(world.queue().len(), usize::from(got.is_some()));
+            let in_time = got.is_some();
+            drop((got, one, two));
+            world.is_empty().await;
+            in_time
+        });
+        if in_time { got += 1 } else { late += 1 }
     }
+    assert!(got >= 4 && late >= 4, "{got} in time and {late} late");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_time_that_is_over_leaves_the_queue() {
-    for follows in [false, true] {
-        let world = World::new();
-        let (one, two) = (lock(&world, follows).await, lock(&world, follows).await);
-        let held = one.acquire().await.unwrap();
-        let time = Duration::from_millis(700);
-        assert!(two.acquire_within(time).await.unwrap().is_none());
-        settle().await;
-        assert_eq!(world.queue().len(), 1);
-        held.release().await.unwrap();
-        assert!(two.acquire_within(Duration::from_secs(1)).await.unwrap().is_some());
-        drop((one, two));
-        world.is_empty().await;
-    }
+    let world = World::new();
+    let (one, two) = (world.lock().await, world.lock().await);
+    let held = one.acquire().await.unwrap();
+    let time = Duration::from_millis(700);
+    assert!(two.acquire_within(time).await.unwrap().is_none());
+    settle().await;
+    assert_eq!(world.queue().len(), 1);
+    held.release().await.unwrap();
+    assert!(two.acquire_within(Duration::from_secs(1)).await.unwrap().is_some());
+    drop((one, two));
+    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_try_at_a_held_lock_leaves_the_others_alone() {
-    for follows in [false, true] {
-        let world = World::new();
-        let locks =
-            [lock(&world, follows).await, lock(&world, follows).await, lock(&world, follows).await];
-        let held = locks[0].acquire().await.unwrap();
-        // Somebody queues up behind the try before it has left.
-        let (tried, waiting) = {
-            let mut trying = Box::pin(locks[1].try_acquire());
-            assert!(poll_once(trying.as_mut()).is_pending());
-            let mut waiting = Box::pin(locks[2].acquire());
-            assert!(poll_once(waiting.as_mut()).is_pending());
-            settle().await;
-            (trying.await.unwrap(), waiting)
-        };
-        assert!(tried.is_none());
+    let world = World::new();
+    let locks = [world.lock().await, world.lock().await, world.lock().await];
+    let held = locks[0].acquire().await.unwrap();
+    // Somebody queues up behind the try before it has left.
+    let (tried, waiting) = {
+        let mut trying = Box::pin(locks[1].try_acquire());
+        assert!(poll_once(trying.as_mut()).is_pending());
+        let mut waiting = Box::pin(locks[2].acquire());
+        assert!(poll_once(waiting.as_mut()).is_pending());
         settle().await;
-        assert_eq!(world.queue().len(), 2);
-        held.release().await.unwrap();
-        world.is_owner(&waiting.await.unwrap());
-        let tried = locks[1].try_acquire().await.unwrap();
-        world.is_owner(tried.as_ref().unwrap());
-        drop((tried, locks));
-        world.is_empty().await;
-    }
+        (trying.await.unwrap(), waiting)
+    };
+    assert!(tried.is_none());
+    settle().await;
+    assert_eq!(world.queue().len(), 2);
+    held.release().await.unwrap();
+    world.is_owner(&waiting.await.unwrap());
+    let tried = locks[1].try_acquire().await.unwrap();
+    world.is_owner(tried.as_ref().unwrap());
+    drop((tried, locks));
+    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_try_costs_one_round_trip_and_is_not_waited_for() {
     let world = World::new();
-    let (one, two) = (world.plain().await, world.plain().await);
+    let (one, two) = (world.lock().await, world.lock().await);
     let held = one.acquire().await.unwrap();
     let (requests, tried) = world.requests(two.try_acquire()).await;
     assert!(tried.unwrap().is_none());
@@ -265,43 +247,37 @@ async fn a_lock_is_taken_again_after_its_session_has_ended_only_by_another_clien
 
 #[test]
 fn a_cancel_races_with_the_grant_to_the_next_one() {
-    for follows in [false, true] {
-        let runs = explore(|script: Script| async move {
-            let world = Rc::new(World::new());
-            let locks = [
-                lock(&world, follows).await,
-                lock(&world, follows).await,
-                lock(&world, follows).await,
-            ];
-            let held = locks[0].acquire().await.unwrap();
-            let mut middle = Box::pin(locks[1].acquire());
-            for _ in 0..3 {
-                assert!(poll_once(middle.as_mut()).is_pending());
-                settle().await;
-            }
-            let (here, third) = (Rc::clone(&world), locks[2].clone());
-            let last = actor(async move {
-                let guard = third.acquire().await.unwrap();
-                here.is_owner(&guard);
-            });
-            let releases = actor(async move { drop(held) });
-            let middle = {
-                let lock = locks[1].clone();
-                drop(middle);
-                actor(async move {
-                    let mut waiting = Box::pin(lock.acquire());
-                    for _ in 0..2 {
-                        if poll_once(waiting.as_mut()).is_ready() {
-                            return;
-                        }
-                        tokio::task::yield_now().await;
-                    }
-                })
-            };
-            script.interleave(5, vec![middle, last, releases]).await;
-            drop(locks);
-            world.is_empty().await;
+    let runs = explore(|script: Script| async move {
+        let world = Rc::new(World::new());
+        let locks = [world.lock().await, world.lock().await, world.lock().await];
+        let held = locks[0].acquire().await.unwrap();
+        let mut middle = Box::pin(locks[1].acquire());
+        for _ in 0..3 {
+            assert!(poll_once(middle.as_mut()).is_pending());
+            settle().await;
+        }
+        let (here, third) = (Rc::clone(&world), locks[2].clone());
+        let last = actor(async move {
+            let guard = third.acquire().await.unwrap();
+            here.is_owner(&guard);
         });
-        assert!(runs > 500, "{runs} runs");
-    }
+        let releases = actor(async move { drop(held) });
+        let middle = {
+            let lock = locks[1].clone();
+            drop(middle);
+            actor(async move {
+                let mut waiting = Box::pin(lock.acquire());
+                for _ in 0..2 {
+                    if poll_once(waiting.as_mut()).is_ready() {
+                        return;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            })
+        };
+        script.interleave(5, vec![middle, last, releases]).await;
+        drop(locks);
+        world.is_empty().await;
+    });
+    assert!(runs > 500, "{runs} runs");
 }

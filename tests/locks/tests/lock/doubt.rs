@@ -26,8 +26,8 @@ enum Fate {
 /// Waits by watches, and comes to be first just as its connection breaks. Returns who waits, and the
 /// path of its node.
 async fn in_doubt(world: &World, client: &Client) -> (Acquiring, String) {
-    let first = world.plain().await.acquire().await.unwrap();
-    let lock = Lock::with_options(client, LOCK, Options::new().mirror(false)).unwrap();
+    let first = world.lock().await.acquire().await.unwrap();
+    let lock = Lock::with_options(client, LOCK, Options::new()).unwrap();
     let mut acquiring: Acquiring = Box::pin(async move { lock.acquire().await });
     for _ in 0..300 {
         assert!(poll_once(acquiring.as_mut()).is_pending());

@@ -7,6 +7,7 @@ use zk_client::Client;
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_recipes::{Lock, Options, Owner, ReentrantLock};
 use zk_tests::explore::{poll_once, settle};
+use zk_tests::locks::{LOCK, World};
 
 const FOLDER: &str = "/locks/a";
 
@@ -38,58 +39,125 @@ async fn who_comes_by_another_lock_of_their_client_gets_its_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_somebody_deleted_is_not_handed_on() {
-    for mirror in [false, true] {
-        let server = Server::in_memory(Config::new());
-        let (client, operator) = (connect(&server).await, connect(&server).await);
-        let options = Options::new().mirror(mirror);
-        let lock = ReentrantLock::with_options(&client, FOLDER, options).unwrap();
-        let (one, other) = (Owner::new(), Owner::new());
-        for _ in 0..2 {
-            lock.acquire(&one).await.unwrap().release().await.unwrap();
-        }
-        let guard = lock.acquire(&one).await.unwrap();
-        let node = guard.node().to_owned();
-        let waiting = tokio::spawn(async move { lock.acquire(&other).await.unwrap() });
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        operator.delete(&node, None).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        drop(guard);
-        assert_ne!(waiting.await.unwrap().node(), node, "mirror: {mirror}");
+    let server = Server::in_memory(Config::new());
+    let (client, operator) = (connect(&server).await, connect(&server).await);
+    let options = Options::new();
+    let lock = ReentrantLock::with_options(&client, FOLDER, options).unwrap();
+    let (one, other) = (Owner::new(), Owner::new());
+    for _ in 0..2 {
+        lock.acquire(&one).await.unwrap().release().await.unwrap();
     }
+    let guard = lock.acquire(&one).await.unwrap();
+    let node = guard.node().to_owned();
+    let waiting = tokio::spawn(async move { lock.acquire(&other).await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    operator.delete(&node, None).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    drop(guard);
+    assert_ne!(waiting.await.unwrap().node(), node);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_goes_while_the_answer_to_a_look_at_it_is_lost_is_not_handed_on() {
-    for waits in [true, false] {
-        let server = Server::in_memory(Config::new());
-        let (client, other) = (connect(&server).await, connect(&server).await);
-        let session = client.session().unwrap().id;
-        let options = Options::new().mirror(false).passes(100).pass_time(Duration::MAX);
-        let lock = ReentrantLock::with_options(&client, FOLDER, options).unwrap();
-        let theirs = Lock::new(&other, FOLDER).unwrap();
-        let ahead = if waits { Some(theirs.acquire().await.unwrap()) } else { None };
-        let (one, two) = (Owner::new(), Owner::new());
-        let first = lock.clone();
-        let acquiring = tokio::spawn(async move { first.acquire(&one).await.unwrap() });
-        settle().await;
-        drop(ahead);
-        let held = acquiring.await.unwrap();
-        let node = held.node().to_owned();
-        // Whoever waits here has the node looked at.
-        server.inject(Fault::lose_reply().op(OpCode::GET_DATA).session(session));
-        let mut next = Box::pin(lock.acquire(&two));
-        assert!(poll_once(next.as_mut()).is_pending());
-        while client.state().is_connected() {
-            yield_now().await;
-        }
-        other.delete(&node, None).await.unwrap();
-        client.states().wait_for(|state| state.is_connected()).await.unwrap();
-        client.sync("/").await.unwrap();
-        let stranger = theirs.try_acquire().await.unwrap().expect("nobody is there");
-        drop(held);
-        settle().await;
-        assert!(poll_once(next.as_mut()).is_pending(), "{stranger:?} holds it, too");
-        stranger.release().await.unwrap();
-        assert_ne!(next.await.unwrap().node(), node);
+    let server = Server::in_memory(Config::new());
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let session = client.session().unwrap().id;
+    let options = Options::new().passes(100).pass_time(Duration::MAX);
+    let lock = ReentrantLock::with_options(&client, FOLDER, options).unwrap();
+    let theirs = Lock::new(&other, FOLDER).unwrap();
+    let (one, two) = (Owner::new(), Owner::new());
+    let held = lock.acquire(&one).await.unwrap();
+    let node = held.node().to_owned();
+    // A task that waits here has the node looked at.
+    server.inject(Fault::lose_reply().op(OpCode::GET_DATA).session(session));
+    let mut next = Box::pin(lock.acquire(&two));
+    assert!(poll_once(next.as_mut()).is_pending());
+    while client.state().is_connected() {
+        yield_now().await;
     }
+    other.delete(&node, None).await.unwrap();
+    client.states().wait_for(|state| state.is_connected()).await.unwrap();
+    client.sync("/").await.unwrap();
+    let stranger = theirs.try_acquire().await.unwrap().expect("nobody is there");
+    drop(held);
+    settle().await;
+    assert!(poll_once(next.as_mut()).is_pending(), "{stranger:?} holds it, too");
+    stranger.release().await.unwrap();
+    assert_ne!(next.await.unwrap().node(), node);
+}
+
+/// The watch on the own node that the wait has left tells of its end without another request.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_somebody_deleted_after_a_wait_is_not_handed_on() {
+    let world = World::new();
+    let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
+    let (one, two) = (Owner::new(), Owner::new());
+    let theirs = world.lock().await.acquire().await.unwrap();
+    let acquiring = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire(&one).await.unwrap() }
+    });
+    settle().await;
+    drop(theirs);
+    let held = acquiring.await.unwrap();
+    let mut next = Box::pin(lock.acquire(&two));
+    let (requests, pending) = world.requests(async { poll_once(next.as_mut()).is_pending() }).await;
+    assert_eq!((requests, pending), (0, true));
+    let node = held.node().to_owned();
+    world.client().await.delete(&node, None).await.unwrap();
+    settle().await;
+    drop(held);
+    assert_ne!(next.await.unwrap().node(), node);
+}
+
+/// Each of so many tasks takes the lock so often.
+async fn take_turns(lock: &ReentrantLock, tasks: usize, turns: usize) {
+    let tasks = (0..tasks).map(|_| {
+        let (lock, owner) = (lock.clone(), Owner::new());
+        tokio::spawn(async move {
+            for _ in 0..turns {
+                let guard = lock.acquire(&owner).await.unwrap();
+                yield_now().await;
+                drop(guard);
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_nobody_else_comes_they_need_no_request() {
+    let world = World::new();
+    let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
+    take_turns(&lock, 3, 10).await;
+    let (requests, ()) = world.requests(take_turns(&lock, 3, 500)).await;
+    // A create, a list, a look at the node for those who wait, and a delete.
+    assert!(requests <= 4, "{requests}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watch_on_the_folder_tells_of_another_process() {
+    let world = World::new();
+    let options = Options::new().passes(3).pass_time(Duration::MAX);
+    let lock = ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap();
+    let owner = Owner::new();
+    let first = lock.acquire(&owner).await.unwrap();
+    let node = first.node().to_owned();
+    let other = world.lock().await;
+    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    settle().await;
+    let turns = tokio::spawn({
+        let lock = lock.clone();
+        async move { take_turns(&lock, 2, 50).await }
+    });
+    settle().await;
+    drop(first);
+    let theirs = waiting.await.unwrap();
+    assert!(!turns.is_finished(), "the other process had its turn between them");
+    world.is_owner(&theirs);
+    assert_ne!(theirs.node(), node);
+    drop(theirs);
+    turns.await.unwrap();
 }

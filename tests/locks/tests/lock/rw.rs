@@ -12,8 +12,8 @@ use zk_tests::explore::{Script, actor, explore, settle, sweep};
 use zk_tests::locks::{LOCK, World};
 use zk_tests::raw::RawClient;
 
-async fn catalogue(world: &World, follows: bool) -> RwLock {
-    let options = Options::new().mirror(follows);
+async fn catalogue(world: &World) -> RwLock {
+    let options = Options::new();
     let lock = RwLock::with_options(&world.client().await, LOCK, options).unwrap();
     for _ in 0..3 {
         drop(lock.try_read().await.unwrap());
@@ -41,35 +41,29 @@ async fn writes(lock: &RwLock) -> Writing {
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_waits_for_the_writer_ahead_and_for_nobody_behind() {
-    for follows in [false, true] {
-        let world = World::new();
-        let locks = [
-            catalogue(&world, follows).await,
-            catalogue(&world, follows).await,
-            catalogue(&world, follows).await,
-        ];
-        let first = locks[0].write().await.unwrap();
-        let reader = reads(&locks[1]).await;
-        let younger = writes(&locks[2]).await;
-        assert!(!reader.is_finished() && !younger.is_finished());
-        assert!(locks[0].try_read().await.unwrap().is_none());
-        first.release().await.unwrap();
-        let reader = reader.await.unwrap();
-        settle().await;
-        assert!(!younger.is_finished(), "it waits for the reader");
-        reader.release().await.unwrap();
-        world.is_owner(&younger.await.unwrap());
-    }
+    let world = World::new();
+    let locks = [catalogue(&world).await, catalogue(&world).await, catalogue(&world).await];
+    let first = locks[0].write().await.unwrap();
+    let reader = reads(&locks[1]).await;
+    let younger = writes(&locks[2]).await;
+    assert!(!reader.is_finished() && !younger.is_finished());
+    assert!(locks[0].try_read().await.unwrap().is_none());
+    first.release().await.unwrap();
+    let reader = reader.await.unwrap();
+    settle().await;
+    assert!(!younger.is_finished(), "it waits for the reader");
+    reader.release().await.unwrap();
+    world.is_owner(&younger.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn readers_are_woken_by_the_last_writer_ahead_alone() {
     let world = World::new();
-    let (one, two) = (catalogue(&world, false).await, catalogue(&world, false).await);
+    let (one, two) = (catalogue(&world).await, catalogue(&world).await);
     let first = writes(&one).await.await.unwrap();
     let second = writes(&two).await;
     let mut readers = Vec::new();
-    let lock = catalogue(&world, false).await;
+    let lock = catalogue(&world).await;
     for _ in 0..50 {
         readers.push(reads(&lock).await);
     }
@@ -98,59 +92,55 @@ async fn readers_are_woken_by_the_last_writer_ahead_alone() {
 
 #[test]
 fn a_writer_gets_in_when_the_last_reader_has_left_whoever_that_is() {
-    for follows in [false, true] {
-        let runs = explore(|script: Script| async move {
-            let world = Rc::new(World::new());
-            let lock = catalogue(&world, follows).await;
-            let writer = catalogue(&world, follows).await;
-            let mut guards = Vec::new();
-            for _ in 0..3 {
-                guards.push(lock.read().await.unwrap());
-            }
-            let writing = writes(&writer).await;
-            let (requests, ()) = world
-                .requests(async {
-                    while !guards.is_empty() {
-                        assert!(!writing.is_finished());
-                        drop(guards.remove(script.choose(guards.len())));
-                        if script.choose(2) == 0 {
-                            settle().await;
-                        }
+    let runs = explore(|script: Script| async move {
+        let world = Rc::new(World::new());
+        let lock = catalogue(&world).await;
+        let writer = catalogue(&world).await;
+        let mut guards = Vec::new();
+        for _ in 0..3 {
+            guards.push(lock.read().await.unwrap());
+        }
+        let writing = writes(&writer).await;
+        let (requests, ()) = world
+            .requests(async {
+                while !guards.is_empty() {
+                    assert!(!writing.is_finished());
+                    drop(guards.remove(script.choose(guards.len())));
+                    if script.choose(2) == 0 {
+                        settle().await;
                     }
-                    world.is_owner(&writing.await.unwrap());
-                })
-                .await;
-            assert!(requests <= 4 + 3 * 2, "{requests} requests");
-        });
-        assert_eq!(runs, 3 * 2 * 2 * 2 * 2);
-    }
+                }
+                world.is_owner(&writing.await.unwrap());
+            })
+            .await;
+        assert!(requests <= 4 + 3 * 2, "{requests} requests");
+    });
+    assert_eq!(runs, 3 * 2 * 2 * 2 * 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_another_client_puts_in_the_place_of_its_writer_is_waited_for() {
-    for follows in [false, true] {
-        let world = World::new();
-        let lock = catalogue(&world, follows).await;
-        lock.read().await.unwrap().release().await.unwrap();
-        // As Curator does it: in two steps, the reader first.
-        let mut foreign = RawClient::open(&world.server).await;
-        let name = |role: &str| format!("{LOCK}/_c_0123-{role}");
-        let acl = [Acl::OPEN];
-        let acl = List::new(&acl);
-        let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
-        let stem = name("__WRIT__");
-        foreign.reply(&CreateRequest { path: &stem, data: None, acl, mode }).await;
-        let writer = format!("{LOCK}/{}", world.queue().pop().unwrap());
-        let waiting = writes(&lock).await;
-        let reader = writer.replace("__WRIT__", "__READ__");
-        let mode = CreateMode::EPHEMERAL;
-        foreign.reply(&CreateRequest { path: &reader, data: None, acl, mode }).await;
-        foreign.reply(&zk_tests::raw::delete(&writer)).await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(!waiting.is_finished(), "{reader} reads");
-        foreign.reply(&zk_tests::raw::delete(&reader)).await;
-        world.is_owner(&waiting.await.unwrap());
-    }
+    let world = World::new();
+    let lock = catalogue(&world).await;
+    lock.read().await.unwrap().release().await.unwrap();
+    // As Curator does it: in two steps, the reader first.
+    let mut foreign = RawClient::open(&world.server).await;
+    let name = |role: &str| format!("{LOCK}/_c_0123-{role}");
+    let acl = [Acl::OPEN];
+    let acl = List::new(&acl);
+    let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
+    let stem = name("__WRIT__");
+    foreign.reply(&CreateRequest { path: &stem, data: None, acl, mode }).await;
+    let writer = format!("{LOCK}/{}", world.queue().pop().unwrap());
+    let waiting = writes(&lock).await;
+    let reader = writer.replace("__WRIT__", "__READ__");
+    let mode = CreateMode::EPHEMERAL;
+    foreign.reply(&CreateRequest { path: &reader, data: None, acl, mode }).await;
+    foreign.reply(&zk_tests::raw::delete(&writer)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waiting.is_finished(), "{reader} reads");
+    foreign.reply(&zk_tests::raw::delete(&reader)).await;
+    world.is_owner(&waiting.await.unwrap());
 }
 
 #[test]
@@ -158,8 +148,8 @@ fn a_writer_becomes_a_reader_and_nobody_gets_in_between_whatever_breaks() {
     for fault in [Fault::lose_reply, Fault::lose_request] {
         let places = sweep(|at| async move {
             let world = World::new();
-            let lock = catalogue(&world, false).await;
-            let other = catalogue(&world, false).await;
+            let lock = catalogue(&world).await;
+            let other = catalogue(&world).await;
             let writer = lock.write().await.unwrap();
             let (waiting, follower) = (writes(&other).await, reads(&other).await);
             let session = world.server.sessions()[0];
@@ -198,8 +188,7 @@ fn a_writer_becomes_a_reader_and_nobody_gets_in_between_whatever_breaks() {
 fn a_downgrade_may_be_dropped_at_any_moment() {
     let runs = explore(|script: Script| async move {
         let world = Rc::new(World::new());
-        let follows = script.choose(2) == 1;
-        let (lock, other) = (catalogue(&world, follows).await, catalogue(&world, follows).await);
+        let (lock, other) = (catalogue(&world).await, catalogue(&world).await);
         let writer = lock.write().await.unwrap();
         let here = Rc::clone(&world);
         let patience = script.choose(4);
@@ -230,20 +219,18 @@ fn a_downgrade_may_be_dropped_at_any_moment() {
 
 #[tokio::test(start_paused = true)]
 async fn readers_behind_a_writer_that_becomes_one_get_in() {
-    for follows in [false, true] {
-        let world = World::new();
-        let (lock, other) = (catalogue(&world, follows).await, catalogue(&world, follows).await);
-        let writer = lock.write().await.unwrap();
-        let token = writer.token();
-        let (reader, late) = (reads(&other).await, writes(&other).await);
-        let mine = writer.downgrade().await.unwrap();
-        assert!(mine.token() > token);
-        let others = reader.await.unwrap();
-        settle().await;
-        assert!(!late.is_finished());
-        drop((mine, others));
-        world.is_owner(&late.await.unwrap());
-    }
+    let world = World::new();
+    let (lock, other) = (catalogue(&world).await, catalogue(&world).await);
+    let writer = lock.write().await.unwrap();
+    let token = writer.token();
+    let (reader, late) = (reads(&other).await, writes(&other).await);
+    let mine = writer.downgrade().await.unwrap();
+    assert!(mine.token() > token);
+    let others = reader.await.unwrap();
+    settle().await;
+    assert!(!late.is_finished());
+    drop((mine, others));
+    world.is_owner(&late.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

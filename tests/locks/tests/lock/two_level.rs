@@ -19,10 +19,6 @@ async fn stock(world: &World, options: Options) -> ReentrantLock {
     ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
 }
 
-fn options(follows: bool) -> Options {
-    Options::new().mirror(follows)
-}
-
 #[tokio::test(start_paused = true)]
 async fn one_owner_has_one_node_until_its_last_guard() {
     let world = World::new();
@@ -90,7 +86,7 @@ impl Free for World {
 #[tokio::test(start_paused = true)]
 async fn the_first_release_of_two_does_not_let_anybody_in() {
     let world = World::new();
-    let (lock, other) = (stock(&world, Options::new()).await, world.plain().await);
+    let (lock, other) = (stock(&world, Options::new()).await, world.lock().await);
     let me = Owner::new();
     let (outer, inner) = (lock.acquire(&me).await.unwrap(), lock.acquire(&me).await.unwrap());
     let foreign = tokio::spawn(async move { other.acquire().await.unwrap() });
@@ -105,54 +101,52 @@ async fn the_first_release_of_two_does_not_let_anybody_in() {
 
 #[tokio::test(start_paused = true)]
 async fn another_process_gets_its_turn_after_the_passes() {
-    for follows in [false, true] {
-        let world = World::new();
-        let lock = stock(&world, options(follows).passes(8).pass_time(Duration::MAX)).await;
-        world.is_free(&lock).await;
-        world.is_free(&lock).await;
-        let first = Owner::new();
-        let held = lock.acquire(&first).await.unwrap();
-        let turns = Rc::new(RefCell::new(0));
-        let mut local = Vec::<Actor>::new();
-        for _ in 0..100 {
-            let (lock, turns) = (lock.clone(), Rc::clone(&turns));
-            local.push(actor(async move {
-                let me = Owner::new();
-                let guard = lock.acquire(&me).await.unwrap();
-                *turns.borrow_mut() += 1;
-                tokio::task::yield_now().await;
-                drop(guard);
-            }));
-        }
-        let remote = world.plain().await;
-        let seen = Rc::clone(&turns);
-        let remote = actor(async move {
-            let guard = remote.acquire().await.unwrap();
-            let turns = *seen.borrow();
-            assert!((1..=8).contains(&turns), "after {turns} local turns");
+    let world = World::new();
+    let lock = stock(&world, Options::new().passes(8).pass_time(Duration::MAX)).await;
+    world.is_free(&lock).await;
+    world.is_free(&lock).await;
+    let first = Owner::new();
+    let held = lock.acquire(&first).await.unwrap();
+    let turns = Rc::new(RefCell::new(0));
+    let mut local = Vec::<Actor>::new();
+    for _ in 0..100 {
+        let (lock, turns) = (lock.clone(), Rc::clone(&turns));
+        local.push(actor(async move {
+            let me = Owner::new();
+            let guard = lock.acquire(&me).await.unwrap();
+            *turns.borrow_mut() += 1;
+            tokio::task::yield_now().await;
             drop(guard);
-        });
-        let set = tokio::task::LocalSet::new();
-        let remote = set.spawn_local(remote);
-        let local = local.into_iter().map(|actor| set.spawn_local(actor)).collect::<Vec<_>>();
-        set.run_until(async {
-            settle().await;
-            drop(held);
-            remote.await.unwrap();
-            for task in local {
-                task.await.unwrap();
-            }
-        })
-        .await;
-        assert_eq!(*turns.borrow(), 100);
+        }));
     }
+    let remote = world.lock().await;
+    let seen = Rc::clone(&turns);
+    let remote = actor(async move {
+        let guard = remote.acquire().await.unwrap();
+        let turns = *seen.borrow();
+        assert!((1..=8).contains(&turns), "after {turns} local turns");
+        drop(guard);
+    });
+    let set = tokio::task::LocalSet::new();
+    let remote = set.spawn_local(remote);
+    let local = local.into_iter().map(|actor| set.spawn_local(actor)).collect::<Vec<_>>();
+    set.run_until(async {
+        settle().await;
+        drop(held);
+        remote.await.unwrap();
+        for task in local {
+            task.await.unwrap();
+        }
+    })
+    .await;
+    assert_eq!(*turns.borrow(), 100);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_had_to_wait_expects_others_to_come_again() {
     let world = World::new();
     let holder = world.lock().await;
-    let lock = stock(&world, options(true).passes(3)).await;
+    let lock = stock(&world, Options::new().passes(3)).await;
     for _ in 0..3 {
         drop(lock.acquire(&Owner::new()).await.unwrap());
     }
@@ -189,21 +183,19 @@ async fn stay_busy(lock: &ReentrantLock) {
 #[tokio::test(start_paused = true)]
 async fn another_process_that_may_not_be_seen_gets_its_turn_too() {
     let world = World::new();
-    for follows in [false, true] {
-        let busy = stock(&world, options(follows)).await;
-        let secret = stock(&world, Options::new().acl(&[nobody()])).await;
-        let comes = async {
-            // Until they follow the queue, and are alone in it.
-            tokio::time::sleep(5 * TIMEOUT).await;
-            let clock = Clock::start();
-            let come = tokio::time::timeout(5 * TIMEOUT, secret.acquire(&Owner::new())).await;
-            assert!(come.is_ok_and(|guard| guard.is_ok()), "follows: {follows}");
-            clock.elapsed()
-        };
-        tokio::select! {
-            () = stay_busy(&busy) => {}
-            time = comes => assert!(time <= TIMEOUT + Duration::from_secs(2), "{time:?}"),
-        }
+    let busy = stock(&world, Options::new()).await;
+    let secret = stock(&world, Options::new().acl(&[nobody()])).await;
+    let comes = async {
+        // Until they follow the queue, and are alone in it.
+        tokio::time::sleep(5 * TIMEOUT).await;
+        let clock = Clock::start();
+        let come = tokio::time::timeout(5 * TIMEOUT, secret.acquire(&Owner::new())).await;
+        assert!(come.is_ok_and(|guard| guard.is_ok()));
+        clock.elapsed()
+    };
+    tokio::select! {
+        () = stay_busy(&busy) => {}
+        time = comes => assert!(time <= TIMEOUT + Duration::from_secs(2), "{time:?}"),
     }
 }
 
@@ -211,7 +203,7 @@ async fn another_process_that_may_not_be_seen_gets_its_turn_too() {
 async fn another_process_gets_its_turn_after_the_time() {
     let world = World::new();
     let bounds = Options::new().passes(1000).pass_time(Duration::from_secs(1));
-    let (lock, remote) = (stock(&world, bounds).await, world.plain().await);
+    let (lock, remote) = (stock(&world, bounds).await, world.lock().await);
     let owners = [Owner::new(), Owner::new(), Owner::new()];
     let held = lock.acquire(&owners[0]).await.unwrap();
     let remote = tokio::spawn(async move { remote.acquire().await.unwrap() });
@@ -257,45 +249,39 @@ async fn an_owner_that_comes_late_in_the_term_gets_one_of_its_own() {
 
 #[test]
 fn between_the_delete_and_the_next_grant_nobody_is_inside() {
-    for follows in [false, true] {
-        let runs = explore(|script: Script| async move {
-            let world = Rc::new(World::new());
-            // With no passes each turn has a node of its own.
-            let lock = stock(&world, options(follows).passes(0)).await;
-            if follows {
-                world.is_free(&lock).await;
-                world.is_free(&lock).await;
-            }
-            let other = world.plain().await;
-            let mut actors = Vec::new();
-            for _ in 0..2 {
-                let (lock, world) = (lock.clone(), Rc::clone(&world));
-                actors.push(actor(async move {
-                    let me = Owner::new();
-                    let guard = lock.acquire(&me).await.unwrap();
-                    world.is_owner(&guard);
-                    tokio::task::yield_now().await;
-                    world.is_owner(&guard);
-                    drop(guard);
-                }));
-            }
-            let here = Rc::clone(&world);
+    let runs = explore(|script: Script| async move {
+        let world = Rc::new(World::new());
+        // With no passes each turn has a node of its own.
+        let lock = stock(&world, Options::new().passes(0)).await;
+        let other = world.lock().await;
+        let mut actors = Vec::new();
+        for _ in 0..2 {
+            let (lock, world) = (lock.clone(), Rc::clone(&world));
             actors.push(actor(async move {
-                let guard = other.acquire().await.unwrap();
-                here.is_owner(&guard);
+                let me = Owner::new();
+                let guard = lock.acquire(&me).await.unwrap();
+                world.is_owner(&guard);
+                tokio::task::yield_now().await;
+                world.is_owner(&guard);
+                drop(guard);
             }));
-            script.interleave(5, actors).await;
-            drop(lock);
-            world.is_empty().await;
-        });
-        assert!(runs > 1000, "{runs} runs");
-    }
+        }
+        let here = Rc::clone(&world);
+        actors.push(actor(async move {
+            let guard = other.acquire().await.unwrap();
+            here.is_owner(&guard);
+        }));
+        script.interleave(5, actors).await;
+        drop(lock);
+        world.is_empty().await;
+    });
+    assert!(runs > 1000, "{runs} runs");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_next_one_inherits_the_place_in_the_queue() {
     let world = World::new();
-    let (lock, other) = (stock(&world, Options::new()).await, world.plain().await);
+    let (lock, other) = (stock(&world, Options::new()).await, world.lock().await);
     let held = other.acquire().await.unwrap();
     let head = tokio::spawn({
         let lock = lock.clone();
@@ -379,7 +365,7 @@ async fn an_error_of_the_acquire_frees_the_local_level() {
 #[tokio::test(start_paused = true)]
 async fn a_try_leaves_nothing_behind_locally_either() {
     let world = World::new();
-    let (lock, other) = (stock(&world, Options::new()).await, world.plain().await);
+    let (lock, other) = (stock(&world, Options::new()).await, world.lock().await);
     let (me, mine) = (Owner::new(), Owner::new());
     let held = other.acquire().await.unwrap();
     assert!(lock.try_acquire(&me).await.unwrap().is_none());
@@ -398,7 +384,7 @@ async fn a_try_leaves_nothing_behind_locally_either() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_costs_what_a_plain_lock_costs() {
     let world = World::new();
-    let (lock, me) = (stock(&world, options(false)).await, Owner::new());
+    let (lock, me) = (stock(&world, Options::new()).await, Owner::new());
     lock.acquire(&me).await.unwrap().release().await.unwrap();
     let (requests, ()) = world
         .requests(async {
@@ -413,7 +399,7 @@ fn who_leaves_at_any_moment_stops_nobody() {
     let runs = explore(|script: Script| async move {
         let world = Rc::new(World::new());
         let client = world.client().await;
-        let lock = ReentrantRwLock::with_options(&client, LOCK, options(false)).unwrap();
+        let lock = ReentrantRwLock::with_options(&client, LOCK, Options::new()).unwrap();
         let outside = zk_recipes::RwLock::new(&world.client().await, LOCK).unwrap();
         let outer = outside.write().await.unwrap();
         let mut actors = vec![actor(async move { drop(outer) })];

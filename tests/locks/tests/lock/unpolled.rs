@@ -49,7 +49,7 @@ async fn soon<T>(future: impl Future<Output = Result<T, Error>>) -> T {
 #[tokio::test(start_paused = true)]
 async fn another_branch_of_select_gets_in() {
     let world = World::new();
-    let (lock, remote) = (stock(&world).await, world.plain().await);
+    let (lock, remote) = (stock(&world).await, world.lock().await);
     let held = remote.acquire().await.unwrap();
     let (me, other) = (Owner::new(), Owner::new());
     let mut waiting = pin!(lock.acquire(&me));
@@ -70,7 +70,7 @@ async fn another_branch_of_select_gets_in() {
 #[tokio::test(start_paused = true)]
 async fn the_acquire_goes_on_with_whoever_is_polled() {
     let world = World::new();
-    let (lock, remote) = (stock(&world).await, world.plain().await);
+    let (lock, remote) = (stock(&world).await, world.lock().await);
     // It waits for an answer alone, or for another process as well.
     for waits in [false, true] {
         let held = if waits { Some(remote.acquire().await.unwrap()) } else { None };
@@ -136,7 +136,7 @@ async fn readers_and_writers_do_not_wait_for_a_reader_who_is_away() {
 #[tokio::test(start_paused = true)]
 async fn a_try_that_is_away_stops_nobody() {
     let world = World::new();
-    let (lock, remote) = (stock(&world).await, world.plain().await);
+    let (lock, remote) = (stock(&world).await, world.lock().await);
     let (me, other) = (Owner::new(), Owner::new());
     for is_free in [true, false] {
         let held = if is_free { None } else { Some(remote.acquire().await.unwrap()) };
@@ -173,7 +173,7 @@ async fn an_error_is_told_to_one_who_is_there() {
 #[tokio::test(start_paused = true)]
 async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropped() {
     let world = World::new();
-    let (lock, remote) = (stock(&world).await, world.plain().await);
+    let (lock, remote) = (stock(&world).await, world.lock().await);
     drop(soon(acquire(&lock)).await);
     for comes in [true, false] {
         settle().await;
@@ -196,7 +196,7 @@ fn who_stays_away_at_any_moment_stops_nobody() {
     let runs = explore(|script: Script| async move {
         let world = Rc::new(World::new());
         let client = world.client().await;
-        let lock = ReentrantRwLock::with_options(&client, LOCK, Options::new().mirror(false));
+        let lock = ReentrantRwLock::with_options(&client, LOCK, Options::new());
         let lock = lock.unwrap();
         let outside = zk_recipes::RwLock::new(&world.client().await, LOCK).unwrap();
         let outer = outside.write().await.unwrap();

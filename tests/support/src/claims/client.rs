@@ -39,7 +39,6 @@ macro_rules! client_claims {
             a_multi_happens_below_the_chroot,
             owned_nodes_of_a_multi_go_with_their_owners,
             an_owned_node_takes_the_place_of_another,
-            what_is_expected_is_watched_by_the_request_behind_it,
             a_node_is_adopted_by_its_session_alone,
             a_session_that_was_detached_is_taken_up_with_its_nodes,
             what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there,
@@ -606,52 +605,6 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::INVALID_ACL), None), "{error}");
     client.sync("/r").await?;
     assert!(client.get_children("/r").await?.names.is_empty());
-    Ok(())
-}
-
-pub async fn what_is_expected_is_watched_by_the_request_behind_it(target: &Target) -> Result<()> {
-    let (client, other) = (target.connect().await?, target.connect().await?);
-    for streams in [false, true] {
-        let folder = format!("/e{}", u8::from(streams));
-        let child = |name: &str| format!("{folder}/{name}");
-        client.create(&folder, b"", &PERSISTENT).await?;
-        client.create(&child("ahead"), b"", &PERSISTENT).await?;
-        let stream = streams.then(|| client.watch(&folder, WatchMode::PersistentRecursive));
-        let mut stream = match stream {
-            Some(stream) => Some(stream.await?),
-            None => None,
-        };
-        // Nothing of it is answered when it is sent.
-        let (_created, written, watchers) = client.batch(|| {
-            let created = client.create(&child("own"), b"", &CreateOptions::ephemeral());
-            // A stream would hear of it, and the watch on the node with it.
-            let written = (!streams).then(|| client.set_data(&child("own"), b"1", None));
-            let there = ["ahead", "own", "none"].map(child);
-            let to_come = ["next", "own"].map(child);
-            let watchers = client.watch_expected(
-                &there.each_ref().map(String::as_str),
-                &to_come.each_ref().map(String::as_str),
-            );
-            (created, written, watchers)
-        });
-        let watchers = <[Watcher; 5]>::try_from(watchers.await?).ok().context("one for each")?;
-        let [mut ahead, mut own, mut none, mut next, mut made] = watchers;
-        if let Some(written) = written {
-            written.await?;
-        }
-        if let Some(stream) = &mut stream {
-            assert_eq!(heard(stream).await?[0], format!("NodeCreated {}", child("own")));
-        }
-        assert!(sees(&mut none, EventType::NODE_DELETED, &child("none")).await?);
-        assert!(sees(&mut made, EventType::NODE_CREATED, &child("own")).await?);
-
-        other.create(&child("next"), b"", &PERSISTENT).await?;
-        assert!(!sees(&mut next, EventType::NODE_CREATED, &child("next")).await?);
-        other.set_data(&child("own"), b"2", None).await?;
-        assert!(!sees(&mut own, EventType::NODE_DATA_CHANGED, &child("own")).await?);
-        other.delete(&child("ahead"), None).await?;
-        assert!(!sees(&mut ahead, EventType::NODE_DELETED, &child("ahead")).await?);
-    }
     Ok(())
 }
 

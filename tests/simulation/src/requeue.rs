@@ -1,0 +1,166 @@
+//! What a task does where contenders come round in one order: lets go of the lock and asks for it
+//! again in one breath, and now and then, when it is told to, does something else.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use zk_recipes::Options;
+
+use super::journal::{Grant, Role};
+use super::judge::{self, Ask};
+use super::locks::{AnyGuard, AnyLock, Manner};
+use super::network::now;
+use super::process::Phase;
+use super::work::{Job, attend, for_polls};
+
+/// Longer than most turns of all others together, in milliseconds.
+const AWAY: u64 = 80;
+
+impl Job {
+    /// Takes the lock again and again until nobody wants it any more.
+    pub(super) async fn come_round(&mut self) {
+        let mut held = None;
+        while self.client.state().ended().is_none() && self.stage.phase() <= Phase::Calm {
+            held = self.next(held).await;
+            if let Some((guard, grant)) = &held {
+                self.keep(guard, *grant).await;
+            }
+            let strays = self.strays();
+            if let Some((guard, grant)) = held.take_if(|_| strays) {
+                self.part(guard, grant).await;
+            }
+        }
+        if let Some((guard, grant)) = held {
+            judge::leaves(&self.stage, grant);
+            drop(guard.release().await);
+        }
+    }
+
+    /// Whether this turn is not like the others.
+    fn strays(&mut self) -> bool {
+        let unrest = self.stage.cast.lock().unwrap().unrest;
+        self.is_storm() && unrest > 0 && self.random.percent(unrest)
+    }
+
+    /// Lets go of the lock, if it is held, and asks for it again.
+    async fn next(&mut self, held: Option<(AnyGuard, usize)>) -> Option<(AnyGuard, usize)> {
+        let (stage, who) = (Arc::clone(&self.stage), self.who);
+        let strays = self.strays();
+        let requeues = self.random.percent(20);
+        let (manner, polls) = match self.random.within(0..4) {
+            _ if !strays => (Manner::Waits, u64::MAX),
+            0 => (Manner::Within(self.random.millis(0..40)), u64::MAX),
+            1 => (Manner::Tries, u64::MAX),
+            2 => (Manner::Waits, self.random.within(1..8)),
+            _ => {
+                self.stand_beside().await;
+                (Manner::Waits, u64::MAX)
+            }
+        };
+        let has_term = false;
+        let (role, level, passes) = (Role::Exclusive, None, self.passes);
+        let ask = Ask { who, role, level, passes, has_term, at: now() };
+        let guard = held.map(|(guard, grant)| {
+            judge::leaves(&stage, grant);
+            guard
+        });
+        let acquire = async {
+            match guard {
+                Some(AnyGuard::Plain(guard)) if requeues && !strays => {
+                    guard.requeue().await.map(AnyGuard::Plain).map(Some)
+                }
+                guard => {
+                    drop(guard);
+                    self.lock.ask(&self.owner, role, manner).await
+                }
+            }
+        };
+        // Whatever is not waited for any more is dropped here.
+        let acquired = {
+            let acquire = attend(&stage, who, acquire);
+            let mut acquire = pin!(for_polls(polls, acquire));
+            let mut called_off = pin!(stage.is_called_off(who.name.0));
+            poll_fn(|cx| match acquire.as_mut().poll(cx) {
+                Poll::Pending => called_off.as_mut().poll(cx).map(|()| None),
+                acquired => acquired,
+            })
+            .await
+        };
+        match acquired {
+            Some((Ok(Some(guard)), heard)) => {
+                let grant = judge::granted(&stage, &ask, &self.client, &guard, Some(heard));
+                return Some((guard, grant));
+            }
+            Some((Err(error), _)) => judge::failed(&stage, &ask, &error),
+            Some((Ok(None), _)) | None => {
+                stage.count("acquires cancelled");
+                stage.note(|| format!("{who} has cancelled"));
+            }
+        }
+        // Most ask again at once, in the place of the one that is let go.
+        if self.random.percent(30) {
+            tokio::time::sleep(self.random.millis(0..AWAY)).await;
+        }
+        None
+    }
+
+    /// Holds the lock for a moment.
+    async fn keep(&mut self, guard: &AnyGuard, grant: usize) {
+        match self.random.within(0..40) {
+            0 => drop(judge::look(&self.stage, grant, guard)),
+            1..16 => tokio::time::sleep(self.random.millis(0..4)).await,
+            _ => {}
+        }
+        if !self.strays() {
+            return;
+        }
+        let time = self.random.millis(0..AWAY);
+        match self.random.within(0..4) {
+            0 => self.write(guard, grant).await,
+            1 => drop(tokio::time::timeout(time, guard.lost()).await),
+            2 => {
+                let revoked = tokio::time::timeout(time, guard.revoke_requested()).await;
+                if matches!(revoked, Ok(Ok(()))) {
+                    self.stage.count("gave it back when asked");
+                }
+            }
+            _ => tokio::time::sleep(time).await,
+        }
+        judge::look(&self.stage, grant, guard);
+    }
+
+    /// Lets go of the lock and stays away for a while.
+    async fn part(&mut self, guard: AnyGuard, grant: usize) {
+        let Grant { node, czxid, .. } =
+            self.stage.world.lock().unwrap().journal.grants[grant].clone();
+        judge::leaves(&self.stage, grant);
+        self.release(guard, &node, czxid).await;
+        self.stage.count("turns left out");
+        if self.random.percent(30) {
+            self.lock = AnyLock::new(self.family, &self.client, Options::new());
+        }
+        let away = self.random.pick(&[0, 2, AWAY]).unwrap_or(0);
+        if away > 0 {
+            tokio::time::sleep(self.random.millis(0..away)).await;
+        }
+    }
+
+    /// Queues up a second time, by this lock or by another one, and gives up soon.
+    async fn stand_beside(&mut self) {
+        let beside = match self.random.percent(50) {
+            true => self.lock.clone(),
+            false => AnyLock::new(self.family, &self.client, Options::new()),
+        };
+        let time = self.random.millis(0..AWAY);
+        let asked = beside.ask(&self.owner, Role::Exclusive, Manner::Waits);
+        // What it gets it lets go at once.
+        drop(tokio::time::timeout(time, asked).await);
+        self.stage.count("places beside the own");
+        if self.random.percent(50) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What is known of a lock that is held, and who tells of it.
+//!
+//! A lock is lost in four ways: the session ends, somebody deletes the node, the ensemble may have
+//! ended the session without saying so, or the agreed time is over. The client's lease tells of the
+//! first, the third and the last. Of the node's end a watch tells: the one that the wait has left,
+//! or one that is set when somebody first wants to know.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tracing::debug;
+use zk_client::{
+    Error as ClientError, EventType, Lapse, Lease, LeaseState, Node, Outcome, OwnedNode, Reply,
+    Watcher, Zxid,
+};
+
+use crate::error::{Error, Fault, Loss};
+use crate::node::Contender;
+use crate::queue::place::Place;
+use crate::queue::wakeups::{Notifier, QuietWatch};
+use crate::queue::{Queue, is_transient};
+
+/// What is written to a holder's node to ask for the lock back: Curator's word, and the one of
+/// ZooKeeper's documentation.
+const REVOKE: [&[u8]; 2] = [b"__REVOKE__", b"unlock"];
+
+/// One lock that is held, as those know it who hold it.
+pub(crate) struct Ownership {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) path: String,
+    pub(crate) czxid: Zxid,
+    pub(crate) own: Contender,
+    pub(crate) lease: Lease,
+    knowledge: Mutex<Knowledge>,
+    pub(crate) news: Arc<Notifier>,
+}
+
+/// What is known of the node.
+#[derive(Debug)]
+struct Knowledge {
+    lost: Option<Loss>,
+    revoked: bool,
+    /// Something has happened to the node, and what is not known yet.
+    unclear: bool,
+    source: Source,
+    /// Fires when somebody joins or leaves the queue. Not set if others may be there already.
+    others: QuietWatch,
+}
+
+/// What tells of the node.
+#[derive(Debug)]
+enum Source {
+    /// Nothing yet, or a watch that was set behind what may have been written.
+    Unread(QuietWatch),
+    /// A read with a watch that is on its way. Until then the one before tells of the node's end.
+    Asked(Reply<(Node, Watcher)>, QuietWatch),
+    /// A watch.
+    Watched(QuietWatch),
+    /// Nothing can: the session is over, or the node may not be read.
+    Nothing,
+}
+
+impl Ownership {
+    /// What is known when a place is first, and its node.
+    pub(crate) fn new(place: Place) -> (Self, OwnedNode) {
+        let Place { queue, node, own, own_watch, has_waited, others } = place;
+        // A contender that had to wait holds the lock from now on.
+        let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
+        let term = queue
+            .options()
+            .term
+            .map(|term| if has_waited { term.saturating_add(age) } else { term });
+        let (lost, revoked, unclear) = (None, false, false);
+        let knowledge =
+            Knowledge { lost, revoked, unclear, source: Source::Unread(own_watch), others };
+        let held = Self {
+            path: node.path().to_owned(),
+            czxid: node.czxid(),
+            lease: node.lease(term),
+            own,
+            knowledge: Mutex::new(knowledge),
+            news: Arc::default(),
+            queue,
+        };
+        (held, node)
+    }
+
+    /// Waits until something tells of the node, or the lock is lost.
+    pub(crate) async fn settled(&self) {
+        let mut lapsed = pin!(self.lease.lapsed());
+        loop {
+            let mut news = pin!(self.news.notified());
+            news.as_mut().enable();
+            let lost = self.hear();
+            let asks = matches!(self.knowledge().source, Source::Asked(..));
+            if lost.is_some() || !asks {
+                return;
+            }
+            let is_over = poll_fn(|cx| match lapsed.as_mut().poll(cx) {
+                Poll::Ready(_) => Poll::Ready(true),
+                Poll::Pending => news.as_mut().poll(cx).map(|()| false),
+            });
+            if is_over.await {
+                return;
+            }
+        }
+    }
+
+    /// How the lock was lost, as far as is known. Waits for nothing. The lease comes first: once it
+    /// has lapsed, the client deletes the node by itself.
+    pub(crate) fn known_loss(&self) -> Option<Loss> {
+        match self.lease.state() {
+            LeaseState::Lapsed(lapse) => Some(self.lose(loss_of(lapse))),
+            _ => self.told_loss(),
+        }
+    }
+
+    /// How the lock was lost, as far as the node tells. Waits for nothing.
+    pub(crate) fn told_loss(&self) -> Option<Loss> {
+        self.listen(false)
+    }
+
+    /// Whether the lock is surely still ours and nobody is known to want it back. Waits for nothing.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.listen(false);
+        let Knowledge { lost, revoked, unclear, .. } = &*self.knowledge();
+        lost.is_none()
+            && !revoked
+            && !unclear
+            && matches!(self.lease.state(), LeaseState::Valid { .. })
+    }
+
+    /// Whether somebody was seen to ask for the lock back.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.knowledge().revoked
+    }
+
+    /// Hears what there is to hear of the node, and asks where nothing tells. Says how it was lost,
+    /// if it was.
+    pub(crate) fn hear(&self) -> Option<Loss> {
+        self.listen(true)
+    }
+
+    /// Sees to it that something tells of the node's end: the watch that the wait has left is enough.
+    pub(crate) fn attend(&self) {
+        let is_watched =
+            matches!(&self.knowledge().source, Source::Unread(watch) if watch.is_set());
+        self.listen(!is_watched);
+    }
+
+    fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
+        self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock is lost; the first way counts.
+    pub(crate) fn lose(&self, loss: Loss) -> Loss {
+        let first = *self.knowledge().lost.get_or_insert_with(|| {
+            debug!(node = self.path, %loss, "lock lost");
+            loss
+        });
+        self.news.notify();
+        first
+    }
+
+    pub(crate) fn lost_by(&self, loss: Loss) -> Error {
+        Fault::Lost { path: self.path.clone(), loss }.into()
+    }
+
+    /// A transaction has shown that the node is gone.
+    pub(crate) fn deleted(&self) -> Error {
+        self.lost_by(self.lose(Loss::NodeDeleted))
+    }
+
+    /// What a failed transaction means whose first operation was the check of the node.
+    pub(crate) fn fence_error(&self, error: ClientError) -> Error {
+        if error.is_no_node() && error.failed_op() == Some(0) {
+            return self.deleted();
+        }
+        self.failed(error)
+    }
+
+    /// What a failed transaction means that does not tell of the node itself. A known loss is the
+    /// reason, unless the transaction may have been carried out all the same, or an operation of its
+    /// own was refused.
+    pub(crate) fn failed(&self, error: ClientError) -> Error {
+        let tells_more = error.outcome() == Outcome::Unknown || error.failed_op().is_some();
+        match self.known_loss() {
+            Some(loss) if !tells_more => self.lost_by(loss),
+            _ => error.into(),
+        }
+    }
+
+    /// Hears what there is to hear of the node, and `asks` where nothing tells. Says how it was lost,
+    /// if it was.
+    fn listen(&self, asks: bool) -> Option<Loss> {
+        // Wakes everybody who wants to know.
+        let waker = Waker::from(Arc::clone(&self.news));
+        let mut cx = Context::from_waker(&waker);
+        let mut knowledge = self.knowledge();
+        let mut news = false;
+        // Whoever has asked once goes on to.
+        let asks = asks || !matches!(knowledge.source, Source::Unread(_));
+        while knowledge.lost.is_none() {
+            let Some(next) = self.step(&mut knowledge, asks, &mut cx) else {
+                break;
+            };
+            knowledge.source = next;
+            news = true;
+        }
+        let lost = knowledge.lost;
+        drop(knowledge);
+        if news {
+            self.news.notify();
+        }
+        lost
+    }
+
+    /// True if other contenders may be in the queue.
+    pub(crate) fn has_others(&self) -> bool {
+        let mut knowledge = self.knowledge();
+        // A watch fires once, and it is not set again: whoever came may still be there.
+        let fired = knowledge.others.poll_changed(&mut Context::from_waker(Waker::noop()));
+        fired.is_ready() || !knowledge.others.is_set()
+    }
+
+    /// One thing that is heard; `None` if there is nothing.
+    fn step(&self, knowledge: &mut Knowledge, asks: bool, cx: &mut Context<'_>) -> Option<Source> {
+        let gone = |knowledge: &mut Knowledge| {
+            debug!(node = self.path, "somebody deleted the node");
+            knowledge.lost = Some(Loss::NodeDeleted);
+            Some(Source::Nothing)
+        };
+        let is_unread = matches!(knowledge.source, Source::Unread(_));
+        match &mut knowledge.source {
+            Source::Nothing => None,
+            Source::Asked(reply, before) => {
+                match before.poll_changed(cx) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
+                        return gone(knowledge);
+                    }
+                    Poll::Ready(_) => knowledge.unclear = true,
+                }
+                match Pin::new(reply).poll(cx) {
+                    Poll::Pending => None,
+                    Poll::Ready(Ok((node, watcher))) => {
+                        if node.stat.czxid != self.czxid {
+                            return gone(knowledge);
+                        }
+                        knowledge.revoked |= REVOKE.contains(&&*node.data);
+                        knowledge.unclear = false;
+                        Some(Source::Watched(watcher.into()))
+                    }
+                    Poll::Ready(Err(error)) if error.is_no_node() => gone(knowledge),
+                    // Until it is asked again, nobody knows.
+                    Poll::Ready(Err(error)) if is_transient(&error) => {
+                        knowledge.unclear = true;
+                        Some(Source::Unread(std::mem::take(before)))
+                    }
+                    Poll::Ready(Err(error)) => {
+                        debug!(node = self.path, %error, "nothing tells of the node");
+                        let is_final = error.is_session_over() || error.code().is_some();
+                        if is_final {
+                            return Some(Source::Nothing);
+                        }
+                        // A limit of this client's: asked again at the next look.
+                        knowledge.unclear = true;
+                        knowledge.source = Source::Unread(std::mem::take(before));
+                        None
+                    }
+                }
+            }
+            Source::Unread(watch) | Source::Watched(watch) => match watch.poll_changed(cx) {
+                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => gone(knowledge),
+                Poll::Ready(Ok(_)) => {
+                    knowledge.unclear = true;
+                    Some(Source::Unread(QuietWatch::default()))
+                }
+                Poll::Ready(Err(_)) => Some(Source::Nothing),
+                Poll::Pending if asks && is_unread => {
+                    let reply = self.queue.client().get_data_and_watch(&self.path);
+                    Some(Source::Asked(reply, std::mem::take(watch)))
+                }
+                Poll::Pending => None,
+            },
+        }
+    }
+}
+
+pub(crate) fn loss_of(lapse: Lapse) -> Loss {
+    match lapse {
+        Lapse::Ended(ended) => Loss::SessionOver(ended),
+        Lapse::Term => Loss::TermOver,
+        _ => Loss::Deadline,
+    }
+}

@@ -1,0 +1,14 @@
+//! The locks of one level: each holder has a node in the queue.
+
+pub(crate) mod lock;
+
+pub(crate) mod rwlock;
+
+pub(crate) mod multi_lock;
+
+pub(crate) mod ticket;
+
+pub use lock::{Guard, Lock};
+pub use multi_lock::{MultiGuard, MultiLock};
+pub use rwlock::{ReadGuard, RwLock, WriteGuard};
+pub use ticket::LockTicket;

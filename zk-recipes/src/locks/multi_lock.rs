@@ -1,0 +1,418 @@
+//! Several locks taken together, without a deadlock whatever order they are named in.
+//!
+//! All nodes are created in one transaction: if all locks are free, that is all. If not, the locks
+//! are taken in the order of their paths: those up to the first one that is not free are kept, that
+//! one is waited for, and the nodes behind it are deleted at once. So whoever waits holds locks with
+//! smaller paths alone, like those who take them one by one, and nobody waits in a circle.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_client::{
+    Client, CreateOptions, Created, Error as ClientError, Op, Operations, Outcome, OwnedNode, Reply,
+};
+
+use crate::error::{Error, Fault, Loss};
+use crate::hold::{FencingToken, Hold, LockState, Release};
+use crate::node::{Role, Standing};
+use crate::options::Options;
+use crate::queue::join::{Made, Retry};
+use crate::queue::place::Place;
+use crate::queue::{Listing, Queue};
+
+/// Several [`Lock`](crate::Lock)s that are held all or none.
+///
+/// ```
+/// # async fn f(client: &zk_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_recipes::MultiLock;
+///
+/// let both = MultiLock::new(client, ["/locks/from", "/locks/to"])?;
+/// let guard = both.acquire().await?; // whoever names them the other way round waits, or we do
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Each is a lock like any other, and shared with those who take it alone.
+///
+/// # Deadlocks
+///
+/// If all are free, one transaction takes them all. Otherwise they are taken in the order of their
+/// paths, which are compared byte by byte: while a `MultiLock` waits for one, it holds no lock with a
+/// greater path. In whatever order they are named, there is no deadlock with
+///
+/// - any other `MultiLock`;
+/// - whoever holds one lock at a time;
+/// - whoever takes several, of this crate's or of others such as Curator's `InterProcessMutex` and
+///   `InterProcessMultiLock`, one by one in the order of their paths.
+///
+/// There can be a deadlock, as with any two locks, with
+///
+/// - whoever waits for a lock while it holds one with a greater path: locks that are taken one by
+///   one in another order, such as an `InterProcessMultiLock` whose list is not sorted;
+/// - a holder of a `MultiLock` that waits for one more lock whose path is not greater than all
+///   that it holds;
+/// - whoever waits for something else that a holder has to do first.
+///
+/// Where one client will not do, because the locks are on several ensembles: take
+/// [`Lock`](crate::Lock)s one by one, in one order that everybody keeps to, and let go of all if one
+/// fails.
+#[derive(Clone, Debug)]
+pub struct MultiLock {
+    /// By their paths.
+    queues: Vec<Arc<Queue>>,
+    /// Where in the order of their names each of them stands.
+    named: Vec<usize>,
+}
+
+impl MultiLock {
+    /// The locks on these folders, which are made with their ancestors, as containers, where they
+    /// are missing.
+    ///
+    /// # Errors
+    ///
+    /// A path breaks a rule of ZooKeeper's, is named twice, or there is none.
+    pub fn new<P: AsRef<str>>(
+        client: &Client,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Result<Self, Error> {
+        Self::with_options(client, paths, &Options::new())
+    }
+
+    /// The same, used in another way. Numbers that are nearly used up are an error here: nothing is
+    /// [rotated](Options::rotate).
+    ///
+    /// # Errors
+    ///
+    /// A path breaks a rule of ZooKeeper's, is named twice, or there is none.
+    pub fn with_options<P: AsRef<str>>(
+        client: &Client,
+        paths: impl IntoIterator<Item = P>,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut queues = BTreeMap::new();
+        for (at, path) in paths.into_iter().enumerate() {
+            let path = path.as_ref();
+            let queue = Queue::new(client, path, options.layout.mutex(), options.clone())?;
+            if queues.insert(path.to_owned(), (at, Arc::new(queue))).is_some() {
+                return Err(Fault::Set(format!("{path} is named twice")).into());
+            }
+        }
+        if queues.is_empty() {
+            return Err(Fault::Set("no lock is named".to_owned()).into());
+        }
+        let (named, queues) = queues.into_values().unzip();
+        Ok(Self { queues, named })
+    }
+
+    /// Waits until all locks are ours: one round trip if they are free. Otherwise each one that has to
+    /// be waited for costs another round trip, for those behind it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::acquire`](crate::Lock::acquire), for any of them. Nothing is left behind. That
+    /// somebody deleted a node of ours may be told only when the last lock would be ours.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves all queues. One that is not polled keeps its places: see
+    /// [`Lock::acquire`](crate::Lock::acquire).
+    pub async fn acquire(&self) -> Result<MultiGuard, Error> {
+        let mut taken = Vec::<Place>::new();
+        let mut waited = false;
+        while let Some(queues) = self.queues.get(taken.len()..).filter(|left| !left.is_empty()) {
+            let mut places = Self::join(queues).await?.into_iter();
+            while let Some((mut place, standing)) = places.next() {
+                if !place.is_first(standing.as_ref()).await? {
+                    waited = true;
+                    // Nobody may wait for us where we do not wait in turn.
+                    place.queue.client().batch(|| places.by_ref().for_each(drop));
+                    place.wait(standing).await?;
+                }
+                taken.push(place);
+            }
+        }
+        // From now on they are held, and no sooner.
+        taken.iter_mut().for_each(|place| place.has_waited |= waited);
+        let guard = self.hold(taken).await.map_err(Error::while_waiting)?;
+        if waited {
+            // One may have been lost while another was waited for.
+            guard.fenced(()).await.map_err(Error::while_waiting)?;
+        }
+        Ok(guard)
+    }
+
+    /// Takes all locks if they are free, in one round trip. `None` if one is not; then it leaves the
+    /// queues. While the client is cut off it waits: see
+    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, Error> {
+        let mut places = Vec::new();
+        for (place, standing) in Self::join(&self.queues).await? {
+            if !place.is_first(standing.as_ref()).await? {
+                return Ok(None);
+            }
+            places.push(place);
+        }
+        self.hold(places).await.map(Some).map_err(Error::while_waiting)
+    }
+
+    /// Waits for all locks for no longer than `time`; `None` when it is over, for the reasons of
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_within(&self, time: Duration) -> Result<Option<MultiGuard>, Error> {
+        timeout(time, self.acquire()).await.ok().transpose()
+    }
+
+    /// What places are worth that are first, in the order in which the locks were named.
+    async fn hold(&self, places: Vec<Place>) -> Result<MultiGuard, Error> {
+        let holds = all(places.into_iter().map(Hold::new)).await?;
+        let mut holds = self.named.iter().zip(holds).collect::<Vec<_>>();
+        holds.sort_unstable_by_key(|(at, _)| **at);
+        Ok(MultiGuard(holds.into_iter().map(|(_, hold)| hold).collect()))
+    }
+
+    /// Gets a place in each queue, by one transaction.
+    async fn join(queues: &[Arc<Queue>]) -> Result<Vec<Seat>, Error> {
+        let mut retry = Retry::default();
+        loop {
+            let Requests { folders, created, lists } =
+                Self::request_places(queues, retry.folders.as_ref());
+            let made = Made::of(folders).await;
+            let mut nodes = Vec::new();
+            let mut refused: Option<ClientError> = None;
+            for reply in created {
+                match reply.await {
+                    Ok(node) => nodes.push(node),
+                    // That it is open how it went counts for more than that nothing is there now.
+                    Err(error) if error.outcome() == Outcome::Unknown => refused = Some(error),
+                    Err(error) => drop(refused.get_or_insert(error)),
+                }
+            }
+            let Some(error) = refused else {
+                let seats = queues.iter().zip(nodes).zip(lists);
+                return all(seats.map(|((queue, node), list)| async {
+                    let mut place = Place::new(queue, node)?;
+                    let standing = place.listed(list.answer().await)?;
+                    Ok((place, standing))
+                }))
+                .await;
+            };
+            let failed = error.failed_op().and_then(|index| queues.get(index));
+            match failed.or(queues.first()) {
+                Some(queue) => retry.after(queue, error, made)?,
+                None => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Asks for a place in each queue.
+    fn request_places(queues: &[Arc<Queue>], folders: Option<&CreateOptions<'_>>) -> Requests {
+        let Some(first) = queues.first() else {
+            return Requests { folders: Vec::new(), created: Vec::new(), lists: Vec::new() };
+        };
+        let (client, options) = (first.client(), first.options());
+        let stems = queues.iter().map(|queue| queue.stem(Role::Exclusive)).collect::<Vec<_>>();
+        let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &options.acl));
+        let ops = ops.collect::<Vec<_>>();
+        client.batch(|| Requests {
+            folders: queues.iter().flat_map(|queue| queue.make_folders(folders)).collect(),
+            created: client.multi_owned(&ops),
+            lists: queues.iter().map(|queue| queue.list()).collect(),
+        })
+    }
+}
+
+/// A place with the list behind it.
+type Seat = (Place, Option<Standing>);
+
+/// What gets a contender into all queues.
+struct Requests {
+    folders: Vec<Reply<Created>>,
+    created: Vec<Reply<OwnedNode>>,
+    lists: Vec<Listing>,
+}
+
+/// Proof of holding all locks of a [`MultiLock`], until it is dropped or released.
+///
+/// What [`Guard`](crate::Guard) says of dropping holds for all of them.
+#[derive(Debug)]
+#[must_use = "dropping it releases the locks"]
+pub struct MultiGuard(Vec<Hold>);
+
+impl MultiGuard {
+    /// Orders this holder after all earlier ones, of each of the locks.
+    pub fn token(&self) -> FencingToken {
+        let newest = self.0.iter().map(Hold::token).max();
+        newest.unwrap_or(FencingToken::new(0, 0))
+    }
+
+    /// What each lock says for itself, in the order in which they were named.
+    pub fn locks(&self) -> &[Hold] {
+        &self.0
+    }
+
+    /// Where the locks stand now: as the worst of them does.
+    pub fn state(&self) -> LockState {
+        let mut worst = LockState::Held;
+        for state in self.0.iter().map(Hold::state) {
+            worst = match (worst, state) {
+                (LockState::Lost(_), _) | (_, LockState::Held) => worst,
+                (LockState::Suspended { until: one }, LockState::Suspended { until }) => {
+                    LockState::Suspended { until: one.min(until) }
+                }
+                (_, state) => state,
+            };
+        }
+        worst
+    }
+
+    /// For how long from now all of the locks are surely still ours: see [`Hold::remaining`].
+    pub fn remaining(&self) -> Duration {
+        self.0.iter().map(Hold::remaining).min().unwrap_or_default()
+    }
+
+    /// Waits until one of the locks is lost, and tells how.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing. Any number may wait.
+    pub async fn lost(&self) -> Loss {
+        let mut lost = self.0.iter().map(|hold| Box::pin(hold.lost())).collect::<Vec<_>>();
+        poll_fn(|cx| {
+            let mut polled = lost.iter_mut().map(|lost| lost.as_mut().poll(cx));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
+    /// Runs `work` until it is done or one of the locks is lost: see [`Hold::run`].
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost): one was, before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work`, and nothing else.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
+        let (mut lost, mut work) = (pin!(self.lost()), pin!(work));
+        poll_fn(|cx| match lost.as_mut().poll(cx) {
+            Poll::Ready(loss) => {
+                let lost = self.0.iter().find(|hold| hold.known_loss().is_some());
+                let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
+                Poll::Ready(Err(Fault::Lost { path, loss }.into()))
+            }
+            Poll::Pending => work.as_mut().poll(cx).map(Ok),
+        })
+        .await
+    }
+
+    /// Carries out `ops` in one transaction, only if all locks are still ours then: see
+    /// [`Hold::fenced`].
+    ///
+    /// # Errors
+    ///
+    /// As there, if any of the locks is lost. The checks of all locks come before `ops`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The transaction is on its way once the future has been polled.
+    pub async fn fenced<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
+        let Some((first, others)) = self.0.split_first() else {
+            return Err(Fault::Set("no lock is held".to_owned()).into());
+        };
+        let lost = |hold: &Hold| Some(hold.lost_by(hold.known_loss()?));
+        if let Some(lost) = self.0.iter().find_map(lost) {
+            return Err(lost);
+        }
+        let checks = others.iter().map(|hold| Op::check(hold.node(), None));
+        match first.fenced((checks.collect::<Vec<_>>(), ops)).await {
+            Ok((_, results)) => Ok(results),
+            Err(error) => {
+                let client = error.client();
+                let failed = client.filter(|error| error.is_no_node());
+                let failed = failed.and_then(zk_client::Error::failed_op);
+                // The first check is of the first lock.
+                match failed.and_then(|failed| others.get(failed.checked_sub(1)?)) {
+                    Some(hold) => Err(hold.deleted()),
+                    None => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Releases all locks and waits until the server has said so: see
+    /// [`Guard::release`](crate::Guard::release).
+    ///
+    /// # Errors
+    ///
+    /// As there, for the first of the locks that has one. The others are released all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// The releases are on their way when this returns, whether or not the future is awaited.
+    pub fn release(self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+        let let_go = || self.0.iter().map(Hold::let_go).collect::<Vec<_>>();
+        let released = match self.0.first() {
+            Some(hold) => hold.queue().client().batch(let_go),
+            None => Vec::new(),
+        };
+        async move {
+            let mut all = Ok(Release::Released);
+            for released in released {
+                all = match (all, released.await) {
+                    (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+                    (Ok(Release::Released), Ok(release)) => Ok(release),
+                    (lost, Ok(_)) => lost,
+                };
+            }
+            all
+        }
+    }
+}
+
+/// Waits for all of them together, or for the first error.
+async fn all<T, F: Future<Output = Result<T, Error>>>(
+    futures: impl Iterator<Item = F>,
+) -> Result<Vec<T>, Error> {
+    let mut running = futures.map(|future| (Some(Box::pin(future)), None)).collect::<Vec<_>>();
+    poll_fn(|cx| {
+        let mut is_done = true;
+        for (future, result) in &mut running {
+            let Some(pending) = future else {
+                continue;
+            };
+            match pending.as_mut().poll(cx) {
+                Poll::Pending => is_done = false,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(value)) => {
+                    *future = None;
+                    *result = Some(value);
+                }
+            }
+        }
+        if is_done { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await?;
+    Ok(running.into_iter().filter_map(|(_, result)| result).collect())
+}

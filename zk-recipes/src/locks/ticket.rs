@@ -1,0 +1,377 @@
+//! A lock that survives a planned restart of its process.
+//!
+//! A lock is a node, and a node belongs to a session, not to a process. So who hands the session's
+//! id and password to its successor hands over the lock; in between nobody else can have it, for as
+//! long as the session lives without a sign of life. Two processes that read the same ticket share
+//! the session, so one write that only one of them can win decides whose the lock is.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use zk_client::{
+    AccessList, Acl, Client, Error as ClientError, ErrorCode, ErrorKind, Id, Password, Perms,
+    SessionCredentials, SessionId, Zxid,
+};
+
+use crate::error::{Error, Fault, Loss};
+use crate::hold::{Hold, LockState};
+use crate::queue::place::Place;
+use crate::queue::{Queue, is_transient};
+
+use crate::locks::lock::{Guard, Lock};
+
+/// What the text of a ticket begins with: its version.
+const VERSION: &str = "zk-lock-2";
+
+/// The user in whose name a used ticket is marked. No password makes the rest of a mark, and it
+/// permits nothing.
+const MARK: &str = "zk-lock-ticket:";
+
+/// What a process leaves to its successor, so that the lock it holds stays held.
+///
+/// ```
+/// # async fn f(client: zk_client::Client, guard: zk_recipes::Guard) -> Result<(), Box<dyn std::error::Error>> {
+/// # fn write_secret(_: &str) {}
+/// # fn read_secret() -> String { String::new() }
+/// use zk_client::Client;
+/// use zk_recipes::{Lock, LockTicket};
+///
+/// // The old process, last of all:
+/// let ticket = guard.into_ticket()?;
+/// client.detach().await; // and not close, which would release the lock
+/// write_secret(&ticket.to_secret());
+///
+/// // The new process, within the session timeout:
+/// let ticket: LockTicket = read_secret().parse()?;
+/// let client = Client::builder().session(ticket.session()).connect("zk1:2181").await?;
+/// let guard = Lock::new(&client, "/locks/invoices")?.resume(&ticket).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Several locks of one client each have a ticket of their own; one client resumes them all. Whoever
+/// has a ticket can be the session: keep it as secret as a password. Its Debug shows no secret.
+///
+/// # Used once
+///
+/// The first process that [resumes](Lock::resume) a ticket uses it up. Any other one is refused with
+/// [`TicketUsed`](crate::ErrorKind::TicketUsed), and its client is detached, so that the first keeps
+/// the lock. Until then the two take the connection from each other, which a guard may tell as
+/// [`Suspended`](LockState::Suspended) and outlives: a client whose connection was taken connects
+/// again.
+///
+/// That a ticket is used is noted in the access list of the node, by a change that names the version
+/// it replaces. The data of the node and a request to [revoke](Lock::revoke) the lock stay as they
+/// are. Resuming takes the permission to change that list ([`Perms::ADMIN`]), and if anybody else
+/// changes it, the ticket counts as used.
+#[derive(Clone)]
+pub struct LockTicket {
+    session: SessionCredentials,
+    czxid: Zxid,
+    /// How often the lock was resumed before. The access list was changed as often.
+    resumes: i32,
+    /// As the client named it, within its chroot.
+    node: String,
+    /// What became of it in this process.
+    usage: Arc<Mutex<Usage>>,
+}
+
+/// What became of a ticket in this process.
+#[derive(Clone, Copy, Debug)]
+enum Usage {
+    Unused,
+    /// Somebody began to use it, and may have left this mark at the node.
+    Begun(u128),
+    /// It has become a guard.
+    Used,
+}
+
+impl LockTicket {
+    fn new(session: SessionCredentials, czxid: Zxid, resumes: i32, node: String) -> Self {
+        Self { session, czxid, resumes, node, usage: Arc::new(Mutex::new(Usage::Unused)) }
+    }
+
+    /// The session to resume, for [`ClientBuilder::session`](zk_client::ClientBuilder::session).
+    pub fn session(&self) -> SessionCredentials {
+        self.session
+    }
+
+    /// The node that is the lock.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// The ticket as one line of text, with the secret, for [`parse`](str::parse).
+    pub fn to_secret(&self) -> String {
+        let SessionCredentials { id, password, .. } = self.session;
+        let mut text = format!("{VERSION} {:x} ", id.0);
+        for byte in password.expose() {
+            // Writing to a string does not fail.
+            write!(text, "{byte:02x}").ok();
+        }
+        write!(text, " {:x} {:x} {}", self.czxid.0, self.resumes, self.node).ok();
+        text
+    }
+}
+
+impl PartialEq for LockTicket {
+    /// Whether they are of the same lock at the same time, whatever became of either.
+    fn eq(&self, other: &Self) -> bool {
+        let all = |one: &Self| (one.session, one.czxid, one.resumes);
+        all(self) == all(other) && self.node == other.node
+    }
+}
+
+impl Eq for LockTicket {}
+
+impl FromStr for LockTicket {
+    type Err = Error;
+
+    /// Reads what [`to_secret`](Self::to_secret) wrote. Errors show nothing of it.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        parse(text).ok_or_else(|| Fault::Ticket("this is no ticket".to_owned()).into())
+    }
+}
+
+fn parse(text: &str) -> Option<LockTicket> {
+    let mut parts = text.splitn(6, ' ');
+    let mut next = || parts.next();
+    if next()? != VERSION {
+        return None;
+    }
+    let id = SessionId(hex(next()?)?.cast_signed());
+    let (digits, rest) = next()?.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::try_from(hex(std::str::from_utf8(pair).ok()?)?).ok();
+    let password = digits.iter().map(byte).collect::<Option<Vec<_>>>()?;
+    let password = Password::new(&password).ok().filter(|_| rest.is_empty())?;
+    let czxid = Zxid(hex(next()?)?.cast_signed());
+    let resumes = i32::try_from(hex(next()?)?).ok()?;
+    let node = next()?.to_owned();
+    zk_client::check_path(&node).ok()?;
+    Some(LockTicket::new(SessionCredentials::new(id, password), czxid, resumes, node))
+}
+
+/// Digits alone, which the standard library's own reading is not strict about.
+fn hex(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u64::from_str_radix(text, 16).ok().filter(|_| digits)
+}
+
+impl fmt::Debug for LockTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockTicket")
+            .field("session", &self.session.id)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// Leaves the lock to another process: it stays held, and nothing here releases it any more,
+    /// but for the end of the session. So [`detach`](zk_client::Client::detach) the client afterwards,
+    /// which ends this side without ending the session; its other locks need tickets of their own.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost): there is nothing to leave.
+    pub fn into_ticket(self) -> Result<LockTicket, Error> {
+        if let LockState::Lost(loss) = self.state() {
+            return Err(self.lost_by(loss));
+        }
+        let session = self.queue().client().session();
+        let (Some(session), Some(owned)) = (session, self.take_node()) else {
+            return Err(self.deleted());
+        };
+        let node = owned.path().to_owned();
+        let ticket = LockTicket::new(session, owned.czxid(), self.resumes(), node);
+        owned.forget();
+        Ok(ticket)
+    }
+}
+
+impl Lock {
+    /// Takes up a lock that another process has left with this ticket, and uses the ticket up: four
+    /// round trips, one of them a write. The client must have taken up the ticket's session; the
+    /// [term](crate::Options::term) begins anew. Connections that break are waited out for as long as
+    /// the session lives.
+    ///
+    /// # Errors
+    ///
+    /// [`TicketUsed`](crate::ErrorKind::TicketUsed): another process has used the ticket, and this
+    /// client was [detached](zk_client::Client::detach) from that one's session; or this process has
+    /// used it itself, and nothing happened.
+    ///
+    /// [`InvalidTicket`](crate::ErrorKind::InvalidTicket): it is of another session, folder or layout.
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost): the node is gone. If another process may have had the ticket,
+    /// it may still have the session: detach the client then, since closing or dropping it ends that.
+    ///
+    /// The client's errors, for instance without the permission to change the node's access list,
+    /// leave the ticket good.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the lock held. The ticket may be used up then, but for whoever
+    /// resumes it by this value or a clone of it.
+    pub async fn resume(&self, ticket: &LockTicket) -> Result<Guard, Error> {
+        let queue = self.queue();
+        let client = queue.client();
+        let invalid = |why: &str| Error::from(Fault::Ticket(why.to_owned()));
+        if client.session().map(|session| session.id) != Some(ticket.session.id) {
+            return Err(invalid("it is of another session than the client's"));
+        }
+        let name = ticket.node.rsplit('/').next().unwrap_or_default();
+        if queue.child(name) != ticket.node || queue.names().parse(name).is_none() {
+            return Err(invalid("it is of another folder or layout"));
+        }
+        let mut usage = ticket.usage.lock().await;
+        let mark = match *usage {
+            Usage::Used => return Err(ticket.used()),
+            Usage::Begun(mark) => mark,
+            Usage::Unused => client.unique(),
+        };
+        *usage = Usage::Begun(mark);
+        let node = loop {
+            ticket.consume(queue, mark).await?;
+            match client.adopt(&ticket.node).await {
+                Ok(node) => break node,
+                Err(error) if is_transient(&error) => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyOwned => return Err(ticket.used()),
+                Err(error) => return Err(ticket.lost_or(error)),
+            }
+        };
+        let hold = Hold::unproved(Place::new(queue, node)?);
+        let mut left = LeftHeld(Some(&hold));
+        hold.proved().await?;
+        left.0 = None;
+        drop(left);
+        *usage = Usage::Used;
+        Ok(Guard::resumed(hold, ticket.resumes.saturating_add(1)))
+    }
+}
+
+impl LockTicket {
+    /// Uses the ticket up in the name of `mark`, unless that was done before: of all who try, the
+    /// server lets one change the access list in this version.
+    async fn consume(&self, queue: &Queue, mark: u128) -> Result<(), Error> {
+        let client = queue.client();
+        let own = format!("{MARK}{mark:032x}");
+        loop {
+            // The server of this connection may be behind that of the last one.
+            let (synced, list) =
+                client.batch(|| (client.sync(&self.node), client.get_acl(&self.node)));
+            let AccessList { mut acl, stat, .. } = match (synced.await, list.await) {
+                (Ok(_), Ok(list)) => list,
+                (Err(error), _) | (_, Err(error)) if is_transient(&error) => continue,
+                (Err(error), _) | (_, Err(error)) => return Err(self.lost_or(error)),
+            };
+            if (stat.czxid, stat.ephemeral_owner) != (self.czxid, self.session.id) {
+                return Err(self.lost());
+            }
+            let marked = acl.iter().find(|entry| is_mark(&entry.id));
+            if stat.aversion != self.resumes {
+                // This is also how the answer to our own change is known.
+                if marked.is_some_and(|entry| entry.id.id == own) {
+                    return Ok(());
+                }
+                if !marked.is_some_and(|entry| is_made_by(client, &entry.id)) {
+                    // The session is another process's, and goes on there: nothing waits for this.
+                    drop(client.detach());
+                }
+                return Err(self.used());
+            }
+            acl.retain(|entry| !is_mark(&entry.id));
+            acl.push(Acl::new(Perms::NONE, Id::new("digest", own.clone())));
+            // Only the list tells who changed it. A failed change may have been made all the same.
+            // And success may be another process's: servers match a transaction with the request
+            // that waits for it by session and xid, which both processes have in common.
+            match client.set_acl(&self.node, &acl, Some(self.resumes)).await {
+                Err(error)
+                    if !is_transient(&error) && error.code() != Some(ErrorCode::BAD_VERSION) =>
+                {
+                    return Err(self.lost_or(error));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn used(&self) -> Error {
+        Fault::TicketUsed(self.node.clone()).into()
+    }
+
+    fn lost(&self) -> Error {
+        Fault::Lost { path: self.node.clone(), loss: Loss::NodeDeleted }.into()
+    }
+
+    fn lost_or(&self, error: ClientError) -> Error {
+        let is_gone = error.is_no_node() || error.kind() == ErrorKind::NotOwned;
+        if is_gone { self.lost() } else { error.into() }
+    }
+}
+
+/// Whether this entry of an access list tells that a ticket was used.
+fn is_mark(id: &Id) -> bool {
+    id.scheme == "digest" && id.id.starts_with(MARK)
+}
+
+/// Whether this mark was made by this client: all that is unique to a client begins alike.
+fn is_made_by(client: &Client, mark: &Id) -> bool {
+    let mark = mark.id.strip_prefix(MARK).and_then(|mark| u128::from_str_radix(mark, 16).ok());
+    mark.is_some_and(|mark| mark >> 64 == client.unique() >> 64)
+}
+
+/// Leaves the node of a lock alone when this is dropped.
+struct LeftHeld<'h>(Option<&'h Hold>);
+
+impl Drop for LeftHeld<'_> {
+    fn drop(&mut self) {
+        if let Some(node) = self.0.and_then(Hold::take_node) {
+            node.forget();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn ticket() -> LockTicket {
+        let password = Password::new(&[0, 1, 2, 0xff]).unwrap();
+        let session = SessionCredentials::new(SessionId(-7), password);
+        LockTicket::new(session, Zxid(0x1_0000_0007), 2, "/a b/_c_x-lock-0000000003".into())
+    }
+
+    #[test]
+    fn a_ticket_survives_as_text() {
+        let text = ticket().to_secret();
+        assert_eq!(text.parse::<LockTicket>().unwrap(), ticket(), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_ticket_is_refused_without_telling_it() {
+        let good = ticket().to_secret();
+        for bad in [
+            "",
+            "zk-lock-2",
+            "zk-lock-1 1 00 1 /a",
+            "zk-lock-2 1 00 1 /a",
+            "zk-lock-2 1 0 1 0 /a",
+            "zk-lock-2 1 0g 1 0 /a",
+            "zk-lock-2 1 +1 1 0 /a",
+            "zk-lock-2 1 é0 1 0 /a",
+            "zk-lock-2 1 00 1 80000000 /a",
+            "zk-lock-2 1 00 1 0 a",
+            "zk-lock-2 1 000102030405060708090a0b0c0d0e0f10 1 0 /a",
+        ] {
+            let refused = bad.parse::<LockTicket>().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidTicket, "{bad}");
+            assert!(bad.is_empty() || !refused.to_string().contains(bad), "{refused}");
+        }
+        assert!(!format!("{:?}", ticket()).contains("000102ff"), "{good}");
+    }
+}

@@ -1,0 +1,362 @@
+//! How contenders name their nodes, so that other clients' locks queue up with ours.
+//!
+//! A name is a unique stem, a marker that tells the contender's role, and the number that the
+//! server appends. The number behind the marker decides; the rest of a name never does. Names that
+//! do not fit are not contenders: no lock can join every other client's queue at once.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Fault};
+
+/// What Curator begins names with, and those who follow it.
+const CURATORS: &str = "_c_";
+
+/// A marker that no name has.
+const NOBODY: &str = "/";
+
+/// A UUID as text.
+const UUID_LENGTH: usize = 36;
+
+/// The number that the server appends is padded to this width, a minus sign included.
+const DIGITS: usize = 10;
+
+/// Whose names the nodes of a lock have, and so with whom it is shared.
+///
+/// Everybody who uses one path must use one layout. These sort by different parts of a name, so two
+/// of them on one path may both believe that they own the lock;
+/// [`strict_foreign`](crate::Options::strict_foreign) turns that into an error, on our side alone.
+/// These do not exclude each other:
+///
+/// * a mutex and a read/write lock of Curator's layout, ours or Curator's own;
+/// * kazoo's layout and Curator's. kazoo's `Lock` can be told to wait for Curator's mutexes, by
+///   `extra_lock_patterns=["-lock-"]`; but nobody of these waits for it.
+///
+/// ```
+/// use zk_recipes::{Layout, Options};
+///
+/// let shared_with_python = Options::new().layout(Layout::KAZOO);
+/// # let _ = shared_with_python;
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout(Family);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Family {
+    #[default]
+    Curator,
+    GoZk,
+    Kazoo,
+    Custom(Names),
+}
+
+impl Layout {
+    /// Curator's, the default: `_c_<uuid>-lock-<number>`, and `-__READ__` and `-__WRIT__` in a
+    /// read/write lock.
+    ///
+    /// Curator's `InterProcessMutex` and `InterProcessReadWriteLock`, go-zk's `Lock` and the Rust
+    /// crate zookeeper-client queue up with it. A writer of Curator's that becomes a reader queues up
+    /// anew up to its release 5.4, and a writer that waits gets in beside it (CURATOR-621).
+    pub const CURATOR: Self = Self(Family::Curator);
+
+    /// go-zk's: `_c_<32 hex digits>-lock-<number>`. It excludes whom Curator's does.
+    pub const GO_ZK: Self = Self(Family::GoZk);
+
+    /// kazoo's: `<32 hex digits>__lock__<number>`, and `__rlock__` for readers. kazoo's `Lock`,
+    /// `WriteLock` and `ReadLock` queue up with it.
+    pub const KAZOO: Self = Self(Family::Kazoo);
+
+    /// Names of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
+    ///
+    /// # Errors
+    ///
+    /// A marker is empty or ends in a digit, one of them ends with the other, or a part cannot
+    /// stand in a path.
+    ///
+    /// ```
+    /// # fn f() -> Result<(), zk_recipes::Error> {
+    /// let layout = zk_recipes::Layout::custom("", "-w-", "-r-")?;
+    /// # let _ = layout;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn custom(prefix: &str, exclusive: &str, shared: &str) -> Result<Self, Error> {
+        let fits = |marker: &str| !marker.is_empty() && !marker.ends_with(|c: char| c.is_numeric());
+        let parts = format!("{prefix}{exclusive}{shared}");
+        let apart = !exclusive.ends_with(shared) && !shared.ends_with(exclusive);
+        if !(fits(exclusive) && fits(shared) && apart) || parts.contains('/') {
+            return Err(Fault::Layout(format!("{prefix:?}, {exclusive:?}, {shared:?}")).into());
+        }
+        zk_client::check_path(&format!("/{parts}"))?;
+        Ok(Self(Family::Custom(Names {
+            prefix: prefix.to_owned().into(),
+            uuid: false,
+            exclusive: exclusive.to_owned().into(),
+            shared: shared.to_owned().into(),
+        })))
+    }
+
+    /// The names of a lock that has no readers.
+    pub(crate) fn mutex(&self) -> Names {
+        match &self.0 {
+            Family::Curator => Names::new(CURATORS, true, "lock-", NOBODY),
+            Family::GoZk => Names::new(CURATORS, false, "lock-", NOBODY),
+            Family::Kazoo | Family::Custom(_) => self.read_write(),
+        }
+    }
+
+    /// The names of a read/write lock.
+    pub(crate) fn read_write(&self) -> Names {
+        match &self.0 {
+            Family::Curator => Names::new(CURATORS, true, "__WRIT__", "__READ__"),
+            Family::GoZk => Names::new(CURATORS, false, "__WRIT__", "__READ__"),
+            Family::Kazoo => Names::new("", false, "__lock__", "__rlock__"),
+            Family::Custom(names) => names.clone(),
+        }
+    }
+}
+
+/// What a contender is in the queue for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Role {
+    /// To be alone.
+    Exclusive,
+    /// To share with others of this role.
+    Shared,
+}
+
+/// The names of one lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names {
+    prefix: Cow<'static, str>,
+    /// Whether the unique part is written like a UUID.
+    uuid: bool,
+    exclusive: Cow<'static, str>,
+    shared: Cow<'static, str>,
+}
+
+impl Names {
+    const fn new(
+        prefix: &'static str,
+        uuid: bool,
+        exclusive: &'static str,
+        shared: &'static str,
+    ) -> Self {
+        Self {
+            prefix: Cow::Borrowed(prefix),
+            uuid,
+            exclusive: Cow::Borrowed(exclusive),
+            shared: Cow::Borrowed(shared),
+        }
+    }
+
+    fn marker(&self, role: Role) -> &str {
+        match role {
+            Role::Exclusive => &self.exclusive,
+            Role::Shared => &self.shared,
+        }
+    }
+
+    /// Whether there may be readers at all.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.shared != NOBODY
+    }
+
+    /// The name of a new contender, up to the digits.
+    pub(crate) fn stem(&self, role: Role, unique: u128) -> String {
+        let (prefix, marker) = (&self.prefix, self.marker(role));
+        let mut stem = String::with_capacity(prefix.len() + UUID_LENGTH + 1 + marker.len());
+        stem.push_str(prefix);
+        for (at, byte) in unique.to_be_bytes().into_iter().enumerate() {
+            if self.uuid && matches!(at, 4 | 6 | 8 | 10) {
+                stem.push('-');
+            }
+            stem.push(hex_digit(byte >> 4));
+            stem.push(hex_digit(byte & 0xf));
+        }
+        // Curator and those who follow it begin alike and put a dash behind the unique part.
+        if prefix == CURATORS {
+            stem.push('-');
+        }
+        stem.push_str(marker);
+        stem
+    }
+
+    /// What the names of all contenders begin with whose unique part has this upper half.
+    pub(crate) fn siblings(&self, upper: u64) -> String {
+        let mut stem = self.stem(Role::Exclusive, u128::from(upper) << 64);
+        // Behind the upper half of a UUID comes a dash.
+        stem.truncate(self.prefix.len() + if self.uuid { 18 } else { 16 });
+        stem
+    }
+
+    /// The name of the same contender, in another role and at the same place in the queue.
+    pub(crate) fn recast(&self, name: &str, from: Role, to: Role) -> Option<String> {
+        let (stem, digits) = name.rsplit_once(self.marker(from))?;
+        Some(format!("{stem}{}{digits}", self.marker(to)))
+    }
+
+    /// A contender's role and number, or `None` for a child that is no contender.
+    ///
+    /// The number is compared as one: as text, -1 would come before -2 and the end of the range
+    /// before 0.
+    pub(crate) fn parse(&self, name: &str) -> Option<(Role, i32)> {
+        // No marker ends in a digit: it ends where they begin, or ahead of the minus sign.
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let plain = name.get(..name.len().saturating_sub(digits))?;
+        let negative = plain.strip_suffix('-');
+        [Role::Exclusive, Role::Shared].into_iter().find_map(|role| {
+            let marked = |stem: &&str| stem.ends_with(self.marker(role));
+            let stem = Some(plain).filter(marked).or_else(|| negative.filter(marked))?;
+            sequence(name.get(stem.len()..)?).map(|number| (role, number))
+        })
+    }
+
+    /// Whether a child that is no contender here may well be one of another layout.
+    pub(crate) fn is_foreign(&self, name: &str) -> bool {
+        let digits = name.len().checked_sub(DIGITS).and_then(|at| name.get(at..));
+        let numbered = digits.is_some_and(|digits| sequence(digits).is_some());
+        numbered && self.parse(name).is_none()
+    }
+}
+
+fn hex_digit(value: u8) -> char {
+    char::from(if value < 10 { b'0' + value } else { b'a' + (value - 10) })
+}
+
+/// What the server appended, as a number. It never puts a plus sign there, which Rust would read.
+fn sequence(digits: &str) -> Option<i32> {
+    let fits = digits.len() >= DIGITS && !digits.starts_with('+');
+    if fits { digits.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIQUE: u128 = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff;
+
+    #[test]
+    fn stems_are_those_of_the_others() {
+        let curator = Layout::CURATOR;
+        let uuid = "_c_00112233-4455-6677-8899-aabbccddeeff";
+        let mutex = curator.mutex();
+        assert_eq!(mutex.stem(Role::Exclusive, UNIQUE), format!("{uuid}-lock-"));
+        let rw = curator.read_write();
+        assert_eq!(rw.stem(Role::Shared, UNIQUE), format!("{uuid}-__READ__"));
+        assert_eq!(rw.stem(Role::Exclusive, UNIQUE), format!("{uuid}-__WRIT__"));
+        let hex = "00112233445566778899aabbccddeeff";
+        let go = Layout::GO_ZK.mutex();
+        assert_eq!(go.stem(Role::Exclusive, UNIQUE), format!("_c_{hex}-lock-"));
+        let kazoo = Layout::KAZOO.read_write();
+        assert_eq!(kazoo.stem(Role::Exclusive, UNIQUE), format!("{hex}__lock__"));
+        assert_eq!(kazoo.stem(Role::Shared, UNIQUE), format!("{hex}__rlock__"));
+        let own = Layout::custom("p-", "-w-", "-r-").unwrap().mutex();
+        assert_eq!(own.stem(Role::Exclusive, UNIQUE), format!("p-{hex}-w-"));
+    }
+
+    #[test]
+    fn a_recast_contender_keeps_its_place() {
+        let rw = Layout::CURATOR.read_write();
+        let writer = format!("{}0000000007", rw.stem(Role::Exclusive, UNIQUE));
+        let reader = rw.recast(&writer, Role::Exclusive, Role::Shared).unwrap();
+        assert_eq!(reader, format!("{}0000000007", rw.stem(Role::Shared, UNIQUE)));
+        assert_eq!(rw.parse(&reader), Some((Role::Shared, 7)));
+        assert_eq!(rw.recast("config", Role::Exclusive, Role::Shared), None);
+    }
+
+    #[test]
+    fn contenders_of_every_client_that_joins_the_queue_are_counted() {
+        for (name, expected) in [
+            ("_c_00112233-4455-6677-8899-aabbccddeeff-lock-0000000007", 7),
+            ("_c_00112233445566778899aabbccddeeff-lock-2147483647", i32::MAX),
+            ("lock-0000000000", 0),
+            ("_c_x-lock--2147483648", i32::MIN),
+            ("_c_x-lock--000000003", -3),
+            ("lock-lock-0000000012", 12),
+        ] {
+            let parsed = Layout::CURATOR.mutex().parse(name);
+            assert_eq!(parsed, Some((Role::Exclusive, expected)), "{name}");
+        }
+        let hex = "00112233445566778899aabbccddeeff";
+        let kazoo = Layout::KAZOO.mutex();
+        let parsed = kazoo.parse(&format!("{hex}__lock__0000000007"));
+        assert_eq!(parsed, Some((Role::Exclusive, 7)));
+        let parsed = kazoo.parse(&format!("{hex}__rlock__0000000008"));
+        assert_eq!(parsed, Some((Role::Shared, 8)));
+        assert_eq!(
+            Layout::CURATOR.read_write().parse("_c_x-__WRIT__0000000002"),
+            Some((Role::Exclusive, 2))
+        );
+    }
+
+    #[test]
+    fn the_last_marker_counts_and_what_is_behind_it() {
+        let dashes = Layout::custom("", "--", "w").unwrap().mutex();
+        for (name, expected) in [
+            ("x--0000000001", Some((Role::Exclusive, 1))),
+            ("x---000000001", None),
+            ("x---0000000001", Some((Role::Exclusive, 1))),
+            ("x--000000001", None),
+            ("xw-000000001", Some((Role::Shared, -1))),
+            ("xw--000000001", None),
+            ("x--w0000000001", Some((Role::Shared, 1))),
+            ("w--0000000001w", None),
+        ] {
+            assert_eq!(dashes.parse(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn foreign_children_are_not_contenders() {
+        for name in [
+            "",
+            "config",
+            "lock-",
+            "lock-x",
+            "lock-12",
+            "lock-+000000001",
+            "lock- 000000001",
+            "lock-00000000001x",
+            "lock-9999999999",
+            "é-lock-é000000001",
+            "\u{1f512}lock-",
+            "0011__lock__0000000001",
+            "x-lock-0000000001-y",
+            "lock---000000001",
+        ] {
+            assert_eq!(Layout::CURATOR.mutex().parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_another_layout_would_count_is_noticed() {
+        let mutex = Layout::CURATOR.mutex();
+        for (name, foreign) in [
+            ("0011__lock__0000000001", true),
+            ("_c_x-__WRIT__0000000002", true),
+            ("n_0000000003", true),
+            ("x-lock-0000000001", false),
+            ("config", false),
+            ("é00000000", false),
+            ("12", false),
+        ] {
+            assert_eq!(mutex.is_foreign(name), foreign, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_cannot_be_told_apart_are_refused() {
+        for (prefix, exclusive, shared) in [
+            ("", "", "r"),
+            ("", "w", ""),
+            ("", "w1", "r"),
+            ("", "lock-", "rlock-"),
+            ("", "-x-", "-x-"),
+            ("a/b", "w", "r"),
+            ("", "w\0", "r"),
+        ] {
+            let refused = Layout::custom(prefix, exclusive, shared);
+            assert!(refused.is_err(), "{prefix:?} {exclusive:?} {shared:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Who is in a lock's queue, for whoever looks from outside or wants it back.
+
+use zk_client::{SessionId, Zxid};
+
+use crate::error::Error;
+use crate::node::{Contender, Role};
+use crate::queue::Queue;
+
+/// Somebody who holds a lock or waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueEntry {
+    /// The path of its node.
+    pub node: String,
+    /// What its node says: [`Options::data`](crate::Options::data) of its process.
+    pub data: Vec<u8>,
+    /// Its session.
+    pub session: SessionId,
+    /// The transaction that created its node, which is the first part of its token, unless it is a
+    /// reader that was a writer.
+    pub czxid: Zxid,
+    /// Whether it shares the lock with others that do.
+    pub is_shared: bool,
+    /// Whether nobody ahead keeps it waiting: it holds the lock, or is about to learn that.
+    pub is_first: bool,
+}
+
+impl Queue {
+    /// Everybody in the queue, first come first. Whoever leaves meanwhile is left out.
+    pub(crate) async fn roster(&self) -> Result<Vec<QueueEntry>, Error> {
+        let client = self.client();
+        let list = match client.get_children(self.folder()).await {
+            Ok(list) => list.names,
+            Err(error) if error.is_no_node() => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let parse = |name: &str| Contender::parse(self.names(), name);
+        let mut contenders = list.iter().filter_map(parse).collect::<Vec<_>>();
+        contenders.sort_unstable();
+        let replies = client.batch(|| {
+            let read = |one: &Contender| client.get_data(&self.child(&one.name));
+            contenders.iter().map(read).collect::<Vec<_>>()
+        });
+        let mut entries = Vec::new();
+        for (contender, reply) in contenders.iter().zip(replies) {
+            let node = match reply.await {
+                Ok(node) => node,
+                Err(error) if error.is_no_node() => continue,
+                Err(error) => return Err(error.into()),
+            };
+            entries.push(QueueEntry {
+                node: self.child(&contender.name),
+                data: node.data.to_vec(),
+                session: node.stat.ephemeral_owner,
+                czxid: node.stat.czxid,
+                is_shared: contender.role == Role::Shared,
+                is_first: !contenders.iter().any(|other| other.blocks(contender)),
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Asks everybody who holds the lock for it. Returns how many that were.
+    pub(crate) async fn revoke(&self) -> Result<usize, Error> {
+        let client = self.client();
+        let mut asked = 0;
+        for entry in self.roster().await?.into_iter().filter(|entry| entry.is_first) {
+            match client.set_data(&entry.node, b"__REVOKE__", None).await {
+                Ok(_) => asked += 1,
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(asked)
+    }
+}

@@ -1,0 +1,224 @@
+//! Joining a queue: our node's create and a listing behind it, sent together.
+//!
+//! One round trip is enough to own a free lock. ZooKeeper carries out the requests of a session in
+//! order, so the listing shows at least everybody who was ahead when our node was created.
+
+use std::sync::Arc;
+
+use tracing::{debug, trace};
+use zk_client::{
+    CreateOptions, Created, Error as ClientError, ErrorCode, Outcome, OwnedNode, Reply,
+};
+
+use crate::error::Error;
+use crate::node::{Role, Standing};
+use crate::queue::place::{MAX_LOSSES, Place};
+use crate::queue::{Listing, Queue, is_transient};
+
+/// Whether a contender waits for its turn, or gives up if it would have to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Waits,
+    Tries,
+}
+
+/// A contender whose requests are on their way.
+#[derive(Debug)]
+pub(crate) struct Join {
+    queue: Arc<Queue>,
+    role: Role,
+    patience: Patience,
+    requests: Requests,
+}
+
+#[derive(Debug)]
+struct Requests {
+    folders: Vec<Reply<Created>>,
+    created: Reply<OwnedNode>,
+    list: Listing,
+}
+
+impl Join {
+    /// Sends the requests at once. Waits for nothing.
+    pub(crate) fn send(queue: &Arc<Queue>, role: Role, patience: Patience) -> Self {
+        let requests = queue.client().batch(|| queue.request_place(role, None));
+        Self { queue: Arc::clone(queue), role, patience, requests }
+    }
+
+    /// Sends them with the delete of the node at `old`, which was let go in the same batch: both
+    /// are one transaction then.
+    pub(crate) fn send_in_place_of(queue: &Arc<Queue>, role: Role, old: &str) -> Self {
+        let (client, options) = (queue.client(), queue.options());
+        let requests = client.batch(|| {
+            let stem = queue.stem(role);
+            match client.replace_owned(old, &stem, &options.data, &options.acl) {
+                Some(created) => Requests { folders: Vec::new(), created, list: queue.list() },
+                None => queue.request_place(role, None),
+            }
+        });
+        Self { queue: Arc::clone(queue), role, patience: Patience::Waits, requests }
+    }
+
+    /// Waits for the place, and for the listing behind it. Makes the folder if it is missing; a
+    /// contender that waits also waits for a used-up folder to be made anew.
+    pub(crate) async fn finish(self) -> Result<(Place, Option<Standing>), Error> {
+        let Self { queue, role, patience, mut requests } = self;
+        let mut retry = Retry::default();
+        loop {
+            let made = Made::of(requests.folders).await;
+            match requests.created.await {
+                Ok(node) => match Place::new(&queue, node) {
+                    Ok(mut place) => {
+                        let standing = place.listed(requests.list.answer().await)?;
+                        return Ok((place, standing));
+                    }
+                    Err(error) if patience == Patience::Waits && queue.options().rotate => {
+                        debug!(%error, "making the folder anew");
+                        queue.rotate().await?;
+                    }
+                    Err(error) => return Err(error),
+                },
+                // The node that was to be replaced had gone already.
+                Err(error) if error.failed_op() == Some(1) => {}
+                Err(error) => retry.after(&queue, error, made)?,
+            }
+            let folders = retry.folders.as_ref();
+            requests = queue.client().batch(|| queue.request_place(role, folders));
+        }
+    }
+}
+
+impl Queue {
+    fn request_place(&self, role: Role, folders: Option<&CreateOptions<'_>>) -> Requests {
+        let options = self.options();
+        Requests {
+            folders: self.make_folders(folders),
+            created: self.client().create_owned(&self.stem(role), &options.data, &options.acl),
+            list: self.list(),
+        }
+    }
+
+    /// Makes the folder with its ancestors, if it is to be made.
+    pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
+        let make =
+            |options| self.folders().map(move |path| self.client().create(path, b"", options));
+        options.into_iter().flat_map(make).collect()
+    }
+
+    /// Waits until nobody is in the folder, and removes it: the next one who comes makes it anew,
+    /// and the numbers begin again.
+    async fn rotate(&self) -> Result<(), Error> {
+        let client = self.client();
+        loop {
+            let (deleted, children) = client.batch(|| {
+                (client.delete(self.folder(), None), client.get_children_and_watch(self.folder()))
+            });
+            match deleted.await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_no_node() => return Ok(()),
+                Err(error) if is_transient(&error) => continue,
+                Err(error) if error.code() == Some(ErrorCode::NOT_EMPTY) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match children.await {
+                Ok((children, mut watcher)) if !children.names.is_empty() => {
+                    watcher.changed().await?;
+                }
+                Ok(_) => {}
+                Err(error) if error.is_no_node() || is_transient(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// What a create is tried with again.
+#[derive(Debug, Default)]
+pub(crate) struct Retry {
+    /// How the folder is made first, if it must be.
+    pub(crate) folders: Option<CreateOptions<'static>>,
+    /// The server has refused containers, so that folders are plain nodes.
+    without_containers: bool,
+    losses: u32,
+}
+
+impl Retry {
+    /// The create in `queue` has failed, behind the creates of its folders. An error if it is no
+    /// use to try again.
+    pub(crate) fn after(
+        &mut self,
+        queue: &Queue,
+        error: ClientError,
+        made: Made,
+    ) -> Result<(), Error> {
+        let Made { failed, unknown } = made;
+        let no_containers = unknown.is_some();
+        if let Some(unknown) = unknown {
+            if self.without_containers {
+                // It was a plain node: the server is too old for this client.
+                return Err(unknown.into());
+            }
+            debug!("the server has no containers");
+            self.without_containers = true;
+            self.folders = Some(CreateOptions::persistent());
+        }
+        if error.is_connection_loss() && error.outcome() == Outcome::NotApplied {
+            // The client has looked: nothing is left of this attempt.
+            self.losses += 1;
+            return if self.losses < MAX_LOSSES { Ok(()) } else { Err(error.into()) };
+        }
+        // The root that this client sees may be missing, and is not ours to make.
+        if !error.is_no_node() || queue.folder() == "/" {
+            return Err(error.into());
+        }
+        match (self.folders, failed) {
+            (None, _) => {
+                trace!(folder = queue.folder(), "making the folder");
+                self.folders = Some(queue.options().folders());
+                Ok(())
+            }
+            // A container that stands empty may go before its child comes; so may the root.
+            (_, Some(failed)) if !no_containers && failed.is_no_node() => {
+                self.losses += 1;
+                if self.losses < MAX_LOSSES { Ok(()) } else { Err(failed.into()) }
+            }
+            (_, Some(failed)) if !no_containers && !failed.is_connection_loss() => {
+                Err(failed.into())
+            }
+            // Made otherwise now; or its create was lost, or somebody removed it again.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What became of the creates of folders.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// Why they were not made, if they were not.
+    failed: Option<ClientError>,
+    /// Why the server cannot make nodes of this kind, if it cannot.
+    unknown: Option<ClientError>,
+}
+
+impl Made {
+    pub(crate) async fn of(replies: Vec<Reply<Created>>) -> Self {
+        let mut made = Self { failed: None, unknown: None };
+        for reply in replies {
+            match reply.await {
+                Ok(_) => {}
+                Err(error) if error.is_node_exists() => {}
+                Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
+                    made.unknown = Some(error);
+                }
+                // A child without its parent, or a lost answer, is the consequence of an earlier
+                // failure, if there is one.
+                Err(error) if error.is_no_node() || error.is_connection_loss() => {
+                    made.failed.get_or_insert(error);
+                }
+                // An ancestor that is there may refuse to be made: the last failure is the cause.
+                Err(error) => made.failed = Some(error),
+            }
+        }
+        made
+    }
+}

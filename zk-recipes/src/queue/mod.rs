@@ -1,0 +1,170 @@
+//! The textbook queue: contenders are ephemeral sequential nodes in one folder, and the lowest
+//! sequence number owns the lock.
+//!
+//! [`Queue`] is the folder as one client sees it. [`join`] creates our node and lists the folder in
+//! one round trip, [`place`] is our node in the queue, and [`wait`] waits until nobody is ahead.
+//! Only a listing that contains our node tells who is ahead: never a name, and never a number.
+
+pub(crate) mod wakeups;
+
+pub(crate) mod place;
+
+pub(crate) mod join;
+
+mod wait;
+
+pub(crate) mod inspect;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::warn;
+use zk_client::{Children, Client, Error as ClientError, ErrorCode, Reply, Watcher};
+
+use crate::error::{Error, Fault};
+use crate::node::{Folder, Names, Role};
+use crate::options::Options;
+
+/// From this sequence number on a folder is worth a warning: half of its numbers are used up.
+const MANY_SEQUENCES: i32 = 1 << 30;
+
+/// One folder.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    client: Client,
+    folder: Folder,
+    names: Names,
+    /// The beginning of the names of all nodes that this client's session may own. It is empty if
+    /// another client began the session, whose nodes have names of their own.
+    siblings: String,
+    options: Options,
+    /// True if a list is to come with a watch that tells whether anybody joins or leaves.
+    watches_folder: bool,
+    /// True once the warning was written that many numbers are used up.
+    has_warned: AtomicBool,
+}
+
+/// A listing that is on its way.
+#[derive(Debug)]
+pub(crate) enum Listing {
+    Plain(Reply<Children>),
+    Watching(Reply<(Children, Watcher)>),
+}
+
+impl Listing {
+    /// Waits for the answer.
+    pub(crate) async fn answer(self) -> Result<(Children, Option<Watcher>), ClientError> {
+        match self {
+            Self::Plain(reply) => Ok((reply.await?, None)),
+            Self::Watching(reply) => reply.await.map(|(list, watcher)| (list, Some(watcher))),
+        }
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(
+        client: &Client,
+        folder: &str,
+        names: Names,
+        options: Options,
+    ) -> Result<Self, Error> {
+        zk_client::check_path(folder)?;
+        let siblings = match client.is_resumed() {
+            true => String::new(),
+            false => names.siblings((client.unique() >> 64) as u64),
+        };
+        Ok(Self {
+            client: client.clone(),
+            folder: Folder::new(folder),
+            names,
+            siblings,
+            options,
+            watches_folder: false,
+            has_warned: AtomicBool::new(false),
+        })
+    }
+
+    /// The same queue, for a lock that wants to know whether others come while it is held.
+    pub(crate) fn with_folder_watch(self) -> Self {
+        Self { watches_folder: true, ..self }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn folder(&self) -> &str {
+        self.folder.path()
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// True if a contender may belong to this client's session, whose end deletes its node together
+    /// with ours.
+    pub(crate) fn is_sibling(&self, name: &str) -> bool {
+        name.starts_with(&self.siblings)
+    }
+
+    /// The path of a child.
+    pub(crate) fn child(&self, name: &str) -> String {
+        self.folder.child(name)
+    }
+
+    /// The name of the child at this path; `None` if the path is not a child's.
+    pub(crate) fn name<'p>(&self, path: &'p str) -> Option<&'p str> {
+        self.folder.name(path)
+    }
+
+    /// The path of a new contender, up to the sequence number. It contains a random number that is
+    /// never used twice.
+    pub(crate) fn stem(&self, role: Role) -> String {
+        self.child(&self.names.stem(role, self.client.unique()))
+    }
+
+    /// The paths of the folder's ancestors from the top and of the folder itself, without the root.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
+        self.folder.ancestors()
+    }
+
+    /// Asks who is in the queue, with a watch on that if the lock wants it.
+    pub(crate) fn list(&self) -> Listing {
+        match self.watches_folder {
+            true => Listing::Watching(self.client.get_children_and_watch(self.folder())),
+            false => Listing::Plain(self.client.get_children(self.folder())),
+        }
+    }
+
+    /// Warns once when half of the sequence numbers are used up.
+    pub(crate) fn note_sequence(&self, sequence: i32) {
+        if sequence >= MANY_SEQUENCES && !self.has_warned.swap(true, Ordering::Relaxed) {
+            let folder = self.folder();
+            warn!(folder, sequence, "half of the folder's sequence numbers are used up");
+        }
+    }
+
+    /// Fails if there is a child that another layout would count as a contender, and the options
+    /// forbid that.
+    pub(crate) fn check_foreign<'n>(
+        &self,
+        children: impl IntoIterator<Item = &'n str>,
+    ) -> Result<(), Error> {
+        if !self.options.strict_foreign {
+            return Ok(());
+        }
+        match children.into_iter().find(|name| self.names.is_foreign(name)) {
+            Some(name) => Err(Fault::ForeignContender(self.child(name)).into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// True if a failure says nothing about what was asked: the connection broke, or the server shed
+/// the request.
+pub(crate) fn is_transient(error: &ClientError) -> bool {
+    error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
+}

@@ -1,0 +1,103 @@
+//! Our place in a queue: one ephemeral sequential node, from its create to the moment it is let go.
+//!
+//! The node itself is the client's [`OwnedNode`]: whenever a place is dropped, the client deletes
+//! it, also if the connection is broken at that moment.
+
+use std::sync::Arc;
+
+use zk_client::{Children, Error as ClientError, OwnedNode, Watcher};
+
+use crate::error::{Error, Fault};
+use crate::node::{Contender, Standing};
+use crate::queue::wakeups::QuietWatch;
+use crate::queue::{Queue, is_transient};
+
+/// Sequence numbers end at 2^31 - 1, and what servers do there differs. This far before it no
+/// place is taken any more; the distance is more contenders than can be under way at once.
+const LAST_SEQUENCE: i32 = i32::MAX - 65_536;
+
+/// How many connections may break in a row over the requests of one place, before it is given up:
+/// a request that breaks each connection it is sent on would take all others of the session with
+/// it.
+pub(crate) const MAX_LOSSES: u32 = 5;
+
+/// A contender's place in the queue of one folder.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) queue: Arc<Queue>,
+    // Dropped before the watch on it, which then has nothing to tell any more.
+    pub(crate) node: OwnedNode,
+    pub(crate) own: Contender,
+    /// Set if the place had to wait.
+    pub(crate) own_watch: QuietWatch,
+    /// True if somebody was ahead.
+    pub(crate) has_waited: bool,
+    /// Fires when somebody joins or leaves the queue. Set if the listing found us alone.
+    pub(crate) others: QuietWatch,
+}
+
+impl Place {
+    /// The place that `node` is.
+    pub(crate) fn new(queue: &Arc<Queue>, node: OwnedNode) -> Result<Self, Error> {
+        let name = queue.name(node.path());
+        let own = name.and_then(|name| Contender::parse(queue.names(), name));
+        let own = own.filter(|own| (0..=LAST_SEQUENCE).contains(&own.sequence));
+        let Some(own) = own else {
+            return Err(Fault::SequenceExhausted(queue.folder().to_owned()).into());
+        };
+        queue.note_sequence(own.sequence);
+        let queue = Arc::clone(queue);
+        let own_watch = QuietWatch::default();
+        Ok(Self { queue, node, own, own_watch, has_waited: false, others: QuietWatch::default() })
+    }
+
+    /// Takes the listing that was requested behind the create. `None` if its answer was lost.
+    pub(crate) fn listed(
+        &mut self,
+        answer: Result<(Children, Option<Watcher>), ClientError>,
+    ) -> Result<Option<Standing>, Error> {
+        match answer {
+            Ok((list, watcher)) => {
+                let standing = self.standing(&list)?;
+                let watch = watcher.map(QuietWatch::from).unwrap_or_default();
+                if !standing.has_others {
+                    self.others = watch;
+                }
+                Ok(Some(standing))
+            }
+            Err(error) if is_transient(&error) => Ok(None),
+            Err(error) => Err(self.vanished_or(error)),
+        }
+    }
+
+    /// Who is ahead in a listing. A place that is not in it is gone.
+    pub(crate) fn standing(&self, list: &Children) -> Result<Standing, Error> {
+        self.queue.check_foreign(&list.names)?;
+        let standing = Standing::of(&self.own, self.queue.names(), &list.names);
+        standing.ok_or_else(|| self.vanished())
+    }
+
+    /// True if nobody is ahead. Does not wait for that, but for a listing if there was none.
+    pub(crate) async fn is_first(&self, standing: Option<&Standing>) -> Result<bool, Error> {
+        if let Some(standing) = standing {
+            return Ok(standing.is_first());
+        }
+        let mut losses = 0;
+        loop {
+            match self.queue.client().get_children(self.queue.folder()).await {
+                Ok(list) => return Ok(self.standing(&list)?.is_first()),
+                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
+                Err(error) => return Err(self.vanished_or(error)),
+            }
+        }
+    }
+
+    /// An error that our own node, or the folder with it, is gone, if that is what `error` means.
+    pub(crate) fn vanished_or(&self, error: ClientError) -> Error {
+        if error.is_no_node() { self.vanished() } else { error.into() }
+    }
+
+    pub(crate) fn vanished(&self) -> Error {
+        Fault::NodeVanished(self.node.path().to_owned()).into()
+    }
+}

@@ -1,0 +1,312 @@
+//! Waiting until nobody is ahead, without a request at the hand-over.
+//!
+//! A listing tells who is ahead, and from then on that set only shrinks. Watches are set on our own
+//! node and on the two nearest contenders ahead, by one request. When everybody ahead has been seen
+//! to go, we are first, and nothing needs to be asked. Whenever an event may have been missed, a new
+//! listing decides.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+
+use tracing::{debug, trace};
+use zk_client::{Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher};
+
+use crate::error::Error;
+use crate::node::{Contender, Role, Standing};
+use crate::queue::is_transient;
+use crate::queue::place::{MAX_LOSSES, Place};
+use crate::queue::wakeups::{QuietWatch, RecheckTimer};
+
+impl Place {
+    /// Waits until nobody is ahead. `standing` is what the listing behind our create told.
+    pub(crate) async fn wait(&mut self, standing: Option<Standing>) -> Result<(), Error> {
+        let mut wait = Wait::new(self, standing);
+        loop {
+            // Nobody is ahead: everybody in our last listing was seen to go.
+            if wait.is_over() && self.confirm(&mut wait)? {
+                break;
+            }
+            // Sets the watches that are missing, and lists the queue again where that must be.
+            if self.request_what_is_missing(&mut wait).await? {
+                continue;
+            }
+            match poll_fn(|cx| wait.poll_woken(self, cx)).await? {
+                Woken::Ahead(contender, event) => wait.note_ahead(self, &contender, &event),
+                Woken::Own(event) if event.kind == EventType::NODE_DELETED => {
+                    return Err(self.vanished());
+                }
+                // Somebody wrote to our node, perhaps to revoke the lock: it is watched again.
+                Woken::Own(_) => {}
+                Woken::Folder => wait.must_list = true,
+                // A permission that was taken away may have silenced the watch ahead.
+                Woken::Recheck => (wait.must_list, wait.doubts_nearest) = (true, true),
+            }
+        }
+        debug!(node = self.node.path(), "first in the queue");
+        self.has_waited = wait.has_waited;
+        self.own_watch = std::mem::take(&mut wait.own);
+        if wait.has_waited {
+            self.others = QuietWatch::default();
+        }
+        Ok(())
+    }
+
+    /// Everybody ahead has gone, but our own node may have gone before them. Events of one
+    /// connection come in the order of the changes, so its end was told by now if its watch is
+    /// still set. If that has fired, a listing decides.
+    fn confirm(&self, wait: &mut Wait) -> Result<bool, Error> {
+        if let Some(ended) = self.queue.client().state().ended() {
+            return Err(ClientError::from(ended).into());
+        }
+        match wait.own.poll_changed(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => Ok(true),
+            Poll::Ready(event) if event.as_ref().is_ok_and(is_deleted) => Err(self.vanished()),
+            Poll::Ready(event) => {
+                event?;
+                wait.must_list = true;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Sends everything that is missing, together. Returns false if nothing was.
+    async fn request_what_is_missing(&self, wait: &mut Wait) -> Result<bool, Error> {
+        let unwatched = wait.unwatched();
+        let watch_own = !wait.own.is_set() && !wait.own_unreadable;
+        let watch_folder = wait.unreadable && wait.folder.is_none();
+        if !wait.must_list && !watch_folder && unwatched.is_empty() && !watch_own {
+            return Ok(false);
+        }
+        let (queue, client) = (&self.queue, self.queue.client());
+        // A node with an access list may not be readable for us. Only a read tells.
+        let reads_own = watch_own && queue.options().has_acl();
+        let mut nodes: Vec<String> =
+            unwatched.iter().map(|contender| queue.child(&contender.name)).collect();
+        nodes.extend((watch_own && !reads_own).then(|| self.node.path().to_owned()));
+        let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let doubted = wait.standing.nearest.first().filter(|_| wait.doubts_nearest);
+        let (own, watched, read, folder, list) = client.batch(|| {
+            let own = reads_own.then(|| client.get_data_and_watch(self.node.path()));
+            let watched = (!nodes.is_empty()).then(|| client.watch_nodes(&nodes));
+            let read = doubted.map(|nearest| client.get_data(&queue.child(&nearest.name)));
+            let folder = watch_folder.then(|| client.get_children_and_watch(queue.folder()));
+            let list =
+                (wait.must_list && !watch_folder).then(|| client.get_children(queue.folder()));
+            (own, watched, read, folder, list)
+        });
+        wait.doubts_nearest = false;
+
+        if let Some(reply) = own {
+            match reply.await {
+                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {
+                    (wait.own_unreadable, wait.unreadable) = (true, true);
+                }
+                reply => {
+                    let answer = self.survive(wait, reply)?;
+                    wait.own = answer.map(|(_, watcher)| watcher.into()).unwrap_or_default();
+                }
+            }
+        }
+        let mut gone = Vec::new();
+        if let Some(reply) = watched
+            && let Some(mut watchers) = self.survive(wait, reply.await)?
+        {
+            if watchers.len() > unwatched.len() {
+                wait.own = watchers.pop().map(QuietWatch::from).unwrap_or_default();
+            }
+            for (contender, mut watcher) in unwatched.into_iter().zip(watchers) {
+                match watcher.poll_changed(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => wait.watched.push(Watched { contender, watcher }),
+                    // It had gone when the watches were set. Our own node was there at that
+                    // moment, so this is as good as a listing without the contender.
+                    Poll::Ready(Ok(event)) if event.missed => {
+                        gone.extend(is_deleted(&event).then_some(contender));
+                    }
+                    Poll::Ready(event) => wait.note_ahead(self, &contender, &event?),
+                }
+            }
+        }
+        // Without a watch on our own node, only a listing can tell that we are still there.
+        wait.must_list |= watch_own && !wait.own.is_set();
+        if let Some(reply) = read {
+            // Servers send no events about a node that we may not read.
+            wait.unreadable |=
+                reply.await.is_err_and(|error| error.code() == Some(ErrorCode::NO_AUTH));
+        }
+        if let Some(reply) = folder
+            && let Some((list, watcher)) = self.survive(wait, reply.await)?
+        {
+            wait.folder = Some(watcher);
+            wait.learn(self.standing(&list)?);
+        }
+        if let Some(reply) = list
+            && let Some(list) = self.survive(wait, reply.await)?
+        {
+            wait.learn(self.standing(&list)?);
+        }
+        for contender in gone {
+            wait.note_gone(&contender);
+        }
+        match wait.loss.take() {
+            None => wait.losses = 0,
+            Some(_) if wait.losses < MAX_LOSSES => wait.losses += 1,
+            Some(error) => return Err(error.into()),
+        }
+        Ok(true)
+    }
+
+    /// Turns a transient failure into `None`: the request is sent again.
+    fn survive<R>(
+        &self,
+        wait: &mut Wait,
+        reply: Result<R, ClientError>,
+    ) -> Result<Option<R>, Error> {
+        match reply {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if is_transient(&error) => {
+                wait.loss = Some(error);
+                Ok(None)
+            }
+            Err(error) => Err(self.vanished_or(error)),
+        }
+    }
+}
+
+/// What a place that is not first knows.
+struct Wait {
+    /// Those ahead who were not seen to go since the last listing.
+    standing: Standing,
+    /// True if the queue must be listed again before anything follows from `standing`.
+    must_list: bool,
+    /// True if anybody was ahead.
+    has_waited: bool,
+    own: QuietWatch,
+    /// True if our own node may not be read: then only listings tell whether it is there.
+    own_unreadable: bool,
+    watched: Vec<Watched>,
+    /// True if a contender may not be read. No event tells of its end, so the folder is watched.
+    unreadable: bool,
+    folder: Option<Watcher>,
+    /// True if the nearest contender may have become unreadable.
+    doubts_nearest: bool,
+    /// True if a writer ahead may leave a reader in its place, which must be waited for, too.
+    has_readers: bool,
+    /// How often in a row the answers were lost, and why the last one was.
+    losses: u32,
+    loss: Option<ClientError>,
+    recheck: RecheckTimer,
+}
+
+/// A contender ahead with a watch on its node.
+#[derive(Debug)]
+struct Watched {
+    contender: Contender,
+    watcher: Watcher,
+}
+
+/// What woke a waiting place.
+enum Woken {
+    Own(WatchedEvent),
+    Ahead(Contender, WatchedEvent),
+    Folder,
+    Recheck,
+}
+
+impl Wait {
+    fn new(place: &Place, standing: Option<Standing>) -> Self {
+        let must_list = standing.is_none();
+        let standing = standing.unwrap_or_default();
+        Self {
+            has_waited: !standing.is_first(),
+            standing,
+            must_list,
+            own: QuietWatch::default(),
+            own_unreadable: false,
+            watched: Vec::new(),
+            unreadable: false,
+            folder: None,
+            doubts_nearest: false,
+            has_readers: place.own.role == Role::Exclusive && place.queue.names().has_readers(),
+            losses: 0,
+            loss: None,
+            recheck: RecheckTimer::default(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        !self.must_list && self.standing.is_first()
+    }
+
+    /// The nearest contenders ahead that have no watch yet. With a watch on two, the end of the
+    /// second one tells early that only the first is left, and the hand-over needs no listing.
+    fn unwatched(&self) -> Vec<Contender> {
+        // Of many who were listed a while ago, some have gone: the listing that is due comes first.
+        if self.unreadable || (self.must_list && self.standing.farther > 0) {
+            return Vec::new();
+        }
+        let is_watched =
+            |one: &&Contender| self.watched.iter().any(|watched| watched.contender == **one);
+        self.standing.nearest.iter().filter(|one| !is_watched(one)).cloned().collect()
+    }
+
+    /// Takes over who is ahead from a new listing.
+    fn learn(&mut self, standing: Standing) {
+        trace!(nearest = ?standing.nearest, farther = standing.farther, "listed");
+        let is_ahead = |one: &mut Watched| standing.nearest.contains(&one.contender);
+        for gone in self.watched.extract_if(.., |one| !is_ahead(one)) {
+            gone.watcher.forget();
+        }
+        self.has_waited |= !standing.is_first();
+        self.standing = standing;
+        self.must_list = false;
+    }
+
+    /// An event about the node of a contender ahead.
+    fn note_ahead(&mut self, place: &Place, ahead: &Contender, event: &WatchedEvent) {
+        if is_deleted(event) {
+            // After a reconnect events come in no order, and the end of our session deletes all of
+            // its nodes in no order, so our own node may have gone before.
+            let is_sibling = place.queue.is_sibling(&ahead.name);
+            self.must_list |= event.missed || is_sibling || !self.own.is_set();
+            self.note_gone(ahead);
+        }
+    }
+
+    /// A contender ahead has gone. It may have been a waiter like us, and nothing is known since
+    /// the last listing about those in front of the two nearest ones.
+    fn note_gone(&mut self, contender: &Contender) {
+        self.standing.remove(contender);
+        self.must_list |= self.standing.farther > 0;
+        // Curator's writers put a reader in their place when they downgrade.
+        self.must_list |= self.has_readers && contender.role == Role::Exclusive;
+    }
+
+    /// Waits for the first watch to fire. Our own node's comes last: if it ended before another
+    /// one, that is there to be seen when the other's event is.
+    fn poll_woken(
+        &mut self,
+        place: &Place,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Woken, ClientError>> {
+        for index in 0..self.watched.len() {
+            let polled = self.watched.get_mut(index).map(|one| one.watcher.poll_changed(cx));
+            if let Some(Poll::Ready(event)) = polled {
+                let Watched { contender, .. } = self.watched.swap_remove(index);
+                return Poll::Ready(event.map(|event| Woken::Ahead(contender, event)));
+            }
+        }
+        let folder = self.folder.as_mut().map(|folder| folder.poll_changed(cx));
+        if let Some(Poll::Ready(event)) = folder {
+            self.folder = None;
+            return Poll::Ready(event.map(|_| Woken::Folder));
+        }
+        if let Poll::Ready(event) = self.own.poll_changed(cx) {
+            return Poll::Ready(event.map(Woken::Own));
+        }
+        self.recheck.poll(place.queue.client(), cx).map(|()| Ok(Woken::Recheck))
+    }
+}
+
+fn is_deleted(event: &WatchedEvent) -> bool {
+    event.kind == EventType::NODE_DELETED
+}

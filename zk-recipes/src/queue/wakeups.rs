@@ -1,0 +1,92 @@
+//! What wakes a future here: a timer, a call to everybody who waits, and a watch that is dropped quietly.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::{Sleep, sleep};
+use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
+
+/// Fires when nothing has happened for one session timeout: a permission that is taken away
+/// silences a watch, so a waiter lists the queue again.
+#[derive(Debug, Default)]
+pub(crate) struct RecheckTimer(Option<Pin<Box<Sleep>>>);
+
+impl RecheckTimer {
+    pub(crate) fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
+        let timeout = || Box::pin(sleep(client.session_timeout()));
+        let sleep = self.0.get_or_insert_with(timeout);
+        let fired = sleep.as_mut().poll(cx);
+        if fired.is_ready() {
+            self.0 = None;
+        }
+        fired
+    }
+}
+
+/// Wakes all tasks that wait for one source. A source remembers only the last waker, so it gets
+/// this one.
+#[derive(Debug, Default)]
+pub(crate) struct Notifier(Notify);
+
+impl Notifier {
+    pub(crate) fn notify(&self) {
+        self.0.notify_waiters();
+    }
+
+    /// Waits for the next notification after the future was first polled or enabled.
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        self.0.notified()
+    }
+}
+
+impl Wake for Notifier {
+    fn wake(self: Arc<Self>) {
+        self.notify();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.notify();
+    }
+}
+
+/// A watch, if it is set. Dropping it sends no request, as a watcher's would: our own node, which
+/// fires it, is deleted then, or watched again.
+#[derive(Debug, Default)]
+pub(crate) struct QuietWatch(Option<Watcher>);
+
+impl QuietWatch {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Waits for the next event. A watch that is not set never fires, and one that fired is not set
+    /// any more.
+    pub(crate) fn poll_changed(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<WatchedEvent, ClientError>> {
+        let polled = self.0.as_mut().map_or(Poll::Pending, |watcher| watcher.poll_changed(cx));
+        if polled.is_ready() {
+            self.0 = None;
+        }
+        polled
+    }
+}
+
+impl From<Watcher> for QuietWatch {
+    fn from(watcher: Watcher) -> Self {
+        Self(Some(watcher))
+    }
+}
+
+impl Drop for QuietWatch {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.0.take() {
+            watcher.forget();
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! The two-level locks: the tasks of a process queue up among themselves first, and then once for
+//! all of them in the folder.
+//!
+//! Whoever holds one is an [`Owner`], and gets in again at once. How the two levels work together
+//! stands in the level; here are the handles and the proof of holding.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_client::Client;
+
+use crate::error::Error;
+use crate::hold::{Hold, Release};
+use crate::node::Role;
+use crate::options::Options;
+use crate::queue::inspect::QueueEntry;
+
+use crate::two_level::cohort::{Entry, OwnerId};
+use crate::two_level::local::{Released, TwoLevel};
+
+/// Who holds a [`ReentrantLock`]: whoever acquires with the same owner again gets in at once.
+///
+/// Neither a task nor a thread: branches of one task may be two owners, and one owner may move
+/// between tasks, or be shared by those that act as one. Never the same as another one in this
+/// process.
+#[derive(Debug)]
+pub struct Owner(OwnerId);
+
+impl Owner {
+    /// An owner that holds nothing yet.
+    #[expect(clippy::new_without_default, reason = "a default that is never the same misleads")]
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A lock of one owner at a time, across processes and the tasks of each.
+///
+/// ```
+/// # async fn f(client: &zk_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_recipes::{Owner, ReentrantLock};
+///
+/// let stock = ReentrantLock::new(client, "/locks/stock")?; // clone it for other tasks
+/// let me = Owner::new();
+/// let outer = stock.acquire(&me).await?;
+/// let inner = stock.acquire(&me).await?; // no round trip
+/// assert_eq!((outer.depth(), inner.depth()), (1, 2));
+/// drop(outer);
+/// inner.release().await?; // the last one releases
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Share one among all tasks of a process: they queue up locally, first come, first served, and have
+/// one node among them. Handing the lock on among themselves takes no request. They do so for a
+/// [bounded](Options::passes) number of times and [time](Options::pass_time) while other processes
+/// wait, and without end while none does.
+///
+/// In the folder it is a [`Lock`](crate::Lock) like any other, with the same promises.
+#[derive(Clone, Debug)]
+pub struct ReentrantLock(TwoLevel);
+
+impl ReentrantLock {
+    /// A lock on the folder `path`, which is made with its ancestors, as containers, when it is
+    /// missing. It should hold nothing else.
+    ///
+    /// # Errors
+    ///
+    /// The path breaks a rule of ZooKeeper's.
+    pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
+        Self::with_options(client, path, Options::new())
+    }
+
+    /// The same, used in another way.
+    ///
+    /// # Errors
+    ///
+    /// The path breaks a rule of ZooKeeper's.
+    pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
+        TwoLevel::new(client, path, options.layout.mutex(), options).map(Self)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &str {
+        self.0.queue().folder()
+    }
+
+    /// Waits until `owner` has the lock. One that has it already gets in again at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::acquire`](crate::Lock::acquire). An error is told to one of those who wait in this
+    /// process; the others try again. [`Lost`](crate::ErrorKind::Lost) if the owner has the lock and
+    /// it is lost.
+    ///
+    /// Whoever waits here behind an owner that has lost the lock waits until that owner lets go of
+    /// its guards: [`run`](Hold::run) does so in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the queue. Whoever waits behind it locally inherits the place in
+    /// the folder.
+    ///
+    /// # Futures that are not polled
+    ///
+    /// A future that was polled and is neither polled any more nor dropped, such as that of another
+    /// branch of `select!`, keeps its place. Whoever waits in this process and is polled goes on
+    /// with the request for all of them. When the lock would be handed to the one that is not, the
+    /// others wait for a quarter of a second, within a tokio runtime, and then pass it over. It gets
+    /// in after the one that came, if it is polled by then.
+    ///
+    /// If no future of this process is polled, nobody passes it over: the node stays in the folder,
+    /// and other processes wait, until one is polled or all are dropped. So drop a future that will
+    /// not be polled soon, or spawn it as a task.
+    pub async fn acquire(&self, owner: &Owner) -> Result<ReentrantGuard, Error> {
+        ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
+    }
+
+    /// Takes the lock if it is free here and in the folder, in at most one round trip. `None` if it
+    /// is not; then it leaves the queue. While the client is cut off it waits: see
+    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
+        ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive).await
+    }
+
+    /// [`acquire`](Self::acquire) for no longer than `time`, here and in the folder together: see
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_within(
+        &self,
+        owner: &Owner,
+        time: Duration,
+    ) -> Result<Option<ReentrantGuard>, Error> {
+        timeout(time, self.acquire(owner)).await.ok().transpose()
+    }
+
+    /// Every process that holds the lock or waits for it, first come first.
+    ///
+    /// # Errors
+    ///
+    /// As any read, for instance without permission.
+    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
+        self.0.queue().roster().await
+    }
+
+    /// Asks whoever holds the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke). A
+    /// process that is asked hands it on among its tasks no more.
+    ///
+    /// # Errors
+    ///
+    /// As any read and write, for instance without permission.
+    pub async fn revoke(&self) -> Result<usize, Error> {
+        self.0.queue().revoke().await
+    }
+}
+
+/// A [`ReentrantLock`] that readers share: across processes, and among the tasks of each, which
+/// then have one node for all of them.
+///
+/// ```
+/// # async fn f(client: &zk_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_recipes::{ErrorKind, Owner, ReentrantRwLock};
+///
+/// let catalogue = ReentrantRwLock::new(client, "/locks/catalogue")?;
+/// let (me, other) = (Owner::new(), Owner::new());
+/// let mine = catalogue.read(&me).await?;
+/// let others = catalogue.read(&other).await?; // no round trip
+/// // It would wait for itself.
+/// assert_eq!(catalogue.write(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+/// # drop((mine, others));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// An owner that writes may also read. Locally, too, nobody overtakes: a reader that comes while a
+/// writer of its process waits does so as well. Futures that are not polled are passed over like
+/// those of [`ReentrantLock::acquire`].
+#[derive(Clone, Debug)]
+pub struct ReentrantRwLock(TwoLevel);
+
+impl ReentrantRwLock {
+    /// A lock on the folder `path`, which is made with its ancestors, as containers, when it is
+    /// missing. It should hold nothing else.
+    ///
+    /// # Errors
+    ///
+    /// The path breaks a rule of ZooKeeper's.
+    pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
+        Self::with_options(client, path, Options::new())
+    }
+
+    /// The same, used in another way.
+    ///
+    /// # Errors
+    ///
+    /// The path breaks a rule of ZooKeeper's.
+    pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
+        TwoLevel::new(client, path, options.layout.read_write(), options).map(Self)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &str {
+        self.0.queue().folder()
+    }
+
+    /// Waits until no writer is ahead of `owner`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReentrantLock::acquire`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ReentrantLock::acquire`].
+    pub async fn read(&self, owner: &Owner) -> Result<ReentrantGuard, Error> {
+        ReentrantGuard::enter(&self.0, owner, Role::Shared).await
+    }
+
+    /// Waits until nobody is ahead of `owner`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReentrantLock::acquire`]; [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at once if
+    /// the owner reads.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ReentrantLock::acquire`].
+    pub async fn write(&self, owner: &Owner) -> Result<ReentrantGuard, Error> {
+        ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
+    }
+
+    /// [`read`](Self::read) for no longer than `time`, here and in the folder together: see
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ReentrantLock::acquire`].
+    pub async fn read_within(
+        &self,
+        owner: &Owner,
+        time: Duration,
+    ) -> Result<Option<ReentrantGuard>, Error> {
+        timeout(time, self.read(owner)).await.ok().transpose()
+    }
+
+    /// [`write`](Self::write) for no longer than `time`, here and in the folder together: see
+    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ReentrantLock::acquire`].
+    pub async fn write_within(
+        &self,
+        owner: &Owner,
+        time: Duration,
+    ) -> Result<Option<ReentrantGuard>, Error> {
+        timeout(time, self.write(owner)).await.ok().transpose()
+    }
+
+    /// Reads if that is possible at once, in at most one round trip. While the client is cut off it
+    /// waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ReentrantLock::acquire`].
+    pub async fn try_read(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
+        ReentrantGuard::try_enter(&self.0, owner, Role::Shared).await
+    }
+
+    /// Writes if that is possible at once, in at most one round trip. While the client is cut off it
+    /// waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`ReentrantLock::acquire`].
+    pub async fn try_write(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
+        ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive).await
+    }
+
+    /// Every process that holds the lock or waits for it, first come first.
+    ///
+    /// # Errors
+    ///
+    /// As any read, for instance without permission.
+    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
+        self.0.queue().roster().await
+    }
+
+    /// Asks whoever holds the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke). A
+    /// process that is asked hands it on among its tasks no more.
+    ///
+    /// # Errors
+    ///
+    /// As any read and write, for instance without permission.
+    pub async fn revoke(&self) -> Result<usize, Error> {
+        self.0.queue().revoke().await
+    }
+}
+
+/// Proof of holding a [`ReentrantLock`] or [`ReentrantRwLock`] at one level, until it is dropped or
+/// released.
+///
+/// Guards of one owner may be dropped in any order; the last one hands the lock on or lets it go. It
+/// is a [`Hold`], with what [`Guard`](crate::Guard) says of dropping. Its token orders it after all
+/// that held before it, in this process and elsewhere; guards of one owner share it.
+#[must_use = "dropping it releases the lock"]
+pub struct ReentrantGuard {
+    level: TwoLevel,
+    owner: OwnerId,
+    depth: u32,
+    hold: Hold,
+    left: bool,
+}
+
+impl ReentrantGuard {
+    async fn enter(level: &TwoLevel, owner: &Owner, role: Role) -> Result<Self, Error> {
+        level.enter(owner.0, role).await.map(|entered| Self::new(level, owner, entered))
+    }
+
+    async fn try_enter(level: &TwoLevel, owner: &Owner, role: Role) -> Result<Option<Self>, Error> {
+        let entered = level.try_enter(owner.0, role).await?;
+        Ok(entered.map(|entered| Self::new(level, owner, entered)))
+    }
+
+    fn new(level: &TwoLevel, owner: &Owner, (entry, hold): (Entry, Hold)) -> Self {
+        let Entry { depth, .. } = entry;
+        Self { level: level.clone(), owner: owner.0, depth, hold, left: false }
+    }
+
+    /// How often the owner had the lock, this time included, when it got this guard.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Leaves this level. If it was the last one and nobody of this process is next, waits until
+    /// the server has said that the node is gone: see [`Guard::release`](crate::Guard::release).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// It is done when this returns, whether or not the future is awaited.
+    pub fn release(mut self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+        let lost = self.hold.known_loss().is_some();
+        let released = self.leave();
+        async move {
+            match released {
+                Some(released) => released.await,
+                None if lost => Ok(Release::AlreadyLost),
+                None => Ok(Release::Released),
+            }
+        }
+    }
+
+    fn leave(&mut self) -> Option<Released> {
+        if std::mem::replace(&mut self.left, true) {
+            return None;
+        }
+        self.level.leave(self.owner)
+    }
+}
+
+impl Drop for ReentrantGuard {
+    fn drop(&mut self) {
+        // The node's end is seen to by the client.
+        drop(self.leave());
+    }
+}
+
+impl Deref for ReentrantGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}
+
+impl fmt::Debug for ReentrantGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReentrantGuard")
+            .field("hold", &self.hold)
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! Whom to wake at the local level: one that was called, one that goes on with the acquire, or
+//! everybody.
+//!
+//! Under a lock of its own: a future may call its waker while it is polled, and the acquire is polled
+//! under the lock of the level.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+use crate::two_level::cohort::Ticket;
+
+/// Those who wait and were polled since they were last woken.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers(Mutex<BTreeMap<Ticket, Waker>>);
+
+/// Wakes the first of them. If that one is not polled, the next call wakes the next one.
+pub(crate) struct First(pub(crate) Arc<Wakers>);
+
+/// Wakes them all.
+pub(crate) struct All(pub(crate) Arc<Wakers>);
+
+impl Wakers {
+    fn wakers(&self) -> MutexGuard<'_, BTreeMap<Ticket, Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn insert(&self, ticket: Ticket, waker: &Waker) {
+        self.wakers().insert(ticket, waker.clone());
+    }
+
+    pub(crate) fn remove(&self, ticket: Ticket) {
+        self.wakers().remove(&ticket);
+    }
+
+    pub(crate) fn wake(&self, ticket: Ticket) {
+        let waker = self.wakers().remove(&ticket);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Wake for First {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let first = self.0.wakers().pop_first();
+        first.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Wake for All {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let all = std::mem::take(&mut *self.0.wakers());
+        all.into_values().for_each(Waker::wake);
+    }
+}
