@@ -61,7 +61,7 @@ async fn main() -> Result<()> {
 
 async fn measure(address: &str, path: &str, passes: u32, work: Duration) -> Result<Round> {
     // Time is not to bound them, or it would be measured instead.
-    let options = Options::new().passes(passes).pass_time(Duration::from_secs(60));
+    let options = Options::new().local_handoffs(passes).local_handoff_time(Duration::from_secs(60));
     let stop = Arc::new(AtomicBool::new(false));
     let count = Arc::new(AtomicU64::new(0));
     let (mut clients, mut tasks) = (Vec::new(), Vec::new());

@@ -48,7 +48,7 @@ pub enum Loss {
     NodeDeleted,
     /// The ensemble was not heard of for so long that it may have ended the session.
     Deadline,
-    /// It was held for as long as [`Options::term`](crate::Options::term) allows.
+    /// It was held for as long as [`Options::max_hold`](crate::Options::max_hold) allows.
     TermOver,
 }
 

@@ -6,9 +6,9 @@ use zk_client::{Acl, CreateOptions};
 
 use crate::node::Layout;
 
-/// How often a process hands a lock on within itself, by default. With more, two processes of 32 tasks
-/// gained next to nothing, and the slowest of their acquires took longer (benches/two_level.rs).
-const PASSES: u32 = 32;
+/// How often a process hands a lock on within itself, by default. With more, two processes of 32
+/// tasks gained next to nothing, and their slowest acquires took longer (benches/two_level.rs).
+const LOCAL_HANDOFFS: u32 = 32;
 
 /// How a lock is used. The default suits most.
 ///
@@ -16,7 +16,7 @@ const PASSES: u32 = 32;
 /// use std::time::Duration;
 /// use zk_recipes::Options;
 ///
-/// let options = Options::new().data("host 7, process 4711").term(Duration::from_secs(60));
+/// let options = Options::new().data("host 7, process 4711").max_hold(Duration::from_secs(60));
 /// # let _ = options;
 /// ```
 #[derive(Clone, Debug)]
@@ -24,11 +24,11 @@ pub struct Options {
     pub(crate) layout: Layout,
     pub(crate) data: Vec<u8>,
     pub(crate) acl: Vec<Acl>,
-    pub(crate) term: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
     pub(crate) strict_foreign: bool,
     pub(crate) rotate: bool,
-    pub(crate) passes: u32,
-    pub(crate) pass_time: Option<Duration>,
+    pub(crate) local_handoffs: u32,
+    pub(crate) local_handoff_time: Option<Duration>,
     persistent: bool,
 }
 
@@ -45,11 +45,11 @@ impl Options {
             layout: Layout::CURATOR,
             data: Vec::new(),
             acl: Acl::OPEN.to_vec(),
-            term: None,
+            max_hold: None,
             strict_foreign: false,
             rotate: false,
-            passes: PASSES,
-            pass_time: None,
+            local_handoffs: LOCAL_HANDOFFS,
+            local_handoff_time: None,
             persistent: false,
         }
     }
@@ -79,20 +79,21 @@ impl Options {
         self
     }
 
-    /// Sets how long the lock is held at most: from when its node was asked for, or for whoever had to
-    /// wait, from when it learnt that it was first. Then it is lost, and the node deleted, whatever
-    /// the holder is doing: let the resource refuse old tokens.
+    /// Sets the longest time for which the lock is held. It counts from the moment at which the node
+    /// was requested, or, after a wait, from the moment at which the client learnt that it was
+    /// first. Then the lock is lost and the node deleted, whatever the holder is doing, so let the
+    /// resource refuse old tokens.
     ///
     /// For a [`MultiLock`](crate::MultiLock) that had to wait it counts from when it has all locks.
     ///
-    /// For a two-level lock, such as [`ReentrantLock`](crate::ReentrantLock), it counts for the node,
-    /// and so for all owners that have it after one another. The lock is handed on among them, and
-    /// readers join others, in the first half of the time alone; then the process queues up for a new
-    /// node. So each owner gets a guard that is good for about half of the time at least. Guards of
-    /// one owner end together.
+    /// For a two-level lock, such as [`ReentrantLock`](crate::ReentrantLock), it counts for the
+    /// node, and so for all owners that have it after one another. The lock is handed on among them,
+    /// and readers join others, only in the first half of the time; then the process queues up for a
+    /// new node. So each owner gets a guard that is good for about half of the time at least. Guards
+    /// of one owner end together.
     #[must_use]
-    pub fn term(mut self, term: Duration) -> Self {
-        self.term = Some(term);
+    pub fn max_hold(mut self, time: Duration) -> Self {
+        self.max_hold = Some(time);
         self
     }
 
@@ -112,25 +113,25 @@ impl Options {
         self
     }
 
-    /// Sets how often the owners of one process hand a
-    /// [`ReentrantLock`](crate::ReentrantLock) on among themselves while other processes wait.
-    /// 32 by default; with 0 each acquire queues up behind them.
+    /// Sets how often the owners of one process hand a [`ReentrantLock`](crate::ReentrantLock) on
+    /// among themselves while other processes wait. The default is 32; with 0 each acquire queues up
+    /// behind the other processes.
     ///
-    /// A process that waits behind `m` others gets its turn after at most `m` times this and one
-    /// tenures.
+    /// A process that waits behind `m` others gets its turn after at most `m` times this number of
+    /// holders, and one more of each.
     #[must_use]
-    pub fn passes(mut self, passes: u32) -> Self {
-        self.passes = passes;
+    pub fn local_handoffs(mut self, handoffs: u32) -> Self {
+        self.local_handoffs = handoffs;
         self
     }
 
-    /// Sets for how long they do, counted from when their process got the lock. The tenure that is
-    /// under way then comes to its end. While no other process is known to wait they do for five
-    /// seconds, and then queue up once. By default it is the shorter of half a second and a quarter
-    /// of the session timeout.
+    /// Sets for how long they hand it on, counted from when their process got the lock; whoever holds
+    /// it then finishes. While no other process is known to wait they do so for five seconds, and
+    /// then queue up once. The default is half a second, or a quarter of the session timeout if that
+    /// is shorter.
     #[must_use]
-    pub fn pass_time(mut self, time: Duration) -> Self {
-        self.pass_time = Some(time);
+    pub fn local_handoff_time(mut self, time: Duration) -> Self {
+        self.local_handoff_time = Some(time);
         self
     }
 

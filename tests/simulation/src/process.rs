@@ -154,9 +154,9 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
         let end = Arc::new(End::default());
         tokio::spawn(gate.guard(Arc::clone(&end).watch(client.states())));
         let passes = random.within(0..6) as u32;
-        let mut options = Options::new().passes(passes);
+        let mut options = Options::new().local_handoffs(passes);
         if random.percent(50) {
-            options = options.pass_time(random.millis(0..400));
+            options = options.local_handoff_time(random.millis(0..400));
         }
         let shared = AnyLock::new(family, &client, options.clone());
         let apart = !shared.is_reentrant() && random.percent(50);

@@ -81,7 +81,7 @@ impl Job {
         // Another lock on the folder, which is held only so long.
         let short = (is_storm && self.random.percent(8)).then(|| {
             let term = self.random.millis(1..1000);
-            let options = Options::new().term(term);
+            let options = Options::new().max_hold(term);
             AnyLock::new(self.family, &self.client, options)
         });
         let lock = short.as_ref().unwrap_or(&self.lock).clone();

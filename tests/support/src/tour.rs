@@ -62,7 +62,6 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         "ANA REQUEUES",
         "Ana -> multi:",
         "Ana -> getChildren2",
-        "Ana waits.",
         "Ben holds the lock",
         "the one right ahead is gone",
         "Ana holds the lock",

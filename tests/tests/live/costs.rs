@@ -209,7 +209,7 @@ async fn a_stranger_waits_for_a_bounded_number_of_a_busy_processs_tenures() -> R
     const ROUNDS: usize = 20;
     let server = server().await?;
     // Nothing but the number of passes ends the process's turn.
-    let options = Options::new().passes(PASSES).pass_time(DEADLINE);
+    let options = Options::new().local_handoffs(PASSES).local_handoff_time(DEADLINE);
     let busy = client(&server).await?;
     busy.create("/tenures", b"", &CreateOptions::persistent()).await?;
     let lock = ReentrantLock::with_options(&busy, LOCK, options)?;

@@ -70,7 +70,7 @@ impl Ownership {
         let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
         let term = queue
             .options()
-            .term
+            .max_hold
             .map(|term| if has_waited { term.saturating_add(age) } else { term });
         let (lost, revoked, unclear) = (None, false, false);
         let knowledge =

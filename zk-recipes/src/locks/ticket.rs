@@ -195,7 +195,7 @@ impl Guard {
 impl Lock {
     /// Takes up a lock that another process has left with this ticket, and uses the ticket up: four
     /// round trips, one of them a write. The client must have taken up the ticket's session; the
-    /// [term](crate::Options::term) begins anew. Connections that break are waited out for as long as
+    /// [term](crate::Options::max_hold) begins anew. Connections that break are waited out for as long as
     /// the session lives.
     ///
     /// # Errors

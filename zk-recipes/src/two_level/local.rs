@@ -82,9 +82,9 @@ impl TwoLevel {
         options: Options,
     ) -> Result<Self, Error> {
         let default = PASS_TIME.min(client.session_timeout() / 4);
-        let time = options.pass_time.unwrap_or(default);
-        let longest = options.term.map(|term| term / 2);
-        let cohort = Cohort::new(Bounds { passes: options.passes, time, longest });
+        let time = options.local_handoff_time.unwrap_or(default);
+        let longest = options.max_hold.map(|term| term / 2);
+        let cohort = Cohort::new(Bounds { passes: options.local_handoffs, time, longest });
         let queue = Arc::new(Queue::new(client, path, names, options)?.with_folder_watch());
         let local = Local { cohort, acquiring: None, hold: None, alarm: None };
         let wakers = Arc::<Wakers>::default();

@@ -58,7 +58,7 @@ impl Owner {
 ///
 /// Share one among all tasks of a process: they queue up locally, first come, first served, and have
 /// one node among them. Handing the lock on among themselves takes no request. They do so for a
-/// [bounded](Options::passes) number of times and [time](Options::pass_time) while other processes
+/// [bounded](Options::local_handoffs) number of times and [time](Options::local_handoff_time) while other processes
 /// wait, and without end while none does.
 ///
 /// In the folder it is a [`Lock`](crate::Lock) like any other, with the same promises.

@@ -37,7 +37,7 @@ async fn a_term_counts_from_the_send_and_frees_the_lock_under_a_busy_holder() {
     let world = World::new();
     let client = world.client().await;
     let term = Duration::from_secs(1);
-    let lock = Lock::with_options(&client, LOCK, Options::new().term(term)).unwrap();
+    let lock = Lock::with_options(&client, LOCK, Options::new().max_hold(term)).unwrap();
     let clock = Clock::start();
     let guard = lock.acquire().await.unwrap();
     let waiting = tokio::spawn({

@@ -20,7 +20,8 @@ async fn connect(server: &Server) -> Client {
 async fn who_comes_by_another_lock_of_their_client_gets_its_turn() {
     let server = Server::in_memory(Config::new());
     let client = connect(&server).await;
-    let busy = ReentrantLock::with_options(&client, FOLDER, Options::new().passes(2)).unwrap();
+    let busy =
+        ReentrantLock::with_options(&client, FOLDER, Options::new().local_handoffs(2)).unwrap();
     for _ in 0..2 {
         let lock = busy.clone();
         tokio::spawn(async move {
@@ -62,7 +63,7 @@ async fn a_node_that_goes_while_the_answer_to_a_look_at_it_is_lost_is_not_handed
     let server = Server::in_memory(Config::new());
     let (client, other) = (connect(&server).await, connect(&server).await);
     let session = client.session().unwrap().id;
-    let options = Options::new().passes(100).pass_time(Duration::MAX);
+    let options = Options::new().local_handoffs(100).local_handoff_time(Duration::MAX);
     let lock = ReentrantLock::with_options(&client, FOLDER, options).unwrap();
     let theirs = Lock::new(&other, FOLDER).unwrap();
     let (one, two) = (Owner::new(), Owner::new());
@@ -140,7 +141,7 @@ async fn while_nobody_else_comes_they_need_no_request() {
 #[tokio::test(start_paused = true)]
 async fn the_watch_on_the_folder_tells_of_another_process() {
     let world = World::new();
-    let options = Options::new().passes(3).pass_time(Duration::MAX);
+    let options = Options::new().local_handoffs(3).local_handoff_time(Duration::MAX);
     let lock = ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap();
     let owner = Owner::new();
     let first = lock.acquire(&owner).await.unwrap();

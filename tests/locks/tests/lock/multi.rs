@@ -272,7 +272,7 @@ async fn the_term_of_all_begins_when_the_last_one_is_had() {
     let (client, other) = (world.client().await, world.client().await);
     let (term, late) = (Duration::from_secs(10), Duration::from_secs(60));
     let in_the_way = held(&other, THREE[2]).await;
-    let all = MultiLock::with_options(&client, THREE, &Options::new().term(term)).unwrap();
+    let all = MultiLock::with_options(&client, THREE, &Options::new().max_hold(term)).unwrap();
     let waiting = tokio::spawn(async move { all.acquire().await.unwrap() });
     tokio::time::sleep(late).await;
     in_the_way.release().await.unwrap();

@@ -385,7 +385,7 @@ async fn a_term_without_end_has_none_for_whoever_waited_either() {
     let server = Server::in_memory(Config::new());
     let (client, other) = (connect(&server).await, connect(&server).await);
     let held = Lock::new(&other, PATH).unwrap().acquire().await.unwrap();
-    let lock = Lock::with_options(&client, PATH, Options::new().term(Duration::MAX)).unwrap();
+    let lock = Lock::with_options(&client, PATH, Options::new().max_hold(Duration::MAX)).unwrap();
     let waiting = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(Duration::from_secs(1)).await;
     held.release().await.unwrap();

@@ -102,7 +102,8 @@ async fn the_first_release_of_two_does_not_let_anybody_in() {
 #[tokio::test(start_paused = true)]
 async fn another_process_gets_its_turn_after_the_passes() {
     let world = World::new();
-    let lock = stock(&world, Options::new().passes(8).pass_time(Duration::MAX)).await;
+    let lock =
+        stock(&world, Options::new().local_handoffs(8).local_handoff_time(Duration::MAX)).await;
     world.is_free(&lock).await;
     world.is_free(&lock).await;
     let first = Owner::new();
@@ -146,7 +147,7 @@ async fn another_process_gets_its_turn_after_the_passes() {
 async fn whoever_had_to_wait_expects_others_to_come_again() {
     let world = World::new();
     let holder = world.lock().await;
-    let lock = stock(&world, Options::new().passes(3)).await;
+    let lock = stock(&world, Options::new().local_handoffs(3)).await;
     for _ in 0..3 {
         drop(lock.acquire(&Owner::new()).await.unwrap());
     }
@@ -202,7 +203,7 @@ async fn another_process_that_may_not_be_seen_gets_its_turn_too() {
 #[tokio::test(start_paused = true)]
 async fn another_process_gets_its_turn_after_the_time() {
     let world = World::new();
-    let bounds = Options::new().passes(1000).pass_time(Duration::from_secs(1));
+    let bounds = Options::new().local_handoffs(1000).local_handoff_time(Duration::from_secs(1));
     let (lock, remote) = (stock(&world, bounds).await, world.lock().await);
     let owners = [Owner::new(), Owner::new(), Owner::new()];
     let held = lock.acquire(&owners[0]).await.unwrap();
@@ -228,7 +229,9 @@ async fn an_owner_that_comes_late_in_the_term_gets_one_of_its_own() {
     let seconds = Duration::from_secs;
     for (first, shared) in [(4, true), (6, false)] {
         let world = World::new();
-        let lock = stock(&world, Options::new().term(seconds(10)).pass_time(Duration::MAX)).await;
+        let lock =
+            stock(&world, Options::new().max_hold(seconds(10)).local_handoff_time(Duration::MAX))
+                .await;
         let (me, other) = (Owner::new(), Owner::new());
         let guard = lock.acquire(&me).await.unwrap();
         let (node, token) = (guard.node().to_owned(), guard.token());
@@ -252,7 +255,7 @@ fn between_the_delete_and_the_next_grant_nobody_is_inside() {
     let runs = explore(|script: Script| async move {
         let world = Rc::new(World::new());
         // With no passes each turn has a node of its own.
-        let lock = stock(&world, Options::new().passes(0)).await;
+        let lock = stock(&world, Options::new().local_handoffs(0)).await;
         let other = world.lock().await;
         let mut actors = Vec::new();
         for _ in 0..2 {

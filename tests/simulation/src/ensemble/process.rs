@@ -134,7 +134,7 @@ impl Life {
             tokio::time::sleep(self.random.time(timeout / 2)).await;
             let mut options = Options::new();
             if self.random.percent(10) {
-                options = options.term(self.random.time(timeout * 2));
+                options = options.max_hold(self.random.time(timeout * 2));
             }
             let lock = Lock::with_options(&self.client, FOLDER, options).unwrap();
             let guard = match lock.acquire().await {
