@@ -1,4 +1,5 @@
-//! A value of a record, there and back: the record's number in its table, then what makes the value.
+//! A value of a record, there and back: the record's number in its table, then what makes the
+//! value.
 
 #![no_main]
 

@@ -21,8 +21,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// Buffers that connections read into, one of which may be there or not.
 const SLACK: isize = 2 * 64 * 1024 + 4096;
 
-/// Runs `round` until queues and tables have grown as far as they do, and then again, after which no
-/// more than before must be held.
+/// Runs `round` until queues and tables have grown as far as they do, and then again, after which
+/// no more than before must be held.
 async fn stays<'a, C>(
     what: &str,
     context: &'a C,

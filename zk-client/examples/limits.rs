@@ -35,7 +35,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(refused, 1);
     println!("of 11 requests at once, {refused} was refused");
 
-    // More changes than a stream holds, each with its path and 64 bytes: it says how many are missing.
+    // More changes than a stream holds, each with its path and 64 bytes: it says how many are
+    // missing.
     let mut changes = client.watch("/large", WatchMode::Persistent).await?;
     let full = WatchStream::CAPACITY.div_ceil("/large".len() + 64);
     let writes = (0..full + 5).map(|_| roomy.set_data("/large", b"", None));

@@ -137,7 +137,8 @@ impl Id {
         Self { scheme: scheme.into(), id: id.into() }
     }
 
-    /// Who knows this user's password, under the scheme `digest`: `user:BASE64(SHA1(user:password))`.
+    /// Who knows this user's password, under the scheme `digest`:
+    /// `user:BASE64(SHA1(user:password))`.
     ///
     /// The hash is without salt, so an access list all but tells a weak password. Servers take no
     /// user with a colon, and none that is empty.

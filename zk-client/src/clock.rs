@@ -18,8 +18,8 @@ type Suspended = dyn Fn() -> Duration + Send + Sync;
 /// It shows the time of tokio's clock plus the time for which this machine was suspended since the
 /// client was made. On Linux and Android suspensions are counted by default, by `CLOCK_BOOTTIME`.
 ///
-/// **On other systems they are not counted.** Where [`Instant`] stands still during a suspension, as
-/// on macOS, deadlines are too late by its length: after a suspension a [`Lease`](crate::Lease)
+/// **On other systems they are not counted.** Where [`Instant`] stands still during a suspension,
+/// as on macOS, deadlines are too late by its length: after a suspension a [`Lease`](crate::Lease)
 /// may say that it is valid although the ensemble has ended the session. Pass
 /// [`ClientBuilder::suspended`](crate::ClientBuilder::suspended) a function that knows, or do not
 /// rely on leases on machines that are suspended.

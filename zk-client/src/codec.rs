@@ -1,8 +1,8 @@
 //! Frames out of a stream of bytes.
 //!
-//! A frame above the limit is told by its head alone, and the rest of it is thrown away as it comes:
-//! whoever knows what was asked can fail that request and no other. There is no encoder: requests
-//! are framed where they are encoded, in the session.
+//! A frame above the limit is told by its head alone, and the rest of it is thrown away as it
+//! comes: whoever knows what was asked can fail that request and no other. There is no encoder:
+//! requests are framed where they are encoded, in the session.
 
 use bytes::{Buf, Bytes, BytesMut};
 use zk_proto::{DecodeError, Xid, frame};

@@ -155,8 +155,8 @@ pub struct Limits {
     pub max_request: usize,
     /// The largest reply, in bytes. One above it is thrown away as it comes, and its request fails
     /// with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge); connection and session live on,
-    /// unless it takes longer than a server may be silent. Watch events, pings, handshakes and the like are
-    /// small: a server that sends one above this is dropped. Default: 16 MiB.
+    /// unless it takes longer than a server may be silent. Watch events, pings, handshakes and the
+    /// like are small: a server that sends one above this is dropped. Default: 16 MiB.
     pub max_reply: usize,
 }
 
@@ -194,7 +194,8 @@ impl Default for Limits {
 /// While a lease is open, the default rule has the client send at least 15 requests in each T:
 /// pings, if there is nothing else. In each third of T one of them is a small write, a transaction
 /// that only checks that `/` exists, unless the application writes itself. There are more of these
-/// if answers are late: about 5 in each T when every answer takes 0.1 T, and 17 when it takes 0.3 T.
+/// if answers are late: about 5 in each T when every answer takes 0.1 T, and 17 when it takes 0.3
+/// T.
 ///
 /// So an idle holder stays valid although every answer is late by 0.3 T. It is not even
 /// [`Suspended`](crate::LeaseState::Suspended), which begins when an answer is owed for T/3. Two

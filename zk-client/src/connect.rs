@@ -156,12 +156,12 @@ impl ClientBuilder {
     /// no.
     ///
     /// A server without a quorum is [read-only](crate::SessionState::ConnectedReadOnly) if it runs
-    /// with `readonlymode.enabled`, and since 3.7 also with `localSessionsEnabled`. Reads and watches
-    /// work there, and tell what it knew when it lost the others; every write and sync is refused
-    /// with [`NotReadOnly`](crate::ErrorCode::NOT_READ_ONLY), at once and for good. Meanwhile the
-    /// client asks all servers whether they serve writes, by the word `isro` and ever more slowly,
-    /// from 100 ms up to a minute. When one does, the client moves there as gracefully as by
-    /// [`set_servers`](Client::set_servers).
+    /// with `readonlymode.enabled`, and since 3.7 also with `localSessionsEnabled`. Reads and
+    /// watches work there, and tell what it knew when it lost the others; every write and sync is
+    /// refused with [`NotReadOnly`](crate::ErrorCode::NOT_READ_ONLY), at once and for good.
+    /// Meanwhile the client asks all servers whether they serve writes, by the word `isro` and ever
+    /// more slowly, from 100 ms up to a minute. When one does, the client moves there as gracefully
+    /// as by [`set_servers`](Client::set_servers).
     ///
     /// What a read-only server gives is no session of the ensemble's. Until a client has met a
     /// server that serves writes, it has [none](Client::session), so none can expire however long

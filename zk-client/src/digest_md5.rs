@@ -1,7 +1,8 @@
 //! DIGEST-MD5 of RFC 2831, the client's side: a challenge, a response, and the server's proof.
 //!
 //! Neither side sends the password; each shows that it knows it. Of the options there is but what
-//! servers of ZooKeeper offer: UTF-8, md5-sess and no layer of protection, which is for TLS to give.
+//! servers of ZooKeeper offer: UTF-8, md5-sess and no layer of protection, which is for TLS to
+//! give.
 
 use std::fmt::{self, Write};
 

@@ -81,9 +81,9 @@ pub struct WatchedEvent {
     pub path: String,
     /// The transaction that did it; servers tell since 3.9.0, and never of what was missed.
     pub zxid: Option<Zxid>,
-    /// Whether this may have happened before the connection watched: it was told on reconnect, while
-    /// watches were armed again; or it is what [`watch_nodes`](crate::Client::watch_nodes) of this
-    /// very node, or of the child that it tells of, may have found, and had no answer yet.
+    /// Whether this may have happened before the connection watched: it was told on reconnect,
+    /// while watches were armed again; or it is what [`watch_nodes`](crate::Client::watch_nodes) of
+    /// this very node, or of the child that it tells of, may have found, and had no answer yet.
     ///
     /// Events that a connection saw live come in the order of the changes. Those that it is told
     /// while it arms watches come in no order, and several changes of a node are one event.

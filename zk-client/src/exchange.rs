@@ -19,8 +19,8 @@ pub(crate) type Completion = Result<Answer, Failure>;
 /// The same with the zxid that the server stamped its answer with, if it did.
 pub(crate) type Answered = (Completion, Option<Zxid>);
 
-/// Exchanges that are kept for later: less than a MiB of them beside their paths, and more than most
-/// clients have requests in flight.
+/// Exchanges that are kept for later: less than a MiB of them beside their paths, and more than
+/// most clients have requests in flight.
 const MAX_KEPT: usize = 4096;
 
 /// The longest path that is kept room for.

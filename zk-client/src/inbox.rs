@@ -59,8 +59,8 @@ impl Inbox {
         }
     }
 
-    /// Moves all that waits into `read`, which must be empty, or stays so behind the last event. Wakes
-    /// the last reader that found none.
+    /// Moves all that waits into `read`, which must be empty, or stays so behind the last event.
+    /// Wakes the last reader that found none.
     pub(crate) fn poll_take(&self, cx: &Context<'_>, read: &mut VecDeque<StreamEvent>) -> Poll<()> {
         read.shrink_to(KEPT_EVENTS);
         let mut waiting = self.lock();

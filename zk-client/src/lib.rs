@@ -58,8 +58,8 @@
 //! request never left this machine or the server refused it, [`Unknown`](Outcome::Unknown) if it
 //! was sent and the connection broke before the answer. Nothing is ever sent twice behind the
 //! caller's back, with one exception that says so: the delete of an [`OwnedNode`]. Who wants to
-//! know asks: the writes of [`Client::resolving`] look what became of them, and are sent again where
-//! they surely did not happen.
+//! know asks: the writes of [`Client::resolving`] look what became of them, and are sent again
+//! where they surely did not happen.
 //!
 //! # Cancel safety
 //!
@@ -109,9 +109,10 @@
 //! # Watches
 //!
 //! A [`Watcher`] waits for one change, a [`WatchStream`] for all of a node or a tree. Both survive
-//! reconnects. A watcher is told what it missed; a stream is told that it may have missed something,
-//! since servers do not replay it. Both are removed on the server when nobody waits any more. A
-//! stream that is not read drops changes at its bound, and [says how many](StreamEvent::Lagged).
+//! reconnects. A watcher is told what it missed; a stream is told that it may have missed
+//! something, since servers do not replay it. Both are removed on the server when nobody waits any
+//! more. A stream that is not read drops changes at its bound, and [says how
+//! many](StreamEvent::Lagged).
 //!
 //! # Old servers
 //!
@@ -158,11 +159,11 @@
 //! | | debug | `rearmed` | |
 //! | | trace | `event` | `kind`, `path`, `zxid`, `missed`, `watchers`, `streams` |
 //!
-//! `queued` and `appended` are told in the caller's span, and all else in the session's: `zk` of the
-//! target `zk_client::session`, at level info, with the field `session` from `connected` on.
-//! Warnings beside these tell of what should not happen. Data, passwords and credentials are in none
-//! of them, and neither are they in the `Debug` of any type, but for records of `zk_proto` and data
-//! that was read. Requests that are not traced cost one look at a flag each.
+//! `queued` and `appended` are told in the caller's span, and all else in the session's: `zk` of
+//! the target `zk_client::session`, at level info, with the field `session` from `connected` on.
+//! Warnings beside these tell of what should not happen. Data, passwords and credentials are in
+//! none of them, and neither are they in the `Debug` of any type, but for records of `zk_proto` and
+//! data that was read. Requests that are not traced cost one look at a flag each.
 //!
 //! # Performance
 //!

@@ -1,8 +1,8 @@
 //! Where handles and driver meet: the session under one short lock.
 //!
 //! A handle encodes its request straight into the session and wakes the driver if it sleeps. The
-//! lock is never held across an await, a wake-up or code of the user's, but for the driver's waker, which
-//! is cloned and dropped under it, and for what tells the clock of suspensions.
+//! lock is never held across an await, a wake-up or code of the user's, but for the driver's waker,
+//! which is cloned and dropped under it, and for what tells the clock of suspensions.
 
 use std::collections::VecDeque;
 use std::fmt;

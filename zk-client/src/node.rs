@@ -69,8 +69,8 @@ impl<'a> CreateOptions<'a> {
     /// children and was not written to for that long. In whole milliseconds, rounded up, from 1 to
     /// 2^40 - 1, some 34 years. Since ZooKeeper 3.5.3.
     ///
-    /// Servers look once a minute by default (`znode.container.checkIntervalMs`). Children that come
-    /// and go renew nothing.
+    /// Servers look once a minute by default (`znode.container.checkIntervalMs`). Children that
+    /// come and go renew nothing.
     ///
     /// Servers take it only with `zookeeper.extendedTypesEnabled=true`, and answer `Unimplemented`
     /// otherwise. A time out of range, or that of an ephemeral node or a container, is

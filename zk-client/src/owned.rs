@@ -31,10 +31,11 @@ impl Client {
     /// [`unique`](Self::unique) into it. In return nothing leaves a ghost behind. If the connection
     /// breaks before the reply, the client looks for the node once it is connected again, and the
     /// reply is that node. `ConnectionLoss` with the outcome `NotApplied` means that it looked and
-    /// there is none; with `Unknown` that the server would not let it look. Should the node come all the
-    /// same, the client deletes it when it finds it: in a list of the folder that anybody asks of this
-    /// client, or when it looks again, which it does ever more seldom and on the next connection. If the [`Reply`] or the [`OwnedNode`] is
-    /// dropped, at whatever moment, the node is deleted as soon as it can be.
+    /// there is none; with `Unknown` that the server would not let it look. Should the node come
+    /// all the same, the client deletes it when it finds it: in a list of the folder that anybody
+    /// asks of this client, or when it looks again, which it does ever more seldom and on the next
+    /// connection. If the [`Reply`] or the [`OwnedNode`] is dropped, at whatever moment, the node
+    /// is deleted as soon as it can be.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -59,8 +60,8 @@ impl Client {
     /// went in the same transaction, and nothing happened in between; the create comes first, and
     /// so does what watches tell of it.
     ///
-    /// That can be if `old` is an [`OwnedNode`] that was let go, nothing was asked for since, and its
-    /// delete was not sent. Otherwise it is `None`, and nothing was asked: then there is
+    /// That can be if `old` is an [`OwnedNode`] that was let go, nothing was asked for since, and
+    /// its delete was not sent. Otherwise it is `None`, and nothing was asked: then there is
     /// [`create_owned`](Self::create_owned). So it is where both do not fit into one frame.
     ///
     /// For whoever leaves a queue and joins it again. On a runtime of several threads, a delete is
@@ -89,8 +90,8 @@ impl Client {
     /// instance since somebody else deleted the node, nothing was created, and
     /// [`failed_op`](Error::failed_op) is 1. Ask again then.
     ///
-    /// Whatever becomes of the create, the delete is repeated until it was answered. If the create is
-    /// refused, that comes behind what was sent meanwhile.
+    /// Whatever becomes of the create, the delete is repeated until it was answered. If the create
+    /// is refused, that comes behind what was sent meanwhile.
     pub fn replace_owned(
         &self,
         old: &str,
@@ -141,8 +142,8 @@ impl Client {
 
     /// Carries all operations out, or none, and hands over the nodes that
     /// [`create_owned`](crate::Op::create_owned) and
-    /// [`create_owned_at`](crate::Op::create_owned_at) make: one reply for each of them, in order. Each is a promise of its own, as that of
-    /// [`create_owned`](Self::create_owned).
+    /// [`create_owned_at`](crate::Op::create_owned_at) make: one reply for each of them, in order.
+    /// Each is a promise of its own, as that of [`create_owned`](Self::create_owned).
     ///
     /// The other operations just take part. Without an owned node among them, nothing tells how it
     /// went: that is for [`multi`](Self::multi).
@@ -212,8 +213,8 @@ impl Client {
     /// # Errors
     ///
     /// [`NotOwned`](crate::ErrorKind::NotOwned) if the node belongs to another session or to none,
-    /// `NoNode` if there is none, [`AlreadyOwned`](crate::ErrorKind::AlreadyOwned) if this client owns
-    /// it already.
+    /// `NoNode` if there is none, [`AlreadyOwned`](crate::ErrorKind::AlreadyOwned) if this client
+    /// owns it already.
     ///
     /// # Cancel safety
     ///

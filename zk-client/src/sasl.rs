@@ -29,8 +29,8 @@ impl Sasl {
         Self(Mechanism::DigestMd5(DigestMd5::new(user, password, seed)))
     }
 
-    /// What the server's tokens say, by their first byte: for the fuzz target, whose server knows no
-    /// mechanism.
+    /// What the server's tokens say, by their first byte: for the fuzz target, whose server knows
+    /// no mechanism.
     #[cfg(feature = "fuzz")]
     pub(crate) fn scripted() -> Self {
         Self(Mechanism::Scripted)

@@ -62,12 +62,12 @@ pub struct WatchStream {
 }
 
 impl WatchStream {
-    /// How much may wait to be read, in bytes: a change takes those of its path and 64 more. Changes
-    /// that come while this much waits are dropped, and [counted](StreamEvent::Lagged) in their
-    /// place.
+    /// How much may wait to be read, in bytes: a change takes those of its path and 64 more.
+    /// Changes that come while this much waits are dropped, and [counted](StreamEvent::Lagged) in
+    /// their place.
     ///
-    /// That is ten thousand changes of ordinary paths, and many times what the client takes from its
-    /// connection before it lets readers run.
+    /// That is ten thousand changes of ordinary paths, and many times what the client takes from
+    /// its connection before it lets readers run.
     pub const CAPACITY: usize = inbox::CAPACITY;
 
     pub(crate) fn new(

@@ -107,8 +107,8 @@ impl Watcher {
     }
 }
 
-/// What is there, even for a task that has used up its budget: who does not wait takes "not yet" for
-/// the truth.
+/// What is there, even for a task that has used up its budget: who does not wait takes "not yet"
+/// for the truth.
 fn received(
     receiver: &mut oneshot::Receiver<Change>,
     cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! The fuzz targets without a fuzzer: each body over its committed corpus, over frames of real peers
-//! with a few bytes changed, and over values that are made up, the same ones in every run.
+//! The fuzz targets without a fuzzer: each body over its committed corpus, over frames of real
+//! peers with a few bytes changed, and over values that are made up, the same ones in every run.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 

@@ -18,8 +18,9 @@ pub enum ErrorKind {
     WouldDeadlock,
     /// Caller: there is no such holder here, or it is not whose ticket this is.
     InvalidTicket,
-    /// The ticket was used before, so this caller holds nothing. If another process has used it, the
-    /// lock and the session are that one's: the client was [detached](zk_client::Client::detach).
+    /// The ticket was used before, so this caller holds nothing. If another process has used it,
+    /// the lock and the session are that one's: the client was
+    /// [detached](zk_client::Client::detach).
     TicketUsed,
     /// Somebody deleted this contender's node while it waited in the queue. It owns nothing.
     NodeVanished,
@@ -30,8 +31,8 @@ pub enum ErrorKind {
     /// A node in the folder looks like a contender of another layout, and
     /// [`Options::strict_foreign`](crate::Options::strict_foreign) is set.
     ForeignContender,
-    /// The lock is lost: [`Error::loss`] says how. What was to be done in one transaction with it was
-    /// not done.
+    /// The lock is lost: [`Error::loss`] says how. What was to be done in one transaction with it
+    /// was not done.
     Lost,
     /// The connection broke before the server confirmed the release. The lock is no longer this
     /// caller's, and the client goes on deleting the node until the server answers.

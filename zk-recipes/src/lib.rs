@@ -23,14 +23,14 @@
 //! ```
 //!
 //! An acquire has three steps: *join* creates the node and lists the folder in one round trip,
-//! *wait* lasts until everybody ahead in that listing has gone, and *hold* is the guard. The example
-//! `textbook_lock` is the same algorithm in sixty lines, with a link from each hazard that it ignores
-//! to the file that handles it.
+//! *wait* lasts until everybody ahead in that listing has gone, and *hold* is the guard. The
+//! example `textbook_lock` is the same algorithm in sixty lines, with a link from each hazard that
+//! it ignores to the file that handles it.
 //!
 //! All of them cost one round trip when they are free (two when the folder is missing: see
-//! [`Options::persistent_folder`]) and no request at the hand-over, and leave no trace of whatever is
-//! dropped, cancelled or lost on the way. What holds for every request (order,
-//! outcomes, the session's life) stands at [`zk_client`]. End a program with a release, or with
+//! [`Options::persistent_folder`]) and no request at the hand-over, and leave no trace of whatever
+//! is dropped, cancelled or lost on the way. What holds for every request (order, outcomes, the
+//! session's life) stands at [`zk_client`]. End a program with a release, or with
 //! [`Client::close`](zk_client::Client::close): see [`Guard`].
 //!
 //! ```
@@ -70,8 +70,8 @@
 //! although it is lost. [`Clock`](zk_client::Clock) says what to do.
 //!
 //! No clock helps a process that is stopped between looking and acting. For that there is the
-//! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only if
-//! the lock is still held. The example `fencing` shows both: `cargo run --example fencing`.
+//! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only
+//! if the lock is still held. The example `fencing` shows both: `cargo run --example fencing`.
 //!
 //! # When a session ends
 //!

@@ -79,18 +79,18 @@ impl Options {
         self
     }
 
-    /// Sets the longest time for which the lock is held. It counts from the moment at which the node
-    /// was requested, or, after a wait, from the moment at which the client learnt that it was
+    /// Sets the longest time for which the lock is held. It counts from the moment at which the
+    /// node was requested, or, after a wait, from the moment at which the client learnt that it was
     /// first. Then the lock is lost and the node deleted, whatever the holder is doing, so let the
     /// resource refuse old tokens.
     ///
     /// For a [`MultiLock`](crate::MultiLock) that had to wait it counts from when it has all locks.
     ///
     /// For a two-level lock, such as [`ReentrantLock`](crate::ReentrantLock), it counts for the
-    /// node, and so for all owners that have it after one another. The lock is handed on among them,
-    /// and readers join others, only in the first half of the time; then the process queues up for a
-    /// new node. So each owner gets a guard that is good for about half of the time at least. Guards
-    /// of one owner end together.
+    /// node, and so for all owners that have it after one another. The lock is handed on among
+    /// them, and readers join others, only in the first half of the time; then the process queues
+    /// up for a new node. So each owner gets a guard that is good for about half of the time at
+    /// least. Guards of one owner end together.
     #[must_use]
     pub fn max_hold(mut self, time: Duration) -> Self {
         self.max_hold = Some(time);
@@ -114,8 +114,8 @@ impl Options {
     }
 
     /// Sets how often the owners of one process hand a [`ReentrantLock`](crate::ReentrantLock) on
-    /// among themselves while other processes wait. The default is 32; with 0 each acquire queues up
-    /// behind the other processes.
+    /// among themselves while other processes wait. The default is 32; with 0 each acquire queues
+    /// up behind the other processes.
     ///
     /// A process that waits behind `m` others gets its turn after at most `m` times this number of
     /// holders, and one more of each.
@@ -125,10 +125,10 @@ impl Options {
         self
     }
 
-    /// Sets for how long they hand it on, counted from when their process got the lock; whoever holds
-    /// it then finishes. While no other process is known to wait they do so for five seconds, and
-    /// then queue up once. The default is half a second, or a quarter of the session timeout if that
-    /// is shorter.
+    /// Sets for how long they hand it on, counted from when their process got the lock; whoever
+    /// holds it then finishes. While no other process is known to wait they do so for five seconds,
+    /// and then queue up once. The default is half a second, or a quarter of the session timeout if
+    /// that is shorter.
     #[must_use]
     pub fn local_handoff_time(mut self, time: Duration) -> Self {
         self.local_handoff_time = Some(time);

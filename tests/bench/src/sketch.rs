@@ -1,8 +1,8 @@
 //! The second floor: what the same requests cost in the plainest async client that can be written.
 //!
 //! Each request is a task's own, encoded into a buffer that all share; one task writes that buffer
-//! and another hands every reply to the oldest request. There are no sessions, watches, deadlines or
-//! errors: what a client costs above this is what it does for those.
+//! and another hands every reply to the oldest request. There are no sessions, watches, deadlines
+//! or errors: what a client costs above this is what it does for those.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -64,9 +64,10 @@ impl Fault {
         Self::new(Effect::LoseRequest)
     }
 
-    /// The connection is cut like by [`lose_request`](Self::lose_request), and the request is served
-    /// so much later all the same, but at most 24 days, if its session lives then: a server may have
-    /// read it, and come to it only after the client has asked other things on another connection.
+    /// The connection is cut like by [`lose_request`](Self::lose_request), and the request is
+    /// served so much later all the same, but at most 24 days, if its session lives then: a server
+    /// may have read it, and come to it only after the client has asked other things on another
+    /// connection.
     pub fn serve_late(by: Duration) -> Self {
         Self::new(Effect::ServeLate(by.min(MAX_TIME)))
     }
@@ -84,8 +85,8 @@ impl Fault {
     }
 
     /// The request is served, and from its reply on the connection is silent in both directions
-    /// without being cut, also when its session ends: a peer that lost its power, or a firewall that
-    /// forgot.
+    /// without being cut, also when its session ends: a peer that lost its power, or a firewall
+    /// that forgot.
     pub fn go_silent() -> Self {
         Self::new(Effect::GoSilent)
     }
@@ -125,15 +126,16 @@ impl Fault {
     /// | `watch` | `ADD_WATCH` |
     /// | `close` | `CLOSE_SESSION`, without a path |
     ///
-    /// A fault that nothing fits never happens: [`Server::pending_faults`](crate::Server::pending_faults)
-    /// tells of it, so a test may well end by asserting that there is none.
+    /// A fault that nothing fits never happens:
+    /// [`Server::pending_faults`](crate::Server::pending_faults) tells of it, so a test may well
+    /// end by asserting that there is none.
     pub fn op(mut self, op: OpCode) -> Self {
         self.op = Some(op);
         self
     }
 
-    /// Only a request whose path starts with this: `/a` fits `/a`, `/a/b` and `/ab`. Some have none,
-    /// such as a multi: see [`Fault::op`].
+    /// Only a request whose path starts with this: `/a` fits `/a`, `/a/b` and `/ab`. Some have
+    /// none, such as a multi: see [`Fault::op`].
     pub fn path(mut self, prefix: impl Into<String>) -> Self {
         self.path = Some(prefix.into());
         self

@@ -127,8 +127,8 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
     Ok(())
 }
 
-/// How long it may take until whoever has become first has the lock, where nothing is at fault: a few
-/// round trips, and no session timeout.
+/// How long it may take until whoever has become first has the lock, where nothing is at fault: a
+/// few round trips, and no session timeout.
 const PROMPT: Duration = Duration::from_millis(250);
 
 /// Nobody who was first has waited for longer than it takes to hear of it.

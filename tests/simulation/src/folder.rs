@@ -1,5 +1,5 @@
-//! What others do in the lock's folder: an operator who deletes nodes and writes to them, contenders
-//! of another client, and children that are none.
+//! What others do in the lock's folder: an operator who deletes nodes and writes to them,
+//! contenders of another client, and children that are none.
 
 use std::future::Future;
 use std::sync::Arc;

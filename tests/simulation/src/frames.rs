@@ -1,5 +1,5 @@
-//! What frames say: in words, for the reader of the trace of a seed that failed, and how far a client
-//! has heard of transactions.
+//! What frames say: in words, for the reader of the trace of a seed that failed, and how far a
+//! client has heard of transactions.
 
 use std::ops::Range;
 

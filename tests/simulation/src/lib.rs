@@ -1,8 +1,9 @@
 //! The locks in a world of faults: real clients and locks, one server, a network between them, all
 //! in one thread, on virtual time, and decided by one seed.
 //!
-//! A run is a storm, in which everything goes wrong at once, and a calm, in which everybody must get
-//! the lock and then leave nothing behind. Each grant is held against what the server has committed.
+//! A run is a storm, in which everything goes wrong at once, and a calm, in which everybody must
+//! get the lock and then leave nothing behind. Each grant is held against what the server has
+//! committed.
 
 mod random;
 

@@ -208,7 +208,8 @@ impl Nemesis {
                 self.tear(Tear::Pause(pause));
             }
             Kind::GiveUp => {
-                // Whoever asks again then gets any number, also one that it would have had otherwise.
+                // Whoever asks again then gets any number, also one that it would have had
+                // otherwise.
                 (0..self.random.within(0..4)).for_each(|_| self.others.put_child());
                 let process = self.random.within(0..self.processes as u64) as usize;
                 let after = self.random.millis(1..6);

@@ -1,8 +1,9 @@
 //! The locks of all families against everything that can go wrong, by seeds.
 //!
-//! `ZK_SIM_SEEDS` says how many seeds each model runs. The first seed that fails ends the run and is
-//! printed with the command that runs it alone and prints its trace; with `ZK_SIM_COUNT=1` all seeds
-//! run, and those that fail are counted, which tells how many seeds it takes to find a defect.
+//! `ZK_SIM_SEEDS` says how many seeds each model runs. The first seed that fails ends the run and
+//! is printed with the command that runs it alone and prints its trace; with `ZK_SIM_COUNT=1` all
+//! seeds run, and those that fail are counted, which tells how many seeds it takes to find a
+//! defect.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! Connections that break at a chosen frame.
 //!
-//! A [`Faults`] is a connector over another one, most often TCP, that reads along. What it does is what networks do, at the
-//! worst moment instead of a random one.
+//! A [`Faults`] is a connector over another one, most often TCP, that reads along. What it does is
+//! what networks do, at the worst moment instead of a random one.
 
 use std::collections::VecDeque;
 use std::io;

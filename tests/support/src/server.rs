@@ -1,8 +1,9 @@
 //! ZooKeeper servers as child processes: one [`Standalone`], or an [`Ensemble`] of [`Server`]s.
 //!
-//! Servers listen on free ports of the loopback interface and keep their data in a temporary folder. Dropping a
-//! server, also by a panic, kills its process, reaps it and removes the folder; where `setpriv` of
-//! util-linux is installed, a server does not outlive even a test process that was killed.
+//! Servers listen on free ports of the loopback interface and keep their data in a temporary
+//! folder. Dropping a server, also by a panic, kills its process, reaps it and removes the folder;
+//! where `setpriv` of util-linux is installed, a server does not outlive even a test process that
+//! was killed.
 //!
 //! Each start looks for ZooKeeper in the folder `ZOOKEEPER_HOME` (a release, or jars alone), else
 //! in Debian's package `zookeeper`; and for Java in `JAVA_HOME`, else in `PATH`.

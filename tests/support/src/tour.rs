@@ -10,8 +10,8 @@ pub async fn run(name: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
     build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    // Cargo describes this package to its tests. For the build scripts of others that would be news,
-    // for which they run again.
+    // Cargo describes this package to its tests. For the build scripts of others that would be
+    // news, for which they run again.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CARGO_") && !is_setting(name)) {
             build.env_remove(name);

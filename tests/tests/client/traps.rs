@@ -358,7 +358,8 @@ async fn a_lock_that_fails_on_any_request_leaves_no_contender() {
     }
 }
 
-/// Numbers that wrap, or stick, at the end of 31 bits: the newcomer would be the first in the queue.
+/// Numbers that wrap, or stick, at the end of 31 bits: the newcomer would be the first in the
+/// queue.
 #[tokio::test(start_paused = true)]
 async fn a_lock_whose_numbers_run_out_is_refused_in_time() {
     for left in [0, 1, 10, 1000] {

@@ -1,7 +1,8 @@
 //! Clients of others against servers: kazoo, ZooKeeper's C client, and its Java client by way of
 //! `zkCli.sh` and of Curator's locks. What each demands is the same for every server.
 //!
-//! kazoo and C play scripts of their own, in `tests/interop`. Curator's locks share theirs with ours.
+//! kazoo and C play scripts of their own, in `tests/interop`. Curator's locks share theirs with
+//! ours.
 
 use std::env;
 use std::path::{Path, PathBuf};

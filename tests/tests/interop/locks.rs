@@ -1,5 +1,5 @@
-//! Our locks in one queue with kazoo's and Curator's, and what happens where there are two queues in
-//! one folder.
+//! Our locks in one queue with kazoo's and Curator's, and what happens where there are two queues
+//! in one folder.
 //!
 //! A number in a file is what the locks protect: each side adds to it, and whoever reads looks that
 //! nobody does. What each side does when is up to a seed.
@@ -19,8 +19,8 @@ use zk_tests::server::Standalone;
 /// Turns of each contender.
 const TURNS: u32 = 150;
 
-/// Turns of each who takes several locks at once, a multiple of four (see [`chosen`]), and how often
-/// they begin anew: a program of others' may not run for long.
+/// Turns of each who takes several locks at once, a multiple of four (see [`chosen`]), and how
+/// often they begin anew: a program of others' may not run for long.
 fn multi_turns() -> (u32, u32) {
     if env::var_os("ZK_SOAK").is_some() { (500, 4) } else { (200, 1) }
 }
@@ -215,8 +215,8 @@ async fn several_locks_are_taken_at_once_by_curator_and_in_two_ways_by_ours() ->
     Ok(())
 }
 
-/// Our writers sometimes become readers. Curator's do not: up to 5.4 they queue up anew for that, and a
-/// writer that waits, whosoever, gets in beside them (CURATOR-621).
+/// Our writers sometimes become readers. Curator's do not: up to 5.4 they queue up anew for that,
+/// and a writer that waits, whosoever, gets in beside them (CURATOR-621).
 #[tokio::test]
 async fn curators_readers_and_writers_and_ours_share_a_lock() -> Result<()> {
     let (server, counter) = (Standalone::start().await?, Counter::new()?);

@@ -1,8 +1,9 @@
 //! The lock in disasters of servers, networks and processes, judged by the store that it protects.
 //!
-//! They are all of one queue, of every kind of lock that may stand in it together, and many tasks of
-//! one process among them. Contenders are processes, unless the disaster is one of the network alone. Every wait is for an
-//! event and bounded; what is slept through is the schedule of a disaster. `ZK_SOAK` prolongs them.
+//! They are all of one queue, of every kind of lock that may stand in it together, and many tasks
+//! of one process among them. Contenders are processes, unless the disaster is one of the network
+//! alone. Every wait is for an event and bounded; what is slept through is the schedule of a
+//! disaster. `ZK_SOAK` prolongs them.
 
 use std::collections::HashMap;
 use std::time::Duration;

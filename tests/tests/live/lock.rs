@@ -12,7 +12,8 @@ zk_tests::lock_claims!(real, Standalone::start().await?);
 async fn contenders_at_the_servers_of_an_ensemble_come_round() -> Result<()> {
     let ensemble = Ensemble::start(3).await?;
     let members = ensemble.members().iter().map(|member| member.address()).collect::<Vec<_>>();
-    // Whoever is at a server that lags is told of several turns at once, and goes on following them.
+    // Whoever is at a server that lags is told of several turns at once, and goes on following
+    // them.
     come_round(&[&members[0], &members[1], &members[2], &members[0]], 2).await
 }
 

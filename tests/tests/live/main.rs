@@ -1,7 +1,7 @@
 //! The client and the locks with real servers, which each test starts for itself, and stops.
 //!
-//! `tests/run` gives each file its turn, since some are about time that passes: a new file takes its
-//! place there.
+//! `tests/run` gives each file its turn, since some are about time that passes: a new file takes
+//! its place there.
 
 mod chaos;
 mod client;

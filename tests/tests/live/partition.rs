@@ -41,7 +41,8 @@ struct Fight {
 }
 
 impl Fight {
-    /// The holder holds, by this rule and at this server; the rival, elsewhere, is about to queue up.
+    /// The holder holds, by this rule and at this server; the rival, elsewhere, is about to queue
+    /// up.
     async fn begin(rule: &str, inside: &str, outside: &str) -> Result<Self> {
         let store = Store::start(Mode::Recording).await?;
         let contender = |name: &str, servers: &str, session: Duration, hold: &str| {

@@ -228,8 +228,8 @@ fn the_term_counts_from_the_send_of_the_create() {
     assert_eq!(state(&bench, late), LATE, "there is nothing to rely on");
 }
 
-/// A connected session at a server that answers pings alone, from the moment of the create on. Gives
-/// back how the lease ended, or how it stands after three session timeouts.
+/// A connected session at a server that answers pings alone, from the moment of the create on.
+/// Gives back how the lease ended, or how it stands after three session timeouts.
 fn at_a_server_that_was_cut_off(rule: DeadlineRule) -> (Duration, LeaseState, Vec<String>) {
     let (mut bench, _, lease) = held(rule);
     let mut log = Vec::new();

@@ -1,9 +1,9 @@
 //! Why a wall clock that is set an hour back or ahead does nothing to a session or a lock.
 //!
-//! Clients: nothing here reads it, as this shows. Time is the monotonic clock's, and the time that the
-//! machine was suspended. Servers: they tell the time in nodes' `ctime`
-//! and `mtime` alone, and no lock looks at these; holders are ordered by transactions, and sessions
-//! end by what the servers' monotonic clocks say (ZOOKEEPER-1366, since 3.5.1).
+//! Clients: nothing here reads it, as this shows. Time is the monotonic clock's, and the time that
+//! the machine was suspended. Servers: they tell the time in nodes' `ctime` and `mtime` alone, and
+//! no lock looks at these; holders are ordered by transactions, and sessions end by what the
+//! servers' monotonic clocks say (ZOOKEEPER-1366, since 3.5.1).
 
 use std::fs;
 use std::path::{Path, PathBuf};

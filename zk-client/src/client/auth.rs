@@ -13,8 +13,8 @@ impl Client {
     ///
     /// With the scheme `digest`, `auth` is `user:password` in the clear: use it over TLS alone. No
     /// server refuses it, since whoever knows the password *is* that user; a wrong password shows
-    /// when an access list refuses (`NoAuth`). The `super` user, whom nothing is refused, is
-    /// a digest that the servers were told of (`zookeeper.DigestAuthenticationProvider.superDigest`).
+    /// when an access list refuses (`NoAuth`). The `super` user, whom nothing is refused, is a
+    /// digest that the servers were told of (`zookeeper.DigestAuthenticationProvider.superDigest`).
     /// Other schemes are those of the servers' own plug-ins.
     ///
     /// Identical credentials are remembered once. A session remembers at most 100 of them, together

@@ -60,8 +60,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Behind`](crate::ErrorKind::Behind) if no server that was reached has come so far within one
-    /// session timeout; the end of the session; a sync that the client's
+    /// [`Behind`](crate::ErrorKind::Behind) if no server that was reached has come so far within
+    /// one session timeout; the end of the session; a sync that the client's
     /// [limits](crate::Limits) refuse. It never fails for the loss of a connection alone.
     ///
     /// # Cancel safety

@@ -30,8 +30,8 @@ impl Client {
         self.link().look(|core| core.credentials())
     }
 
-    /// Whether another client began the session, which this one
-    /// [took up](crate::ClientBuilder::session): then it may have ephemeral nodes that this client did
+    /// Whether another client began the session, which this one [took
+    /// up](crate::ClientBuilder::session): then it may have ephemeral nodes that this client did
     /// not make.
     pub fn is_resumed(&self) -> bool {
         self.link().look(|core| core.is_resumed())

@@ -73,10 +73,10 @@ impl Client {
 
     /// Waits until this client's server has caught up with the leader as of now.
     ///
-    /// It is not a quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may answer.
-    /// And one that serves clients itself answers theirs at once: what a follower has told its
-    /// client already may be missing there for a moment. To see what another client has seen, wait
-    /// to be [`at_least`](Self::at_least) where that one was.
+    /// It is not a quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may
+    /// answer. And one that serves clients itself answers theirs at once: what a follower has told
+    /// its client already may be missing there for a moment. To see what another client has seen,
+    /// wait to be [`at_least`](Self::at_least) where that one was.
     pub fn sync(&self, path: &str) -> Reply<()> {
         self.at(path, path::check, |full| {
             self.send(path, &SyncRequest { path: full.into() }, |call, completion| {

@@ -84,11 +84,11 @@ pub struct Resolving {
 impl Resolving {
     /// Creates a node, as [`Client::create`] does.
     ///
-    /// A node is recognised by its data, an ephemeral one by its session as well, and none if it was
-    /// changed since; a client that has had no answer before knows of no persistent node that it is
-    /// new. That there is no node yet is proved by a parent whose children have not
-    /// changed since the write was sent, so in a folder where others are busy a loss may stay
-    /// unknown. The state in [`Created`] is that which was found.
+    /// A node is recognised by its data, an ephemeral one by its session as well, and none if it
+    /// was changed since; a client that has had no answer before knows of no persistent node that
+    /// it is new. That there is no node yet is proved by a parent whose children have not changed
+    /// since the write was sent, so in a folder where others are busy a loss may stay unknown. The
+    /// state in [`Created`] is that which was found.
     ///
     /// A sequential node has no name to look for, and a loss stays unknown: for ephemeral ones
     /// there is [`Client::create_owned`].

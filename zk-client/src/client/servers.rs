@@ -20,7 +20,8 @@ impl Client {
     /// answer that is owed for a third of the session timeout is not waited for any longer, and is
     /// [lost](crate::ErrorKind::ConnectionLoss). A client that is being closed stays where it is.
     ///
-    /// The sessions to come of a [`SessionKeeper`](crate::SessionKeeper) know of these servers, too.
+    /// The sessions to come of a [`SessionKeeper`](crate::SessionKeeper) know of these servers,
+    /// too.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {

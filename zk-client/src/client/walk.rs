@@ -81,8 +81,9 @@ impl Walk {
     /// If the connection breaks, the walk does not: the next call goes on with the node that the
     /// error tells of, as it does if the server was too busy or the client's
     /// [limits](crate::Limits) were reached. A node that the server refuses to list is left out,
-    /// with all below it, and the next call goes on behind it; [`Client::walk`]'s own node fails with `NoNode` if it does
-    /// not exist. Nothing comes after the end of the session but that error.
+    /// with all below it, and the next call goes on behind it; [`Client::walk`]'s own node fails
+    /// with `NoNode` if it does not exist. Nothing comes after the end of the session but that
+    /// error.
     ///
     /// # Cancel safety
     ///

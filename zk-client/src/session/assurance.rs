@@ -2,8 +2,8 @@
 //! leases suspended, and when they lapse.
 //!
 //! The deadline and the leases are decided in modules of their own; here they meet the state of the
-//! connection and the timers. Whatever happens to a session first [`expire`](Assurance::expire)s what
-//! has lapsed by then, so that nothing learnt later revives it, and in the end
+//! connection and the timers. Whatever happens to a session first [`expire`](Assurance::expire)s
+//! what has lapsed by then, so that nothing learnt later revives it, and in the end
 //! [`tend`](Assurance::tend)s the timers.
 
 use std::time::{Duration, Instant};

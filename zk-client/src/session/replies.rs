@@ -65,8 +65,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.answered(now, header, Ok(body))
     }
 
-    /// A reply of which nothing but the head is there. What a server sends unasked, or by itself, is
-    /// never that long.
+    /// A reply of which nothing but the head is there. What a server sends unasked, or by itself,
+    /// is never that long.
     pub(super) fn handle_head(
         &mut self,
         now: Instant,

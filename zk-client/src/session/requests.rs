@@ -24,7 +24,8 @@ use crate::session::watches::oneshots::{WatchId, WatchKind};
 
 /// Requests. They are queued whatever the connection does, and sent as soon as it can.
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Queues a request. Its answer comes as [`Event::Completed`](crate::session::Event::Completed).
+    /// Queues a request. Its answer comes as
+    /// [`Event::Completed`](crate::session::Event::Completed).
     ///
     /// Servers that are too old for an operation refuse it with `Unimplemented`, and hang up; so
     /// that is asked once, and answered like this from then on.
@@ -84,9 +85,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(id)
     }
 
-    /// Queues one request that watches the data of many nodes, for whoever has just seen them. A node
-    /// that is gone, or was written to since the last answer of the server, fires at once, marked
-    /// as missed; when the answer comes, all of that was told. No permission is asked for.
+    /// Queues one request that watches the data of many nodes, for whoever has just seen them. A
+    /// node that is gone, or was written to since the last answer of the server, fires at once,
+    /// marked as missed; when the answer comes, all of that was told. No permission is asked for.
     ///
     /// The watches are there from now on, whatever becomes of the request: on a later connection
     /// they are armed like all others.
@@ -171,12 +172,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// sent. Both of them happen or none, so that the one node is gone if the other is there; the
     /// create comes first, and so does what watches tell of it.
     ///
-    /// `None`, and nothing is asked and `token` dropped, if that is not so, or if the two do not fit
-    /// into one frame.
+    /// `None`, and nothing is asked and `token` dropped, if that is not so, or if the two do not
+    /// fit into one frame.
     ///
-    /// If the delete is refused, so is the create, for operation 1 of a multi: ask for it again then.
-    /// If the create is refused, that is told as if it had been asked for alone, and the delete is
-    /// asked for again, ahead of all that waits.
+    /// If the delete is refused, so is the create, for operation 1 of a multi: ask for it again
+    /// then. If the create is refused, that is told as if it had been asked for alone, and the
+    /// delete is asked for again, ahead of all that waits.
     pub fn submit_replacing(
         &mut self,
         old: &str,

@@ -1,7 +1,8 @@
 //! SASL on a connection: after the handshake, and before anything else.
 //!
-//! Servers would take other requests in between, but as nobody's, and those that insist on SASL hang
-//! up on them. So all that is queued waits, and no ping is sent; the attempt's deadline goes on.
+//! Servers would take other requests in between, but as nobody's, and those that insist on SASL
+//! hang up on them. So all that is queued waits, and no ping is sent; the attempt's deadline goes
+//! on.
 
 use std::time::Instant;
 

@@ -59,8 +59,8 @@ impl Timer {
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     at: [Option<Instant>; Timer::ALL.len()],
-    /// None of them is due before. Set timers make it earlier, and nothing but a look at all of them
-    /// makes it later: most frames move timers away, and need not find out which is the next.
+    /// None of them is due before. Set timers make it earlier, and nothing but a look at all of
+    /// them makes it later: most frames move timers away, and need not find out which is the next.
     early: Option<Instant>,
     /// When the last frame came, unless one of the timers that it set was stopped since.
     heard: Option<Instant>,

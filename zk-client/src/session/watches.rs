@@ -2,10 +2,10 @@
 //!
 //! Servers keep watches per connection, so after a reconnect they are armed again from here. They
 //! name watches by path alone, so a watch is removed when nobody waits at its path any more, and
-//! nothing on its way will set one there. All of that is kept by path, in one table without an order,
-//! so that it costs the same however many there are; what is made of many paths is sorted. Generic
-//! over `W` and `S`, what the caller of a one-shot watch and of a stream wants back. Sends nothing by
-//! itself.
+//! nothing on its way will set one there. All of that is kept by path, in one table without an
+//! order, so that it costs the same however many there are; what is made of many paths is sorted.
+//! Generic over `W` and `S`, what the caller of a one-shot watch and of a stream wants back. Sends
+//! nothing by itself.
 //!
 //! Servers before 3.9 have two tables of watches, one for data and one for children, and in each
 //! table one mode per path: the last one that was set. So a one-shot watch ends a persistent one
@@ -212,9 +212,10 @@ impl<W, S: Clone> Watches<W, S> {
         self.answered(id, Some(code));
     }
 
-    /// A request that watches here was queued, whoever waits by the time it is sent: what is known to
-    /// be left behind is removed when it is answered. What comes to this path ahead of it ends its
-    /// watches here, and not at the server: that one goes with the next event, of which nobody is told.
+    /// A request that watches here was queued, whoever waits by the time it is sent: what is known
+    /// to be left behind is removed when it is answered. What comes to this path ahead of it ends
+    /// its watches here, and not at the server: that one goes with the next event, of which nobody
+    /// is told.
     pub(crate) fn announced(&mut self, path: Arc<str>) {
         self.spots.entry(path).or_default().announced();
     }

@@ -118,7 +118,8 @@ fn flaw(bad: &CertificateError) -> String {
         | Bad::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "is signed by an algorithm that is not supported".to_owned()
         }
-        // What rustls has no variant for, it passes on as an error of webpki, which prints its name.
+        // What rustls has no variant for, it passes on as an error of webpki, which prints its
+        // name.
         Bad::Other(other) => match other.0.to_string().as_str() {
             "UnsupportedCertVersion" => {
                 "is one of X.509 version 1 or 2; it must be of version 3, which has extensions \

@@ -257,7 +257,8 @@ impl Story {
         self.own.as_deref() == Some(person(path))
     }
 
-    /// Whether it is this contender's, of now or of before: a client's half of the random part stays.
+    /// Whether it is this contender's, of now or of before: a client's half of the random part
+    /// stays.
     fn is_mine(&self, path: &str) -> bool {
         let half = |path: &str| person(path).rsplitn(3, '-').nth(2).map(str::to_owned);
         self.own.as_deref().is_some_and(|own| half(own) == half(path))

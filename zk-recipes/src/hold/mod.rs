@@ -58,8 +58,8 @@ pub enum Release {
 /// # What it does not promise
 ///
 /// Whatever it says may be outdated when the caller acts on it: a process can be stopped between
-/// the two. Where that would harm, let the resource decide: by the [`token`](Self::token), or in one
-/// transaction with the data, by [`fenced`](Self::fenced).
+/// the two. Where that would harm, let the resource decide: by the [`token`](Self::token), or in
+/// one transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
     inner: Arc<Ownership>,
     /// Gone once it was released. Apart from the rest, which futures may keep for longer.
@@ -325,8 +325,8 @@ impl Hold {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost): the lock was, so nothing was carried out; if that was known
-    /// before, nothing was asked either. A client's error tells which operation was refused
+    /// [`Lost`](crate::ErrorKind::Lost): the lock was, so nothing was carried out; if that was
+    /// known before, nothing was asked either. A client's error tells which operation was refused
     /// ([`failed_op`](zk_client::Error::failed_op): 0 is the check of the lock, and the first of
     /// `ops` is 1), or that the outcome is open.
     ///
@@ -367,7 +367,8 @@ impl Hold {
         self.inner.attend();
     }
 
-    /// Whether the lock is surely still ours and nobody is known to want it back. Waits for nothing.
+    /// Whether the lock is surely still ours and nobody is known to want it back. Waits for
+    /// nothing.
     pub(crate) fn is_sound(&self) -> bool {
         self.inner.is_sound()
     }

@@ -122,7 +122,8 @@ impl Ownership {
         self.listen(false)
     }
 
-    /// Whether the lock is surely still ours and nobody is known to want it back. Waits for nothing.
+    /// Whether the lock is surely still ours and nobody is known to want it back. Waits for
+    /// nothing.
     pub(crate) fn is_sound(&self) -> bool {
         self.listen(false);
         let Knowledge { lost, revoked, unclear, .. } = &*self.knowledge();
@@ -143,7 +144,8 @@ impl Ownership {
         self.listen(true)
     }
 
-    /// Sees to it that something tells of the node's end: the watch that the wait has left is enough.
+    /// Sees to it that something tells of the node's end: the watch that the wait has left is
+    /// enough.
     pub(crate) fn attend(&self) {
         let is_watched =
             matches!(&self.knowledge().source, Source::Unread(watch) if watch.is_set());
@@ -182,8 +184,8 @@ impl Ownership {
     }
 
     /// What a failed transaction means that does not tell of the node itself. A known loss is the
-    /// reason, unless the transaction may have been carried out all the same, or an operation of its
-    /// own was refused.
+    /// reason, unless the transaction may have been carried out all the same, or an operation of
+    /// its own was refused.
     pub(crate) fn failed(&self, error: ClientError) -> Error {
         let tells_more = error.outcome() == Outcome::Unknown || error.failed_op().is_some();
         match self.known_loss() {
@@ -192,8 +194,8 @@ impl Ownership {
         }
     }
 
-    /// Hears what there is to hear of the node, and `asks` where nothing tells. Says how it was lost,
-    /// if it was.
+    /// Hears what there is to hear of the node, and `asks` where nothing tells. Says how it was
+    /// lost, if it was.
     fn listen(&self, asks: bool) -> Option<Loss> {
         // Wakes everybody who wants to know.
         let waker = Waker::from(Arc::clone(&self.news));

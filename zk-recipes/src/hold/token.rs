@@ -20,8 +20,8 @@ use std::str::FromStr;
 /// # }
 /// ```
 ///
-/// A store in another process gets it as text, which [`parse`](str::parse) makes a token again, or as
-/// the pair `(token.czxid(), token.pass())` for [`new`](Self::new).
+/// A store in another process gets it as text, which [`parse`](str::parse) makes a token again, or
+/// as the pair `(token.czxid(), token.pass())` for [`new`](Self::new).
 ///
 /// Transactions are numbered by the ensemble. One that was set up anew, or from a backup, begins
 /// with lower numbers: resources must then forget what they have seen.

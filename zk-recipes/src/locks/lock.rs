@@ -134,8 +134,8 @@ impl Lock {
     }
 
     /// Waits for the lock for no longer than `time`. `None` if it was not ours by then, because
-    /// others have it or because the client is cut off. Then it leaves the queue: our node, if there
-    /// is one, is deleted as soon as a server is reached.
+    /// others have it or because the client is cut off. Then it leaves the queue: our node, if
+    /// there is one, is deleted as soon as a server is reached.
     ///
     /// ```
     /// # async fn f(lock: &zk_recipes::Lock) -> Result<(), zk_recipes::Error> {
@@ -184,8 +184,8 @@ impl Lock {
 /// Proof of holding a [`Lock`], until it is dropped or released.
 ///
 /// Not `Clone`: there is one holder. It keeps the session alive, unless somebody
-/// [closes](Client::close) that. Dropping it queues the release at once, on any thread and without a
-/// runtime, behind every request made before. If the connection breaks before the answer, the
+/// [closes](Client::close) that. Dropping it queues the release at once, on any thread and without
+/// a runtime, behind every request made before. If the connection breaks before the answer, the
 /// release is sent again ahead of all other requests of the next one. `std::mem::forget` keeps the
 /// lock until the session ends.
 ///

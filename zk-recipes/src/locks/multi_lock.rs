@@ -2,8 +2,8 @@
 //!
 //! All nodes are created in one transaction: if all locks are free, that is all. If not, the locks
 //! are taken in the order of their paths: those up to the first one that is not free are kept, that
-//! one is waited for, and the nodes behind it are deleted at once. So whoever waits holds locks with
-//! smaller paths alone, like those who take them one by one, and nobody waits in a circle.
+//! one is waited for, and the nodes behind it are deleted at once. So whoever waits holds locks
+//! with smaller paths alone, like those who take them one by one, and nobody waits in a circle.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -43,8 +43,8 @@ use crate::queue::{Listing, Queue};
 /// # Deadlocks
 ///
 /// If all are free, one transaction takes them all. Otherwise they are taken in the order of their
-/// paths, which are compared byte by byte: while a `MultiLock` waits for one, it holds no lock with a
-/// greater path. In whatever order they are named, there is no deadlock with
+/// paths, which are compared byte by byte: while a `MultiLock` waits for one, it holds no lock with
+/// a greater path. In whatever order they are named, there is no deadlock with
 ///
 /// - any other `MultiLock`;
 /// - whoever holds one lock at a time;
@@ -60,8 +60,8 @@ use crate::queue::{Listing, Queue};
 /// - whoever waits for something else that a holder has to do first.
 ///
 /// Where one client will not do, because the locks are on several ensembles: take
-/// [`Lock`](crate::Lock)s one by one, in one order that everybody keeps to, and let go of all if one
-/// fails.
+/// [`Lock`](crate::Lock)s one by one, in one order that everybody keeps to, and let go of all if
+/// one fails.
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     /// By their paths.
@@ -110,8 +110,8 @@ impl MultiLock {
         Ok(Self { queues, named })
     }
 
-    /// Waits until all locks are ours: one round trip if they are free. Otherwise each one that has to
-    /// be waited for costs another round trip, for those behind it.
+    /// Waits until all locks are ours: one round trip if they are free. Otherwise each one that has
+    /// to be waited for costs another round trip, for those behind it.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl MultiLock {
         Ok(guard)
     }
 
-    /// Takes all locks if they are free, in one round trip. `None` if one is not; then it leaves the
-    /// queues. While the client is cut off it waits: see
+    /// Takes all locks if they are free, in one round trip. `None` if one is not; then it leaves
+    /// the queues. While the client is cut off it waits: see
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors

@@ -41,8 +41,8 @@ use crate::queue::place::Place;
 /// write without letting go first waits for ever, like any two that wait for each other.
 /// [`ReentrantRwLock`](crate::ReentrantRwLock) knows its owners and refuses that.
 ///
-/// What a guard promises, and whom the lock is shared with, is as with [`Lock`](crate::Lock). A future
-/// that is not polled keeps its place: see [`Lock::acquire`](crate::Lock::acquire).
+/// What a guard promises, and whom the lock is shared with, is as with [`Lock`](crate::Lock). A
+/// future that is not polled keeps its place: see [`Lock::acquire`](crate::Lock::acquire).
 #[derive(Clone, Debug)]
 pub struct RwLock(Arc<Queue>);
 

@@ -52,21 +52,22 @@ const MARK: &str = "zk-lock-ticket:";
 /// # }
 /// ```
 ///
-/// Several locks of one client each have a ticket of their own; one client resumes them all. Whoever
-/// has a ticket can be the session: keep it as secret as a password. Its Debug shows no secret.
+/// Several locks of one client each have a ticket of their own; one client resumes them all.
+/// Whoever has a ticket can be the session: keep it as secret as a password. Its Debug shows no
+/// secret.
 ///
 /// # Used once
 ///
-/// The first process that [resumes](Lock::resume) a ticket uses it up. Any other one is refused with
-/// [`TicketUsed`](crate::ErrorKind::TicketUsed), and its client is detached, so that the first keeps
-/// the lock. Until then the two take the connection from each other, which a guard may tell as
-/// [`Suspended`](LockState::Suspended) and outlives: a client whose connection was taken connects
-/// again.
+/// The first process that [resumes](Lock::resume) a ticket uses it up. Any other one is refused
+/// with [`TicketUsed`](crate::ErrorKind::TicketUsed), and its client is detached, so that the first
+/// keeps the lock. Until then the two take the connection from each other, which a guard may tell
+/// as [`Suspended`](LockState::Suspended) and outlives: a client whose connection was taken
+/// connects again.
 ///
-/// That a ticket is used is noted in the access list of the node, by a change that names the version
-/// it replaces. The data of the node and a request to [revoke](Lock::revoke) the lock stay as they
-/// are. Resuming takes the permission to change that list ([`Perms::ADMIN`]), and if anybody else
-/// changes it, the ticket counts as used.
+/// That a ticket is used is noted in the access list of the node, by a change that names the
+/// version it replaces. The data of the node and a request to [revoke](Lock::revoke) the lock stay
+/// as they are. Resuming takes the permission to change that list ([`Perms::ADMIN`]), and if
+/// anybody else changes it, the ticket counts as used.
 #[derive(Clone)]
 pub struct LockTicket {
     session: SessionCredentials,
@@ -171,8 +172,9 @@ impl fmt::Debug for LockTicket {
 
 impl Guard {
     /// Leaves the lock to another process: it stays held, and nothing here releases it any more,
-    /// but for the end of the session. So [`detach`](zk_client::Client::detach) the client afterwards,
-    /// which ends this side without ending the session; its other locks need tickets of their own.
+    /// but for the end of the session. So [`detach`](zk_client::Client::detach) the client
+    /// afterwards, which ends this side without ending the session; its other locks need tickets of
+    /// their own.
     ///
     /// # Errors
     ///
@@ -195,19 +197,21 @@ impl Guard {
 impl Lock {
     /// Takes up a lock that another process has left with this ticket, and uses the ticket up: four
     /// round trips, one of them a write. The client must have taken up the ticket's session; the
-    /// [term](crate::Options::max_hold) begins anew. Connections that break are waited out for as long as
-    /// the session lives.
+    /// [term](crate::Options::max_hold) begins anew. Connections that break are waited out for as
+    /// long as the session lives.
     ///
     /// # Errors
     ///
     /// [`TicketUsed`](crate::ErrorKind::TicketUsed): another process has used the ticket, and this
-    /// client was [detached](zk_client::Client::detach) from that one's session; or this process has
-    /// used it itself, and nothing happened.
+    /// client was [detached](zk_client::Client::detach) from that one's session; or this process
+    /// has used it itself, and nothing happened.
     ///
-    /// [`InvalidTicket`](crate::ErrorKind::InvalidTicket): it is of another session, folder or layout.
+    /// [`InvalidTicket`](crate::ErrorKind::InvalidTicket): it is of another session, folder or
+    /// layout.
     ///
-    /// [`Lost`](crate::ErrorKind::Lost): the node is gone. If another process may have had the ticket,
-    /// it may still have the session: detach the client then, since closing or dropping it ends that.
+    /// [`Lost`](crate::ErrorKind::Lost): the node is gone. If another process may have had the
+    /// ticket, it may still have the session: detach the client then, since closing or dropping it
+    /// ends that.
     ///
     /// The client's errors, for instance without the permission to change the node's access list,
     /// leave the ticket good.

@@ -54,8 +54,8 @@ impl Layout {
     /// read/write lock.
     ///
     /// Curator's `InterProcessMutex` and `InterProcessReadWriteLock`, go-zk's `Lock` and the Rust
-    /// crate zookeeper-client queue up with it. A writer of Curator's that becomes a reader queues up
-    /// anew up to its release 5.4, and a writer that waits gets in beside it (CURATOR-621).
+    /// crate zookeeper-client queue up with it. A writer of Curator's that becomes a reader queues
+    /// up anew up to its release 5.4, and a writer that waits gets in beside it (CURATOR-621).
     pub const CURATOR: Self = Self(Family::Curator);
 
     /// go-zk's: `_c_<32 hex digits>-lock-<number>`. It excludes whom Curator's does.

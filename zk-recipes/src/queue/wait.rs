@@ -2,8 +2,8 @@
 //!
 //! A listing tells who is ahead, and from then on that set only shrinks. Watches are set on our own
 //! node and on the two nearest contenders ahead, by one request. When everybody ahead has been seen
-//! to go, we are first, and nothing needs to be asked. Whenever an event may have been missed, a new
-//! listing decides.
+//! to go, we are first, and nothing needs to be asked. Whenever an event may have been missed, a
+//! new listing decides.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};

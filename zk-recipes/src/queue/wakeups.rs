@@ -1,4 +1,5 @@
-//! What wakes a future here: a timer, a call to everybody who waits, and a watch that is dropped quietly.
+//! What wakes a future here: a timer, a call to everybody who waits, and a watch that is dropped
+//! quietly.
 
 use std::future::Future;
 use std::pin::Pin;

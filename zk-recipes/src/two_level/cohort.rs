@@ -319,7 +319,8 @@ impl Cohort {
         Some(Entry { pass, depth: 1 })
     }
 
-    /// Calls those who may come in, gives up what serves nobody, and begins what somebody waits for.
+    /// Calls those who may come in, gives up what serves nobody, and begins what somebody waits
+    /// for.
     fn settle(&mut self, situation: Situation) -> Step {
         let now = situation.now;
         let serves = match &mut self.state {

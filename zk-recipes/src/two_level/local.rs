@@ -2,8 +2,8 @@
 //!
 //! The order of a release is what makes it safe: the node's delete is on its way before anybody of
 //! this process can get in again, and the session keeps the order of its requests. There is no task
-//! behind it: whoever waits and is polled goes on with the acquire. Who comes next is decided by the
-//! cohort.
+//! behind it: whoever waits and is polled goes on with the acquire. Who comes next is decided by
+//! the cohort.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

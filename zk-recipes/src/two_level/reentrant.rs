@@ -56,10 +56,10 @@ impl Owner {
 /// # }
 /// ```
 ///
-/// Share one among all tasks of a process: they queue up locally, first come, first served, and have
-/// one node among them. Handing the lock on among themselves takes no request. They do so for a
-/// [bounded](Options::local_handoffs) number of times and [time](Options::local_handoff_time) while other processes
-/// wait, and without end while none does.
+/// Share one among all tasks of a process: they queue up locally, first come, first served, and
+/// have one node among them. Handing the lock on among themselves takes no request. They do so for
+/// a [bounded](Options::local_handoffs) number of times and [time](Options::local_handoff_time)
+/// while other processes wait, and without end while none does.
 ///
 /// In the folder it is a [`Lock`](crate::Lock) like any other, with the same promises.
 #[derive(Clone, Debug)]
@@ -94,9 +94,9 @@ impl ReentrantLock {
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`](crate::Lock::acquire). An error is told to one of those who wait in this
-    /// process; the others try again. [`Lost`](crate::ErrorKind::Lost) if the owner has the lock and
-    /// it is lost.
+    /// As [`Lock::acquire`](crate::Lock::acquire). An error is told to one of those who wait in
+    /// this process; the others try again. [`Lost`](crate::ErrorKind::Lost) if the owner has the
+    /// lock and it is lost.
     ///
     /// Whoever waits here behind an owner that has lost the lock waits until that owner lets go of
     /// its guards: [`run`](Hold::run) does so in time.
@@ -111,8 +111,8 @@ impl ReentrantLock {
     /// A future that was polled and is neither polled any more nor dropped, such as that of another
     /// branch of `select!`, keeps its place. Whoever waits in this process and is polled goes on
     /// with the request for all of them. When the lock would be handed to the one that is not, the
-    /// others wait for a quarter of a second, within a tokio runtime, and then pass it over. It gets
-    /// in after the one that came, if it is polled by then.
+    /// others wait for a quarter of a second, within a tokio runtime, and then pass it over. It
+    /// gets in after the one that came, if it is polled by then.
     ///
     /// If no future of this process is polled, nobody passes it over: the node stays in the folder,
     /// and other processes wait, until one is polled or all are dropped. So drop a future that will
@@ -300,8 +300,8 @@ impl ReentrantRwLock {
         ReentrantGuard::try_enter(&self.0, owner, Role::Shared).await
     }
 
-    /// Writes if that is possible at once, in at most one round trip. While the client is cut off it
-    /// waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Writes if that is possible at once, in at most one round trip. While the client is cut off
+    /// it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///
@@ -337,9 +337,9 @@ impl ReentrantRwLock {
 /// Proof of holding a [`ReentrantLock`] or [`ReentrantRwLock`] at one level, until it is dropped or
 /// released.
 ///
-/// Guards of one owner may be dropped in any order; the last one hands the lock on or lets it go. It
-/// is a [`Hold`], with what [`Guard`](crate::Guard) says of dropping. Its token orders it after all
-/// that held before it, in this process and elsewhere; guards of one owner share it.
+/// Guards of one owner may be dropped in any order; the last one hands the lock on or lets it go.
+/// It is a [`Hold`], with what [`Guard`](crate::Guard) says of dropping. Its token orders it after
+/// all that held before it, in this process and elsewhere; guards of one owner share it.
 #[must_use = "dropping it releases the lock"]
 pub struct ReentrantGuard {
     level: TwoLevel,

@@ -1,8 +1,8 @@
 //! Whom to wake at the local level: one that was called, one that goes on with the acquire, or
 //! everybody.
 //!
-//! Under a lock of its own: a future may call its waker while it is polled, and the acquire is polled
-//! under the lock of the level.
+//! Under a lock of its own: a future may call its waker while it is polled, and the acquire is
+//! polled under the lock of the level.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

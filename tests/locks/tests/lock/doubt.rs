@@ -1,5 +1,5 @@
-//! Places that come to be first while nobody knows whether their session is still there: the node is
-//! looked at before anybody has the lock.
+//! Places that come to be first while nobody knows whether their session is still there: the node
+//! is looked at before anybody has the lock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,8 +23,8 @@ enum Fate {
     Written,
 }
 
-/// Waits by watches, and comes to be first just as its connection breaks. Returns who waits, and the
-/// path of its node.
+/// Waits by watches, and comes to be first just as its connection breaks. Returns who waits, and
+/// the path of its node.
 async fn in_doubt(world: &World, client: &Client) -> (Acquiring, String) {
     let first = world.lock().await.acquire().await.unwrap();
     let lock = Lock::with_options(client, LOCK, Options::new()).unwrap();

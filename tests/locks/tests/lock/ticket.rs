@@ -192,8 +192,8 @@ async fn a_resume_may_be_dropped_at_any_moment_and_done_again() {
     }
 }
 
-/// Drops a resume after so many polls, and does it again. The last of them comes while the server is
-/// down, if that is wanted. Says whether the first one was done by then.
+/// Drops a resume after so many polls, and does it again. The last of them comes while the server
+/// is down, if that is wanted. Says whether the first one was done by then.
 async fn is_done_after(polls: u32, cut: bool) -> bool {
     let server = Server::in_memory(Config::new());
     let secret = left(&server, Options::new()).await;

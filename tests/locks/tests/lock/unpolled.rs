@@ -1,5 +1,5 @@
-//! Futures that wait for a two-level lock and are neither polled any more nor dropped, like those of
-//! another branch of `select!`. They must not stop whoever is polled.
+//! Futures that wait for a two-level lock and are neither polled any more nor dropped, like those
+//! of another branch of `select!`. They must not stop whoever is polled.
 
 use std::cell::{Cell, RefCell};
 use std::pin::{Pin, pin};

@@ -1,7 +1,8 @@
 //! What the leader does: it puts the writes of all clients in one order, and decides when sessions
 //! are over.
 //!
-//! It always has a quorum: think of more followers, without clients, that are never cut off from it.
+//! It always has a quorum: think of more followers, without clients, that are never cut off from
+//! it.
 
 use std::sync::Arc;
 

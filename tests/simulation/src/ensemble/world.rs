@@ -194,8 +194,8 @@ impl World {
         }
     }
 
-    /// Whether nothing holds up the connection between a follower and the leader, nor has held it up
-    /// a moment ago.
+    /// Whether nothing holds up the connection between a follower and the leader, nor has held it
+    /// up a moment ago.
     pub(super) fn is_well(&self, id: ServerId) -> bool {
         let Peer { up, down, is_joined, .. } = &self.peers[id];
         *is_joined && up.stalled.max(down.stalled) + self.settings.tick < now()

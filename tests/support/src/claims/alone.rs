@@ -9,7 +9,8 @@ use zk_client::{CreateOptions, ErrorCode, Op, Read, SessionState};
 
 use crate::claims::target::Target;
 
-/// Puts every claim of this file to what `$start` yields: see [`target_claims!`](crate::target_claims).
+/// Puts every claim of this file to what `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 ///
 /// They do not hold on a server that allows more, or where others write meanwhile.
 #[macro_export]

@@ -18,7 +18,8 @@ pub fn super_digest() -> String {
     zk_proto::digest(SUPER)
 }
 
-/// Puts every claim of this file to what `$start` yields: see [`target_claims!`](crate::target_claims).
+/// Puts every claim of this file to what `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! auth_claims {
     ($($given:tt)*) => {

@@ -10,7 +10,8 @@ use zk_proto::OpCode;
 use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 
-/// Puts every claim of this file to what `$start` yields: see [`target_claims!`](crate::target_claims).
+/// Puts every claim of this file to what `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! composed_claims {
     ($($given:tt)*) => {

@@ -183,8 +183,8 @@ pub async fn contenders_that_come_round_send_two_packets_a_turn(address: &str) -
     come_round(&[address; 4], 4).await
 }
 
-/// Lets contenders at these servers fight until so many of them have neither listed nor followed the
-/// others for some turns.
+/// Lets contenders at these servers fight until so many of them have neither listed nor followed
+/// the others for some turns.
 pub async fn come_round(servers: &[&str], enough: usize) -> Result<()> {
     const TURNS: u32 = 10;
     let (inside, settled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));

@@ -13,7 +13,8 @@ use zk_client::{
 
 use crate::claims::target::Target;
 
-/// Puts every claim of this file to what `$start` yields: see [`target_claims!`](crate::target_claims).
+/// Puts every claim of this file to what `$start` yields: see
+/// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! operation_claims {
     ($($given:tt)*) => {

@@ -11,9 +11,10 @@
 //!
 //! * whether one more request is served between the answer `Unimplemented` and the end of the
 //!   connection, or answered behind closeSession;
-//! * whether a write under way is seen by what looks ahead: setACL by the permission checks of later
-//!   writes, a container asked for with an ephemeral mode by its children, an identity by the events
-//!   of earlier writes, the entries of a multi that trips the server by what comes behind it;
+//! * whether a write under way is seen by what looks ahead: setACL by the permission checks of
+//!   later writes, a container asked for with an ephemeral mode by its children, an identity by the
+//!   events of earlier writes, the entries of a multi that trips the server by what comes behind
+//!   it;
 //! * on 3.8, whether checkWatches finds the watch of a connection that is about to be forgotten;
 //! * the order of children, ephemeral nodes, identities, what `auth` becomes in an access list, and
 //!   the events of a session's end.

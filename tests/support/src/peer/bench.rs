@@ -145,9 +145,10 @@ impl Bench {
         self.requests().iter().map(Request::to_string).collect()
     }
 
-    /// What the session has to say, as text: `1 ok`, `1 NoNode`, `1 too large: 17`, `1 lost, sent` and `1 lost, unsent`,
-    /// `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `, missed`, `7 unwatched`,
-    /// `8 hears NodeCreated /a/b`, `8 Rearmed`, `8 unstreamed`, the name of a state, or `hangup: ..`.
+    /// What the session has to say, as text: `1 ok`, `1 NoNode`, `1 too large: 17`, `1 lost, sent`
+    /// and `1 lost, unsent`, `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `,
+    /// missed`, `7 unwatched`, `8 hears NodeCreated /a/b`, `8 Rearmed`, `8 unstreamed`, the name of
+    /// a state, or `hangup: ..`.
     pub fn said(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.session.poll_event()).map(text).collect()
     }

@@ -1,4 +1,5 @@
-//! What a session asks about watches of itself: to remove one, to set one again, to arm all of them.
+//! What a session asks about watches of itself: to remove one, to set one again, to arm all of
+//! them.
 //!
 //! Which of two versions a request goes out in depends on what is in it, since old servers know one
 //! alone. Knows no watches that are set.

@@ -1,10 +1,10 @@
-//! The hash of a path in the table of watches: a fifth of the work of the standard one, and as little
-//! to be foreseen by those who name nodes.
+//! The hash of a path in the table of watches: a fifth of the work of the standard one, and as
+//! little to be foreseen by those who name nodes.
 //!
 //! Seven bytes each are a coefficient of a polynomial, whose value at a secret random point is the
-//! hash, in the field of 2^61 - 1 elements. Different polynomials of degree n have the same value at
-//! n points at most, so that of any two paths hardly a point makes them collide, whoever chose them.
-//! What is proven of whole values is only likely of their bits that a table goes by.
+//! hash, in the field of 2^61 - 1 elements. Different polynomials of degree n have the same value
+//! at n points at most, so that of any two paths hardly a point makes them collide, whoever chose
+//! them. What is proven of whole values is only likely of their bits that a table goes by.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

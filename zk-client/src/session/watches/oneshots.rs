@@ -26,9 +26,9 @@ pub enum WatchKind {
 impl WatchKind {
     pub(crate) const ALL: [Self; 3] = [Self::Data, Self::Exist, Self::Child];
 
-    /// Whether an event ends watches of this kind. A node whose data is watched is there: that it was
-    /// created is told for the sake of another watch, and was before. One whose creation is waited
-    /// for is not: that it is gone is an answer to somebody who thought that it was there.
+    /// Whether an event ends watches of this kind. A node whose data is watched is there: that it
+    /// was created is told for the sake of another watch, and was before. One whose creation is
+    /// waited for is not: that it is gone is an answer to somebody who thought that it was there.
     pub(crate) fn sees(self, event: EventType) -> bool {
         match event {
             EventType::NODE_CREATED => self == Self::Exist,

@@ -133,8 +133,8 @@ impl<W, S> Spot<W, S> {
         }
     }
 
-    /// The server watches what nobody here does. A one-shot watch may be shared with others, who use
-    /// it up if their own are not on their way still.
+    /// The server watches what nobody here does. A one-shot watch may be shared with others, who
+    /// use it up if their own are not on their way still.
     pub(crate) fn left(&mut self, sort: Sort) {
         let [data, exist, child] = WatchKind::ALL.map(Sort::Once);
         let shared = match sort {
