@@ -22,6 +22,9 @@ use super::random::Random;
 use super::wire::Dialer;
 use super::work::Job;
 
+/// The longest that an unused lock of two levels is kept, in milliseconds.
+const LINGER: u64 = 6000;
+
 /// The shortest and the longest session timeout that processes ask for, in milliseconds.
 pub(super) const TIMEOUTS: (u64, u64) = (600, 3000);
 
@@ -158,6 +161,9 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
         let mut options = Options::new().local_handoffs(passes);
         if random.percent(50) {
             options = options.local_handoff_time(random.millis(0..400));
+        }
+        if random.percent(30) {
+            options = options.linger(random.millis(1..LINGER));
         }
         let shared = AnyLock::new(family, &client, options.clone());
         let apart = !shared.is_reentrant() && random.percent(50);

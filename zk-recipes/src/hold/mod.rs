@@ -19,7 +19,7 @@ use crate::queue::Queue;
 use crate::queue::join::{Join, Patience};
 use crate::queue::place::Place;
 
-mod ownership;
+pub(crate) mod ownership;
 
 mod token;
 
@@ -280,6 +280,11 @@ impl Hold {
             lost => lost.map(|loss| Err(self.lost_by(loss))),
         })
         .await
+    }
+
+    /// What is known of the lock, without the node: whoever keeps it does not keep the lock.
+    pub(crate) fn ownership(&self) -> Arc<Ownership> {
+        Arc::clone(&self.inner)
     }
 
     /// True if other contenders may be in the queue. Waits for nothing.

@@ -219,11 +219,31 @@ impl Ownership {
         lost
     }
 
+    /// Waits until other contenders may be in the queue, or the lock is no longer surely ours, or
+    /// somebody has asked for it back.
+    pub(crate) async fn disturbed(&self) {
+        loop {
+            let mut news = pin!(self.news.notified());
+            news.as_mut().enable();
+            let lease = self.lease.state();
+            if !self.is_sound() || self.has_others() {
+                return;
+            }
+            let mut changed = pin!(self.lease.changed(lease));
+            poll_fn(|cx| match news.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => changed.as_mut().poll(cx).map(drop),
+            })
+            .await;
+        }
+    }
+
     /// True if other contenders may be in the queue.
     pub(crate) fn has_others(&self) -> bool {
+        let waker = Waker::from(Arc::clone(&self.news));
         let mut knowledge = self.knowledge();
         // A watch fires once, and it is not set again: whoever came may still be there.
-        let fired = knowledge.others.poll_changed(&mut Context::from_waker(Waker::noop()));
+        let fired = knowledge.others.poll_changed(&mut Context::from_waker(&waker));
         fired.is_ready() || !knowledge.others.is_set()
     }
 

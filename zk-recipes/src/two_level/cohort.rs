@@ -27,6 +27,8 @@ pub(crate) struct Bounds {
     pub(crate) time: Duration,
     /// For how long at most, whether others wait or not.
     pub(crate) longest: Option<Duration>,
+    /// For how long an unused node is kept while nobody else wants the lock. Zero: not at all.
+    pub(crate) linger: Duration,
 }
 
 /// What is told of other processes may be lost, so now and then they get their turn unasked: the
@@ -125,6 +127,8 @@ struct Tenure {
     /// The node's.
     role: Role,
     inside: BTreeMap<OwnerId, Inside>,
+    /// Since when nobody has used or wanted the node here, if it lingers.
+    unused_since: Option<Instant>,
     /// Passes since the node became first.
     pass: u32,
     /// When that was.
@@ -208,8 +212,16 @@ impl Cohort {
         let State::Acquiring(Attempt { role, .. }) = self.state else {
             return Step::default();
         };
-        let (inside, first) = (BTreeMap::new(), situation.now);
-        self.state = State::Held(Tenure { role, inside, pass: 0, first, since: first, streak: 0 });
+        let first = situation.now;
+        self.state = State::Held(Tenure {
+            role,
+            inside: BTreeMap::new(),
+            unused_since: None,
+            pass: 0,
+            first,
+            since: first,
+            streak: 0,
+        });
         self.settle(situation)
     }
 
@@ -244,6 +256,20 @@ impl Cohort {
             }
             tenure.inside.remove(&owner);
         }
+        self.settle(situation)
+    }
+
+    /// Since when an unused node lingers, if one does.
+    pub(crate) fn unused_since(&self) -> Option<Instant> {
+        match &self.state {
+            State::Held(tenure) => tenure.unused_since,
+            _ => None,
+        }
+    }
+
+    /// Looks whether an unused node is to be let go. This is to be called when its time may be over,
+    /// or something has happened to it.
+    pub(crate) fn look(&mut self, situation: Situation) -> Step {
         self.settle(situation)
     }
 
@@ -299,6 +325,10 @@ impl Cohort {
         let State::Held(tenure) = &mut self.state else {
             return None;
         };
+        // While the node was not used, it may have been lost to another process.
+        if tenure.unused_since.is_some() && !is_undisturbed(situation) {
+            return None;
+        }
         let waiter = self.waiting.get(at)?;
         let mut ahead = self.waiting.iter().take(at);
         if !tenure.suits(waiter.role)
@@ -311,6 +341,7 @@ impl Cohort {
         let Waiter { owner, role, .. } = self.waiting.remove(at)?;
         let pass = tenure.pass;
         tenure.inside.insert(owner, Inside { role, pass, depth: 1 });
+        tenure.unused_since = None;
         tenure.pass = pass.saturating_add(1);
         tenure.streak = tenure.streak.saturating_add(1);
         // The same owner may wait once more.
@@ -349,11 +380,27 @@ impl Cohort {
                 serves
             }
         };
-        if serves {
+        if serves || self.lingers(situation) {
             return Step::default();
         }
         self.state = State::Idle;
         Step { let_go: true, ..self.begin(now) }
+    }
+
+    /// True if a node that nobody here uses or wants is kept for now.
+    fn lingers(&mut self, situation: Situation) -> bool {
+        let Bounds { linger, longest, .. } = self.bounds;
+        let State::Held(tenure) = &mut self.state else {
+            return false;
+        };
+        if linger.is_zero() || !self.waiting.is_empty() || !is_undisturbed(situation) {
+            return false;
+        }
+        let now = situation.now;
+        let is_old =
+            longest.is_some_and(|longest| now.saturating_duration_since(tenure.first) >= longest);
+        let since = *tenure.unused_since.get_or_insert(now);
+        !is_old && now.saturating_duration_since(since) < linger
     }
 
     /// Asks for a node for the first one that comes when it is called.
@@ -381,6 +428,11 @@ impl Waiter {
     fn is_absent(&self, now: Instant) -> bool {
         self.called.is_some_and(|called| now.saturating_duration_since(called) >= GRACE)
     }
+}
+
+/// True if an unused node is surely still ours, and nobody else wants the lock.
+fn is_undisturbed(situation: Situation) -> bool {
+    situation.is_sound && !situation.has_remote_waiters
 }
 
 /// Whether a node of the one role is good for somebody who wants the other.
@@ -423,7 +475,9 @@ impl Tenure {
         if self.streak <= bounds.passes && time < bounds.time {
             return true;
         }
-        let unasked = situation.now.saturating_duration_since(self.first) >= UNASKED;
+        // Whoever lets a node linger accepts that others wait for so long if nothing tells of them.
+        let longest = UNASKED.max(bounds.linger);
+        let unasked = situation.now.saturating_duration_since(self.first) >= longest;
         if situation.has_remote_waiters || unasked {
             return false;
         }

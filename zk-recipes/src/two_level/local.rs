@@ -8,17 +8,18 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::task::{Unconstrained, unconstrained};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 use zk_client::Client;
 
 use crate::error::{Error, Fault};
-use crate::hold::{Hold, Release};
+use crate::hold::ownership::Ownership;
+use crate::hold::{FencingToken, Hold, Release};
 use crate::node::{Names, Role};
 use crate::options::Options;
 use crate::queue::Queue;
@@ -57,6 +58,8 @@ struct Local {
     cohort: Cohort,
     acquiring: Option<Acquiring>,
     hold: Option<Hold>,
+    /// The node that a task watches over while it is not used.
+    watched_over: Option<FencingToken>,
     alarm: Option<Alarm>,
 }
 
@@ -84,9 +87,14 @@ impl TwoLevel {
         let default = PASS_TIME.min(client.session_timeout() / 4);
         let time = options.local_handoff_time.unwrap_or(default);
         let longest = options.max_hold.map(|term| term / 2);
-        let cohort = Cohort::new(Bounds { passes: options.local_handoffs, time, longest });
+        let cohort = Cohort::new(Bounds {
+            passes: options.local_handoffs,
+            time,
+            longest,
+            linger: options.linger,
+        });
         let queue = Arc::new(Queue::new(client, path, names, options)?.with_folder_watch());
-        let local = Local { cohort, acquiring: None, hold: None, alarm: None };
+        let local = Local { cohort, acquiring: None, hold: None, watched_over: None, alarm: None };
         let wakers = Arc::<Wakers>::default();
         let driver = Waker::from(Arc::new(First(Arc::clone(&wakers))));
         let alarm = Waker::from(Arc::new(All(Arc::clone(&wakers))));
@@ -150,10 +158,69 @@ impl TwoLevel {
             // The delete and the next create leave together, in this order.
             released = queue.client().batch(|| local.carry_out(queue, step));
         }
+        let released = released.or_else(|| self.watch_over(&mut local));
         let calls = local.cohort.take_calls();
         drop(local);
         calls.into_iter().for_each(|ticket| self.0.wakers.wake(ticket));
         released
+    }
+}
+
+impl TwoLevel {
+    /// Sees to it that a task watches over a node that lingers, or lets the node go if there is no
+    /// runtime for one.
+    fn watch_over(&self, local: &mut Local) -> Option<Released> {
+        local.cohort.unused_since()?;
+        let hold = local.hold.as_ref()?;
+        if local.watched_over == Some(hold.token()) {
+            return None;
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            let step =
+                local.cohort.look(Situation { is_sound: false, ..local.situation(self.queue()) });
+            return self.queue().client().batch(|| local.carry_out(&self.0.queue, step));
+        };
+        hold.attend();
+        local.watched_over = Some(hold.token());
+        let pause = self.queue().options().linger;
+        runtime.spawn(linger(Arc::downgrade(&self.0), hold.ownership(), hold.token(), pause));
+        None
+    }
+}
+
+/// Lets a node go that is not used any more, once its time is over or somebody else wants the lock.
+async fn linger(
+    shared: Weak<Shared>,
+    ownership: Arc<Ownership>,
+    token: FencingToken,
+    mut pause: Duration,
+) {
+    loop {
+        let is_disturbed = timeout(pause, ownership.disturbed()).await.is_ok();
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let level = TwoLevel(shared);
+        let mut local = level.local();
+        if local.hold.as_ref().map(Hold::token) != Some(token) {
+            return;
+        }
+        let situation = local.situation(level.queue());
+        let step = local.cohort.look(situation);
+        let linger = level.queue().options().linger;
+        pause = match local.cohort.unused_since() {
+            // It is used: it will be looked at again when it was not for so long.
+            None => linger,
+            Some(since) => linger.saturating_sub(situation.now.saturating_duration_since(since)),
+        };
+        if is_disturbed {
+            // It does not linger again, or is watched over by another task then.
+            local.watched_over = None;
+        }
+        drop(level.carry_out(local, step));
+        if is_disturbed {
+            return;
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod fencing;
 mod frames;
 mod guard;
 mod handing_on;
+mod linger;
 mod losses;
 mod multi;
 mod old_server;

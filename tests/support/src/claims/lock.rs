@@ -30,7 +30,6 @@ macro_rules! lock_claims {
             missing_parents_are_made_as_containers_in_one_more_round_trip,
             the_hand_over_costs_the_waiter_no_frame,
             waiters_get_in_in_order_and_once_each,
-            contenders_that_come_round_send_two_packets_a_turn,
             a_waiter_that_leaves_lets_nobody_in,
             a_create_whose_reply_was_lost_is_found_again,
             a_create_that_was_lost_is_made_again,
@@ -177,10 +176,6 @@ pub async fn waiters_get_in_in_order_and_once_each(address: &str) -> Result<()> 
     }
     assert_eq!(queue(&client).await?.len(), 0);
     Ok(())
-}
-
-pub async fn contenders_that_come_round_send_two_packets_a_turn(address: &str) -> Result<()> {
-    come_round(&[address; 4], 4).await
 }
 
 /// Lets contenders at these servers fight until so many of them have neither listed nor followed

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds { passes: 2, time: Duration::from_secs(1), longest: None };
+const BOUNDS: Bounds =
+    Bounds { passes: 2, time: Duration::from_secs(1), longest: None, linger: Duration::ZERO };
 
 #[expect(clippy::disallowed_methods, reason = "a moment to count from")]
 fn start() -> Instant {
