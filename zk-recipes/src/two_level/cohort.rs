@@ -360,6 +360,10 @@ impl Cohort {
                 let head = self.waiting.iter().find(|waiter| !waiter.is_absent(now));
                 head.is_some_and(|head| suits(*role, head.role))
             }
+            // It may have been lost while it was not used: it is not handed to anybody.
+            State::Held(tenure) if tenure.unused_since.is_some() && !is_undisturbed(situation) => {
+                false
+            }
             State::Held(tenure) => {
                 let (mut serves, mut reads) = (!tenure.inside.is_empty(), false);
                 for waiter in &mut self.waiting {

@@ -208,11 +208,12 @@ async fn linger(
         let situation = local.situation(level.queue());
         let step = local.cohort.look(situation);
         let linger = level.queue().options().linger;
-        pause = match local.cohort.unused_since() {
-            // It is used: it will be looked at again when it was not for so long.
-            None => linger,
-            Some(since) => linger.saturating_sub(situation.now.saturating_duration_since(since)),
-        };
+        let unused = local.cohort.unused_since();
+        let unused = unused.map(|since| situation.now.saturating_duration_since(since));
+        // One that is used, or wanted here again, is looked at when it may have been unused for so
+        // long.
+        pause = unused.and_then(|unused| linger.checked_sub(unused)).unwrap_or(linger);
+        pause = if pause.is_zero() { linger } else { pause };
         if is_disturbed {
             // It does not linger again, or is watched over by another task then.
             local.watched_over = None;

@@ -753,3 +753,40 @@ fn random_histories_keep_every_promise() {
     assert!(total > 100_000, "{total} entries");
     assert!(overtaken > 5_000, "{overtaken} were passed over");
 }
+
+#[test]
+fn an_unused_node_is_taken_again_unless_it_may_be_lost_or_others_want_it() {
+    for (is_sound, has_remote_waiters) in
+        [(true, false), (true, true), (false, false), (false, true)]
+    {
+        let mut bench = Bench::with(Bounds { linger: Duration::from_secs(60), ..BOUNDS });
+        bench.situation.has_remote_waiters = false;
+        let one = bench.lock(1);
+        bench.grant();
+        assert_eq!(bench.entered(one), Some((0, 1)));
+        bench.leave(1);
+        assert_eq!(bench.let_go, 0, "it lingers");
+        bench.wait(Duration::from_secs(1));
+        (bench.situation.is_sound, bench.situation.has_remote_waiters) =
+            (is_sound, has_remote_waiters);
+        let two = bench.lock(2);
+        let is_kept = is_sound && !has_remote_waiters;
+        assert_eq!((bench.entered(two).is_some(), bench.let_go == 0), (is_kept, is_kept));
+        assert_eq!(bench.acquiring.is_some(), !is_kept, "otherwise it queues up anew");
+    }
+}
+
+#[test]
+fn an_unused_node_goes_when_its_time_is_over() {
+    let mut bench = Bench::with(Bounds { linger: Duration::from_secs(60), ..BOUNDS });
+    bench.situation.has_remote_waiters = false;
+    bench.lock(1);
+    bench.grant();
+    bench.leave(1);
+    for (seconds, gone) in [(59, 0), (1, 1)] {
+        bench.wait(Duration::from_secs(seconds));
+        let step = bench.cohort.look(bench.situation);
+        bench.carry_out(step);
+        assert_eq!(bench.let_go, gone);
+    }
+}
