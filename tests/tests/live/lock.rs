@@ -1,20 +1,43 @@
 //! The lock on a real server: what is claimed of it on any, and the death of that server.
 
-use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, ensure};
+use tokio::task::JoinSet;
 use zk_recipes::Lock;
-use zk_tests::claims::lock::{LOCK, come_round, connect, one_ticket_at, queue, queued};
+use zk_tests::claims::lock::{LOCK, connect, one_ticket_at, queue, queued};
 use zk_tests::fault::Faults;
 use zk_tests::server::{Ensemble, Standalone};
 
 zk_tests::lock_claims!(real, Standalone::start().await?);
 
+/// A server that lags tells of several turns at once.
 #[tokio::test]
-async fn contenders_at_the_servers_of_an_ensemble_come_round() -> Result<()> {
+async fn contenders_at_the_servers_of_an_ensemble_exclude_each_other() -> Result<()> {
+    const TURNS: u32 = 100;
     let ensemble = Ensemble::start(3).await?;
     let members = ensemble.members().iter().map(|member| member.address()).collect::<Vec<_>>();
-    // Whoever is at a server that lags is told of several turns at once, and goes on following
-    // them.
-    come_round(&[&members[0], &members[1], &members[2], &members[0]], 2).await
+    let is_held = Arc::new(AtomicBool::new(false));
+    let mut contenders = JoinSet::new();
+    for server in members.iter().chain(&members[..1]) {
+        let client = connect(server, &Faults::new()).await?;
+        let (lock, is_held) = (Lock::new(&client, LOCK)?, Arc::clone(&is_held));
+        contenders.spawn(async move {
+            for _ in 0..TURNS {
+                let guard = lock.acquire().await?;
+                ensure!(!is_held.swap(true, Ordering::SeqCst), "somebody else holds it");
+                tokio::task::yield_now().await;
+                is_held.store(false, Ordering::SeqCst);
+                drop(guard);
+            }
+            Ok(())
+        });
+    }
+    while let Some(done) = contenders.join_next().await {
+        done??;
+    }
+    Ok(())
 }
 
 #[tokio::test]

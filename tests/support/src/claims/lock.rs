@@ -4,13 +4,10 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tokio::task::JoinSet;
 use zk_client::{Client, CreateOptions, ErrorCode, OpCode};
 use zk_recipes::{ErrorKind, Lock, LockTicket, Release};
 
@@ -175,44 +172,6 @@ pub async fn waiters_get_in_in_order_and_once_each(address: &str) -> Result<()> 
         last = token;
     }
     assert_eq!(queue(&client).await?.len(), 0);
-    Ok(())
-}
-
-/// Lets contenders at these servers fight until so many of them have neither listed nor followed
-/// the others for some turns.
-pub async fn come_round(servers: &[&str], enough: usize) -> Result<()> {
-    const TURNS: u32 = 10;
-    let (inside, settled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let mut fighting = JoinSet::new();
-    for server in servers {
-        let client = connect(server, &Faults::new()).await?;
-        let lock = Lock::new(&client, LOCK)?;
-        let (inside, settled) = (Arc::clone(&inside), Arc::clone(&settled));
-        fighting.spawn(async move {
-            let (mut before, mut in_a_row) = (0, 0);
-            for _ in 0..5_000 {
-                let guard = lock.acquire().await?;
-                ensure!(!inside.swap(true, Ordering::SeqCst), "somebody else holds it");
-                let sent = client.stats().frames_sent;
-                if in_a_row < TURNS {
-                    in_a_row = if sent - before == 2 { in_a_row + 1 } else { 0 };
-                    settled.fetch_add(usize::from(in_a_row == TURNS), Ordering::SeqCst);
-                }
-                before = sent;
-                tokio::task::yield_now().await;
-                let is_over = settled.load(Ordering::SeqCst) >= enough;
-                inside.store(false, Ordering::SeqCst);
-                drop(guard);
-                if is_over {
-                    return Ok(());
-                }
-            }
-            bail!("they never came to two packets a turn")
-        });
-    }
-    while let Some(fought) = fighting.join_next().await {
-        fought??;
-    }
     Ok(())
 }
 
