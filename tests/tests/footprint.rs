@@ -225,7 +225,8 @@ async fn a_request_allocates_next_to_nothing() {
         }
         let each = allocations(region.change()) as f64 / (ROUNDS * depth) as f64;
         println!(
-            "{depth} at a time below {root}: {asking} allocations to ask, {each} for each get in all"
+            "{depth} at a time below {root}: {asking} allocations to ask, {each} for each get in \
+             all"
         );
         assert_eq!(asking, 0, "allocations to ask, {depth} at a time");
         assert!(each <= PER_GET, "{each} allocations for each get, {depth} at a time");

@@ -290,7 +290,8 @@ mod tests {
     fn a_challenge_may_come_with_blanks_capitals_choices_and_no_realm() {
         for challenge in [
             "Nonce = \"x\" , CHARSET=utf-8 ,, algorithm=md5-sess",
-            "realm=\"a\",realm=\"b\",nonce=x,charset=utf-8,algorithm=md5-sess,qop=\"auth-int, auth\"",
+            "realm=\"a\",realm=\"b\",nonce=x,charset=utf-8,algorithm=md5-sess,\
+             qop=\"auth-int, auth\"",
         ] {
             let challenge = challenge.replace("Nonce = ", "Nonce=");
             let token = answer(&mut DigestMd5::new("bob", "secret", 7), challenge.as_bytes());

@@ -68,7 +68,8 @@ impl Client {
     /// sent as soon as another thread comes to it, unless both are in one [`batch`](Self::batch).
     ///
     /// ```
-    /// # async fn f(client: &zk_client::Client, turn: zk_client::OwnedNode) -> Result<(), zk_client::Error> {
+    /// # use zk_client::{Client, Error, OwnedNode};
+    /// # async fn f(client: &Client, turn: OwnedNode) -> Result<(), Error> {
     /// use zk_client::Acl;
     ///
     /// // To the end of the queue.

@@ -174,7 +174,8 @@ impl<R> Reply<R> {
     /// [error](Error::zxid).
     ///
     /// ```
-    /// # async fn f(ours: &zk_client::Client, theirs: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// # use zk_client::{Client, Error};
+    /// # async fn f(ours: &Client, theirs: &Client) -> Result<(), Error> {
     /// let (stat, zxid) = ours.set_data("/config", b"2", None).with_zxid().await?;
     /// assert_eq!(stat.mzxid, zxid);
     /// // Whoever hears of the zxid can wait for what it stands for.

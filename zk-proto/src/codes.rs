@@ -77,6 +77,31 @@ code! {
     }
 }
 
+impl OpCode {
+    /// True for a request that the leader carries out as a transaction, with a quorum.
+    ///
+    /// ```
+    /// use zk_proto::OpCode;
+    ///
+    /// assert!(OpCode::SET_DATA.is_write() && OpCode::MULTI.is_write());
+    /// assert!(!OpCode::SYNC.is_write(), "a leader answers it without a quorum (ZOOKEEPER-1675)");
+    /// ```
+    pub const fn is_write(self) -> bool {
+        matches!(
+            self,
+            Self::CREATE
+                | Self::CREATE2
+                | Self::CREATE_CONTAINER
+                | Self::CREATE_TTL
+                | Self::DELETE
+                | Self::SET_DATA
+                | Self::SET_ACL
+                | Self::MULTI
+                | Self::RECONFIG
+        )
+    }
+}
+
 code! {
     /// What a server says of a request; 0 is success.
     ErrorCode {

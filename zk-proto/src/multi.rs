@@ -32,7 +32,10 @@ impl MultiHeader {
 
 /// Declares an enum of entries, each a record under an opcode.
 macro_rules! entries {
-    ($(#[$meta:meta])* $name:ident, $error:expr, { $($(#[$note:meta])* $variant:ident($record:ty) = $op:ident,)* }) => {
+    (
+        $(#[$meta:meta])* $name:ident, $error:expr,
+        { $($(#[$note:meta])* $variant:ident($record:ty) = $op:ident,)* }
+    ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
@@ -62,7 +65,10 @@ macro_rules! entries {
 
         /// One entry with its header; the end marker is not an entry.
         impl<'a> Entry<'a> for $name<'a> {
-            fn decode_entry(header: MultiHeader, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+            fn decode_entry(
+                header: MultiHeader,
+                reader: &mut Reader<'a>,
+            ) -> Result<Self, DecodeError> {
                 Self::decode_body(header.op, reader)
             }
         }

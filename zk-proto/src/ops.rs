@@ -350,7 +350,9 @@ record! {
         path: &'a str,
     }
 }
-operation!(GetAllChildrenNumberRequest<'_> => GET_ALL_CHILDREN_NUMBER, GetAllChildrenNumberResponse);
+operation!(
+    GetAllChildrenNumberRequest<'_> => GET_ALL_CHILDREN_NUMBER, GetAllChildrenNumberResponse
+);
 
 record! {
     /// Answers getAllChildrenNumber.

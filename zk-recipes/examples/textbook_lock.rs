@@ -10,6 +10,8 @@
 //! * A create whose answer is lost leaves a node that blocks everybody: `OwnedNode` of `zk-client`
 //!   finds it again. So it does with a delete that is lost, and a future that is dropped.
 //! * The folder may be missing, or its numbers used up: `src/queue/join.rs`.
+//! * Others may name their nodes otherwise, so that names do not sort like their numbers:
+//!   `src/node/layout.rs`.
 //! * The connection may break while it waits, so that events are missed; our own node may be gone;
 //!   a node may be unreadable; a writer may become a reader: `src/queue/wait.rs`.
 //! * The session may be over without our knowledge: `src/hold/ownership.rs`.
@@ -59,14 +61,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         tasks.spawn(async move {
             for _ in 0..25 {
                 let node = acquire(&client).await?;
-                let number = String::from_utf8_lossy(&client.get_data(NUMBER).await?.data).parse();
-                let next = number.unwrap_or(0) + 1;
+                let number = String::from_utf8(client.get_data(NUMBER).await?.data.to_vec())?;
+                let next = number.parse::<u32>()? + 1;
                 client.set_data(NUMBER, next.to_string().as_bytes(), None).await?;
                 client.delete(&node, None).await?;
             }
             println!("{name} has added 25");
             client.close().await;
-            Ok::<_, Error>(())
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
         });
     }
     while let Some(done) = tasks.join_next().await {

@@ -91,7 +91,8 @@ impl fmt::Display for Fault {
             Self::Client(source) => source.fmt(f),
             Self::Layout(inner) => write!(
                 f,
-                "layout of {inner}: a marker is empty, has a slash, ends in a digit or like the other one"
+                "layout of {inner}: a marker is empty, has a slash, ends in a digit or like the \
+                 other one"
             ),
             Self::Set(inner) => write!(f, "locks to be taken together: {inner}"),
             Self::WouldDeadlock(inner) => write!(
@@ -102,7 +103,8 @@ impl fmt::Display for Fault {
             Self::TicketUsed(inner) => {
                 write!(
                     f,
-                    "{inner}: the ticket of this node was used before, and the lock is whose it was then"
+                    "{inner}: the ticket of this node was used before, and the lock is whose it \
+                     was then"
                 )
             }
             Self::NodeVanished(inner) => {

@@ -141,9 +141,10 @@ impl Options {
     /// [`ReentrantRwLock`](crate::ReentrantRwLock), so that taking it again costs no request. By
     /// default the lock is released when its last guard goes.
     ///
-    /// The node stays until the time is over, counted from the last use, or until somebody else joins
-    /// the queue, asks for the lock back, or deletes the node, or the session is in doubt; then it is
-    /// deleted at once. While it stays, the lock is taken again only if it is surely still ours.
+    /// The node stays until the time is over, counted from the last use, or until somebody else
+    /// joins the queue, asks for the lock back, or deletes the node, or the session is in doubt;
+    /// then it is deleted at once. While it stays, the lock is taken again only if it is surely
+    /// still ours.
     ///
     /// What it costs: another process that comes waits for one notification and one delete longer.
     /// And a process that dies while the lock lingers blocks others for a session timeout, although

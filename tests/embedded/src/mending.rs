@@ -47,14 +47,5 @@ pub(crate) fn mended(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
 }
 
 pub(crate) fn is_single_write(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::SET_DATA
-            | OpCode::SET_ACL
-    )
+    op.is_write() && !matches!(op, OpCode::MULTI | OpCode::RECONFIG)
 }

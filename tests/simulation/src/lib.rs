@@ -38,6 +38,7 @@ mod check;
 pub mod ensemble;
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -112,12 +113,7 @@ const ROUNDS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Runs one seed.
 pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    let world = runtime.block_on(async {
+    let world = in_virtual_time(async {
         let mut random = Random::new(seed);
         let simulation = Simulation::new(family, &mut random, traced);
         let world = Arc::clone(&simulation.stage.world);
@@ -126,14 +122,30 @@ pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
         }
         world
     });
-    // All tasks end here, with what they hold.
+    Outcome::of(world.journal)
+}
+
+/// Runs a simulation in one thread and in virtual time. All of its tasks end with it, and so it
+/// alone has its world then.
+fn in_virtual_time<W>(simulation: impl Future<Output = Arc<Mutex<W>>>) -> W {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let world = runtime.block_on(simulation);
     drop(runtime);
-    let world = Arc::into_inner(world).map(|world| world.into_inner().unwrap());
-    let Some(World { mut journal, .. }) = world else {
+    let Some(world) = Arc::into_inner(world) else {
         panic!("a task outlives its runtime");
     };
-    let violation = journal.violation.take();
-    Outcome { counts: std::mem::take(&mut journal.counts), violation, trace: journal.into_trace() }
+    world.into_inner().unwrap()
+}
+
+impl Outcome {
+    fn of(mut journal: Journal) -> Self {
+        let (counts, violation) = (take(&mut journal.counts), journal.violation.take());
+        Self { counts, violation, trace: journal.into_trace() }
+    }
 }
 
 struct Simulation {
@@ -241,7 +253,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Everybody comes round in one order for so long that all rely on it, and then things happen.
+    /// Everybody requeues, turn after turn, until things happen.
     async fn disturb(&self, random: &mut Random, nemesis: &mut Nemesis) -> Result<(), String> {
         for _ in 0..random.within(1..3) {
             self.rounds(random.within(ROUNDS)).await?;

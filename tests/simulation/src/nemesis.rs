@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What contenders ask for, the places first.
 const OPS: [OpCode; 4] = [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA];
 
-/// And those who come round in one order.
+/// And those who requeue.
 const ROUND_OPS: [OpCode; 4] =
     [OpCode::MULTI, OpCode::SET_WATCHES, OpCode::CREATE2, OpCode::GET_CHILDREN2];
 
@@ -54,7 +54,7 @@ enum Kind {
     GiveUp,
 }
 
-/// With their weights: in the storm, and where contenders come round in one order.
+/// With their weights: in the storm, and where contenders requeue.
 const KINDS: [(Kind, u64, u64); 25] = [
     (Kind::Cut, 8, 6),
     (Kind::CutInTheMiddle, 6, 6),
@@ -105,7 +105,7 @@ pub(super) struct Nemesis {
     random: Random,
     weights: Vec<(Kind, u64)>,
     processes: usize,
-    /// Whether contenders come round in one order.
+    /// True if contenders requeue turn after turn, in one order.
     rounds: bool,
     /// A fault that the server has been told of, and by when it is to have struck.
     pending: Option<(&'static str, Instant)>,
@@ -208,8 +208,7 @@ impl Nemesis {
                 self.tear(Tear::Pause(pause));
             }
             Kind::GiveUp => {
-                // Whoever asks again then gets any number, also one that it would have had
-                // otherwise.
+                // Other children take numbers, so whoever asks again then may get any.
                 (0..self.random.within(0..4)).for_each(|_| self.others.put_child());
                 let process = self.random.within(0..self.processes as u64) as usize;
                 let after = self.random.millis(1..6);

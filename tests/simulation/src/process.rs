@@ -65,8 +65,7 @@ pub(super) struct Cast {
     pub(super) idle: BTreeSet<Name>,
     /// Who is to give up the place where it waits.
     pub(super) quitters: BTreeSet<usize>,
-    /// How many of a hundred turns are not like the others, where contenders come round in one
-    /// order.
+    /// How many of a hundred turns are not like the others, where contenders requeue.
     pub(super) unrest: u64,
     /// From when on a lock that is asked for must be got.
     pub(super) reliable: Option<Instant>,

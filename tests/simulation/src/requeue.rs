@@ -1,5 +1,5 @@
-//! What a task does where contenders come round in one order: lets go of the lock and asks for it
-//! again in one breath, and now and then, when it is told to, does something else.
+//! What a task does where contenders requeue: it releases the lock and asks for it again in one
+//! transaction, and does something else now and then, when it is told to.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -21,7 +21,7 @@ const AWAY: u64 = 80;
 
 impl Job {
     /// Takes the lock again and again until nobody wants it any more.
-    pub(super) async fn come_round(&mut self) {
+    pub(super) async fn requeue_again(&mut self) {
         let mut held = None;
         while self.client.state().ended().is_none() && self.stage.phase() <= Phase::Calm {
             held = self.next(held).await;

@@ -40,7 +40,7 @@ impl Job {
         while self.client.state().ended().is_none() {
             match self.stage.phase() {
                 Phase::Storm | Phase::Calm if self.family == Family::Requeue => {
-                    self.come_round().await;
+                    self.requeue_again().await;
                 }
                 Phase::Storm | Phase::Calm => self.turn().await,
                 Phase::Idle => {

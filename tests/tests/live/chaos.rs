@@ -395,7 +395,8 @@ async fn a_session_that_ends_with_2000_locks_hands_over_all() -> Result<()> {
     timeout(session_timeout + PATIENT, all_in).await.context("not all got in")??;
     let since_first = |index: usize| moments[index].0 - moments[0].0;
     println!(
-        "expiry_herd: the first after {:?}, half within {:?} of it, 99 % within {:?}, all within {:?}",
+        "expiry_herd: the first after {:?}, half within {:?} of it, 99 % within {:?}, all within \
+         {:?}",
         moments[0].0,
         since_first(LOCKS / 2),
         since_first(LOCKS * 99 / 100),

@@ -509,7 +509,8 @@ fn imports_from_below(layers: &Layers, source: &Source) -> Vec<String> {
                 .unwrap_or_else(|| "lib".to_owned());
             if layers.place(&target) >= Some(place) && source.module != "lib" {
                 broken.push(format!(
-                    "{}.rs:{}: crate::{} is in `{target}`, which does not stand above `{}` in {FILE}",
+                    "{}.rs:{}: crate::{} is in `{target}`, which does not stand above `{}` in \
+                     {FILE}",
                     source.file,
                     line(&source.code, at),
                     path.join("::"),

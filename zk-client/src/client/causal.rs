@@ -33,7 +33,8 @@ impl Client {
     /// [`with_zxid`](Reply::with_zxid) or a [`Stat`](crate::Stat), that write can be read here.
     ///
     /// ```
-    /// # async fn f(writer: &zk_client::Client, reader: &zk_client::Client) -> Result<(), zk_client::Error> {
+    /// # use zk_client::{Client, Error};
+    /// # async fn f(writer: &Client, reader: &Client) -> Result<(), Error> {
     /// let (_, zxid) = writer.set_data("/config", b"2", None).with_zxid().await?;
     /// // Sent along with a message to another process, say.
     /// reader.at_least(zxid).await?;

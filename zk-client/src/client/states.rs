@@ -23,7 +23,7 @@ impl Client {
     ///     match event {
     ///         StateEvent::Entered(SessionState::Disconnected) => println!("cut off"),
     ///         StateEvent::Entered(state) => println!("{state:?}"),
-    ///         StateEvent::Lagged(missed) => println!("{missed} states were not looked at in time"),
+    ///         StateEvent::Lagged(missed) => println!("{missed} states went by unseen"),
     ///         _ => {}
     ///     }
     /// }

@@ -65,7 +65,8 @@ impl fmt::Display for Fault {
             }
             Self::ChrootNotFound { chroot } => write!(
                 f,
-                "chroot {chroot} of the connect string does not exist on the server; create it first"
+                "chroot {chroot} of the connect string does not exist on the server; create it \
+                 first"
             ),
             Self::Behind { wanted, seen, timeout } => write!(
                 f,
@@ -103,7 +104,8 @@ impl fmt::Display for Fault {
             }
             Self::ReplyTooLarge { op, path, len, limit } => write!(
                 f,
-                "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see Limits::max_reply"
+                "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see \
+                 Limits::max_reply"
             ),
             Self::Ended { request, ended, .. } => write!(f, "{}{ended}", Prefix(request)),
         }

@@ -349,7 +349,10 @@ impl<T> Claims<T> {
                 if let Err(Failure::Refused(code)) = result
                     && *code != ErrorCode::NO_NODE
                 {
-                    warn!(target: trace::SESSION, %code, %path, "a node outlives its owner until the session ends");
+                    warn!(
+                        target: trace::SESSION, %code, %path,
+                        "a node outlives its owner until the session ends"
+                    );
                 }
                 let releaser = self.claims.remove(&id).and_then(|claim| claim.waiting);
                 let told = releaser.map(|token| Effect::Complete(token, result.clone()));

@@ -319,7 +319,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         watches.rearm(*last_zxid, config.limits.max_request, |rearm| {
             match pipeline.push(Turn::Urgent, rearm.op(), rearm, Purpose::Rearm) {
                 Ok(_) => *rearming += 1,
-                Err(error) => warn!(target: trace::WATCH, %error, "a watch with a path of this length is lost"),
+                Err(error) => {
+                    warn!(target: trace::WATCH, %error, "a watch with so long a path is lost");
+                }
             }
         });
         let (watches, streams) = self.watches.lengths();

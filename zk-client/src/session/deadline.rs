@@ -29,24 +29,8 @@ impl Proof {
     /// always will. A transaction is answered with `OK` also if its operations were refused; that
     /// is the leader's decision and was agreed upon like a success.
     pub(crate) fn of(op: OpCode, answer: ErrorCode) -> Self {
-        if is_write(op) && answer == ErrorCode::OK { Self::Quorum } else { Self::Contact }
+        if op.is_write() && answer == ErrorCode::OK { Self::Quorum } else { Self::Contact }
     }
-}
-
-/// Whether the leader carries this out, with a quorum.
-fn is_write(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::SET_DATA
-            | OpCode::SET_ACL
-            | OpCode::MULTI
-            | OpCode::RECONFIG
-    )
 }
 
 /// An answered request, as old as it was when it was sent.

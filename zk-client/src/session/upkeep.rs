@@ -50,7 +50,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let purpose = Purpose::Question(question.clone());
         if let Err(error) = self.pipeline.push(turn, question.op(), &question, purpose) {
             // It is small, so this is a path near the frame limit.
-            warn!(target: trace::SESSION, %error, "a node may outlive its owner until the session ends");
+            warn!(
+                target: trace::SESSION, %error,
+                "a node may outlive its owner until the session ends"
+            );
             let failure = Failure::ConnectionLoss { sent: false, why: self.last_hangup };
             self.claims.unanswered(&question, failure);
         }

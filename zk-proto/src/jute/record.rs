@@ -5,7 +5,11 @@
 
 /// Declares a record: the struct, and both directions field by field in wire order.
 macro_rules! record {
-    ($(#[$meta:meta])* $name:ident<$lt:lifetime> { $($(#[$note:meta])* $field:ident: $kind:ty,)* }) => {
+    (
+        $(#[$meta:meta])* $name:ident<$lt:lifetime> {
+            $($(#[$note:meta])* $field:ident: $kind:ty,)*
+        }
+    ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[expect(clippy::exhaustive_structs, reason = "the protocol fixes a record's fields")]
@@ -13,7 +17,9 @@ macro_rules! record {
 
         impl<$lt> $crate::jute::Decode<$lt> for $name<$lt> {
             #[inline]
-            fn decode(reader: &mut $crate::jute::Reader<$lt>) -> Result<Self, $crate::error::DecodeError> {
+            fn decode(
+                reader: &mut $crate::jute::Reader<$lt>,
+            ) -> Result<Self, $crate::error::DecodeError> {
                 Ok(Self { $($field: $crate::jute::Decode::decode(reader)?,)* })
             }
         }
@@ -33,7 +39,9 @@ macro_rules! record {
 
         impl<'a> $crate::jute::Decode<'a> for $name {
             #[inline]
-            fn decode(_reader: &mut $crate::jute::Reader<'a>) -> Result<Self, $crate::error::DecodeError> {
+            fn decode(
+                _reader: &mut $crate::jute::Reader<'a>,
+            ) -> Result<Self, $crate::error::DecodeError> {
                 Ok(Self { $($field: $crate::jute::Decode::decode(_reader)?,)* })
             }
         }
@@ -49,7 +57,11 @@ macro_rules! record {
 
 /// Declares an integer of the wire whose known values have names and whose unknown ones survive.
 macro_rules! code {
-    ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $constant:ident = $value:literal, $text:literal;)* }) => {
+    (
+        $(#[$meta:meta])* $name:ident {
+            $($(#[$note:meta])* $constant:ident = $value:literal, $text:literal;)*
+        }
+    ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[expect(clippy::exhaustive_structs, reason = "an integer of the wire")]
@@ -84,7 +96,9 @@ macro_rules! code {
 
         impl<'a> $crate::jute::Decode<'a> for $name {
             #[inline]
-            fn decode(reader: &mut $crate::jute::Reader<'a>) -> Result<Self, $crate::error::DecodeError> {
+            fn decode(
+                reader: &mut $crate::jute::Reader<'a>,
+            ) -> Result<Self, $crate::error::DecodeError> {
                 <i32 as $crate::jute::Decode>::decode(reader).map(Self)
             }
         }

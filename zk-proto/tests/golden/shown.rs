@@ -34,10 +34,10 @@ fn read_only(read_only: Option<bool>) -> Value {
 }
 
 fn acl<'a>(acl: List<'a, Acl<'a>>) -> Value {
-    list(
-        acl,
-        |acl| json!({ "perms": acl.perms, "id": { "scheme": text(acl.id.scheme), "id": text(acl.id.id) } }),
-    )
+    list(acl, |Acl { perms, id }| {
+        let id = json!({ "scheme": text(id.scheme), "id": text(id.id) });
+        json!({ "perms": perms, "id": id })
+    })
 }
 
 fn stat(stat: &Stat) -> Value {

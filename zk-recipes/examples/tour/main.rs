@@ -89,8 +89,8 @@ async fn tour(server: &str) -> Result<(), Error> {
     ));
     say(
         "Below, -> is a frame that a contender sends and <- is one that it gets. Frames that leave \
-         together are one packet. What only confirms is left out. Ana, Ben and Cho are clients with \
-         a session each:",
+         together are one packet. What only confirms is left out. Ana, Ben and Cho are clients \
+         with a session each:",
     );
     let cast = Cast {
         ana: Contender::connect("Ana", server).await?,

@@ -108,11 +108,11 @@ impl Hold {
 
     /// Queues up and waits for the turn.
     pub(crate) async fn acquire(queue: &Arc<Queue>, role: Role) -> Result<Self, Error> {
-        Self::wait(Join::send(queue, role, Patience::Waits)).await
+        Self::when_first(Join::send(queue, role, Patience::Waits)).await
     }
 
     /// The three steps of an acquire: join the queue, wait until nobody is ahead, hold.
-    pub(crate) async fn wait(join: Join) -> Result<Self, Error> {
+    pub(crate) async fn when_first(join: Join) -> Result<Self, Error> {
         let (mut place, standing) = join.finish().await?;
         place.wait(standing).await?;
         Self::new(place).await.map_err(Error::while_waiting)
@@ -120,11 +120,11 @@ impl Hold {
 
     /// Takes a turn that is there at once, or none.
     pub(crate) async fn try_acquire(queue: &Arc<Queue>, role: Role) -> Result<Option<Self>, Error> {
-        Self::wait_not(Join::send(queue, role, Patience::Tries)).await
+        Self::if_first(Join::send(queue, role, Patience::Tries)).await
     }
 
     /// The same without waiting: leaves the queue if somebody is ahead.
-    pub(crate) async fn wait_not(join: Join) -> Result<Option<Self>, Error> {
+    pub(crate) async fn if_first(join: Join) -> Result<Option<Self>, Error> {
         let (place, standing) = join.finish().await?;
         match place.is_first(standing.as_ref()).await? {
             true => Self::new(place).await.map(Some).map_err(Error::while_waiting),

@@ -240,11 +240,10 @@ impl Ownership {
 
     /// True if other contenders may be in the queue.
     pub(crate) fn has_others(&self) -> bool {
-        let waker = Waker::from(Arc::clone(&self.news));
-        let mut knowledge = self.knowledge();
+        let others = &mut self.knowledge().others;
         // A watch fires once, and it is not set again: whoever came may still be there.
-        let fired = knowledge.others.poll_changed(&mut Context::from_waker(&waker));
-        fired.is_ready() || !knowledge.others.is_set()
+        let waker = others.is_set().then(|| Waker::from(Arc::clone(&self.news)));
+        waker.is_none_or(|waker| others.poll_changed(&mut Context::from_waker(&waker)).is_ready())
     }
 
     /// One thing that is heard; `None` if there is nothing.

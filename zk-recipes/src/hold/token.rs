@@ -11,7 +11,8 @@ use std::str::FromStr;
 /// than the greatest it has seen: then a holder that was stopped and lost the lock cannot do harm.
 ///
 /// ```
-/// # fn write(newest: &mut Option<zk_recipes::FencingToken>, token: zk_recipes::FencingToken) -> bool {
+/// # use zk_recipes::FencingToken;
+/// # fn write(newest: &mut Option<FencingToken>, token: FencingToken) -> bool {
 /// if newest.is_some_and(|newest| token < newest) {
 ///     return false;
 /// }

@@ -272,7 +272,7 @@ impl Guard {
             drop(self);
             Join::send_in_place_of(&queue, Role::Exclusive, &old)
         });
-        Hold::wait(join).await.map(Self::new)
+        Hold::when_first(join).await.map(Self::new)
     }
 }
 

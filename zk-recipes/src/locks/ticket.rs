@@ -18,10 +18,9 @@ use zk_client::{
 
 use crate::error::{Error, Fault, Loss};
 use crate::hold::{Hold, LockState};
+use crate::locks::lock::{Guard, Lock};
 use crate::queue::place::Place;
 use crate::queue::{Queue, is_transient};
-
-use crate::locks::lock::{Guard, Lock};
 
 /// What the text of a ticket begins with: its version.
 const VERSION: &str = "zk-lock-2";
@@ -33,7 +32,9 @@ const MARK: &str = "zk-lock-ticket:";
 /// What a process leaves to its successor, so that the lock it holds stays held.
 ///
 /// ```
-/// # async fn f(client: zk_client::Client, guard: zk_recipes::Guard) -> Result<(), Box<dyn std::error::Error>> {
+/// # use zk_recipes::Guard;
+/// # type Failed = Box<dyn std::error::Error>;
+/// # async fn f(client: zk_client::Client, guard: Guard) -> Result<(), Failed> {
 /// # fn write_secret(_: &str) {}
 /// # fn read_secret() -> String { String::new() }
 /// use zk_client::Client;

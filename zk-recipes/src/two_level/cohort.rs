@@ -267,8 +267,8 @@ impl Cohort {
         }
     }
 
-    /// Looks whether an unused node is to be let go. This is to be called when its time may be over,
-    /// or something has happened to it.
+    /// Looks whether an unused node is to be let go. This is to be called when its time may be
+    /// over, or something has happened to it.
     pub(crate) fn look(&mut self, situation: Situation) -> Step {
         self.settle(situation)
     }

@@ -1,9 +1,9 @@
 //! The local level of a two-level lock, put into action: tasks that wait, and the node they share.
 //!
 //! The order of a release is what makes it safe: the node's delete is on its way before anybody of
-//! this process can get in again, and the session keeps the order of its requests. There is no task
-//! behind it: whoever waits and is polled goes on with the acquire. Who comes next is decided by
-//! the cohort.
+//! this process can get in again, and the session keeps the order of its requests. No task does the
+//! acquire: whichever waiter is polled goes on with it. A task watches over a node only while that
+//! lingers unused. The cohort decides who comes next.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -24,14 +24,13 @@ use crate::node::{Names, Role};
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::queue::join::{Join, Patience};
-
 use crate::two_level::cohort::{
     Attempt, Bounds, Cohort, Entry, Outcome, OwnerId, Situation, Step, Ticket,
 };
 use crate::two_level::wakers::{All, First, Wakers};
 
 /// The longest that a process hands the lock on within itself, by default.
-const PASS_TIME: Duration = Duration::from_millis(500);
+const LOCAL_HANDOFF_TIME: Duration = Duration::from_millis(500);
 
 /// An attempt to get the node, which goes on with whoever waits and is polled. `None` if it would
 /// not wait and would have had to.
@@ -84,9 +83,9 @@ impl TwoLevel {
         names: Names,
         options: Options,
     ) -> Result<Self, Error> {
-        let default = PASS_TIME.min(client.session_timeout() / 4);
+        let default = LOCAL_HANDOFF_TIME.min(client.session_timeout() / 4);
         let time = options.local_handoff_time.unwrap_or(default);
-        let longest = options.max_hold.map(|term| term / 2);
+        let longest = options.max_hold.map(|time| time / 2);
         let cohort = Cohort::new(Bounds {
             passes: options.local_handoffs,
             time,
@@ -164,9 +163,7 @@ impl TwoLevel {
         calls.into_iter().for_each(|ticket| self.0.wakers.wake(ticket));
         released
     }
-}
 
-impl TwoLevel {
     /// Sees to it that a task watches over a node that lingers, or lets the node go if there is no
     /// runtime for one.
     fn watch_over(&self, local: &mut Local) -> Option<Released> {
@@ -176,8 +173,9 @@ impl TwoLevel {
             return None;
         }
         let Ok(runtime) = Handle::try_current() else {
-            let step =
-                local.cohort.look(Situation { is_sound: false, ..local.situation(self.queue()) });
+            // As if the session were in doubt: an unused node is not kept then.
+            let situation = Situation { is_sound: false, ..local.situation(self.queue()) };
+            let step = local.cohort.look(situation);
             return self.queue().client().batch(|| local.carry_out(&self.0.queue, step));
         };
         hold.attend();
@@ -210,12 +208,11 @@ async fn linger(
         let linger = level.queue().options().linger;
         let unused = local.cohort.unused_since();
         let unused = unused.map(|since| situation.now.saturating_duration_since(since));
-        // One that is used, or wanted here again, is looked at when it may have been unused for so
-        // long.
-        pause = unused.and_then(|unused| linger.checked_sub(unused)).unwrap_or(linger);
-        pause = if pause.is_zero() { linger } else { pause };
+        // A node that is used, or wanted here again, is looked at after the whole time.
+        let rest = unused.and_then(|unused| linger.checked_sub(unused));
+        pause = rest.filter(|rest| !rest.is_zero()).unwrap_or(linger);
         if is_disturbed {
-            // It does not linger again, or is watched over by another task then.
+            // If it lingers again later, another task watches over it.
             local.watched_over = None;
         }
         drop(level.carry_out(local, step));
@@ -257,8 +254,8 @@ impl Local {
         let patience = if tries.is_some() { Patience::Tries } else { Patience::Waits };
         let join = Join::send(queue, role, patience);
         self.acquiring = Some(match patience {
-            Patience::Tries => Box::pin(Hold::wait_not(join)),
-            Patience::Waits => Box::pin(async move { Hold::wait(join).await.map(Some) }),
+            Patience::Tries => Box::pin(Hold::if_first(join)),
+            Patience::Waits => Box::pin(async move { Hold::when_first(join).await.map(Some) }),
         });
     }
 

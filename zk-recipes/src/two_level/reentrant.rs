@@ -18,7 +18,6 @@ use crate::hold::{Hold, Release};
 use crate::node::Role;
 use crate::options::Options;
 use crate::queue::inspect::QueueEntry;
-
 use crate::two_level::cohort::{Entry, OwnerId};
 use crate::two_level::local::{Released, TwoLevel};
 

@@ -38,12 +38,12 @@ use self::message::LEADER;
 use self::nemesis::Nemesis;
 use self::process::{Cast, Stage};
 use self::world::{Settings, World};
-use super::Outcome;
 use super::journal::{FOLDER, Journal};
 use super::network::now;
 use super::process::Phase;
 use super::random::Random;
 use super::wire;
+use super::{Outcome, in_virtual_time};
 
 /// A node that everybody may write.
 const COUNTER: &str = "/counter";
@@ -58,12 +58,7 @@ const CALM: Duration = Duration::from_secs(60);
 
 /// Runs one seed.
 pub fn run(seed: u64, traced: bool) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    let world = runtime.block_on(async {
+    let world = in_virtual_time(async {
         let mut random = Random::new(seed);
         let settings = Settings {
             tick: TICK,
@@ -79,12 +74,7 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
         }
         world
     });
-    // All tasks end here, with what they hold.
-    drop(runtime);
-    let world = Arc::into_inner(world).expect("a task outlives its runtime");
-    let mut journal = world.into_inner().unwrap().journal;
-    let violation = journal.violation.take();
-    Outcome { counts: std::mem::take(&mut journal.counts), violation, trace: journal.into_trace() }
+    Outcome::of(world.journal)
 }
 
 async fn simulate(

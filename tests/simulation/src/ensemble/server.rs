@@ -345,19 +345,7 @@ impl Server {
 
 /// Whether only the leader can answer this.
 fn is_forwarded(op: OpCode) -> bool {
-    matches!(
-        op,
-        OpCode::CREATE
-            | OpCode::CREATE2
-            | OpCode::CREATE_CONTAINER
-            | OpCode::CREATE_TTL
-            | OpCode::DELETE
-            | OpCode::SET_DATA
-            | OpCode::SET_ACL
-            | OpCode::MULTI
-            | OpCode::SYNC
-            | OpCode::CLOSE_SESSION
-    )
+    op.is_write() || matches!(op, OpCode::SYNC | OpCode::CLOSE_SESSION)
 }
 
 /// What a request asks for. One that cannot be read never comes here.

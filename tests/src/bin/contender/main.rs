@@ -18,11 +18,12 @@
 //! writes=N            how often to write to it in each turn; 1. Readers do not
 //! lost=leave          what to do when the lock is lost in a turn: end it (the default)
 //! lost=write          or write all the same
-//! counter=FILE        a file with a number, to add one to in each turn. Readers look that nobody does
+//! counter=FILE        a file with a number, to add one to in each turn. Readers check that nobody
+//!                     does
 //! start=told          once connected, wait until told `go`
 //! hold=MS | told      how long to hold the lock before the writes; 0. `told`: until told `go`
-//! turns=N             how many turns for each task, beside those that only read; until told `stop`,
-//!                     if it is not given
+//! turns=N             how many turns for each task, beside those that only read; if it is not
+//!                     given, until told `stop`
 //! seed=N              what chance is made of; the name by default
 //! end=release         in the last turn, release the lock like in any other (the default)
 //! end=close           in the last turn, close the client instead, which releases the lock, too

@@ -28,7 +28,10 @@ use target::Target;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! claims {
-    ($tests:ident, $start:expr, |$server:ident| $place:expr, $claims:ident: $($claim:ident),+ $(,)?) => {
+    (
+        $tests:ident, $start:expr, |$server:ident| $place:expr,
+        $claims:ident: $($claim:ident),+ $(,)?
+    ) => {
         mod $tests {
             use super::*;
 

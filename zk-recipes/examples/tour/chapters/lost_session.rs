@@ -10,8 +10,8 @@ use crate::{BALANCE, Cast, Error};
 pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(), Error> {
     say("4. A SESSION ENDS. Dan holds the lock, and Ben waits. Then Dan is stopped, as processes \
          are by a paused machine or a debugger. The ensemble hears nothing of him for a session \
-         timeout, and ends his session. The tour does not wait for that: Eve takes up Dan's session \
-         and closes it. His node goes with it, and Ben is woken as if Dan had released.");
+         timeout, and ends his session. The tour does not wait for that: Eve takes up Dan's \
+         session and closes it. His node goes with it, and Ben is woken as if Dan had released.");
     let dan = Contender::connect("Dan", server).await?;
     ben.narrator.quiet();
     dan.narrator.quiet();
@@ -25,11 +25,9 @@ pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(
     eve.client.close().await;
     let guard_of_ben = ben_waits.await??;
 
-    say(
-        "BEN WRITES, with proof of his right. A store outside of ZooKeeper gets his token with what \
-         he writes, and remembers the greatest. A node is written in one transaction with a check \
-         that Ben's own node is there.",
-    );
+    say("BEN WRITES, with proof of his right. A store outside of ZooKeeper gets his token with \
+         what he writes, and remembers the greatest. A node is written in one transaction with a \
+         check that Ben's own node is there.");
     let mut store = Store { greatest: guard_of_dan.token() };
     store.write("Ben", &guard_of_ben);
     guard_of_ben.fenced(Op::set_data(BALANCE, b"Ben's", None)).await?;

@@ -7,11 +7,9 @@ use crate::text::{note, say};
 use crate::{CATALOGUE, Cast, Error};
 
 pub(crate) async fn tell(Cast { ana, ben, cho }: &Cast) -> Result<(), Error> {
-    say(
-        "5. SHARING. Readers share a lock, and a writer has it alone. It is the same queue with two \
-         kinds of nodes: a reader waits for the writers ahead of it, a writer for everybody ahead. \
-         Ana and Ben read.",
-    );
+    say("5. SHARING. Readers share a lock, and a writer has it alone. It is the same queue with \
+         two kinds of nodes: a reader waits for the writers ahead of it, a writer for everybody \
+         ahead. Ana and Ben read.");
     let guard_of_ana = told(ana.name, lock(ana)?.read()).await?;
     ben.narrator.quiet();
     let guard_of_ben = told(ben.name, lock(ben)?.read()).await?;

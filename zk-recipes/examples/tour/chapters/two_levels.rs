@@ -11,8 +11,8 @@ use crate::{Cast, Error, STOCK};
 
 pub(crate) async fn tell(Cast { ana, ben, .. }: &Cast) -> Result<(), Error> {
     say("6. TWO LEVELS. Ana's process has three tasks. With a ReentrantLock they queue up among \
-         themselves first, and in the folder once for all of them. Task 1 takes the lock, and takes \
-         it again deeper in its own code: no frame.");
+         themselves first, and in the folder once for all of them. Task 1 takes the lock, and \
+         takes it again deeper in its own code: no frame.");
     let options = ana.options().local_handoffs(1).local_handoff_time(Duration::from_secs(60));
     let lock = ReentrantLock::with_options(&ana.client, STOCK, options)?;
     let owner = Owner::new();

@@ -1,0 +1,271 @@
+//! The local level by random histories, which are held against what it promises. A broken promise
+//! is a panic, here as in all tests.
+
+use super::*;
+
+/// What users have done, and what they must get.
+struct Model {
+    bench: Bench,
+    random: u64,
+    owners: BTreeMap<Ticket, (OwnerId, Role)>,
+    /// Not told anything yet.
+    waiting: Vec<Ticket>,
+    /// Who does not want to wait.
+    trying: BTreeSet<Ticket>,
+    /// When they are to look around.
+    due: Instant,
+    /// Who is inside, with role and depth.
+    inside: BTreeMap<OwnerId, (Role, u32)>,
+    /// The last pass of this node, entries under it, and since when.
+    pass: Option<u32>,
+    entries: u32,
+    since: Instant,
+    always_strangers: bool,
+    /// How often an unused node lingered, and how often one was taken again.
+    lingered: u64,
+    retaken: u64,
+    total: u64,
+    overtaken: u64,
+}
+
+impl Model {
+    fn below(&mut self, n: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 33) % n
+    }
+
+    fn any(&mut self, of: &[Ticket]) -> Ticket {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    /// Those who wait and come when they are called, or those who do not.
+    fn waiting(&self, present: bool) -> Vec<Ticket> {
+        let waiting = self.waiting.iter().copied();
+        waiting.filter(|ticket| self.bench.present.contains(ticket) == present).collect()
+    }
+
+    /// Whether somebody who waits may be passed over: it was called and has not come in time.
+    fn is_absent(&self, ticket: Ticket) -> bool {
+        let called = self.bench.called.get(&ticket);
+        !self.bench.present.contains(&ticket)
+            && called.is_some_and(|called| *called + GRACE <= self.bench.situation.now)
+    }
+
+    fn hear(&mut self) {
+        for (ticket, outcome) in std::mem::take(&mut self.bench.outcomes) {
+            let (owner, role) = self.owners[&ticket];
+            self.waiting.retain(|other| *other != ticket);
+            let before = self.inside.get(&owner).copied();
+            let entry = match outcome {
+                Outcome::WouldDeadlock => {
+                    assert_eq!(
+                        (before.map(|it| it.0), role),
+                        (Some(Role::Shared), Role::Exclusive)
+                    );
+                    continue;
+                }
+                Outcome::Refused => {
+                    assert!(self.trying.remove(&ticket), "it would have waited");
+                    continue;
+                }
+                Outcome::Waits => unreachable!("that is no end"),
+                Outcome::Entered(entry) => entry,
+            };
+            self.total += 1;
+            match before {
+                Some((_, depth)) => {
+                    assert_eq!(entry.depth, depth + 1, "nested");
+                    assert_eq!(self.inside.get_mut(&owner).map(|it| it.1 += 1), Some(()));
+                }
+                None => {
+                    self.retaken += u64::from(self.inside.is_empty() && self.entries > 0);
+                    for other in self.waiting.iter().filter(|other| **other < ticket) {
+                        let (rival, wanted) = self.owners[other];
+                        let excuse = self.inside.contains_key(&rival)
+                            || (role, wanted) == (Role::Shared, Role::Shared)
+                            // It may be over for it, and it has yet to hear so.
+                            || self.trying.contains(other);
+                        assert!(excuse || self.is_absent(*other), "{ticket:?} has overtaken");
+                        self.overtaken += u64::from(!excuse);
+                    }
+                    let alone = role == Role::Exclusive && !self.inside.is_empty();
+                    let writer = self.inside.values().any(|it| it.0 == Role::Exclusive);
+                    assert!(!alone && !writer, "{owner} with {:?}", self.inside);
+                    let node = self.bench.held.expect("somebody is inside without a node");
+                    assert!((node, role) != (Role::Shared, Role::Exclusive));
+                    assert_eq!(entry.depth, 1);
+                    assert!(self.pass.is_none_or(|last| entry.pass > last), "passes only grow");
+                    self.pass = Some(entry.pass);
+                    self.entries += 1;
+                    if self.entries > 1 {
+                        assert!(self.bench.situation.is_sound, "passed what may be lost");
+                        if self.always_strangers {
+                            assert!(self.entries <= BOUNDS.passes + 1, "too often");
+                            let time = self.bench.situation.now - self.since;
+                            assert!(time < BOUNDS.time, "for too long");
+                        }
+                    }
+                    self.inside.insert(owner, (role, 1));
+                }
+            }
+        }
+        if self.bench.held.is_none() {
+            assert!(self.inside.is_empty(), "the node went with {:?} inside", self.inside);
+        }
+        if self.bench.held.is_none() && self.bench.acquiring.is_none() {
+            let present = self.waiting(true);
+            assert!(present.is_empty(), "nobody asks for a node, and {present:?} wait");
+        }
+        if self.bench.held.is_some() && self.inside.is_empty() {
+            let away = self.waiting(false);
+            let called = away.iter().any(|ticket| self.bench.called.contains_key(ticket));
+            let lingers = self.bench.cohort.unused_since().is_some();
+            assert!(called || lingers, "a node for nobody");
+            self.lingered += u64::from(lingers);
+        }
+        self.due = self.bench.cohort.due(self.bench.situation.now);
+    }
+
+    fn leave(&mut self, owner: OwnerId) {
+        let inside = self.inside.get_mut(&owner).expect("inside");
+        inside.1 -= 1;
+        if inside.1 == 0 {
+            self.inside.remove(&owner);
+        }
+        self.bench.leave(owner);
+    }
+
+    fn grant(&mut self) {
+        (self.pass, self.entries, self.since) = (None, 0, self.bench.situation.now);
+        self.bench.grant();
+    }
+
+    /// Time passes, and if it is due, all look around who are there.
+    fn wait(&mut self) {
+        let pause = [0, 0, 0, 100, 300, 3000][self.below(6) as usize];
+        self.bench.wait(Duration::from_millis(pause));
+        if self.bench.situation.now >= self.due {
+            for ticket in self.waiting(true) {
+                if self.bench.present.contains(&ticket) {
+                    self.bench.poll(ticket);
+                }
+            }
+            self.hear();
+            let stuck = self.bench.held.is_some() && self.inside.is_empty();
+            if stuck && !self.waiting(true).is_empty() {
+                let mut called = self.bench.called.keys();
+                assert!(called.any(|ticket| !self.is_absent(*ticket)), "passed over nobody");
+            }
+        }
+    }
+
+    fn act(&mut self) {
+        let strangers = self.always_strangers || self.below(2) == 0;
+        self.bench.situation.has_remote_waiters = strangers;
+        self.bench.situation.is_sound = self.below(8) > 0;
+        self.wait();
+        // As the task does that watches over an unused node; it may be late.
+        if self.below(2) == 0 {
+            let step = self.bench.cohort.look(self.bench.situation);
+            self.bench.carry_out(step);
+            self.hear();
+        }
+        match self.below(12) {
+            0..4 => {
+                let role = if self.below(2) == 0 { Role::Exclusive } else { Role::Shared };
+                let owner = self.below(6);
+                let tries = self.below(8) == 0;
+                let ticket =
+                    if tries { self.bench.tries(owner, role) } else { self.bench.ask(owner, role) };
+                self.owners.insert(ticket, (owner, role));
+                self.waiting.push(ticket);
+                self.trying.extend(tries.then_some(ticket));
+            }
+            4 if !self.waiting.is_empty() => {
+                let ticket = self.any(&self.waiting.clone());
+                self.waiting.retain(|other| *other != ticket);
+                self.bench.cancel(ticket);
+            }
+            // Whoever is polled drives.
+            5..7 if self.bench.acquiring.is_some() && !self.waiting(true).is_empty() => {
+                match self.below(6) {
+                    0 => {
+                        let driver = self.any(&self.waiting(true));
+                        self.waiting.retain(|ticket| *ticket != driver);
+                        self.bench.fail(driver);
+                    }
+                    1 if !self.trying.is_empty() => self.bench.refuse(),
+                    _ => self.grant(),
+                }
+            }
+            7 if !self.waiting(true).is_empty() => {
+                let ticket = self.any(&self.waiting(true));
+                self.bench.stays_away(ticket);
+            }
+            8 if !self.waiting(false).is_empty() => {
+                let ticket = self.any(&self.waiting(false));
+                self.bench.poll(ticket);
+            }
+            _ => {
+                let any = self.below(self.inside.len().max(1) as u64) as usize;
+                if let Some(owner) = self.inside.keys().nth(any).copied() {
+                    self.leave(owner);
+                }
+            }
+        }
+        self.hear();
+    }
+}
+
+#[test]
+fn random_histories_keep_every_promise() {
+    let (mut total, mut overtaken, mut lingered, mut retaken) = (0, 0, 0, 0);
+    for seed in 0..3000 {
+        let since = start();
+        let linger = Duration::from_secs(if seed % 3 == 0 { 2 } else { 0 });
+        let mut model = Model {
+            bench: Bench::with(Bounds { linger, ..BOUNDS }),
+            random: 2 * seed + 1,
+            owners: BTreeMap::new(),
+            waiting: Vec::new(),
+            trying: BTreeSet::new(),
+            due: since,
+            inside: BTreeMap::new(),
+            pass: None,
+            entries: 0,
+            since,
+            always_strangers: seed % 2 == 0,
+            lingered: 0,
+            retaken: 0,
+            total: 0,
+            overtaken: 0,
+        };
+        for _ in 0..200 {
+            model.act();
+        }
+        // Everybody who waits gets in when those inside leave.
+        model.bench.situation.is_sound = true;
+        for ticket in model.waiting(false) {
+            model.bench.poll(ticket);
+            model.hear();
+        }
+        while !(model.waiting.is_empty() && model.inside.is_empty()) {
+            match model.inside.keys().next().copied() {
+                Some(owner) => model.leave(owner),
+                None => model.grant(),
+            }
+            model.hear();
+        }
+        model.bench.situation.has_remote_waiters = true;
+        let step = model.bench.cohort.look(model.bench.situation);
+        model.bench.carry_out(step);
+        assert_eq!((model.bench.held, model.bench.acquiring), (None, None), "seed {seed}");
+        (total, overtaken) = (total + model.total, overtaken + model.overtaken);
+        (lingered, retaken) = (lingered + model.lingered, retaken + model.retaken);
+    }
+    assert!(total > 100_000, "{total} entries");
+    assert!(overtaken > 5_000, "{overtaken} were passed over");
+    assert!(lingered > 1_000 && retaken > 500, "{lingered} lingered, {retaken} were taken again");
+}

@@ -1,0 +1,82 @@
+//! How long a node is kept: while it is held, and while it is not used.
+
+use super::*;
+
+#[test]
+fn one_that_comes_when_its_node_is_lost_or_old_waits_for_another() {
+    for (is_lost, longest, late, again) in [
+        (true, None, 0, true),
+        (false, None, 60, false),
+        (false, Some(30), 30, false),
+        (false, Some(30), 31, true),
+    ] {
+        let seconds = Duration::from_secs;
+        let mut bench = Bench::with(Bounds { longest: longest.map(seconds), ..BOUNDS });
+        let one = bench.lock(1);
+        bench.stays_away(one);
+        bench.grant();
+        bench.wait(seconds(late));
+        bench.situation.is_lost = is_lost;
+        bench.situation.is_sound = !is_lost;
+        bench.poll(one);
+        assert_eq!((bench.entered(one).is_none(), bench.let_go == 1), (again, again));
+        bench.situation.is_lost = false;
+        if again {
+            bench.grant();
+            assert_eq!(bench.entered(one), Some((0, 1)));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_handed_on_for_longer_than_that() {
+    for (time, passes) in [(30, true), (31, false)] {
+        let longest = Some(Duration::from_secs(30));
+        let bounds = Bounds { longest, time: Duration::MAX, ..BOUNDS };
+        let mut bench = Bench::with(bounds);
+        bench.lock(1);
+        let two = bench.lock(2);
+        bench.grant();
+        bench.wait(Duration::from_secs(time));
+        bench.leave(1);
+        assert_eq!((bench.entered(two).is_some(), bench.let_go == 0), (passes, passes));
+    }
+}
+
+#[test]
+fn an_unused_node_is_taken_again_unless_it_may_be_lost_or_others_want_it() {
+    for (is_sound, has_remote_waiters) in
+        [(true, false), (true, true), (false, false), (false, true)]
+    {
+        let mut bench = Bench::with(Bounds { linger: Duration::from_secs(60), ..BOUNDS });
+        bench.situation.has_remote_waiters = false;
+        let one = bench.lock(1);
+        bench.grant();
+        assert_eq!(bench.entered(one), Some((0, 1)));
+        bench.leave(1);
+        assert_eq!(bench.let_go, 0, "it lingers");
+        // Within the bounds of a hand-over, which is not what this is.
+        bench.wait(Duration::from_millis(100));
+        (bench.situation.is_sound, bench.situation.has_remote_waiters) =
+            (is_sound, has_remote_waiters);
+        let two = bench.lock(2);
+        let is_kept = is_sound && !has_remote_waiters;
+        assert_eq!((bench.entered(two).is_some(), bench.let_go == 0), (is_kept, is_kept));
+        assert_eq!(bench.acquiring.is_some(), !is_kept, "otherwise it queues up anew");
+    }
+}
+
+#[test]
+fn an_unused_node_goes_when_its_time_is_over() {
+    let mut bench = Bench::with(Bounds { linger: Duration::from_secs(60), ..BOUNDS });
+    bench.situation.has_remote_waiters = false;
+    bench.lock(1);
+    bench.grant();
+    bench.leave(1);
+    for (seconds, gone) in [(59, 0), (1, 1)] {
+        bench.wait(Duration::from_secs(seconds));
+        let step = bench.cohort.look(bench.situation);
+        bench.carry_out(step);
+        assert_eq!(bench.let_go, gone);
+    }
+}
