@@ -86,36 +86,23 @@ pub(crate) enum Broken {
 }
 
 /// What of a client's authentication was refused. That ends the client for good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The server refused a credential of this scheme: it does not know the scheme, or the proof
     /// is none. Of `digest` no server refuses a proof: whoever knows the password is that user.
+    #[error("the server refused a credential of the scheme {0}")]
     Credential(Scheme),
     /// The server does not know the user of SASL, or the password is another.
+    #[error("the server refused the user or the password of SASL")]
     SaslUser,
     /// The server has no SASL. It would let the client in as nobody.
+    #[error("the server has no SASL")]
     SaslUnsupported,
     /// The server did not show that it knows the password: it is not the one that it seems to be.
+    #[error("the server did not show that it knows the password of SASL")]
     SaslServer,
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Credential(inner) => {
-                write!(f, "the server refused a credential of the scheme {inner}")
-            }
-            Self::SaslUser => f.write_str("the server refused the user or the password of SASL"),
-            Self::SaslUnsupported => f.write_str("the server has no SASL"),
-            Self::SaslServer => {
-                f.write_str("the server did not show that it knows the password of SASL")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// The name of a scheme, in an error: what is beyond 16 bytes of it is cut off.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -115,17 +115,10 @@ impl Member {
 }
 
 /// A line that does not describe a member of an ensemble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not of the form server.ID=HOST:PORT:PORT[:ROLE][;[ADDRESS:]PORT]")]
 #[non_exhaustive]
 pub struct NotAMember;
-
-impl fmt::Display for NotAMember {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not of the form server.ID=HOST:PORT:PORT[:ROLE][;[ADDRESS:]PORT]")
-    }
-}
-
-impl std::error::Error for NotAMember {}
 
 impl FromStr for Member {
     type Err = NotAMember;

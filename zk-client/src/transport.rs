@@ -78,7 +78,8 @@ impl fmt::Debug for dyn Connector {
 /// Why a server cannot be connected to with these settings: it would refuse the next attempt, too.
 ///
 /// A connector puts it into its [`io::Error`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct PermanentRefusal(pub(crate) String);
 
 impl PermanentRefusal {
@@ -87,14 +88,6 @@ impl PermanentRefusal {
         error.get_ref().is_some_and(|source| source.is::<Self>())
     }
 }
-
-impl fmt::Display for PermanentRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PermanentRefusal {}
 
 /// How long one of several addresses of a name may take, so that a dead one leaves time to the
 /// others.

@@ -3,39 +3,28 @@
 //! They hold for what is written. A read of a path that breaks one finds no node, so the codec
 //! itself checks none of them.
 
-use std::fmt;
+use thiserror::Error;
 
 /// A rule of ZooKeeper's that a path breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PathRule {
     /// Empty, or without the leading slash.
+    #[error("a path starts with '/'")]
     Relative,
     /// With a slash at the end; only the root ends in one.
+    #[error("a path does not end with '/'")]
     TrailingSlash,
     /// Two slashes in a row.
+    #[error("a path has no empty component")]
     EmptyComponent,
     /// `.` or `..` as a component.
+    #[error("a path has no component '.' or '..'")]
     DotComponent,
     /// A character that servers refuse.
+    #[error("a path has no character U+{:04X}", *.0 as u32)]
     IllegalCharacter(char),
 }
-
-impl fmt::Display for PathRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Relative => f.write_str("a path starts with '/'"),
-            Self::TrailingSlash => f.write_str("a path does not end with '/'"),
-            Self::EmptyComponent => f.write_str("a path has no empty component"),
-            Self::DotComponent => f.write_str("a path has no component '.' or '..'"),
-            Self::IllegalCharacter(inner) => {
-                write!(f, "a path has no character U+{:04X}", *inner as u32)
-            }
-        }
-    }
-}
-
-impl std::error::Error for PathRule {}
 
 /// Checks a path against the rules of ZooKeeper's servers.
 ///

@@ -40,102 +40,52 @@ pub enum ErrorKind {
 }
 
 /// How a lock was lost. It is lost for good: whoever wants it again has to queue up again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
     /// The session is over, and the node with it.
+    #[error(transparent)]
     SessionOver(Ended),
     /// Somebody deleted the node.
+    #[error("somebody deleted the node")]
     NodeDeleted,
     /// The ensemble was not heard of for so long that it may have ended the session.
+    #[error("the ensemble may have ended the session")]
     Deadline,
     /// It was held for as long as [`Options::max_hold`](crate::Options::max_hold) allows.
+    #[error("it was held for as long as was agreed")]
     TermOver,
 }
 
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SessionOver(inner) => inner.fmt(f),
-            Self::NodeDeleted => f.write_str("somebody deleted the node"),
-            Self::Deadline => f.write_str("the ensemble may have ended the session"),
-            Self::TermOver => f.write_str("it was held for as long as was agreed"),
-        }
-    }
-}
-
-impl std::error::Error for Loss {}
-
 /// Why a lock was not acquired, or something was not done under it, or its release not confirmed.
-#[derive(Clone)]
+#[derive(Clone, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Fault);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    Client(zk_client::Error),
+    #[error(transparent)]
+    Client(#[from] zk_client::Error),
+    #[error("layout of {0}: a marker is empty, has a slash, ends in a digit or like the other one")]
     Layout(String),
+    #[error("locks to be taken together: {0}")]
     Set(String),
+    #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
+    #[error("ticket: {0}")]
     Ticket(String),
+    #[error("{0}: the ticket of this node was used before, and the lock is whose it was then")]
     TicketUsed(String),
+    #[error("{0}: somebody deleted the node of this waiting contender")]
     NodeVanished(String),
+    #[error("{0}: the folder's sequence numbers are nearly used up")]
     SequenceExhausted(String),
+    #[error("{0}: a contender of another layout")]
     ForeignContender(String),
+    #[error("{path}: the lock is lost: {loss}")]
     Lost { path: String, loss: Loss },
-    Unconfirmed(zk_client::Error),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(source) => source.fmt(f),
-            Self::Layout(inner) => write!(
-                f,
-                "layout of {inner}: a marker is empty, has a slash, ends in a digit or like the \
-                 other one"
-            ),
-            Self::Set(inner) => write!(f, "locks to be taken together: {inner}"),
-            Self::WouldDeadlock(inner) => write!(
-                f,
-                "{inner}: this owner reads the lock, and would wait for itself to write it"
-            ),
-            Self::Ticket(inner) => write!(f, "ticket: {inner}"),
-            Self::TicketUsed(inner) => {
-                write!(
-                    f,
-                    "{inner}: the ticket of this node was used before, and the lock is whose it \
-                     was then"
-                )
-            }
-            Self::NodeVanished(inner) => {
-                write!(f, "{inner}: somebody deleted the node of this waiting contender")
-            }
-            Self::SequenceExhausted(inner) => {
-                write!(f, "{inner}: the folder's sequence numbers are nearly used up")
-            }
-            Self::ForeignContender(inner) => write!(f, "{inner}: a contender of another layout"),
-            Self::Lost { path, loss } => write!(f, "{path}: the lock is lost: {loss}"),
-            Self::Unconfirmed(inner) => {
-                write!(f, "the lock is let go, but the server has not confirmed that yet: {inner}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Fault {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Client(source) => source.source(),
-            Self::Unconfirmed(source) => Some(source),
-            _ => None,
-        }
-    }
-}
-
-impl From<zk_client::Error> for Fault {
-    fn from(source: zk_client::Error) -> Self {
-        Self::Client(source)
-    }
+    #[error("the lock is let go, but the server has not confirmed that yet: {0}")]
+    Unconfirmed(#[source] zk_client::Error),
 }
 
 impl Error {
@@ -207,21 +157,9 @@ impl From<zk_client::Error> for Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Reads like the error itself: it is what a `main` that returns it shows.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Error({:?}: {self})", self.kind())
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.0)
     }
 }

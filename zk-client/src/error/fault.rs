@@ -3,122 +3,69 @@
 use std::fmt;
 use std::time::Duration;
 
+use thiserror::Error;
 use zk_proto::{DecodeError, EncodeError, ErrorCode, OpCode, PathRule, SessionId, Zxid};
 
 use crate::error::reasons::{Attempt, Ended, Hangup, Limit};
 
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub(crate) enum Fault {
+    #[error("connect string {string:?}: {rule}")]
     ConnectString { string: String, rule: String },
+    #[error("path {path:?}: {source}")]
     Path { path: String, source: PathRule },
+    #[error("{0}")]
     Setting(String),
+    #[error("watch on {path}: its one event was handed out before; read again and watch again")]
     WatchSpent { path: String },
+    #[error("{op} {path}: {source}; see Limits::max_request and the servers' jute.maxbuffer")]
     TooLarge { op: OpCode, path: String, source: EncodeError },
+    #[error("{op} {path}: {limit}")]
     Limit { op: OpCode, path: String, limit: Limit },
+    #[error("no tokio runtime: a client is made inside one, with time and io enabled")]
     NoRuntime,
+    #[error("{}: {}", GaveUp(*timeout), Attempts(attempts))]
     NoServer { timeout: Option<Duration>, attempts: Vec<Attempt> },
+    #[error("four-letter word {word}: {}", Attempts(std::slice::from_ref(attempt)))]
     Word { word: String, attempt: Attempt },
+    #[error("chroot {chroot} of the connect string does not exist on the server; create it first")]
     ChrootNotFound { chroot: String },
+    #[error("the servers reached within {timeout:?} are at zxid {seen}, behind {wanted}")]
     Behind { wanted: Zxid, seen: Zxid, timeout: Duration },
+    #[error("{op} {path}: {code}{}", Switch(*op, *code))]
     Refused { op: OpCode, path: String, code: ErrorCode },
+    #[error("operation {index} of a multi, {op} {path}: {code}{}", Switch(*op, *code))]
     OpRefused { index: usize, op: OpCode, path: String, code: ErrorCode },
+    #[error("create {path}: {rule}")]
     Options { path: String, rule: &'static str },
+    #[error("operation {index} of a multi, {op} {path}: {rule}")]
     InvalidOp { index: usize, op: OpCode, path: String, rule: &'static str },
+    #[error("adopt {path}: the node is not of this session{}", Owner(*owner))]
     NotOwned { path: String, owner: SessionId },
+    #[error("adopt {path}: this client owns the node already")]
     AlreadyOwned { path: String },
+    #[error("{op} {path}: connection lost {}: {why}", if *sent { "before the answer came" } else { "before it was carried out" })]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
+    #[error("{op} {path}: {} within {limit:?}", if *sent { "no answer" } else { "not sent" })]
     TimedOut { op: OpCode, path: String, limit: Duration, sent: bool },
+    #[error("{op} {path}: the server's answer does not decode: {source}")]
     Answer { op: OpCode, path: String, source: DecodeError },
+    #[error(
+        "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see Limits::max_reply"
+    )]
     ReplyTooLarge { op: OpCode, path: String, len: usize, limit: usize },
+    #[error("{}{ended}", Prefix(request))]
     Ended { request: Option<(OpCode, String)>, ended: Ended, sent: bool },
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ConnectString { string, rule } => write!(f, "connect string {string:?}: {rule}"),
-            Self::Path { path, source } => write!(f, "path {path:?}: {source}"),
-            Self::Setting(inner) => inner.fmt(f),
-            Self::WatchSpent { path } => write!(
-                f,
-                "watch on {path}: its one event was handed out before; read again and watch again"
-            ),
-            Self::TooLarge { op, path, source } => write!(
-                f,
-                "{op} {path}: {source}; see Limits::max_request and the servers' jute.maxbuffer"
-            ),
-            Self::Limit { op, path, limit } => write!(f, "{op} {path}: {limit}"),
-            Self::NoRuntime => f.write_str(
-                "no tokio runtime: a client is made inside one, with time and io enabled",
-            ),
-            Self::NoServer { timeout: Some(timeout), attempts } => write!(
-                f,
-                "no server let the session in, gave up after {timeout:?}: {}",
-                Attempts(attempts)
-            ),
-            // It was no use to go on until the timeout.
-            Self::NoServer { timeout: None, attempts } => {
-                write!(f, "no server lets the session in: {}", Attempts(attempts))
-            }
-            Self::Word { word, attempt } => {
-                write!(f, "four-letter word {word}: {}", Attempts(std::slice::from_ref(attempt)))
-            }
-            Self::ChrootNotFound { chroot } => write!(
-                f,
-                "chroot {chroot} of the connect string does not exist on the server; create it \
-                 first"
-            ),
-            Self::Behind { wanted, seen, timeout } => write!(
-                f,
-                "the servers reached within {timeout:?} are at zxid {seen}, behind {wanted}"
-            ),
-            Self::Refused { op, path, code } => {
-                write!(f, "{op} {path}: {code}{}", Switch(*op, *code))
-            }
-            Self::OpRefused { index, op, path, code } => {
-                let switch = Switch(*op, *code);
-                write!(f, "operation {index} of a multi, {op} {path}: {code}{switch}")
-            }
-            Self::Options { path, rule } => write!(f, "create {path}: {rule}"),
-            Self::InvalidOp { index, op, path, rule } => {
-                write!(f, "operation {index} of a multi, {op} {path}: {rule}")
-            }
-            Self::NotOwned { path, owner } => {
-                write!(f, "adopt {path}: the node is not of this session{}", Owner(*owner))
-            }
-            Self::AlreadyOwned { path } => {
-                write!(f, "adopt {path}: this client owns the node already")
-            }
-            Self::ConnectionLoss { op, path, sent, why } => write!(
-                f,
-                "{op} {path}: connection lost {}: {why}",
-                if *sent { "before the answer came" } else { "before it was carried out" }
-            ),
-            Self::TimedOut { op, path, limit, sent } => write!(
-                f,
-                "{op} {path}: {} within {limit:?}",
-                if *sent { "no answer" } else { "not sent" }
-            ),
-            Self::Answer { op, path, source } => {
-                write!(f, "{op} {path}: the server's answer does not decode: {source}")
-            }
-            Self::ReplyTooLarge { op, path, len, limit } => write!(
-                f,
-                "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see \
-                 Limits::max_reply"
-            ),
-            Self::Ended { request, ended, .. } => write!(f, "{}{ended}", Prefix(request)),
-        }
-    }
-}
+/// How long it was tried, if it was of use to go on.
+struct GaveUp(Option<Duration>);
 
-impl std::error::Error for Fault {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Path { source, .. } => Some(source),
-            Self::TooLarge { source, .. } => Some(source),
-            Self::Answer { source, .. } => Some(source),
-            _ => None,
+impl fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(time) => write!(f, "no server let the session in, gave up after {time:?}"),
+            None => f.write_str("no server lets the session in"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use thiserror::Error;
 use zk_proto::{DecodeError, EncodeError, ErrorCode, EventType, KeeperState, Xid};
 
 use crate::auth::Refusal;
@@ -26,65 +27,46 @@ impl Attempt {
 }
 
 /// A cap of the client's that a request ran into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Limit {
     /// [`Limits::max_requests`](crate::Limits::max_requests)
+    #[error("{0} requests are waiting already")]
     Requests(usize),
     /// [`Limits::max_queued_bytes`](crate::Limits::max_queued_bytes)
+    #[error("{0} bytes are waiting to be sent already")]
     Bytes(usize),
     /// A session remembers at most 100 credentials, together no larger than
     /// [`Limits::max_request`](crate::Limits::max_request).
+    #[error("{0} credentials are remembered already, and there is no room for this one")]
     Credentials(usize),
 }
 
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Requests(inner) => write!(f, "{inner} requests are waiting already"),
-            Self::Bytes(inner) => write!(f, "{inner} bytes are waiting to be sent already"),
-            Self::Credentials(inner) => write!(
-                f,
-                "{inner} credentials are remembered already, and there is no room for this one"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Limit {}
-
 /// How a session ended. Nothing comes after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Ended {
     /// The server said so, or this side was cut off for so long that it must be so.
+    #[error("the session is expired")]
     Expired,
     /// The server refused this client's credentials. The session itself goes on at the ensemble,
     /// with its ephemeral nodes, until its timeout has passed.
+    #[error("authentication failed: {0}")]
     AuthFailed(Refusal),
     /// This side closed it.
+    #[error("the client is closed")]
     Closed,
 }
 
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired => f.write_str("the session is expired"),
-            Self::AuthFailed(inner) => write!(f, "authentication failed: {inner}"),
-            Self::Closed => f.write_str("the client is closed"),
-        }
-    }
-}
-
-impl std::error::Error for Ended {}
-
 /// What the server did that the protocol does not allow. Drops the connection, keeps the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// A frame or record that does not decode.
-    Undecodable(DecodeError),
+    #[error("undecodable: {0}{stranger}", stranger = Stranger(*.0))]
+    Undecodable(#[from] DecodeError),
     /// A reply to a request that is not the oldest one.
+    #[error("reply to xid {got} where xid {expected} was next")]
     WrongXid {
         /// The request whose reply was due.
         expected: Xid,
@@ -92,31 +74,20 @@ pub enum ProtocolError {
         got: Xid,
     },
     /// A reply although nothing was asked.
+    #[error("reply to xid {0} although nothing is in flight")]
     Unasked(Xid),
     /// A watch event of a type that servers do not send.
+    #[error("watch event of type {0}")]
     UnknownEvent(EventType),
     /// A watch event with a state that servers do not send.
+    #[error("watch event with the state {0}")]
     UnknownState(KeeperState),
     /// A step of SASL makes no sense.
+    #[error("SASL: {0}")]
     Sasl(&'static str),
     /// The handshake's answer makes no sense.
+    #[error("handshake: {0}")]
     Handshake(&'static str),
-}
-
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Undecodable(inner) => write!(f, "undecodable: {inner}{}", Stranger(*inner)),
-            Self::WrongXid { expected, got } => {
-                write!(f, "reply to xid {got} where xid {expected} was next")
-            }
-            Self::Unasked(inner) => write!(f, "reply to xid {inner} although nothing is in flight"),
-            Self::UnknownEvent(inner) => write!(f, "watch event of type {inner}"),
-            Self::UnknownState(inner) => write!(f, "watch event with the state {inner}"),
-            Self::Sasl(inner) => write!(f, "SASL: {inner}"),
-            Self::Handshake(inner) => write!(f, "handshake: {inner}"),
-        }
-    }
 }
 
 /// Whether what was taken for a length is rather the beginning of another protocol.
@@ -135,79 +106,41 @@ impl fmt::Display for Stranger {
     }
 }
 
-impl std::error::Error for ProtocolError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Undecodable(source) => Some(source),
-            _ => None,
-        }
-    }
-}
-
-impl From<DecodeError> for ProtocolError {
-    fn from(source: DecodeError) -> Self {
-        Self::Undecodable(source)
-    }
-}
-
 /// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Hangup {
     /// The server closed it.
+    #[error("the server closed the connection")]
     Eof,
     /// The server closed it instead of answering the handshake.
+    #[error(
+        "the server closed the connection instead of answering: perhaps it serves nobody now, has too many connections of this client's host, or wants TLS at this port"
+    )]
     NoHandshake,
     /// The socket failed.
+    #[error("{0}")]
     Io(std::io::ErrorKind),
     /// No frame came for two thirds of the session timeout.
+    #[error("the server was silent for {0:?}")]
     Silence(Duration),
     /// Connecting and shaking hands took too long.
+    #[error("no handshake within {0:?}")]
     AttemptTimedOut(Duration),
     /// The server misbehaved.
-    Protocol(ProtocolError),
+    #[error("the server broke the protocol: {0}")]
+    Protocol(#[from] ProtocolError),
     /// The server refused to arm the session's watches again.
+    #[error("the server refused to arm watches again: {0}")]
     Rearm(ErrorCode),
     /// This side goes on at another server, by its own choice: see
     /// [`Client::set_servers`](crate::Client::set_servers). It waits for answers before, so this
     /// costs a request its answer only if the server owes it for a third of the session timeout.
+    #[error("moving to another server")]
     Moving,
     /// The session ended.
+    #[error("{0}")]
     Ended(Ended),
-}
-
-impl fmt::Display for Hangup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Eof => f.write_str("the server closed the connection"),
-            Self::NoHandshake => f.write_str(
-                "the server closed the connection instead of answering: perhaps it serves nobody \
-                 now, has too many connections of this client's host, or wants TLS at this port",
-            ),
-            Self::Io(inner) => inner.fmt(f),
-            Self::Silence(inner) => write!(f, "the server was silent for {inner:?}"),
-            Self::AttemptTimedOut(inner) => write!(f, "no handshake within {inner:?}"),
-            Self::Protocol(inner) => write!(f, "the server broke the protocol: {inner}"),
-            Self::Rearm(inner) => write!(f, "the server refused to arm watches again: {inner}"),
-            Self::Moving => f.write_str("moving to another server"),
-            Self::Ended(inner) => inner.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Hangup {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Protocol(source) => Some(source),
-            _ => None,
-        }
-    }
-}
-
-impl From<ProtocolError> for Hangup {
-    fn from(source: ProtocolError) -> Self {
-        Self::Protocol(source)
-    }
 }
 
 /// How the session core reports a request that did not succeed.
@@ -249,51 +182,16 @@ pub enum Failure {
 }
 
 /// How the session core refuses a request before it is queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Rejected {
     /// It takes more than a frame.
-    TooLong(EncodeError),
+    #[error(transparent)]
+    TooLong(#[from] EncodeError),
     /// A limit of the client's is reached.
-    Limit(Limit),
+    #[error(transparent)]
+    Limit(#[from] Limit),
     /// The session is over, or closing.
-    Ended(Ended),
-}
-
-impl fmt::Display for Rejected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong(source) => source.fmt(f),
-            Self::Limit(source) => source.fmt(f),
-            Self::Ended(source) => source.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Rejected {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::TooLong(source) => source.source(),
-            Self::Limit(source) => source.source(),
-            Self::Ended(source) => source.source(),
-        }
-    }
-}
-
-impl From<EncodeError> for Rejected {
-    fn from(source: EncodeError) -> Self {
-        Self::TooLong(source)
-    }
-}
-
-impl From<Limit> for Rejected {
-    fn from(source: Limit) -> Self {
-        Self::Limit(source)
-    }
-}
-
-impl From<Ended> for Rejected {
-    fn from(source: Ended) -> Self {
-        Self::Ended(source)
-    }
+    #[error(transparent)]
+    Ended(#[from] Ended),
 }

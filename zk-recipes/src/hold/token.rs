@@ -82,17 +82,10 @@ impl FromStr for FencingToken {
 }
 
 /// A text that is no token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no fencing token: it reads like 0x100000007.2")]
 #[non_exhaustive]
 pub struct InvalidToken;
-
-impl fmt::Display for InvalidToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no fencing token: it reads like 0x100000007.2")
-    }
-}
-
-impl std::error::Error for InvalidToken {}
 
 #[cfg(test)]
 mod tests {
