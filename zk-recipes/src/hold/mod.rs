@@ -68,15 +68,15 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Turns the head of the queue into a hold, once it is [proved](Self::proved).
+    /// Turns the head of the queue into a hold, once it is [confirmed](Self::confirm).
     pub(crate) async fn new(place: Place) -> Result<Self, Error> {
-        let hold = Self::unproved(place);
-        hold.proved().await?;
+        let hold = Self::unconfirmed(place);
+        hold.confirm().await?;
         Ok(hold)
     }
 
     /// The same before anybody has looked.
-    pub(crate) fn unproved(place: Place) -> Self {
+    pub(crate) fn unconfirmed(place: Place) -> Self {
         let (held, node) = Ownership::new(place);
         let token = FencingToken::new(held.czxid.0, 0);
         Self { inner: Arc::new(held), node: Arc::new(Mutex::new(Some(node))), token }
@@ -84,7 +84,7 @@ impl Hold {
 
     /// A session that may be gone is waited for until it has proved that it is not, and the node is
     /// looked at then.
-    pub(crate) async fn proved(&self) -> Result<(), Error> {
+    pub(crate) async fn confirm(&self) -> Result<(), Error> {
         let mut state = self.inner.lease.state();
         loop {
             match state {
@@ -92,16 +92,16 @@ impl Hold {
                 LeaseState::Lapsed(Lapse::Ended(ended)) => {
                     return Err(ClientError::from(ended).into());
                 }
-                LeaseState::Lapsed(lapse) => return Err(self.lost_by(loss_of(lapse))),
+                LeaseState::Lapsed(lapse) => return Err(self.lost_error(loss_of(lapse))),
                 _ => {
                     self.inner.lease.changed(state).await;
-                    self.inner.settled().await;
+                    self.inner.node_checked().await;
                     state = self.inner.lease.state();
                 }
             }
         }
-        match self.inner.told_loss() {
-            Some(loss) => Err(self.lost_by(loss)),
+        match self.inner.noted_loss() {
+            Some(loss) => Err(self.lost_error(loss)),
             None => Ok(()),
         }
     }
@@ -187,9 +187,9 @@ impl Hold {
         let inner = &self.inner;
         let lease = inner.lease.state();
         if let LeaseState::Lapsed(lapse) = lease {
-            return LockState::Lost(inner.lose(loss_of(lapse)));
+            return LockState::Lost(inner.mark_lost(loss_of(lapse)));
         }
-        match inner.hear() {
+        match inner.check_node() {
             Some(loss) => LockState::Lost(loss),
             None => match lease {
                 LeaseState::Suspended { until } => LockState::Suspended { until },
@@ -218,15 +218,15 @@ impl Hold {
         let inner = &self.inner;
         let mut lapsed = pin!(inner.lease.lapsed());
         loop {
-            let mut news = pin!(inner.news.notified());
-            news.as_mut().enable();
+            let mut change = pin!(inner.changes.notified());
+            change.as_mut().enable();
             if let LockState::Lost(loss) = self.state() {
                 return loss;
             }
             poll_fn(|cx| {
                 let lapsed = lapsed.as_mut().poll(cx).map(drop);
-                let news = [news.as_mut().poll(cx), lapsed];
-                if news.contains(&Poll::Ready(())) { Poll::Ready(()) } else { Poll::Pending }
+                let woken = [change.as_mut().poll(cx), lapsed];
+                if woken.contains(&Poll::Ready(())) { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
         }
@@ -256,7 +256,7 @@ impl Hold {
         let mut work = pin!(work);
         poll_fn(|cx| {
             if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(self.lost_by(loss)));
+                return Poll::Ready(Err(self.lost_error(loss)));
             }
             work.as_mut().poll(cx).map(Ok)
         })
@@ -276,8 +276,8 @@ impl Hold {
     pub async fn revoke_requested(&self) -> Result<(), Error> {
         let mut lost = pin!(self.lost());
         poll_fn(|cx| match lost.as_mut().poll(cx) {
-            _ if self.is_revoked() => Poll::Ready(Ok(())),
-            lost => lost.map(|loss| Err(self.lost_by(loss))),
+            _ if self.is_revoke_requested() => Poll::Ready(Ok(())),
+            lost => lost.map(|loss| Err(self.lost_error(loss))),
         })
         .await
     }
@@ -293,8 +293,8 @@ impl Hold {
     }
 
     /// Whether somebody was seen to ask for the lock back.
-    pub(crate) fn is_revoked(&self) -> bool {
-        self.inner.is_revoked()
+    pub(crate) fn is_revoke_requested(&self) -> bool {
+        self.inner.is_revoke_requested()
     }
 
     /// Asks the ensemble whether the lock is ours: one round trip and a write. `Ok` means that it
@@ -310,7 +310,7 @@ impl Hold {
     pub async fn verify(&self) -> Result<(), Error> {
         // It changes nothing, so nothing is open about it.
         self.fenced(()).await.map_err(|error| match self.known_loss() {
-            Some(loss) => self.lost_by(loss),
+            Some(loss) => self.lost_error(loss),
             None => error,
         })
     }
@@ -348,18 +348,18 @@ impl Hold {
     }
 
     /// What was wanted of the lock fails for its loss.
-    pub(crate) fn lost_by(&self, loss: Loss) -> Error {
-        self.inner.lost_by(loss)
+    pub(crate) fn lost_error(&self, loss: Loss) -> Error {
+        self.inner.lost_error(loss)
     }
 
     /// What a failed transaction means that does not tell of the node itself.
-    pub(crate) fn failed(&self, error: ClientError) -> Error {
-        self.inner.failed(error)
+    pub(crate) fn transaction_error(&self, error: ClientError) -> Error {
+        self.inner.transaction_error(error)
     }
 
     /// A transaction has shown that the node is gone.
-    pub(crate) fn deleted(&self) -> Error {
-        self.inner.deleted()
+    pub(crate) fn mark_deleted(&self) -> Error {
+        self.inner.mark_deleted()
     }
 
     /// How the lock was lost, as far as is known. Waits for nothing.
@@ -368,14 +368,14 @@ impl Hold {
     }
 
     /// Sees to it that something tells of the node's end.
-    pub(crate) fn attend(&self) {
-        self.inner.attend();
+    pub(crate) fn ensure_watched(&self) {
+        self.inner.ensure_watched();
     }
 
     /// Whether the lock is surely still ours and nobody is known to want it back. Waits for
     /// nothing.
-    pub(crate) fn is_sound(&self) -> bool {
-        self.inner.is_sound()
+    pub(crate) fn can_hand_on(&self) -> bool {
+        self.inner.can_hand_on()
     }
 
     /// Lets the node go: its delete is on its way.
@@ -402,7 +402,7 @@ impl Hold {
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let inner = &self.inner;
         if let Some(loss) = inner.known_loss() {
-            return Err(self.lost_by(loss));
+            return Err(self.lost_error(loss));
         }
         let own = ops.count();
         match inner.queue.client().multi((ops, Op::delete(&inner.path, None))).await {
@@ -413,14 +413,14 @@ impl Hold {
                 Ok(results)
             }
             Err(error) if error.failed_op() == Some(own) && error.is_no_node() => {
-                Err(self.deleted())
+                Err(self.mark_deleted())
             }
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // It may be gone, and must be.
                 drop(self.take_node());
                 Err(Fault::Unconfirmed(error).into())
             }
-            Err(error) => Err(inner.failed(error)),
+            Err(error) => Err(inner.transaction_error(error)),
         }
     }
 }
@@ -441,7 +441,7 @@ impl<R> Future for Fenced<R> {
             Ok(reply) => ready!(Pin::new(reply).poll(cx)),
             Err(loss) => {
                 let loss = *loss;
-                return Poll::Ready(Err(self.inner.lost_by(loss)));
+                return Poll::Ready(Err(self.inner.lost_error(loss)));
             }
         };
         Poll::Ready(

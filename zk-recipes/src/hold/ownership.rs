@@ -33,25 +33,25 @@ pub(crate) struct Ownership {
     pub(crate) czxid: Zxid,
     pub(crate) own: Contender,
     pub(crate) lease: Lease,
-    knowledge: Mutex<Knowledge>,
-    pub(crate) news: Arc<Notifier>,
+    status: Mutex<NodeStatus>,
+    pub(crate) changes: Arc<Notifier>,
 }
 
 /// What is known of the node.
 #[derive(Debug)]
-struct Knowledge {
+struct NodeStatus {
     lost: Option<Loss>,
     revoked: bool,
     /// Something has happened to the node, and what is not known yet.
     unclear: bool,
-    source: Source,
+    source: NodeWatch,
     /// Fires when somebody joins or leaves the queue. Not set if others may be there already.
     others: QuietWatch,
 }
 
 /// What tells of the node.
 #[derive(Debug)]
-enum Source {
+enum NodeWatch {
     /// Nothing yet, or a watch that was set behind what may have been written.
     Unread(QuietWatch),
     /// A read with a watch that is on its way. Until then the one before tells of the node's end.
@@ -73,34 +73,34 @@ impl Ownership {
             .max_hold
             .map(|term| if has_waited { term.saturating_add(age) } else { term });
         let (lost, revoked, unclear) = (None, false, false);
-        let knowledge =
-            Knowledge { lost, revoked, unclear, source: Source::Unread(own_watch), others };
+        let status =
+            NodeStatus { lost, revoked, unclear, source: NodeWatch::Unread(own_watch), others };
         let held = Self {
             path: node.path().to_owned(),
             czxid: node.czxid(),
             lease: node.lease(term),
             own,
-            knowledge: Mutex::new(knowledge),
-            news: Arc::default(),
+            status: Mutex::new(status),
+            changes: Arc::default(),
             queue,
         };
         (held, node)
     }
 
     /// Waits until something tells of the node, or the lock is lost.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn node_checked(&self) {
         let mut lapsed = pin!(self.lease.lapsed());
         loop {
-            let mut news = pin!(self.news.notified());
-            news.as_mut().enable();
-            let lost = self.hear();
-            let asks = matches!(self.knowledge().source, Source::Asked(..));
+            let mut change = pin!(self.changes.notified());
+            change.as_mut().enable();
+            let lost = self.check_node();
+            let asks = matches!(self.status().source, NodeWatch::Asked(..));
             if lost.is_some() || !asks {
                 return;
             }
             let is_over = poll_fn(|cx| match lapsed.as_mut().poll(cx) {
                 Poll::Ready(_) => Poll::Ready(true),
-                Poll::Pending => news.as_mut().poll(cx).map(|()| false),
+                Poll::Pending => change.as_mut().poll(cx).map(|()| false),
             });
             if is_over.await {
                 return;
@@ -112,21 +112,21 @@ impl Ownership {
     /// has lapsed, the client deletes the node by itself.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         match self.lease.state() {
-            LeaseState::Lapsed(lapse) => Some(self.lose(loss_of(lapse))),
-            _ => self.told_loss(),
+            LeaseState::Lapsed(lapse) => Some(self.mark_lost(loss_of(lapse))),
+            _ => self.noted_loss(),
         }
     }
 
     /// How the lock was lost, as far as the node tells. Waits for nothing.
-    pub(crate) fn told_loss(&self) -> Option<Loss> {
-        self.listen(false)
+    pub(crate) fn noted_loss(&self) -> Option<Loss> {
+        self.poll_node(false)
     }
 
     /// Whether the lock is surely still ours and nobody is known to want it back. Waits for
     /// nothing.
-    pub(crate) fn is_sound(&self) -> bool {
-        self.listen(false);
-        let Knowledge { lost, revoked, unclear, .. } = &*self.knowledge();
+    pub(crate) fn can_hand_on(&self) -> bool {
+        self.poll_node(false);
+        let NodeStatus { lost, revoked, unclear, .. } = &*self.status();
         lost.is_none()
             && !revoked
             && !unclear
@@ -134,87 +134,87 @@ impl Ownership {
     }
 
     /// Whether somebody was seen to ask for the lock back.
-    pub(crate) fn is_revoked(&self) -> bool {
-        self.knowledge().revoked
+    pub(crate) fn is_revoke_requested(&self) -> bool {
+        self.status().revoked
     }
 
     /// Hears what there is to hear of the node, and asks where nothing tells. Says how it was lost,
     /// if it was.
-    pub(crate) fn hear(&self) -> Option<Loss> {
-        self.listen(true)
+    pub(crate) fn check_node(&self) -> Option<Loss> {
+        self.poll_node(true)
     }
 
     /// Sees to it that something tells of the node's end: the watch that the wait has left is
     /// enough.
-    pub(crate) fn attend(&self) {
+    pub(crate) fn ensure_watched(&self) {
         let is_watched =
-            matches!(&self.knowledge().source, Source::Unread(watch) if watch.is_set());
-        self.listen(!is_watched);
+            matches!(&self.status().source, NodeWatch::Unread(watch) if watch.is_set());
+        self.poll_node(!is_watched);
     }
 
-    fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
-        self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
+    fn status(&self) -> MutexGuard<'_, NodeStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lock is lost; the first way counts.
-    pub(crate) fn lose(&self, loss: Loss) -> Loss {
-        let first = *self.knowledge().lost.get_or_insert_with(|| {
+    pub(crate) fn mark_lost(&self, loss: Loss) -> Loss {
+        let first = *self.status().lost.get_or_insert_with(|| {
             debug!(node = self.path, %loss, "lock lost");
             loss
         });
-        self.news.notify();
+        self.changes.notify();
         first
     }
 
-    pub(crate) fn lost_by(&self, loss: Loss) -> Error {
+    pub(crate) fn lost_error(&self, loss: Loss) -> Error {
         Fault::Lost { path: self.path.clone(), loss }.into()
     }
 
     /// A transaction has shown that the node is gone.
-    pub(crate) fn deleted(&self) -> Error {
-        self.lost_by(self.lose(Loss::NodeDeleted))
+    pub(crate) fn mark_deleted(&self) -> Error {
+        self.lost_error(self.mark_lost(Loss::NodeDeleted))
     }
 
     /// What a failed transaction means whose first operation was the check of the node.
     pub(crate) fn fence_error(&self, error: ClientError) -> Error {
         if error.is_no_node() && error.failed_op() == Some(0) {
-            return self.deleted();
+            return self.mark_deleted();
         }
-        self.failed(error)
+        self.transaction_error(error)
     }
 
     /// What a failed transaction means that does not tell of the node itself. A known loss is the
     /// reason, unless the transaction may have been carried out all the same, or an operation of
     /// its own was refused.
-    pub(crate) fn failed(&self, error: ClientError) -> Error {
+    pub(crate) fn transaction_error(&self, error: ClientError) -> Error {
         let tells_more = error.outcome() == Outcome::Unknown || error.failed_op().is_some();
         match self.known_loss() {
-            Some(loss) if !tells_more => self.lost_by(loss),
+            Some(loss) if !tells_more => self.lost_error(loss),
             _ => error.into(),
         }
     }
 
     /// Hears what there is to hear of the node, and `asks` where nothing tells. Says how it was
     /// lost, if it was.
-    fn listen(&self, asks: bool) -> Option<Loss> {
+    fn poll_node(&self, asks: bool) -> Option<Loss> {
         // Wakes everybody who wants to know.
-        let waker = Waker::from(Arc::clone(&self.news));
+        let waker = Waker::from(Arc::clone(&self.changes));
         let mut cx = Context::from_waker(&waker);
-        let mut knowledge = self.knowledge();
-        let mut news = false;
+        let mut status = self.status();
+        let mut has_changed = false;
         // Whoever has asked once goes on to.
-        let asks = asks || !matches!(knowledge.source, Source::Unread(_));
-        while knowledge.lost.is_none() {
-            let Some(next) = self.step(&mut knowledge, asks, &mut cx) else {
+        let asks = asks || !matches!(status.source, NodeWatch::Unread(_));
+        while status.lost.is_none() {
+            let Some(next) = self.step(&mut status, asks, &mut cx) else {
                 break;
             };
-            knowledge.source = next;
-            news = true;
+            status.source = next;
+            has_changed = true;
         }
-        let lost = knowledge.lost;
-        drop(knowledge);
-        if news {
-            self.news.notify();
+        let lost = status.lost;
+        drop(status);
+        if has_changed {
+            self.changes.notify();
         }
         lost
     }
@@ -223,14 +223,14 @@ impl Ownership {
     /// somebody has asked for it back.
     pub(crate) async fn disturbed(&self) {
         loop {
-            let mut news = pin!(self.news.notified());
-            news.as_mut().enable();
+            let mut change = pin!(self.changes.notified());
+            change.as_mut().enable();
             let lease = self.lease.state();
-            if !self.is_sound() || self.has_others() {
+            if !self.can_hand_on() || self.has_others() {
                 return;
             }
             let mut changed = pin!(self.lease.changed(lease));
-            poll_fn(|cx| match news.as_mut().poll(cx) {
+            poll_fn(|cx| match change.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(()),
                 Poll::Pending => changed.as_mut().poll(cx).map(drop),
             })
@@ -240,69 +240,69 @@ impl Ownership {
 
     /// True if other contenders may be in the queue.
     pub(crate) fn has_others(&self) -> bool {
-        let others = &mut self.knowledge().others;
+        let others = &mut self.status().others;
         // A watch fires once, and it is not set again: whoever came may still be there.
-        let waker = others.is_set().then(|| Waker::from(Arc::clone(&self.news)));
+        let waker = others.is_set().then(|| Waker::from(Arc::clone(&self.changes)));
         waker.is_none_or(|waker| others.poll_changed(&mut Context::from_waker(&waker)).is_ready())
     }
 
     /// One thing that is heard; `None` if there is nothing.
-    fn step(&self, knowledge: &mut Knowledge, asks: bool, cx: &mut Context<'_>) -> Option<Source> {
-        let gone = |knowledge: &mut Knowledge| {
+    fn step(&self, status: &mut NodeStatus, asks: bool, cx: &mut Context<'_>) -> Option<NodeWatch> {
+        let gone = |status: &mut NodeStatus| {
             debug!(node = self.path, "somebody deleted the node");
-            knowledge.lost = Some(Loss::NodeDeleted);
-            Some(Source::Nothing)
+            status.lost = Some(Loss::NodeDeleted);
+            Some(NodeWatch::Nothing)
         };
-        let is_unread = matches!(knowledge.source, Source::Unread(_));
-        match &mut knowledge.source {
-            Source::Nothing => None,
-            Source::Asked(reply, before) => {
+        let is_unread = matches!(status.source, NodeWatch::Unread(_));
+        match &mut status.source {
+            NodeWatch::Nothing => None,
+            NodeWatch::Asked(reply, before) => {
                 match before.poll_changed(cx) {
                     Poll::Pending => {}
                     Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
-                        return gone(knowledge);
+                        return gone(status);
                     }
-                    Poll::Ready(_) => knowledge.unclear = true,
+                    Poll::Ready(_) => status.unclear = true,
                 }
                 match Pin::new(reply).poll(cx) {
                     Poll::Pending => None,
                     Poll::Ready(Ok((node, watcher))) => {
                         if node.stat.czxid != self.czxid {
-                            return gone(knowledge);
+                            return gone(status);
                         }
-                        knowledge.revoked |= REVOKE.contains(&&*node.data);
-                        knowledge.unclear = false;
-                        Some(Source::Watched(watcher.into()))
+                        status.revoked |= REVOKE.contains(&&*node.data);
+                        status.unclear = false;
+                        Some(NodeWatch::Watched(watcher.into()))
                     }
-                    Poll::Ready(Err(error)) if error.is_no_node() => gone(knowledge),
+                    Poll::Ready(Err(error)) if error.is_no_node() => gone(status),
                     // Until it is asked again, nobody knows.
                     Poll::Ready(Err(error)) if is_transient(&error) => {
-                        knowledge.unclear = true;
-                        Some(Source::Unread(std::mem::take(before)))
+                        status.unclear = true;
+                        Some(NodeWatch::Unread(std::mem::take(before)))
                     }
                     Poll::Ready(Err(error)) => {
                         debug!(node = self.path, %error, "nothing tells of the node");
                         let is_final = error.is_session_over() || error.code().is_some();
                         if is_final {
-                            return Some(Source::Nothing);
+                            return Some(NodeWatch::Nothing);
                         }
                         // A limit of this client's: asked again at the next look.
-                        knowledge.unclear = true;
-                        knowledge.source = Source::Unread(std::mem::take(before));
+                        status.unclear = true;
+                        status.source = NodeWatch::Unread(std::mem::take(before));
                         None
                     }
                 }
             }
-            Source::Unread(watch) | Source::Watched(watch) => match watch.poll_changed(cx) {
-                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => gone(knowledge),
+            NodeWatch::Unread(watch) | NodeWatch::Watched(watch) => match watch.poll_changed(cx) {
+                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => gone(status),
                 Poll::Ready(Ok(_)) => {
-                    knowledge.unclear = true;
-                    Some(Source::Unread(QuietWatch::default()))
+                    status.unclear = true;
+                    Some(NodeWatch::Unread(QuietWatch::default()))
                 }
-                Poll::Ready(Err(_)) => Some(Source::Nothing),
+                Poll::Ready(Err(_)) => Some(NodeWatch::Nothing),
                 Poll::Pending if asks && is_unread => {
                     let reply = self.queue.client().get_data_and_watch(&self.path);
-                    Some(Source::Asked(reply, std::mem::take(watch)))
+                    Some(NodeWatch::Asked(reply, std::mem::take(watch)))
                 }
                 Poll::Pending => None,
             },

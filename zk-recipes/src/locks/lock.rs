@@ -166,7 +166,7 @@ impl Lock {
     ///
     /// As any read, for instance without permission.
     pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
-        self.0.roster().await
+        self.0.contenders().await
     }
 
     /// Asks whoever holds the lock to give it back, as Curator's `Revoker` does: its node's data is

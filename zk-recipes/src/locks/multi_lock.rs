@@ -341,7 +341,7 @@ impl MultiGuard {
         let Some((first, others)) = self.0.split_first() else {
             return Err(Fault::Set("no lock is held".to_owned()).into());
         };
-        let lost = |hold: &Hold| Some(hold.lost_by(hold.known_loss()?));
+        let lost = |hold: &Hold| Some(hold.lost_error(hold.known_loss()?));
         if let Some(lost) = self.0.iter().find_map(lost) {
             return Err(lost);
         }
@@ -354,7 +354,7 @@ impl MultiGuard {
                 let failed = failed.and_then(zk_client::Error::failed_op);
                 // The first check is of the first lock.
                 match failed.and_then(|failed| others.get(failed.checked_sub(1)?)) {
-                    Some(hold) => Err(hold.deleted()),
+                    Some(hold) => Err(hold.mark_deleted()),
                     None => Err(error),
                 }
             }

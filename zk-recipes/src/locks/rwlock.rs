@@ -160,7 +160,7 @@ impl RwLock {
     ///
     /// As any read, for instance without permission.
     pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
-        self.0.roster().await
+        self.0.contenders().await
     }
 
     /// Asks all who hold the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke).
@@ -247,7 +247,7 @@ impl WriteGuard {
     ///
     /// Dropping the future releases the lock.
     pub async fn downgrade(self) -> Result<ReadGuard, NotReleased<Self>> {
-        match self.recast().await {
+        match self.downgraded_name().await {
             Ok(node) => {
                 if let Some(writer) = self.0.take_node() {
                     writer.forget();
@@ -271,12 +271,12 @@ impl WriteGuard {
     }
 
     /// Puts a reader's node in place of ours.
-    async fn recast(&self) -> Result<OwnedNode, Error> {
+    async fn downgraded_name(&self) -> Result<OwnedNode, Error> {
         if let Some(loss) = self.0.known_loss() {
-            return Err(self.0.lost_by(loss));
+            return Err(self.0.lost_error(loss));
         }
         let (queue, own) = (self.0.queue(), self.0.own());
-        let name = queue.names().recast(&own.name, Role::Exclusive, Role::Shared);
+        let name = queue.naming().downgraded_name(&own.name, Role::Exclusive, Role::Shared);
         let path = queue.child(&name.unwrap_or_default());
         let (client, options) = (queue.client(), queue.options());
         let mut replies = client.multi_owned((
@@ -286,11 +286,11 @@ impl WriteGuard {
         ));
         // One operation makes an owned node, so there is one reply.
         let Some(reply) = replies.pop() else {
-            return Err(self.0.deleted());
+            return Err(self.0.mark_deleted());
         };
         reply.await.map_err(|error| match error.is_no_node() {
-            true => self.0.deleted(),
-            false => self.0.failed(error),
+            true => self.0.mark_deleted(),
+            false => self.0.transaction_error(error),
         })
     }
 }

@@ -182,11 +182,11 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost): there is nothing to leave.
     pub fn into_ticket(self) -> Result<LockTicket, Error> {
         if let LockState::Lost(loss) = self.state() {
-            return Err(self.lost_by(loss));
+            return Err(self.lost_error(loss));
         }
         let session = self.queue().client().session();
         let (Some(session), Some(owned)) = (session, self.take_node()) else {
-            return Err(self.deleted());
+            return Err(self.mark_deleted());
         };
         let node = owned.path().to_owned();
         let ticket = LockTicket::new(session, owned.czxid(), self.resumes(), node);
@@ -229,7 +229,7 @@ impl Lock {
             return Err(invalid("it is of another session than the client's"));
         }
         let name = ticket.node.rsplit('/').next().unwrap_or_default();
-        if queue.child(name) != ticket.node || queue.names().parse(name).is_none() {
+        if queue.child(name) != ticket.node || queue.naming().parse(name).is_none() {
             return Err(invalid("it is of another folder or layout"));
         }
         let mut usage = ticket.usage.lock().await;
@@ -248,9 +248,9 @@ impl Lock {
                 Err(error) => return Err(ticket.lost_or(error)),
             }
         };
-        let hold = Hold::unproved(Place::new(queue, node)?);
+        let hold = Hold::unconfirmed(Place::new(queue, node)?);
         let mut left = LeftHeld(Some(&hold));
-        hold.proved().await?;
+        hold.confirm().await?;
         left.0 = None;
         drop(left);
         *usage = Usage::Used;

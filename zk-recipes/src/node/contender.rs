@@ -4,7 +4,7 @@
 //! sequence numbers, and it only shrinks from then on. Readers do not wait for readers. Knows no
 //! client and no time.
 
-use crate::node::layout::{Names, Role};
+use crate::node::layout::{NodeNaming, Role};
 
 /// A child of the lock's folder that waits for the lock or holds it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,8 +15,8 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    pub(crate) fn parse(names: &Names, name: &str) -> Option<Self> {
-        let (role, sequence) = names.parse(name)?;
+    pub(crate) fn parse(naming: &NodeNaming, name: &str) -> Option<Self> {
+        let (role, sequence) = naming.parse(name)?;
         Some(Self { sequence, role, name: name.to_owned() })
     }
 
@@ -48,7 +48,7 @@ impl Standing {
     /// if `own` is not listed.
     pub(crate) fn of<'n>(
         own: &Contender,
-        names: &Names,
+        naming: &NodeNaming,
         children: impl IntoIterator<Item = &'n str>,
     ) -> Option<Self> {
         let mut is_listed = false;
@@ -59,7 +59,7 @@ impl Standing {
                 is_listed = true;
                 continue;
             }
-            let Some((role, sequence)) = names.parse(name) else {
+            let Some((role, sequence)) = naming.parse(name) else {
                 continue;
             };
             has_others = true;
@@ -100,17 +100,17 @@ mod tests {
     use super::*;
     use crate::node::Layout;
 
-    fn check_in(names: &Names, own: &str, children: &[&str], expected: Option<&[&str]>) {
-        let own = Contender::parse(names, own).unwrap();
-        let standing = Standing::of(&own, names, children.iter().copied());
+    fn check_in(naming: &NodeNaming, own: &str, children: &[&str], expected: Option<&[&str]>) {
+        let own = Contender::parse(naming, own).unwrap();
+        let standing = Standing::of(&own, naming, children.iter().copied());
         let expected = expected.map(|ahead| {
             let nearest = ahead.iter().rev().take(2);
             Standing {
-                nearest: nearest.map(|name| Contender::parse(names, name).unwrap()).collect(),
+                nearest: nearest.map(|name| Contender::parse(naming, name).unwrap()).collect(),
                 farther: ahead.len().saturating_sub(2),
                 has_others: children
                     .iter()
-                    .any(|one| *one != own.name && Contender::parse(names, one).is_some()),
+                    .any(|one| *one != own.name && Contender::parse(naming, one).is_some()),
             }
         });
         assert_eq!(standing, expected);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn readers_wait_for_the_writers_ahead_alone() {
-        let names = Layout::CURATOR.read_write();
+        let naming = Layout::CURATOR.read_write();
         let (r1, w2, r3, w4, r5) = (
             "_c_e-__READ__0000000001",
             "_c_d-__WRIT__0000000002",
@@ -163,11 +163,11 @@ mod tests {
             "_c_a-__READ__0000000005",
         );
         let all = [w4, r5, r3, w2, r1];
-        check_in(&names, r1, &all, Some(&[]));
-        check_in(&names, w2, &all, Some(&[r1]));
-        check_in(&names, r3, &all, Some(&[w2]));
-        check_in(&names, w4, &all, Some(&[r1, w2, r3]));
-        check_in(&names, r5, &all, Some(&[w2, w4]));
-        check_in(&names, r3, &[r1, r3, w4, r5], Some(&[]));
+        check_in(&naming, r1, &all, Some(&[]));
+        check_in(&naming, w2, &all, Some(&[r1]));
+        check_in(&naming, r3, &all, Some(&[w2]));
+        check_in(&naming, w4, &all, Some(&[r1, w2, r3]));
+        check_in(&naming, r5, &all, Some(&[w2, w4]));
+        check_in(&naming, r3, &[r1, r3, w4, r5], Some(&[]));
     }
 }

@@ -1,7 +1,7 @@
 //! How contenders name their nodes, so that other clients' locks queue up with ours.
 //!
 //! A name is a unique stem, a marker that tells the contender's role, and the number that the
-//! server appends. The number behind the marker decides; the rest of a name never does. Names that
+//! server appends. The number behind the marker decides; the rest of a name never does. NodeNaming that
 //! do not fit are not contenders: no lock can join every other client's queue at once.
 
 use std::borrow::Cow;
@@ -46,7 +46,7 @@ enum Family {
     Curator,
     GoZk,
     Kazoo,
-    Custom(Names),
+    Custom(NodeNaming),
 }
 
 impl Layout {
@@ -65,7 +65,7 @@ impl Layout {
     /// `WriteLock` and `ReadLock` queue up with it.
     pub const KAZOO: Self = Self(Family::Kazoo);
 
-    /// Names of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
+    /// NodeNaming of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Layout {
             return Err(Fault::Layout(format!("{prefix:?}, {exclusive:?}, {shared:?}")).into());
         }
         zk_client::check_path(&format!("/{parts}"))?;
-        Ok(Self(Family::Custom(Names {
+        Ok(Self(Family::Custom(NodeNaming {
             prefix: prefix.to_owned().into(),
             uuid: false,
             exclusive: exclusive.to_owned().into(),
@@ -96,21 +96,21 @@ impl Layout {
     }
 
     /// The names of a lock that has no readers.
-    pub(crate) fn mutex(&self) -> Names {
+    pub(crate) fn mutex(&self) -> NodeNaming {
         match &self.0 {
-            Family::Curator => Names::new(CURATORS, true, "lock-", NOBODY),
-            Family::GoZk => Names::new(CURATORS, false, "lock-", NOBODY),
+            Family::Curator => NodeNaming::new(CURATORS, true, "lock-", NOBODY),
+            Family::GoZk => NodeNaming::new(CURATORS, false, "lock-", NOBODY),
             Family::Kazoo | Family::Custom(_) => self.read_write(),
         }
     }
 
     /// The names of a read/write lock.
-    pub(crate) fn read_write(&self) -> Names {
+    pub(crate) fn read_write(&self) -> NodeNaming {
         match &self.0 {
-            Family::Curator => Names::new(CURATORS, true, "__WRIT__", "__READ__"),
-            Family::GoZk => Names::new(CURATORS, false, "__WRIT__", "__READ__"),
-            Family::Kazoo => Names::new("", false, "__lock__", "__rlock__"),
-            Family::Custom(names) => names.clone(),
+            Family::Curator => NodeNaming::new(CURATORS, true, "__WRIT__", "__READ__"),
+            Family::GoZk => NodeNaming::new(CURATORS, false, "__WRIT__", "__READ__"),
+            Family::Kazoo => NodeNaming::new("", false, "__lock__", "__rlock__"),
+            Family::Custom(naming) => naming.clone(),
         }
     }
 }
@@ -126,7 +126,7 @@ pub(crate) enum Role {
 
 /// The names of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Names {
+pub(crate) struct NodeNaming {
     prefix: Cow<'static, str>,
     /// Whether the unique part is written like a UUID.
     uuid: bool,
@@ -134,7 +134,7 @@ pub(crate) struct Names {
     shared: Cow<'static, str>,
 }
 
-impl Names {
+impl NodeNaming {
     const fn new(
         prefix: &'static str,
         uuid: bool,
@@ -182,7 +182,7 @@ impl Names {
     }
 
     /// What the names of all contenders begin with whose unique part has this upper half.
-    pub(crate) fn siblings(&self, upper: u64) -> String {
+    pub(crate) fn session_prefix(&self, upper: u64) -> String {
         let mut stem = self.stem(Role::Exclusive, u128::from(upper) << 64);
         // Behind the upper half of a UUID comes a dash.
         stem.truncate(self.prefix.len() + if self.uuid { 18 } else { 16 });
@@ -190,7 +190,7 @@ impl Names {
     }
 
     /// The name of the same contender, in another role and at the same place in the queue.
-    pub(crate) fn recast(&self, name: &str, from: Role, to: Role) -> Option<String> {
+    pub(crate) fn downgraded_name(&self, name: &str, from: Role, to: Role) -> Option<String> {
         let (stem, digits) = name.rsplit_once(self.marker(from))?;
         Some(format!("{stem}{}{digits}", self.marker(to)))
     }
@@ -258,10 +258,10 @@ mod tests {
     fn a_recast_contender_keeps_its_place() {
         let rw = Layout::CURATOR.read_write();
         let writer = format!("{}0000000007", rw.stem(Role::Exclusive, UNIQUE));
-        let reader = rw.recast(&writer, Role::Exclusive, Role::Shared).unwrap();
+        let reader = rw.downgraded_name(&writer, Role::Exclusive, Role::Shared).unwrap();
         assert_eq!(reader, format!("{}0000000007", rw.stem(Role::Shared, UNIQUE)));
         assert_eq!(rw.parse(&reader), Some((Role::Shared, 7)));
-        assert_eq!(rw.recast("config", Role::Exclusive, Role::Shared), None);
+        assert_eq!(rw.downgraded_name("config", Role::Exclusive, Role::Shared), None);
     }
 
     #[test]

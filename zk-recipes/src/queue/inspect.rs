@@ -27,14 +27,14 @@ pub struct QueueEntry {
 
 impl Queue {
     /// Everybody in the queue, first come first. Whoever leaves meanwhile is left out.
-    pub(crate) async fn roster(&self) -> Result<Vec<QueueEntry>, Error> {
+    pub(crate) async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
         let client = self.client();
         let list = match client.get_children(self.folder()).await {
             Ok(list) => list.names,
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         };
-        let parse = |name: &str| Contender::parse(self.names(), name);
+        let parse = |name: &str| Contender::parse(self.naming(), name);
         let mut contenders = list.iter().filter_map(parse).collect::<Vec<_>>();
         contenders.sort_unstable();
         let replies = client.batch(|| {
@@ -64,7 +64,7 @@ impl Queue {
     pub(crate) async fn revoke(&self) -> Result<usize, Error> {
         let client = self.client();
         let mut asked = 0;
-        for entry in self.roster().await?.into_iter().filter(|entry| entry.is_first) {
+        for entry in self.contenders().await?.into_iter().filter(|entry| entry.is_first) {
             match client.set_data(&entry.node, b"__REVOKE__", None).await {
                 Ok(_) => asked += 1,
                 Err(error) if error.is_no_node() => {}

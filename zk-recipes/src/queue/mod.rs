@@ -21,7 +21,7 @@ use tracing::warn;
 use zk_client::{Children, Client, Error as ClientError, ErrorCode, Reply, Watcher};
 
 use crate::error::{Error, Fault};
-use crate::node::{Folder, Names, Role};
+use crate::node::{Folder, NodeNaming, Role};
 use crate::options::Options;
 
 /// From this sequence number on a folder is worth a warning: half of its numbers are used up.
@@ -32,10 +32,10 @@ const MANY_SEQUENCES: i32 = 1 << 30;
 pub(crate) struct Queue {
     client: Client,
     folder: Folder,
-    names: Names,
+    naming: NodeNaming,
     /// The beginning of the names of all nodes that this client's session may own. It is empty if
     /// another client began the session, whose nodes have names of their own.
-    siblings: String,
+    session_prefix: String,
     options: Options,
     /// True if a list is to come with a watch that tells whether anybody joins or leaves.
     watches_folder: bool,
@@ -64,19 +64,19 @@ impl Queue {
     pub(crate) fn new(
         client: &Client,
         folder: &str,
-        names: Names,
+        naming: NodeNaming,
         options: Options,
     ) -> Result<Self, Error> {
         zk_client::check_path(folder)?;
-        let siblings = match client.is_resumed() {
+        let session_prefix = match client.is_resumed() {
             true => String::new(),
-            false => names.siblings((client.unique() >> 64) as u64),
+            false => naming.session_prefix((client.unique() >> 64) as u64),
         };
         Ok(Self {
             client: client.clone(),
             folder: Folder::new(folder),
-            names,
-            siblings,
+            naming,
+            session_prefix,
             options,
             watches_folder: false,
             has_warned: AtomicBool::new(false),
@@ -96,8 +96,8 @@ impl Queue {
         self.folder.path()
     }
 
-    pub(crate) fn names(&self) -> &Names {
-        &self.names
+    pub(crate) fn naming(&self) -> &NodeNaming {
+        &self.naming
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -106,8 +106,8 @@ impl Queue {
 
     /// True if a contender may belong to this client's session, whose end deletes its node together
     /// with ours.
-    pub(crate) fn is_sibling(&self, name: &str) -> bool {
-        name.starts_with(&self.siblings)
+    pub(crate) fn is_of_own_session(&self, name: &str) -> bool {
+        name.starts_with(&self.session_prefix)
     }
 
     /// The path of a child.
@@ -123,7 +123,7 @@ impl Queue {
     /// The path of a new contender, up to the sequence number. It contains a random number that is
     /// never used twice.
     pub(crate) fn stem(&self, role: Role) -> String {
-        self.child(&self.names.stem(role, self.client.unique()))
+        self.child(&self.naming.stem(role, self.client.unique()))
     }
 
     /// The paths of the folder's ancestors from the top and of the folder itself, without the root.
@@ -156,7 +156,7 @@ impl Queue {
         if !self.options.strict_foreign {
             return Ok(());
         }
-        match children.into_iter().find(|name| self.names.is_foreign(name)) {
+        match children.into_iter().find(|name| self.naming.is_foreign(name)) {
             Some(name) => Err(Fault::ForeignContender(self.child(name)).into()),
             None => Ok(()),
         }

@@ -40,7 +40,7 @@ impl Place {
     /// The place that `node` is.
     pub(crate) fn new(queue: &Arc<Queue>, node: OwnedNode) -> Result<Self, Error> {
         let name = queue.name(node.path());
-        let own = name.and_then(|name| Contender::parse(queue.names(), name));
+        let own = name.and_then(|name| Contender::parse(queue.naming(), name));
         let own = own.filter(|own| (0..=LAST_SEQUENCE).contains(&own.sequence));
         let Some(own) = own else {
             return Err(Fault::SequenceExhausted(queue.folder().to_owned()).into());
@@ -73,7 +73,7 @@ impl Place {
     /// Who is ahead in a listing. A place that is not in it is gone.
     pub(crate) fn standing(&self, list: &Children) -> Result<Standing, Error> {
         self.queue.check_foreign(&list.names)?;
-        let standing = Standing::of(&self.own, self.queue.names(), &list.names);
+        let standing = Standing::of(&self.own, self.queue.naming(), &list.names);
         standing.ok_or_else(|| self.vanished())
     }
 

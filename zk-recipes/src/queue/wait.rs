@@ -226,7 +226,7 @@ impl Wait {
             unreadable: false,
             folder: None,
             doubts_nearest: false,
-            has_readers: place.own.role == Role::Exclusive && place.queue.names().has_readers(),
+            has_readers: place.own.role == Role::Exclusive && place.queue.naming().has_readers(),
             losses: 0,
             loss: None,
             recheck: RecheckTimer::default(),
@@ -266,8 +266,8 @@ impl Wait {
         if is_deleted(event) {
             // After a reconnect events come in no order, and the end of our session deletes all of
             // its nodes in no order, so our own node may have gone before.
-            let is_sibling = place.queue.is_sibling(&ahead.name);
-            self.must_list |= event.missed || is_sibling || !self.own.is_set();
+            let is_of_own_session = place.queue.is_of_own_session(&ahead.name);
+            self.must_list |= event.missed || is_of_own_session || !self.own.is_set();
             self.note_gone(ahead);
         }
     }

@@ -44,7 +44,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(250);
 pub(crate) struct Situation {
     pub(crate) now: Instant,
     /// Whether the node is surely still ours, and nobody has asked for it back.
-    pub(crate) is_sound: bool,
+    pub(crate) can_hand_on: bool,
     /// Whether the node is known not to be ours any more.
     pub(crate) is_lost: bool,
     /// Whether other processes may be waiting.
@@ -119,11 +119,11 @@ enum State {
     /// One is on its way to the head of the queue.
     Acquiring(Attempt),
     /// It is there.
-    Held(Tenure),
+    Held(Holding),
 }
 
 #[derive(Debug)]
-struct Tenure {
+struct Holding {
     /// The node's.
     role: Role,
     inside: BTreeMap<OwnerId, Inside>,
@@ -213,7 +213,7 @@ impl Cohort {
             return Step::default();
         };
         let first = situation.now;
-        self.state = State::Held(Tenure {
+        self.state = State::Held(Holding {
             role,
             inside: BTreeMap::new(),
             unused_since: None,
@@ -246,15 +246,15 @@ impl Cohort {
 
     /// An owner leaves one of the levels at which it is inside.
     pub(crate) fn leave(&mut self, owner: OwnerId, situation: Situation) -> Step {
-        let State::Held(tenure) = &mut self.state else {
+        let State::Held(holding) = &mut self.state else {
             return Step::default();
         };
-        if let Some(inside) = tenure.inside.get_mut(&owner) {
+        if let Some(inside) = holding.inside.get_mut(&owner) {
             inside.depth -= 1;
             if inside.depth > 0 {
                 return Step::default();
             }
-            tenure.inside.remove(&owner);
+            holding.inside.remove(&owner);
         }
         self.settle(situation)
     }
@@ -262,7 +262,7 @@ impl Cohort {
     /// Since when an unused node lingers, if one does.
     pub(crate) fn unused_since(&self) -> Option<Instant> {
         match &self.state {
-            State::Held(tenure) => tenure.unused_since,
+            State::Held(holding) => holding.unused_since,
             _ => None,
         }
     }
@@ -301,18 +301,18 @@ impl Cohort {
         match &self.state {
             State::Idle => true,
             State::Acquiring(attempt) => is_next && !suits(attempt.role, waiter.role),
-            State::Held(tenure) => {
-                tenure.has_room(waiter.role) && (is_next || waiter.role == Role::Shared)
+            State::Held(holding) => {
+                holding.has_room(waiter.role) && (is_next || waiter.role == Role::Shared)
             }
         }
     }
 
     /// Lets in again who is inside already: it would wait for itself.
     fn nest(&mut self, owner: OwnerId, role: Role) -> Option<Outcome> {
-        let State::Held(tenure) = &mut self.state else {
+        let State::Held(holding) = &mut self.state else {
             return None;
         };
-        let inside = tenure.inside.get_mut(&owner)?;
+        let inside = holding.inside.get_mut(&owner)?;
         if (inside.role, role) == (Role::Shared, Role::Exclusive) {
             return Some(Outcome::WouldDeadlock);
         }
@@ -322,28 +322,28 @@ impl Cohort {
 
     /// Lets in a waiter that is there, if it is its turn.
     fn admit(&mut self, at: usize, situation: Situation) -> Option<Entry> {
-        let State::Held(tenure) = &mut self.state else {
+        let State::Held(holding) = &mut self.state else {
             return None;
         };
         // While the node was not used, it may have been lost to another process.
-        if tenure.unused_since.is_some() && !is_undisturbed(situation) {
+        if holding.unused_since.is_some() && !is_undisturbed(situation) {
             return None;
         }
         let waiter = self.waiting.get(at)?;
         let mut ahead = self.waiting.iter().take(at);
-        if !tenure.suits(waiter.role)
-            || !tenure.has_room(waiter.role)
-            || ahead.any(|ahead| tenure.blocks(ahead, waiter.role, situation.now))
-            || !tenure.may_pass(self.bounds, situation)
+        if !holding.suits(waiter.role)
+            || !holding.has_room(waiter.role)
+            || ahead.any(|ahead| holding.blocks(ahead, waiter.role, situation.now))
+            || !holding.may_pass(self.bounds, situation)
         {
             return None;
         }
         let Waiter { owner, role, .. } = self.waiting.remove(at)?;
-        let pass = tenure.pass;
-        tenure.inside.insert(owner, Inside { role, pass, depth: 1 });
-        tenure.unused_since = None;
-        tenure.pass = pass.saturating_add(1);
-        tenure.streak = tenure.streak.saturating_add(1);
+        let pass = holding.pass;
+        holding.inside.insert(owner, Inside { role, pass, depth: 1 });
+        holding.unused_since = None;
+        holding.pass = pass.saturating_add(1);
+        holding.streak = holding.streak.saturating_add(1);
         // The same owner may wait once more.
         let again = self.waiting.iter_mut().filter(|waiter| waiter.owner == owner);
         again.for_each(|waiter| waiter.call(situation.now, &mut self.calls));
@@ -361,18 +361,20 @@ impl Cohort {
                 head.is_some_and(|head| suits(*role, head.role))
             }
             // It may have been lost while it was not used: it is not handed to anybody.
-            State::Held(tenure) if tenure.unused_since.is_some() && !is_undisturbed(situation) => {
+            State::Held(holding)
+                if holding.unused_since.is_some() && !is_undisturbed(situation) =>
+            {
                 false
             }
-            State::Held(tenure) => {
-                let (mut serves, mut reads) = (!tenure.inside.is_empty(), false);
+            State::Held(holding) => {
+                let (mut serves, mut reads) = (!holding.inside.is_empty(), false);
                 for waiter in &mut self.waiting {
-                    if waiter.is_absent(now) || tenure.inside.contains_key(&waiter.owner) {
+                    if waiter.is_absent(now) || holding.inside.contains_key(&waiter.owner) {
                         continue;
                     }
-                    let joins = tenure.has_room(waiter.role) && tenure.suits(waiter.role);
+                    let joins = holding.has_room(waiter.role) && holding.suits(waiter.role);
                     let writes = waiter.role == Role::Exclusive;
-                    if !joins || (reads && writes) || !tenure.may_pass(self.bounds, situation) {
+                    if !joins || (reads && writes) || !holding.may_pass(self.bounds, situation) {
                         break;
                     }
                     waiter.call(now, &mut self.calls);
@@ -394,7 +396,7 @@ impl Cohort {
     /// True if a node that nobody here uses or wants is kept for now.
     fn lingers(&mut self, situation: Situation) -> bool {
         let Bounds { linger, longest, .. } = self.bounds;
-        let State::Held(tenure) = &mut self.state else {
+        let State::Held(holding) = &mut self.state else {
             return false;
         };
         if linger.is_zero() || !self.waiting.is_empty() || !is_undisturbed(situation) {
@@ -402,8 +404,8 @@ impl Cohort {
         }
         let now = situation.now;
         let is_old =
-            longest.is_some_and(|longest| now.saturating_duration_since(tenure.first) >= longest);
-        let since = *tenure.unused_since.get_or_insert(now);
+            longest.is_some_and(|longest| now.saturating_duration_since(holding.first) >= longest);
+        let since = *holding.unused_since.get_or_insert(now);
         !is_old && now.saturating_duration_since(since) < linger
     }
 
@@ -436,7 +438,7 @@ impl Waiter {
 
 /// True if an unused node is surely still ours, and nobody else wants the lock.
 fn is_undisturbed(situation: Situation) -> bool {
-    situation.is_sound && !situation.has_remote_waiters
+    situation.can_hand_on && !situation.has_remote_waiters
 }
 
 /// Whether a node of the one role is good for somebody who wants the other.
@@ -444,7 +446,7 @@ fn suits(node: Role, wanted: Role) -> bool {
     (node, wanted) != (Role::Shared, Role::Exclusive)
 }
 
-impl Tenure {
+impl Holding {
     /// Whether the node is good for somebody with this role.
     fn suits(&self, role: Role) -> bool {
         suits(self.role, role)
@@ -472,7 +474,7 @@ impl Tenure {
             return !situation.is_lost;
         }
         // Tokens must grow from pass to pass.
-        if !situation.is_sound || self.pass == u32::MAX {
+        if !situation.can_hand_on || self.pass == u32::MAX {
             return false;
         }
         let time = situation.now.saturating_duration_since(self.since);

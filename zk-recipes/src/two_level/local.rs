@@ -20,7 +20,7 @@ use zk_client::Client;
 use crate::error::{Error, Fault};
 use crate::hold::ownership::Ownership;
 use crate::hold::{FencingToken, Hold, Release};
-use crate::node::{Names, Role};
+use crate::node::{NodeNaming, Role};
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::queue::join::{Join, Patience};
@@ -80,7 +80,7 @@ impl TwoLevel {
     pub(crate) fn new(
         client: &Client,
         path: &str,
-        names: Names,
+        naming: NodeNaming,
         options: Options,
     ) -> Result<Self, Error> {
         let default = LOCAL_HANDOFF_TIME.min(client.session_timeout() / 4);
@@ -92,7 +92,7 @@ impl TwoLevel {
             longest,
             linger: options.linger,
         });
-        let queue = Arc::new(Queue::new(client, path, names, options)?.with_folder_watch());
+        let queue = Arc::new(Queue::new(client, path, naming, options)?.with_folder_watch());
         let local = Local { cohort, acquiring: None, hold: None, watched_over: None, alarm: None };
         let wakers = Arc::<Wakers>::default();
         let driver = Waker::from(Arc::new(First(Arc::clone(&wakers))));
@@ -174,11 +174,11 @@ impl TwoLevel {
         }
         let Ok(runtime) = Handle::try_current() else {
             // As if the session were in doubt: an unused node is not kept then.
-            let situation = Situation { is_sound: false, ..local.situation(self.queue()) };
+            let situation = Situation { can_hand_on: false, ..local.situation(self.queue()) };
             let step = local.cohort.look(situation);
             return self.queue().client().batch(|| local.carry_out(&self.0.queue, step));
         };
-        hold.attend();
+        hold.ensure_watched();
         local.watched_over = Some(hold.token());
         let pause = self.queue().options().linger;
         runtime.spawn(linger(Arc::downgrade(&self.0), hold.ownership(), hold.token(), pause));
@@ -261,9 +261,9 @@ impl Local {
 
     /// Prepares for the hand-over: the node's end must be told, and where one that is called is not
     /// polled, the others must look around in time.
-    fn attend(&mut self, queue: &Queue, waker: &Waker) {
+    fn prepare_handover(&mut self, queue: &Queue, waker: &Waker) {
         if let Some(hold) = &self.hold {
-            hold.attend();
+            hold.ensure_watched();
         }
         let now = queue.client().clock().now();
         let is_set = self.alarm.as_ref().is_some_and(|alarm| now < alarm.at);
@@ -281,11 +281,11 @@ impl Local {
 
 /// What the cohort must know.
 fn situation(hold: Option<&Hold>, queue: &Queue) -> Situation {
-    let is_sound = hold.is_some_and(Hold::is_sound);
+    let can_hand_on = hold.is_some_and(Hold::can_hand_on);
     Situation {
         now: queue.client().clock().now(),
-        is_sound,
-        is_lost: !is_sound && hold.is_some_and(|hold| hold.known_loss().is_some()),
+        can_hand_on,
+        is_lost: !can_hand_on && hold.is_some_and(|hold| hold.known_loss().is_some()),
         has_remote_waiters: hold.is_none_or(Hold::has_others),
     }
 }
@@ -316,7 +316,7 @@ impl Waiting<'_> {
                 acquired = acquiring.as_mut().poll(&mut Context::from_waker(driver));
             }
             let Poll::Ready(acquired) = acquired else {
-                local.attend(queue, alarm);
+                local.prepare_handover(queue, alarm);
                 drop(level.carry_out(local, step));
                 return Poll::Pending;
             };
@@ -327,7 +327,7 @@ impl Waiting<'_> {
             match acquired {
                 Ok(Some(hold)) => {
                     if local.cohort.waiting() > 1 {
-                        hold.attend();
+                        hold.ensure_watched();
                     }
                     local.hold = Some(hold);
                     let situation = local.situation(queue);
@@ -372,7 +372,7 @@ impl Waiting<'_> {
         // What the owner has already may have been lost since.
         let again = hold.as_ref().filter(|(entry, _)| entry.depth > 1);
         if let Some((hold, loss)) = again.and_then(|(_, hold)| Some((hold, hold.known_loss()?))) {
-            let error = hold.lost_by(loss);
+            let error = hold.lost_error(loss);
             drop(level.leave(self.owner));
             return Err(error);
         }

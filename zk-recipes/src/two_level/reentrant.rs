@@ -159,7 +159,7 @@ impl ReentrantLock {
     ///
     /// As any read, for instance without permission.
     pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
-        self.0.queue().roster().await
+        self.0.queue().contenders().await
     }
 
     /// Asks whoever holds the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke). A
@@ -319,7 +319,7 @@ impl ReentrantRwLock {
     ///
     /// As any read, for instance without permission.
     pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
-        self.0.queue().roster().await
+        self.0.queue().contenders().await
     }
 
     /// Asks whoever holds the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke). A

@@ -17,7 +17,7 @@ fn start() -> Instant {
 }
 
 fn at(now: Instant) -> Situation {
-    Situation { now, is_sound: true, is_lost: false, has_remote_waiters: true }
+    Situation { now, can_hand_on: true, is_lost: false, has_remote_waiters: true }
 }
 
 /// A cohort, and what it has made of its node.
@@ -297,7 +297,7 @@ fn nothing_is_passed_that_may_be_lost() {
     bench.lock(1);
     let two = bench.lock(2);
     bench.grant();
-    bench.situation.is_sound = false;
+    bench.situation.can_hand_on = false;
     bench.leave(1);
     assert_eq!(bench.entered(two), None);
     assert_eq!((bench.let_go, bench.acquiring), (1, Some(Role::Exclusive)));

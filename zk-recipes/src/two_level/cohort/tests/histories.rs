@@ -53,7 +53,7 @@ impl Model {
             && called.is_some_and(|called| *called + GRACE <= self.bench.situation.now)
     }
 
-    fn hear(&mut self) {
+    fn check_node(&mut self) {
         for (ticket, outcome) in std::mem::take(&mut self.bench.outcomes) {
             let (owner, role) = self.owners[&ticket];
             self.waiting.retain(|other| *other != ticket);
@@ -100,7 +100,7 @@ impl Model {
                     self.pass = Some(entry.pass);
                     self.entries += 1;
                     if self.entries > 1 {
-                        assert!(self.bench.situation.is_sound, "passed what may be lost");
+                        assert!(self.bench.situation.can_hand_on, "passed what may be lost");
                         if self.always_strangers {
                             assert!(self.entries <= BOUNDS.passes + 1, "too often");
                             let time = self.bench.situation.now - self.since;
@@ -152,7 +152,7 @@ impl Model {
                     self.bench.poll(ticket);
                 }
             }
-            self.hear();
+            self.check_node();
             let stuck = self.bench.held.is_some() && self.inside.is_empty();
             if stuck && !self.waiting(true).is_empty() {
                 let mut called = self.bench.called.keys();
@@ -164,13 +164,13 @@ impl Model {
     fn act(&mut self) {
         let strangers = self.always_strangers || self.below(2) == 0;
         self.bench.situation.has_remote_waiters = strangers;
-        self.bench.situation.is_sound = self.below(8) > 0;
+        self.bench.situation.can_hand_on = self.below(8) > 0;
         self.wait();
         // As the task does that watches over an unused node; it may be late.
         if self.below(2) == 0 {
             let step = self.bench.cohort.look(self.bench.situation);
             self.bench.carry_out(step);
-            self.hear();
+            self.check_node();
         }
         match self.below(12) {
             0..4 => {
@@ -215,7 +215,7 @@ impl Model {
                 }
             }
         }
-        self.hear();
+        self.check_node();
     }
 }
 
@@ -246,17 +246,17 @@ fn random_histories_keep_every_promise() {
             model.act();
         }
         // Everybody who waits gets in when those inside leave.
-        model.bench.situation.is_sound = true;
+        model.bench.situation.can_hand_on = true;
         for ticket in model.waiting(false) {
             model.bench.poll(ticket);
-            model.hear();
+            model.check_node();
         }
         while !(model.waiting.is_empty() && model.inside.is_empty()) {
             match model.inside.keys().next().copied() {
                 Some(owner) => model.leave(owner),
                 None => model.grant(),
             }
-            model.hear();
+            model.check_node();
         }
         model.bench.situation.has_remote_waiters = true;
         let step = model.bench.cohort.look(model.bench.situation);

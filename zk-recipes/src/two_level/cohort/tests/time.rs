@@ -17,7 +17,7 @@ fn one_that_comes_when_its_node_is_lost_or_old_waits_for_another() {
         bench.grant();
         bench.wait(seconds(late));
         bench.situation.is_lost = is_lost;
-        bench.situation.is_sound = !is_lost;
+        bench.situation.can_hand_on = !is_lost;
         bench.poll(one);
         assert_eq!((bench.entered(one).is_none(), bench.let_go == 1), (again, again));
         bench.situation.is_lost = false;
@@ -45,7 +45,7 @@ fn nothing_is_handed_on_for_longer_than_that() {
 
 #[test]
 fn an_unused_node_is_taken_again_unless_it_may_be_lost_or_others_want_it() {
-    for (is_sound, has_remote_waiters) in
+    for (can_hand_on, has_remote_waiters) in
         [(true, false), (true, true), (false, false), (false, true)]
     {
         let mut bench = Bench::with(Bounds { linger: Duration::from_secs(60), ..BOUNDS });
@@ -57,10 +57,10 @@ fn an_unused_node_is_taken_again_unless_it_may_be_lost_or_others_want_it() {
         assert_eq!(bench.let_go, 0, "it lingers");
         // Within the bounds of a hand-over, which is not what this is.
         bench.wait(Duration::from_millis(100));
-        (bench.situation.is_sound, bench.situation.has_remote_waiters) =
-            (is_sound, has_remote_waiters);
+        (bench.situation.can_hand_on, bench.situation.has_remote_waiters) =
+            (can_hand_on, has_remote_waiters);
         let two = bench.lock(2);
-        let is_kept = is_sound && !has_remote_waiters;
+        let is_kept = can_hand_on && !has_remote_waiters;
         assert_eq!((bench.entered(two).is_some(), bench.let_go == 0), (is_kept, is_kept));
         assert_eq!(bench.acquiring.is_some(), !is_kept, "otherwise it queues up anew");
     }
