@@ -1,10 +1,10 @@
-//! What whoever holds a lock can ask and do, whichever lock it is.
+//! Holding a lock: what every guard can ask and do, whichever lock it is of.
 //!
-//! What is known of the lock, and who tells of it, stands one file above.
+//! A [`Hold`] owns the node; [`ownership`] is what is known about it.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crate::node::{Contender, Role};
 use crate::queue::Queue;
 use crate::queue::join::{Join, Patience};
 use crate::queue::place::Place;
+use crate::queue::wakeups::first_of;
 
 pub(crate) mod ownership;
 
@@ -26,7 +27,7 @@ mod token;
 use ownership::{Ownership, loss_of};
 pub use token::{FencingToken, InvalidToken};
 
-/// What one can say of a lock that one holds.
+/// The state of a lock, as its holder knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockState {
@@ -75,15 +76,14 @@ impl Hold {
         Ok(hold)
     }
 
-    /// The same before anybody has looked.
+    /// The same, before it is confirmed.
     pub(crate) fn unconfirmed(place: Place) -> Self {
         let (held, node) = Ownership::new(place);
         let token = FencingToken::new(held.czxid.0, 0);
         Self { inner: Arc::new(held), node: Arc::new(Mutex::new(Some(node))), token }
     }
 
-    /// A session that may be gone is waited for until it has proved that it is not, and the node is
-    /// looked at then.
+    /// If the lease is suspended, waits for it to recover, then checks that our node still exists.
     pub(crate) async fn confirm(&self) -> Result<(), Error> {
         let mut state = self.inner.lease.state();
         loop {
@@ -92,7 +92,7 @@ impl Hold {
                 LeaseState::Lapsed(Lapse::Ended(ended)) => {
                     return Err(ClientError::from(ended).into());
                 }
-                LeaseState::Lapsed(lapse) => return Err(self.lost_error(loss_of(lapse))),
+                LeaseState::Lapsed(lapse) => return Err(self.inner.lost_error(loss_of(lapse))),
                 _ => {
                     self.inner.lease.changed(state).await;
                     self.inner.node_checked().await;
@@ -100,8 +100,8 @@ impl Hold {
                 }
             }
         }
-        match self.inner.noted_loss() {
-            Some(loss) => Err(self.lost_error(loss)),
+        match self.inner.node_loss() {
+            Some(loss) => Err(self.inner.lost_error(loss)),
             None => Ok(()),
         }
     }
@@ -149,6 +149,11 @@ impl Hold {
         &self.inner.queue
     }
 
+    /// What is known about the lock.
+    pub(crate) fn ownership(&self) -> &Arc<Ownership> {
+        &self.inner
+    }
+
     pub(crate) fn own(&self) -> &Contender {
         &self.inner.own
     }
@@ -161,7 +166,7 @@ impl Hold {
     /// Whether the node is still there to be let go, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
         let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        node && self.known_loss().is_none()
+        node && self.inner.known_loss().is_none()
     }
 
     /// Orders this holder after all earlier ones.
@@ -215,21 +220,11 @@ impl Hold {
     ///
     /// Dropping the future loses nothing. Any number may wait.
     pub async fn lost(&self) -> Loss {
-        let inner = &self.inner;
-        let mut lapsed = pin!(inner.lease.lapsed());
-        loop {
-            let mut change = pin!(inner.changes.notified());
-            change.as_mut().enable();
-            if let LockState::Lost(loss) = self.state() {
-                return loss;
-            }
-            poll_fn(|cx| {
-                let lapsed = lapsed.as_mut().poll(cx).map(drop);
-                let woken = [change.as_mut().poll(cx), lapsed];
-                if woken.contains(&Poll::Ready(())) { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
-        }
+        let loss = || match self.state() {
+            LockState::Lost(loss) => Some(loss),
+            _ => None,
+        };
+        self.inner.wait_until(loss).await
     }
 
     /// Runs `work` until it is done or the lock is lost, whichever comes first; then `work` is
@@ -252,15 +247,8 @@ impl Hold {
     ///
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        let mut lost = pin!(self.lost());
-        let mut work = pin!(work);
-        poll_fn(|cx| {
-            if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(self.lost_error(loss)));
-            }
-            work.as_mut().poll(cx).map(Ok)
-        })
-        .await
+        let lost = async { Err(self.inner.lost_error(self.lost().await)) };
+        first_of(lost, async { Ok(work.await) }).await
     }
 
     /// Waits until somebody asks for the lock back, by [`revoke`](crate::Lock::revoke), Curator's
@@ -274,27 +262,12 @@ impl Hold {
     ///
     /// Dropping the future loses nothing. Once asked, it returns at once.
     pub async fn revoke_requested(&self) -> Result<(), Error> {
-        let mut lost = pin!(self.lost());
-        poll_fn(|cx| match lost.as_mut().poll(cx) {
-            _ if self.is_revoke_requested() => Poll::Ready(Ok(())),
-            lost => lost.map(|loss| Err(self.lost_error(loss))),
-        })
-        .await
-    }
-
-    /// What is known of the lock, without the node: whoever keeps it does not keep the lock.
-    pub(crate) fn ownership(&self) -> Arc<Ownership> {
-        Arc::clone(&self.inner)
-    }
-
-    /// True if other contenders may be in the queue. Waits for nothing.
-    pub(crate) fn has_others(&self) -> bool {
-        self.inner.has_others()
-    }
-
-    /// Whether somebody was seen to ask for the lock back.
-    pub(crate) fn is_revoke_requested(&self) -> bool {
-        self.inner.is_revoke_requested()
+        let requested = || match self.state() {
+            _ if self.inner.is_revoke_requested() => Some(Ok(())),
+            LockState::Lost(loss) => Some(Err(self.inner.lost_error(loss))),
+            _ => None,
+        };
+        self.inner.wait_until(requested).await
     }
 
     /// Asks the ensemble whether the lock is ours: one round trip and a write. `Ok` means that it
@@ -309,8 +282,8 @@ impl Hold {
     /// Dropping the future changes nothing.
     pub async fn verify(&self) -> Result<(), Error> {
         // It changes nothing, so nothing is open about it.
-        self.fenced(()).await.map_err(|error| match self.known_loss() {
-            Some(loss) => self.lost_error(loss),
+        self.fenced(()).await.map_err(|error| match self.inner.known_loss() {
+            Some(loss) => self.inner.lost_error(loss),
             None => error,
         })
     }
@@ -347,40 +320,9 @@ impl Hold {
         Fenced { reply, inner }
     }
 
-    /// What was wanted of the lock fails for its loss.
-    pub(crate) fn lost_error(&self, loss: Loss) -> Error {
-        self.inner.lost_error(loss)
-    }
-
-    /// What a failed transaction means that does not tell of the node itself.
-    pub(crate) fn transaction_error(&self, error: ClientError) -> Error {
-        self.inner.transaction_error(error)
-    }
-
-    /// A transaction has shown that the node is gone.
-    pub(crate) fn mark_deleted(&self) -> Error {
-        self.inner.mark_deleted()
-    }
-
-    /// How the lock was lost, as far as is known. Waits for nothing.
-    pub(crate) fn known_loss(&self) -> Option<Loss> {
-        self.inner.known_loss()
-    }
-
-    /// Sees to it that something tells of the node's end.
-    pub(crate) fn ensure_watched(&self) {
-        self.inner.ensure_watched();
-    }
-
-    /// Whether the lock is surely still ours and nobody is known to want it back. Waits for
-    /// nothing.
-    pub(crate) fn can_hand_on(&self) -> bool {
-        self.inner.can_hand_on()
-    }
-
     /// Lets the node go: its delete is on its way.
     pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        let lost = self.known_loss().is_some();
+        let lost = self.inner.known_loss().is_some();
         let deletion = self.take_node().map(OwnedNode::delete);
         async move {
             let Some(deletion) = deletion else {
@@ -402,7 +344,7 @@ impl Hold {
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let inner = &self.inner;
         if let Some(loss) = inner.known_loss() {
-            return Err(self.lost_error(loss));
+            return Err(self.inner.lost_error(loss));
         }
         let own = ops.count();
         match inner.queue.client().multi((ops, Op::delete(&inner.path, None))).await {
@@ -413,7 +355,7 @@ impl Hold {
                 Ok(results)
             }
             Err(error) if error.failed_op() == Some(own) && error.is_no_node() => {
-                Err(self.mark_deleted())
+                Err(self.inner.mark_deleted())
             }
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // It may be gone, and must be.

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -23,6 +22,7 @@ use crate::node::{Role, Standing};
 use crate::options::Options;
 use crate::queue::join::{Made, Retry};
 use crate::queue::place::Place;
+use crate::queue::wakeups::first_of;
 use crate::queue::{Listing, Queue};
 
 /// Several [`Lock`](crate::Lock)s that are held all or none.
@@ -315,16 +315,13 @@ impl MultiGuard {
     ///
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        let (mut lost, mut work) = (pin!(self.lost()), pin!(work));
-        poll_fn(|cx| match lost.as_mut().poll(cx) {
-            Poll::Ready(loss) => {
-                let lost = self.0.iter().find(|hold| hold.known_loss().is_some());
-                let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
-                Poll::Ready(Err(Fault::Lost { path, loss }.into()))
-            }
-            Poll::Pending => work.as_mut().poll(cx).map(Ok),
-        })
-        .await
+        let lost = async {
+            let loss = self.lost().await;
+            let lost = self.0.iter().find(|hold| hold.ownership().known_loss().is_some());
+            let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
+            Err(Fault::Lost { path, loss }.into())
+        };
+        first_of(lost, async { Ok(work.await) }).await
     }
 
     /// Carries out `ops` in one transaction, only if all locks are still ours then: see
@@ -341,7 +338,7 @@ impl MultiGuard {
         let Some((first, others)) = self.0.split_first() else {
             return Err(Fault::Set("no lock is held".to_owned()).into());
         };
-        let lost = |hold: &Hold| Some(hold.lost_error(hold.known_loss()?));
+        let lost = |hold: &Hold| Some(hold.ownership().lost_error(hold.ownership().known_loss()?));
         if let Some(lost) = self.0.iter().find_map(lost) {
             return Err(lost);
         }
@@ -354,7 +351,7 @@ impl MultiGuard {
                 let failed = failed.and_then(zk_client::Error::failed_op);
                 // The first check is of the first lock.
                 match failed.and_then(|failed| others.get(failed.checked_sub(1)?)) {
-                    Some(hold) => Err(hold.mark_deleted()),
+                    Some(hold) => Err(hold.ownership().mark_deleted()),
                     None => Err(error),
                 }
             }

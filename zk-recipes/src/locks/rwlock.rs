@@ -272,8 +272,8 @@ impl WriteGuard {
 
     /// Puts a reader's node in place of ours.
     async fn downgraded_name(&self) -> Result<OwnedNode, Error> {
-        if let Some(loss) = self.0.known_loss() {
-            return Err(self.0.lost_error(loss));
+        if let Some(loss) = self.0.ownership().known_loss() {
+            return Err(self.0.ownership().lost_error(loss));
         }
         let (queue, own) = (self.0.queue(), self.0.own());
         let name = queue.naming().downgraded_name(&own.name, Role::Exclusive, Role::Shared);
@@ -286,11 +286,11 @@ impl WriteGuard {
         ));
         // One operation makes an owned node, so there is one reply.
         let Some(reply) = replies.pop() else {
-            return Err(self.0.mark_deleted());
+            return Err(self.0.ownership().mark_deleted());
         };
         reply.await.map_err(|error| match error.is_no_node() {
-            true => self.0.mark_deleted(),
-            false => self.0.transaction_error(error),
+            true => self.0.ownership().mark_deleted(),
+            false => self.0.ownership().transaction_error(error),
         })
     }
 }

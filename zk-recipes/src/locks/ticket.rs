@@ -182,11 +182,11 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost): there is nothing to leave.
     pub fn into_ticket(self) -> Result<LockTicket, Error> {
         if let LockState::Lost(loss) = self.state() {
-            return Err(self.lost_error(loss));
+            return Err(self.ownership().lost_error(loss));
         }
         let session = self.queue().client().session();
         let (Some(session), Some(owned)) = (session, self.take_node()) else {
-            return Err(self.mark_deleted());
+            return Err(self.ownership().mark_deleted());
         };
         let node = owned.path().to_owned();
         let ticket = LockTicket::new(session, owned.czxid(), self.resumes(), node);

@@ -1,8 +1,8 @@
-//! What wakes a future here: a timer, a call to everybody who waits, and a watch that is dropped
-//! quietly.
+//! What wakes a future: a timer, a notification to everybody who waits, a watch that sends nothing
+//! when it is dropped, or the first of two futures.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 
@@ -52,6 +52,19 @@ impl Wake for Notifier {
     fn wake_by_ref(self: &Arc<Self>) {
         self.notify();
     }
+}
+
+/// Waits for the first of two futures. The one that is named first counts if both are ready.
+pub(crate) async fn first_of<T>(
+    first: impl Future<Output = T>,
+    second: impl Future<Output = T>,
+) -> T {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    poll_fn(|cx| match first.as_mut().poll(cx) {
+        Poll::Pending => second.as_mut().poll(cx),
+        ready => ready,
+    })
+    .await
 }
 
 /// A watch, if it is set. Dropping it sends no request, as a watcher's would: our own node, which

@@ -178,10 +178,15 @@ impl TwoLevel {
             let step = local.cohort.look(situation);
             return self.queue().client().batch(|| local.carry_out(&self.0.queue, step));
         };
-        hold.ensure_watched();
+        hold.ownership().ensure_watched();
         local.watched_over = Some(hold.token());
         let pause = self.queue().options().linger;
-        runtime.spawn(linger(Arc::downgrade(&self.0), hold.ownership(), hold.token(), pause));
+        runtime.spawn(linger(
+            Arc::downgrade(&self.0),
+            Arc::clone(hold.ownership()),
+            hold.token(),
+            pause,
+        ));
         None
     }
 }
@@ -263,7 +268,7 @@ impl Local {
     /// polled, the others must look around in time.
     fn prepare_handover(&mut self, queue: &Queue, waker: &Waker) {
         if let Some(hold) = &self.hold {
-            hold.ensure_watched();
+            hold.ownership().ensure_watched();
         }
         let now = queue.client().clock().now();
         let is_set = self.alarm.as_ref().is_some_and(|alarm| now < alarm.at);
@@ -281,12 +286,12 @@ impl Local {
 
 /// What the cohort must know.
 fn situation(hold: Option<&Hold>, queue: &Queue) -> Situation {
-    let can_hand_on = hold.is_some_and(Hold::can_hand_on);
+    let can_hand_on = hold.is_some_and(|hold| hold.ownership().can_hand_on());
     Situation {
         now: queue.client().clock().now(),
         can_hand_on,
-        is_lost: !can_hand_on && hold.is_some_and(|hold| hold.known_loss().is_some()),
-        has_remote_waiters: hold.is_none_or(Hold::has_others),
+        is_lost: !can_hand_on && hold.is_some_and(|hold| hold.ownership().known_loss().is_some()),
+        has_remote_waiters: hold.is_none_or(|hold| hold.ownership().has_others()),
     }
 }
 
@@ -327,7 +332,7 @@ impl Waiting<'_> {
             match acquired {
                 Ok(Some(hold)) => {
                     if local.cohort.waiting() > 1 {
-                        hold.ensure_watched();
+                        hold.ownership().ensure_watched();
                     }
                     local.hold = Some(hold);
                     let situation = local.situation(queue);
@@ -371,8 +376,10 @@ impl Waiting<'_> {
         }
         // What the owner has already may have been lost since.
         let again = hold.as_ref().filter(|(entry, _)| entry.depth > 1);
-        if let Some((hold, loss)) = again.and_then(|(_, hold)| Some((hold, hold.known_loss()?))) {
-            let error = hold.lost_error(loss);
+        if let Some((hold, loss)) =
+            again.and_then(|(_, hold)| Some((hold, hold.ownership().known_loss()?)))
+        {
+            let error = hold.ownership().lost_error(loss);
             drop(level.leave(self.owner));
             return Err(error);
         }

@@ -379,7 +379,7 @@ impl ReentrantGuard {
     ///
     /// It is done when this returns, whether or not the future is awaited.
     pub fn release(mut self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        let lost = self.hold.known_loss().is_some();
+        let lost = self.hold.ownership().known_loss().is_some();
         let released = self.leave();
         async move {
             match released {
