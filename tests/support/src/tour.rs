@@ -111,6 +111,16 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         "TASK 2 IS DONE",
         "Ben holds the lock",
         "Ana's task 3 holds the lock",
+        "7. LINGER",
+        "Ana -> create2",
+        "Ana holds the lock",
+        "Ana -> getData",
+        "SHE TAKES IT AGAIN",
+        "Ana holds the lock",
+        "BEN WANTS IT",
+        "Ana <- NodeChildrenChanged",
+        "Ana -> delete",
+        "Ben holds the lock",
         "The queues are empty.",
     ] {
         let Some((_, behind)) = rest.split_once(line) else {
@@ -123,6 +133,8 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         ("BEN LOOKS", "Ana -> delete", &["Ben -> getChildren2", "Ben <- in the folder: lock-"][..]),
         // Passed on in the process.
         ("TASK 1 IS DONE", "TASK 2 IS DONE", &[]),
+        // Still hers.
+        ("SHE TAKES IT AGAIN", "BEN WANTS IT", &[]),
     ] {
         let told = frames_between(&story, from, to);
         let as_expected = told.len() == frames.len()
@@ -135,7 +147,7 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
     assert!(!story.contains("??"), "{story}");
     // It is to be read in a terminal, and to its end.
     assert!(story.lines().all(|line| line.len() <= 92), "{story}");
-    assert!(story.lines().count() <= 260, "{}", story.lines().count());
+    assert!(story.lines().count() <= 290, "{}", story.lines().count());
     Ok(())
 }
 

@@ -235,6 +235,58 @@ async fn a_stopped_holder_knows_at_once_that_it_lost_the_lock_and_is_refused() -
     findings.ensure_flawless()
 }
 
+/// A lock that lingers unused in one process is wanted by others, which have another session.
+async fn lingering_lock(what: &str, disturb: Disturbance) -> Result<()> {
+    let session_timeout = Duration::from_secs(1);
+    let server = Standalone::with(&with_tick(Duration::from_millis(200))).await?;
+    let mut relay = Relay::to(&server.address())?;
+    let store = Store::start(Mode::Recording).await?;
+    let store_argument = format!("store={}", store.address());
+    let arguments =
+        ["kind=reentrant", "linger=60000", "rest=told", "name=lingering", &store_argument];
+    let mut lingering = contender(&relay.address()?, session_timeout, &arguments)?;
+    for _ in 0..times(2) {
+        // It has had a turn, and its process keeps the lock.
+        lingering.says("rests").await?;
+        match disturb {
+            Disturbance::Stop => lingering.pause().await?,
+            Disturbance::Cut => relay.cut(),
+        }
+        let rivals = rivals(&server.address(), 2, PATIENT, &store).await?;
+        progress(&store, 2, 10).await?;
+        match disturb {
+            Disturbance::Stop => lingering.resume()?,
+            Disturbance::Cut => relay.mend(),
+        }
+        // Its next turn is in a new session, and it waits for it like anybody else.
+        lingering.tell("go").await?;
+        progress(&store, 3, 1).await?;
+        stop(rivals).await?;
+    }
+    lingering.says("rests").await?;
+    lingering.tell("stop").await?;
+    lingering.done().await?;
+    let findings = check(&store.history());
+    println!("lingering_lock, {what}: {findings}");
+    findings.ensure_flawless()
+}
+
+#[derive(Clone, Copy)]
+enum Disturbance {
+    Stop,
+    Cut,
+}
+
+#[tokio::test]
+async fn a_stopped_process_does_not_use_its_lingering_lock_again() -> Result<()> {
+    lingering_lock("stopped", Disturbance::Stop).await
+}
+
+#[tokio::test]
+async fn a_process_that_was_cut_off_does_not_use_its_lingering_lock_again() -> Result<()> {
+    lingering_lock("cut off", Disturbance::Cut).await
+}
+
 #[tokio::test]
 async fn clients_killed_while_they_create_leave_no_ghosts() -> Result<()> {
     /// The create has been answered by then, more often than not.

@@ -14,9 +14,12 @@ use zk_bench::pause::Pause;
 use zk_bench::race::{self, Turns};
 use zk_bench::server::{self, Server};
 use zk_client::{Client, CreateOptions};
-use zk_recipes::{Lock, Owner, ReentrantLock};
+use zk_recipes::{Lock, Options as LockOptions, Owner, ReentrantLock};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Longer than any measurement.
+const LINGER: Duration = Duration::from_secs(3_600);
 
 const WORKLOADS: &str = "\
 usage: bench_locks [WORKLOAD] [OPTIONS]
@@ -26,6 +29,8 @@ usage: bench_locks [WORKLOAD] [OPTIONS]
   contend        --processes N want the lock, write once under it, and pause for about --pause US
                  microseconds (4 and 300); each acquire is timed
   two-level      the --tasks N of each of --processes N share a ReentrantLock (2 of 32 tasks)
+  linger         take a ReentrantLock again that lingers, unused, in this process
+  visit          take a lock that lingers in another session
   serve          be an embedded server, until standard input ends
 
 Each measurement is a line of JSON. Without a workload: some tenths of a second of each.
@@ -44,9 +49,10 @@ fn main() -> Result<()> {
         Some("two-level") => (2, 32),
         _ => (1, 1),
     };
-    let is_contend = arguments.first().is_some_and(|workload| workload == "contend");
-    let pause = Duration::from_micros(if is_contend { 300 } else { 0 });
-    let defaults = Options { processes, tasks, pause, latency: is_contend, ..Options::default() };
+    let workload = arguments.first().map(String::as_str);
+    let latency = matches!(workload, Some("contend" | "visit"));
+    let pause = Duration::from_micros(if workload == Some("contend") { 300 } else { 0 });
+    let defaults = Options { processes, tasks, pause, latency, ..Options::default() };
     let mut options = defaults.with(options::RACE, arguments)?;
     if options.server == Kind::Null {
         // It lets everybody in at once.
@@ -73,6 +79,8 @@ fn tour(options: &Options) -> Result<()> {
         ("lock-fight", Options { processes: 4, ..options.clone() }),
         ("contend", Options { processes: 4, pause, latency: true, ..options.clone() }),
         ("two-level", Options { processes: 2, tasks: 32, ..options.clone() }),
+        ("linger", options.clone()),
+        ("visit", Options { latency: true, ..options.clone() }),
     ] {
         race::run(workload, &options, &server)?;
     }
@@ -107,6 +115,20 @@ async fn contend(workload: &str, folder: &str, options: &Options) -> Result<()> 
                 tasks.spawn(together(lock.clone(), Arc::clone(&turns)));
             }
         }
+        "linger" => {
+            let lingers = LockOptions::new().linger(LINGER);
+            let lock = ReentrantLock::with_options(&client, folder, lingers)?;
+            let turns = Turns::start(options)?;
+            tasks.spawn(together(lock, turns));
+        }
+        "visit" => {
+            let host = Client::connect(&options.server.to_string()).await?;
+            let lingers = LockOptions::new().linger(LINGER);
+            let lingering = ReentrantLock::with_options(&host, folder, lingers)?;
+            let lock = Lock::new(&client, folder)?;
+            let turns = Turns::start(options)?;
+            tasks.spawn(visit(lingering, lock, turns));
+        }
         other => return Err(format!("{other} is no workload; try --help").into()),
     }
     while let Some(task) = tasks.join_next().await {
@@ -136,6 +158,19 @@ async fn serve(client: Client, lock: Lock, turns: Arc<Turns>, mut pause: Pause) 
         client.set_data(&result, b"done", None).await?;
         drop(guard);
         pause.wait().await?;
+    }
+    Ok(())
+}
+
+/// Takes a lock from a session that used it a moment ago and keeps it.
+async fn visit(lingering: ReentrantLock, lock: Lock, turns: Arc<Turns>) -> Result<()> {
+    let host = Owner::new();
+    while turns.go_on() {
+        drop(lingering.acquire(&host).await?);
+        let asked = turns.asked();
+        let guard = lock.acquire().await?;
+        turns.count(asked);
+        guard.release().await?;
     }
     Ok(())
 }

@@ -113,6 +113,7 @@ async fn tour(server: &str) -> Result<(), Error> {
     }
     chapters::sharing::tell(&cast).await?;
     chapters::two_levels::tell(&cast).await?;
+    chapters::linger::tell(&cast).await?;
 
     say("The queues are empty. Their folders are containers, which the server removes some time \
          after the last child.");

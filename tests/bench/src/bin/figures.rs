@@ -174,6 +174,16 @@ const LOCKS: &[Suite] = &[
         ],
     },
     Suite {
+        title: "A two-level lock that lingers",
+        program: "bench_locks",
+        rows: &[
+            Row::new("taken again, a second", LINGER, RATE).at_least(500_000.0),
+            Row::new("taken again, requests", LINGER, REQUESTS).at_most(0.001),
+            Row::new("taken from another session, p50, us", VISIT, "p50_us"),
+            Row::new("taken from another session, p99, us", VISIT, "p99_us").at_most(5_000.0),
+        ],
+    },
+    Suite {
         title: "Long queues, 2 processes of 500 tasks: CPU of an acquire, in microseconds",
         program: "bench_locks",
         rows: &[
@@ -182,6 +192,10 @@ const LOCKS: &[Suite] = &[
         ],
     },
 ];
+
+/// Nobody else wants the lock, or a second session takes it each time.
+const LINGER: &str = "linger";
+const VISIT: &str = "visit --latency";
 
 const LONE: &str = "contend --processes 1 --pause 1000 --latency";
 const FEW: &str = "contend --processes 4 --pause 300 --latency";
@@ -245,6 +259,7 @@ struct Figure {
 enum Bound {
     None,
     AtMost(f64),
+    AtLeast(f64),
     RatioAtMost(f64),
     RatioAtLeast(f64),
 }
@@ -281,6 +296,11 @@ impl Row {
 
     const fn at_most(mut self, bound: f64) -> Self {
         self.bound = Bound::AtMost(bound);
+        self
+    }
+
+    const fn at_least(mut self, bound: f64) -> Self {
+        self.bound = Bound::AtLeast(bound);
         self
     }
 
@@ -447,6 +467,7 @@ fn print(suite: &Suite, measured: &Measured) -> Result<usize, Box<dyn Error>> {
         }
         let (bound, met) = match (row.bound, ratio) {
             (Bound::AtMost(bound), _) => (format!("{bound}"), Some(value <= bound)),
+            (Bound::AtLeast(bound), _) => (format!("at least {bound}"), Some(value >= bound)),
             (Bound::RatioAtMost(bound), Some(ratio)) => {
                 (format!("{bound} times"), Some(ratio <= bound))
             }
@@ -503,6 +524,8 @@ mod tests {
         const ROWS: &[Row] = &[
             Row::new("met", "a", "cost").at_most(2.0),
             Row::new("not met", "a", "cost").at_most(1.9),
+            Row::new("met", "a", "cost").at_least(2.0),
+            Row::new("not met", "a", "cost").at_least(2.1),
             Row::new("met", "a", "cost").against("a/b", "b", "cost").ratio(0.5),
             Row::new("not met", "a", "cost").against("a/b", "b", "cost").ratio(0.49),
             Row::new("met", "a", "cost").against("a/b", "b", "cost").ratio_at_least(0.5),
@@ -513,6 +536,6 @@ mod tests {
         measured.0.insert(("p", "a"), vec![vec![json!({ "cost": 2.0 })]]);
         measured.0.insert(("p", "b"), vec![vec![json!({ "cost": 4.0 })]]);
         let suite = Suite { title: "t", program: "p", rows: ROWS };
-        assert_eq!(print(&suite, &measured).unwrap(), 3);
+        assert_eq!(print(&suite, &measured).unwrap(), 4);
     }
 }

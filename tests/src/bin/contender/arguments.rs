@@ -25,6 +25,7 @@ pub struct Arguments {
     pub counter: Option<String>,
     pub start_told: bool,
     pub hold: Hold,
+    pub rest_told: bool,
     pub turns: Option<u64>,
     pub end: End,
     pub seed: u64,
@@ -76,7 +77,8 @@ impl Arguments {
                 None | Some("curator") => Options::new(),
                 Some("kazoo") => Options::new().layout(Layout::KAZOO),
                 Some(layout) => bail!("there is no layout {layout:?}"),
-            },
+            }
+            .linger(Duration::from_millis(number(take("linger"))?.unwrap_or(0))),
             tasks: number(take("tasks"))?.unwrap_or(1),
             timeout: Duration::from_millis(number(take("timeout"))?.unwrap_or(10_000)),
             deadline_rule: match take("deadline").as_deref() {
@@ -101,6 +103,11 @@ impl Arguments {
             hold: match take("hold") {
                 Some(word) if word == "told" => Hold::Told,
                 time => Hold::For(Duration::from_millis(number(time)?.unwrap_or(0))),
+            },
+            rest_told: match take("rest").as_deref() {
+                None => false,
+                Some("told") => true,
+                Some(rest) => bail!("there is no rest {rest:?}"),
             },
             turns: number(take("turns"))?,
             end: match take("end").as_deref() {

@@ -10,6 +10,7 @@
 //! kind=reentrant      the two-level lock; each turn takes it twice
 //! kind=reentrant-rw   both
 //! layout=curator      whose names to use (the default), or kazoo's: layout=kazoo
+//! linger=MS           for how long the process keeps a two-level lock that it does not use; 0
 //! tasks=N             how many tasks of this process fight, by one client and one lock; 1
 //! timeout=MS          the session timeout to ask for; 10000
 //! deadline=quorum     when to give the lock up (the default), or deadline=contact
@@ -22,6 +23,7 @@
 //!                     does
 //! start=told          once connected, wait until told `go`
 //! hold=MS | told      how long to hold the lock before the writes; 0. `told`: until told `go`
+//! rest=told           after each turn but the last, say `rests` and wait until told `go`
 //! turns=N             how many turns for each task, beside those that only read; if it is not
 //!                     given, until told `stop`
 //! seed=N              what chance is made of; the name by default
@@ -206,6 +208,10 @@ impl Fighter {
             }
             if last {
                 break;
+            }
+            if self.arguments.rest_told {
+                println!("rests");
+                self.orders.go().await;
             }
         }
         Ok(())
