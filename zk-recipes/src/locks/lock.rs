@@ -122,11 +122,7 @@ impl Lock {
     /// While the client is cut off this waits for the next connection, until the session is over.
     /// Who cannot wait that long takes [`acquire_within`](Self::acquire_within).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
@@ -149,11 +145,7 @@ impl Lock {
     /// # }
     /// ```
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Option<Guard>, Error> {

@@ -151,11 +151,7 @@ impl MultiLock {
     /// the queues. While the client is cut off it waits: see
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, Error> {
@@ -172,11 +168,7 @@ impl MultiLock {
     /// Waits for all locks for no longer than `time`; `None` when it is over, for the reasons of
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Option<MultiGuard>, Error> {

@@ -74,26 +74,18 @@ impl RwLock {
 
     /// Waits until no writer is ahead.
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the queue.
     pub async fn read(&self) -> Result<ReadGuard, Error> {
         Hold::acquire(&self.0, Role::Shared).await.map(ReadGuard)
     }
 
     /// Waits until nobody is ahead.
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the queue.
     pub async fn write(&self) -> Result<WriteGuard, Error> {
         Hold::acquire(&self.0, Role::Exclusive).await.map(WriteGuard)
     }
@@ -101,13 +93,9 @@ impl RwLock {
     /// Reads if no writer is ahead, in one round trip, and otherwise leaves the queue. While the
     /// client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the queue.
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, Error> {
         Ok(Hold::try_acquire(&self.0, Role::Shared).await?.map(ReadGuard))
     }
@@ -115,13 +103,9 @@ impl RwLock {
     /// Writes if nobody is ahead, in one round trip, and otherwise leaves the queue. While the
     /// client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the queue.
     pub async fn try_write(&self) -> Result<Option<WriteGuard>, Error> {
         Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(WriteGuard))
     }
@@ -129,13 +113,9 @@ impl RwLock {
     /// [`read`](Self::read) for no longer than `time`; `None` when it is over, for the reasons of
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the queue.
     pub async fn read_within(&self, time: Duration) -> Result<Option<ReadGuard>, Error> {
         timeout(time, self.read()).await.ok().transpose()
     }
@@ -143,13 +123,9 @@ impl RwLock {
     /// [`write`](Self::write) for no longer than `time`; `None` when it is over, for the reasons of
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the queue.
     pub async fn write_within(&self, time: Duration) -> Result<Option<WriteGuard>, Error> {
         timeout(time, self.write()).await.ok().transpose()
     }

@@ -124,11 +124,7 @@ impl ReentrantLock {
     /// is not; then it leaves the queue. While the client is cut off it waits: see
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
@@ -138,11 +134,7 @@ impl ReentrantLock {
     /// [`acquire`](Self::acquire) for no longer than `time`, here and in the folder together: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_within(
@@ -224,11 +216,7 @@ impl ReentrantRwLock {
 
     /// Waits until no writer is ahead of `owner`.
     ///
-    /// # Errors
-    ///
-    /// As [`ReentrantLock::acquire`].
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     ///
     /// As [`ReentrantLock::acquire`].
     pub async fn read(&self, owner: &Owner) -> Result<ReentrantGuard, Error> {

@@ -22,7 +22,7 @@ use std::pin::Pin;
 use anyhow::{Result, ensure};
 
 use crate::server::ServerConfig;
-use target::Target;
+use target::{SESSION_TIMEOUT, Target};
 
 /// Makes a module of tests: for each of the claims one, with a server of its own.
 #[doc(hidden)]
@@ -124,6 +124,8 @@ pub fn equipped(mut config: ServerConfig) -> ServerConfig {
         ("zookeeper.DigestAuthenticationProvider.superDigest", auth::super_digest()),
     ];
     config.properties.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    // A tick of 200 ms would allow 4 seconds at most.
+    config.max_session_timeout.get_or_insert(SESSION_TIMEOUT);
     config
 }
 

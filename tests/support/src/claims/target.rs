@@ -15,6 +15,9 @@ use zk_client::{Client, ClientBuilder, Connector, CreateOptions};
 use crate::fault::Way;
 use crate::server::{Ensemble, Standalone, four_letter};
 
+/// What clients of a target ask for. Each server decides what they get.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// Servers that share one tree, and how clients reach it.
 #[derive(Clone)]
 pub struct Target {
@@ -77,9 +80,10 @@ impl Target {
         &self.root
     }
 
-    /// What every client of this target is made with.
+    /// What every client of this target is made with. Servers on a busy machine may be silent for
+    /// seconds, which is not what a claim is about.
     pub fn builder(&self) -> ClientBuilder {
-        Client::builder().session_timeout(Duration::from_secs(4)).connector(self.way.clone())
+        Client::builder().session_timeout(SESSION_TIMEOUT).connector(self.way.clone())
     }
 
     /// How connections are made.
