@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use zk_proto::{Password, SessionId, frame};
 
+use crate::auth::sasl::Sasl;
 use crate::error::{Error, Fault};
 use crate::path::Chroot;
-use crate::sasl::Sasl;
 
 /// The port that a host without one is taken to serve.
 const DEFAULT_PORT: u16 = 2181;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::auth::Credential;
+use crate::auth::credentials::Credential;
+use crate::auth::sasl::Sasl;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
@@ -17,7 +18,6 @@ use crate::error::{Attempt, Error, Fault};
 use crate::hosts::{Hosts, Random};
 use crate::link::{Link, Names};
 use crate::reply::Reply;
-use crate::sasl::Sasl;
 use crate::session::Session;
 use crate::transport::{Connector, TcpConnector};
 use crate::words;

@@ -2,7 +2,7 @@
 
 use zk_proto::{AddWatchMode, EventType, Zxid};
 
-use crate::auth::Refusal;
+use crate::auth::credentials::Refusal;
 use crate::error::Ended;
 
 /// Where a session stands.

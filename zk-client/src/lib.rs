@@ -182,10 +182,6 @@ mod auth;
 mod error;
 mod path;
 
-#[cfg(feature = "sasl-digest-md5")]
-mod digest_md5;
-mod sasl;
-
 mod event;
 
 mod acl;
@@ -250,7 +246,8 @@ mod keeper;
 pub mod fuzz;
 
 pub use acl::{AccessList, Acl, Id, Perms};
-pub use auth::{Credential, Refusal, Scheme};
+pub use auth::credentials::{Credential, Refusal, Scheme};
+pub use auth::sasl::Sasl;
 pub use client::{Client, Resolving, StateStream, Visited, Walk};
 pub use clock::Clock;
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
@@ -271,7 +268,6 @@ pub use owned::OwnedNode;
 pub use path::check as check_path;
 pub use quota::{Quota, Usage};
 pub use reply::{Reply, WithZxid};
-pub use sasl::Sasl;
 pub use session::{Lapse, LeaseState};
 pub use stats::Stats;
 pub use stream::WatchStream;

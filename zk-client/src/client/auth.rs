@@ -2,7 +2,7 @@
 
 use zk_proto::OpCode;
 
-use crate::auth::Credential;
+use crate::auth::credentials::Credential;
 use crate::client::handle::Client;
 use crate::error::Error;
 use crate::reply::Reply;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 use zk_proto::{DecodeError, EncodeError, ErrorCode, EventType, KeeperState, Xid};
 
-use crate::auth::Refusal;
+use crate::auth::credentials::Refusal;
 
 /// One try at one server, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

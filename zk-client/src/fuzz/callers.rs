@@ -7,7 +7,7 @@ use zk_proto::{
     GetDataRequest, List, MultiOp, MultiRequest,
 };
 
-use crate::auth::Credential;
+use crate::auth::credentials::Credential;
 use crate::error::{Hangup, Rejected};
 use crate::event::WatchMode;
 use crate::fuzz::input::Input;

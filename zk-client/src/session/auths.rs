@@ -4,7 +4,7 @@
 //! each connection, and whoever waits for one to be accepted waits across connections. Knows no
 //! frames.
 
-use crate::auth::Credential;
+use crate::auth::credentials::Credential;
 use crate::error::Limit;
 
 /// One of the remembered credentials.

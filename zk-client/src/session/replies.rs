@@ -12,7 +12,7 @@ use zk_proto::{
     WatcherEvent, Xid,
 };
 
-use crate::auth::{Credential, Refusal, Scheme};
+use crate::auth::credentials::{Credential, Refusal, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;

@@ -11,7 +11,7 @@ use zk_proto::{
     MultiRequest, OpCode, Operation, Secret, SetWatches,
 };
 
-use crate::auth::Credential;
+use crate::auth::credentials::Credential;
 use crate::error::{Ended, Failure, Rejected};
 use crate::event::WatchMode;
 use crate::session::auths::AuthId;

@@ -11,9 +11,9 @@ use zk_proto::{
     Secret, SetSaslResponse, Xid,
 };
 
-use crate::auth::{Broken, Refusal, Step};
+use crate::auth::credentials::{Broken, Refusal, Step};
+use crate::auth::sasl::Sasl;
 use crate::error::{Ended, ProtocolError};
-use crate::sasl::Sasl;
 use crate::session::machine::{Phase, Session};
 
 impl<T, W, S: Clone> Session<T, W, S> {

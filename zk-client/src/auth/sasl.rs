@@ -3,9 +3,9 @@
 //! A mechanism is a state machine over tokens, and the session carries them. Without the cargo
 //! feature of one there is none that a server knows, and nothing of this is in the way.
 
-use crate::auth::{Broken, Refusal, Step};
+use crate::auth::credentials::{Broken, Refusal, Step};
 #[cfg(feature = "sasl-digest-md5")]
-use crate::digest_md5::DigestMd5;
+use crate::auth::digest_md5::DigestMd5;
 
 /// What a client proves itself with on every connection, before anything else.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::fmt::{self, Write};
 
 use md5::{Digest, Md5};
 
-use crate::auth::{Broken, Refusal, Secret, Step};
+use crate::auth::credentials::{Broken, Refusal, Secret, Step};
 
 /// The names of the service that servers answer to, whatever their host is called.
 const PROTOCOL: &str = "zookeeper";
