@@ -9,7 +9,7 @@ use zk_proto::{Password, SessionId, frame};
 
 use crate::auth::sasl::Sasl;
 use crate::error::{Error, Fault};
-use crate::path::Chroot;
+use crate::model::path::Chroot;
 
 /// The port that a host without one is taken to serve.
 const DEFAULT_PORT: u16 = 2181;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::event::StreamEvent;
+use crate::model::event::StreamEvent;
 
 /// What may wait, in bytes of memory: many times what one read of a connection brings, so that a
 /// reader misses nothing that runs between two reads, or a few later.
@@ -108,7 +108,7 @@ mod tests {
     use zk_proto::EventType;
 
     use super::*;
-    use crate::event::WatchedEvent;
+    use crate::model::event::WatchedEvent;
 
     /// So many of these fill an inbox.
     const FULL: usize = CAPACITY.div_ceil(EVENT_BYTES + 6);

@@ -180,14 +180,8 @@ mod trace;
 mod auth;
 
 mod error;
-mod path;
 
-mod event;
-
-mod acl;
-mod names;
-mod node;
-mod quota;
+mod model;
 
 mod config;
 
@@ -231,8 +225,6 @@ mod op;
 mod multi;
 mod multi_read;
 
-mod ensemble;
-
 mod client;
 
 mod owned;
@@ -245,28 +237,28 @@ mod keeper;
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use acl::{AccessList, Acl, Id, Perms};
 pub use auth::credentials::{Credential, Refusal, Scheme};
 pub use auth::sasl::Sasl;
 pub use client::{Client, Resolving, StateStream, Visited, Walk};
 pub use clock::Clock;
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
-pub use ensemble::{EnsembleConfig, Member, NotAMember, Reconfig, Role};
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
-pub use event::{SessionState, StateEvent, StreamEvent, WatchMode, WatchedEvent};
 pub use keeper::{KeptSession, SessionKeeper, Sessions};
 pub use lease::Lease;
+pub use model::acl::{AccessList, Acl, Id, Perms};
+pub use model::child_names::{Names, NamesIter};
+pub use model::ensemble::{EnsembleConfig, Member, NotAMember, Reconfig, Role};
+pub use model::event::{SessionState, StateEvent, StreamEvent, WatchMode, WatchedEvent};
+pub use model::node::{Children, CreateOptions, Created, Deletion, Node};
+pub use model::path::check as check_path;
+pub use model::quota::{Quota, Usage};
 pub use multi::Operations;
 pub use multi_read::{Read, ReadResult, Reads};
-pub use names::{Names, NamesIter};
-pub use node::{Children, CreateOptions, Created, Deletion, Node};
 pub use op::{Op, OpResult};
 pub use owned::OwnedNode;
-pub use path::check as check_path;
-pub use quota::{Quota, Usage};
 pub use reply::{Reply, WithZxid};
 pub use session::{Lapse, LeaseState};
 pub use stats::Stats;

@@ -17,10 +17,10 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::clock::{Clock, Reading};
 use crate::config::Host;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
-use crate::event::{Change, SessionState};
 use crate::exchange::{Answering, Awaited, Exchanges, Spent};
 use crate::hosts::{Hosts, Random};
 use crate::inbox::Inbox;
+use crate::model::event::{Change, SessionState};
 use crate::session::{Event, Session};
 use crate::stats::Stats;
 use crate::transitions::Transitions;
@@ -384,7 +384,7 @@ mod tests {
     use super::*;
     use crate::config::SessionConfig;
     use crate::error::Failure;
-    use crate::event::StreamEvent;
+    use crate::model::event::StreamEvent;
 
     fn link() -> Arc<Link> {
         let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));

@@ -13,8 +13,8 @@ use zk_proto::{
 
 use crate::error::{Error, Failure};
 use crate::exchange::Completion;
+use crate::model::path::Chroot;
 use crate::op::{Action, Op, OpResult};
-use crate::path::Chroot;
 use crate::reply::Call;
 use crate::shapes::shapes;
 

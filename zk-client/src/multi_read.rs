@@ -12,9 +12,9 @@ use zk_proto::{
 
 use crate::error::{Error, Failure};
 use crate::exchange::Completion;
-use crate::names::Names;
-use crate::node::Node;
-use crate::path::{self, Chroot};
+use crate::model::child_names::Names;
+use crate::model::node::Node;
+use crate::model::path::{self, Chroot};
 use crate::reply::Call;
 use crate::session::Answer;
 use crate::shapes::shapes;

@@ -11,10 +11,10 @@ use zk_proto::{
     OpCode, SetDataRequest, Stat,
 };
 
-use crate::acl::Acl;
 use crate::error::{Error, Fault};
-use crate::node::CreateOptions;
-use crate::path;
+use crate::model::acl::Acl;
+use crate::model::node::CreateOptions;
+use crate::model::path;
 
 /// Any version will do.
 const ANY_VERSION: i32 = -1;

@@ -12,15 +12,15 @@ use zk_proto::{
     Zxid,
 };
 
-use crate::acl::{self, Acl};
 use crate::client::Client;
 use crate::error::{Error, Failure, Fault, Rejected};
 use crate::exchange::{Answering, Awaited};
 use crate::lease::Lease;
 use crate::link::Core;
+use crate::model::acl::{self, Acl};
+use crate::model::node::Deletion;
+use crate::model::path;
 use crate::multi::{self, Named, Operations, Transaction};
-use crate::node::Deletion;
-use crate::path;
 use crate::reply::{Call, Reply};
 use crate::session::{Answer, ClaimId};
 

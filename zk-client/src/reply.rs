@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::error::{Ended, Error, Failure, Fault};
 use crate::exchange::{Awaited, Completion};
 use crate::link::Link;
-use crate::path::Chroot;
+use crate::model::path::Chroot;
 use crate::session::{Answer, RequestId};
 use crate::trace;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use zk_proto::{SessionId, Zxid};
 
 use crate::config::Host;
-use crate::event::SessionState;
+use crate::model::event::SessionState;
 
 /// A client in numbers, at one moment: see [`Client::stats`](crate::Client::stats).
 ///

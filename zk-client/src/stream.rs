@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::error::{Ended, Error};
-use crate::event::{StreamEvent, WatchedEvent};
 use crate::inbox::{self, Inbox};
 use crate::link::Link;
-use crate::path::Chroot;
+use crate::model::event::{StreamEvent, WatchedEvent};
+use crate::model::path::Chroot;
 use crate::session::WatchId;
 
 /// Tells every change of a node, or of a whole tree: see [`Client::watch`](crate::Client::watch).

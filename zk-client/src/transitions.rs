@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::event::SessionState;
+use crate::model::event::SessionState;
 
 /// Many times what a client goes through while a reader does something else.
 pub(crate) const CAPACITY: usize = 64;

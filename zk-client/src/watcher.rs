@@ -10,9 +10,9 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::coop::poll_proceed;
 
 use crate::error::{Ended, Error, Fault};
-use crate::event::{Change, WatchedEvent};
 use crate::link::Link;
-use crate::path::Chroot;
+use crate::model::event::{Change, WatchedEvent};
+use crate::model::path::Chroot;
 use crate::session::WatchId;
 
 /// Waits for one change of a node.

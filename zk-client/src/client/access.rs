@@ -5,9 +5,9 @@ use zk_proto::{
     WhoAmIResponse,
 };
 
-use crate::acl::{self, AccessList, Acl, Id};
 use crate::client::handle::Client;
-use crate::path;
+use crate::model::acl::{self, AccessList, Acl, Id};
+use crate::model::path;
 use crate::reply::Reply;
 
 /// Any version will do.

@@ -5,9 +5,9 @@
 use zk_proto::{GetDataRequest, GetDataResponse, ReconfigRequest, Text, Zxid};
 
 use crate::client::handle::Client;
-use crate::ensemble::{EnsembleConfig, Reconfig, joined};
 use crate::error::Error;
 use crate::exchange::Completion;
+use crate::model::ensemble::{EnsembleConfig, Reconfig, joined};
 use crate::reply::{Call, Reply};
 use crate::session::WatchKind;
 use crate::watcher::Watcher;

@@ -9,7 +9,7 @@ use zk_proto::{OpCode, Operation};
 use crate::error::{Error, Rejected};
 use crate::exchange::{Awaited, Completion};
 use crate::link::{Core, Link};
-use crate::path::Chroot;
+use crate::model::path::Chroot;
 use crate::reply::{Call, Reply};
 use crate::session::{Watch, WatchKind};
 use crate::watcher::Watcher;

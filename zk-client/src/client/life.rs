@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use crate::client::handle::Client;
 use crate::clock::Clock;
 use crate::config::SessionCredentials;
-use crate::event::SessionState;
 use crate::link::Core;
+use crate::model::event::SessionState;
 
 impl Client {
     /// Where the session stands now.

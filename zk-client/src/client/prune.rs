@@ -10,8 +10,8 @@ use zk_proto::ErrorCode;
 
 use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
-use crate::names::Names;
-use crate::node::Children;
+use crate::model::child_names::Names;
+use crate::model::node::Children;
 use crate::op::Op;
 
 /// Deletes in one transaction, and what their paths may take: far below the frame limit of any

@@ -6,9 +6,9 @@ use zk_proto::{ErrorCode, OpCode};
 
 use crate::client::handle::Client;
 use crate::error::{Error, Failure};
-use crate::node::{CreateOptions, Node};
-use crate::path::{self, Chroot};
-use crate::quota::{Quota, Usage};
+use crate::model::node::{CreateOptions, Node};
+use crate::model::path::{self, Chroot};
+use crate::model::quota::{Quota, Usage};
 
 /// Where servers look for quotas, each below the path of its tree.
 const QUOTAS: &str = "/zookeeper/quota";

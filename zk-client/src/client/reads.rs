@@ -8,8 +8,8 @@ use zk_proto::{
 use crate::client::handle::Client;
 use crate::error::{Error, Failure};
 use crate::exchange::Completion;
-use crate::node::{Children, Node};
-use crate::path;
+use crate::model::node::{Children, Node};
+use crate::model::path;
 use crate::reply::{Call, Reply};
 use crate::session::WatchKind;
 use crate::watcher::Watcher;

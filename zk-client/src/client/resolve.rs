@@ -14,7 +14,7 @@ use zk_proto::{CreateMode, ErrorCode, SessionId, Stat, Zxid};
 
 use crate::client::handle::Client;
 use crate::error::{Error, Outcome};
-use crate::node::{CreateOptions, Created, Node};
+use crate::model::node::{CreateOptions, Created, Node};
 use crate::reply::Reply;
 
 /// Any version will do: what servers take this one for.

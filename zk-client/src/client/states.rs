@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::client::handle::Client;
-use crate::event::{SessionState, StateEvent};
 use crate::link::Link;
+use crate::model::event::{SessionState, StateEvent};
 use crate::transitions::{self, Found};
 
 impl Client {

@@ -6,8 +6,8 @@ use zk_proto::{
 };
 
 use crate::client::handle::Client;
+use crate::model::path;
 use crate::multi_read::{self, Asked, Reads};
-use crate::path;
 use crate::reply::Reply;
 
 impl Client {

@@ -10,7 +10,7 @@ use zk_proto::ErrorCode;
 
 use crate::client::handle::Client;
 use crate::error::Error;
-use crate::node::{CreateOptions, Created};
+use crate::model::node::{CreateOptions, Created};
 use crate::reply::Reply;
 
 /// How often the parents are made before somebody who deletes them again has won.

@@ -5,7 +5,7 @@
 
 use crate::client::handle::Client;
 use crate::error::Error;
-use crate::path;
+use crate::model::path;
 
 impl Client {
     /// The same session as seen from below: a client whose root is the node at `path` of this one.

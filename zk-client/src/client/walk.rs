@@ -13,7 +13,7 @@ use zk_proto::{ErrorCode, Stat};
 
 use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
-use crate::node::Children;
+use crate::model::node::Children;
 use crate::reply::Reply;
 
 /// Requests on their way at once: enough to fill a round trip, and no burden to others.

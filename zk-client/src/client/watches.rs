@@ -7,9 +7,9 @@ use zk_proto::OpCode;
 
 use crate::client::handle::Client;
 use crate::error::Error;
-use crate::event::{Change, WatchMode};
 use crate::inbox::Inbox;
-use crate::path;
+use crate::model::event::{Change, WatchMode};
+use crate::model::path;
 use crate::reply::Reply;
 use crate::stream::WatchStream;
 use crate::watcher::Watcher;

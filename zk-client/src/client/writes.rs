@@ -5,13 +5,13 @@ use zk_proto::{
     SetDataResponse, Stat,
 };
 
-use crate::acl;
 use crate::client::handle::Client;
 use crate::error::{Error, Fault};
 use crate::exchange::Completion;
+use crate::model::acl;
+use crate::model::node::{CreateOptions, Created};
+use crate::model::path;
 use crate::multi::{self, Named, Operations, Transaction};
-use crate::node::{CreateOptions, Created};
-use crate::path;
 use crate::reply::{Call, Reply};
 
 /// Any version will do.

@@ -9,9 +9,9 @@ use zk_proto::{
 
 use crate::auth::credentials::Credential;
 use crate::error::{Hangup, Rejected};
-use crate::event::WatchMode;
 use crate::fuzz::input::Input;
 use crate::fuzz::world::{CREDENTIALS, Link, OVERHEAD, World};
+use crate::model::event::WatchMode;
 use crate::session::{ClaimId, Session, Watch, WatchKind};
 
 impl World {

@@ -8,8 +8,8 @@ use zk_proto::{CreateResponse, Decode, OpCode, Password, SessionId, Xid};
 use crate::auth::sasl::Sasl;
 use crate::config::{DeadlineRule, SessionConfig, SessionCredentials};
 use crate::error::Failure;
-use crate::event::{SessionState, StreamEvent};
 use crate::fuzz::shadow::Shadow;
+use crate::model::event::{SessionState, StreamEvent};
 use crate::session::{Answer, Event, Session, WatchId};
 
 pub(super) const OWN: SessionId = SessionId(7);

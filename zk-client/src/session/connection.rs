@@ -13,7 +13,7 @@ use zk_proto::{
 
 use crate::config::SessionConfig;
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
-use crate::event::SessionState;
+use crate::model::event::SessionState;
 use crate::session::event::Event;
 use crate::session::handshake::{self, Verdict};
 use crate::session::machine::{Phase, Purpose, Session};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use zk_proto::Zxid;
 
 use crate::error::{Failure, Hangup};
-use crate::event::{Change, SessionState, StreamEvent};
+use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::watches::oneshots::WatchKind;
 use crate::session::watches::spot::Returned;
 

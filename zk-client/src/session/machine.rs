@@ -14,7 +14,7 @@ use zk_proto::{OpCode, Operation, Xid, Zxid};
 
 use crate::config::{SessionConfig, SessionCredentials};
 use crate::error::{Ended, Failure, Hangup, Rejected};
-use crate::event::{SessionState, StreamEvent};
+use crate::model::event::{SessionState, StreamEvent};
 use crate::session::assurance::Assurance;
 use crate::session::auths::{AuthId, Auths};
 use crate::session::claims::{ClaimId, Claims, Question};

@@ -53,4 +53,4 @@ pub use self::machine::Session;
 pub use self::pipeline::RequestId;
 pub use self::replies::HEAD_BYTES;
 pub use self::watches::oneshots::{WatchId, WatchKind};
-pub use crate::event::Change;
+pub use crate::model::event::Change;

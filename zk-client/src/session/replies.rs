@@ -14,7 +14,7 @@ use zk_proto::{
 
 use crate::auth::credentials::{Credential, Refusal, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
-use crate::event::{Change, SessionState, StreamEvent};
+use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Answer, Event};
 use crate::session::machine::{Purpose, Session, told};

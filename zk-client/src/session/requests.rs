@@ -13,7 +13,7 @@ use zk_proto::{
 
 use crate::auth::credentials::Credential;
 use crate::error::{Ended, Failure, Rejected};
-use crate::event::WatchMode;
+use crate::model::event::WatchMode;
 use crate::session::auths::AuthId;
 use crate::session::claims::ClaimId;
 use crate::session::event::{Event, Watch};

@@ -9,7 +9,7 @@ use tracing::warn;
 use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, Operation};
 
 use crate::error::{Ended, Failure};
-use crate::event::SessionState;
+use crate::model::event::SessionState;
 use crate::session::assurance::{Connection, Tended};
 use crate::session::claims::{Effect, Question};
 use crate::session::event::Event;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
 
-use crate::event::WatchMode;
+use crate::model::event::WatchMode;
 use crate::session::watches::chore::{Chore, Rearm};
 use crate::session::watches::keyed::Keyed;
 use crate::session::watches::lineage::{depth, lineage, parent, top};

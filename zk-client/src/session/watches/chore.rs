@@ -11,7 +11,7 @@ use zk_proto::{
     Writer,
 };
 
-use crate::event::WatchMode;
+use crate::model::event::WatchMode;
 
 /// What is to be asked, for nobody in particular.
 #[derive(Clone, Debug, PartialEq, Eq)]

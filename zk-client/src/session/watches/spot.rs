@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use zk_proto::EventType;
 
-use crate::event::WatchMode;
+use crate::model::event::WatchMode;
 use crate::session::watches::oneshots::{WatchId, WatchKind};
 
 /// What a watch is. One-shot watches come before streams.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_proto::{CreateMode, Decode, DecodeError, OpCode, Reader, Stat};
 
-use crate::acl::Acl;
-use crate::names::Names;
+use crate::model::acl::Acl;
+use crate::model::child_names::Names;
 
 /// What a create makes: the kind of node, and who may use it.
 ///
