@@ -15,12 +15,12 @@ use crate::clock::Clock;
 use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
 use crate::driver::Driver;
 use crate::error::{Attempt, Error, Fault};
-use crate::hosts::{Hosts, Random};
 use crate::link::{Link, Names};
+use crate::net::four_letter;
+use crate::net::hosts::{Hosts, Random};
+use crate::net::transport::{Connector, TcpConnector};
 use crate::reply::Reply;
 use crate::session::Session;
-use crate::transport::{Connector, TcpConnector};
-use crate::words;
 
 /// The longest session timeout that the wire carries.
 const MAX_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
@@ -262,7 +262,7 @@ impl ClientBuilder {
             let (string, rule) = (server.to_owned(), "a word is for one server".to_owned());
             return Err(Fault::ConnectString { string, rule }.into());
         };
-        let asking = words::answer(&*self.connector, host, letters);
+        let asking = four_letter::answer(&*self.connector, host, letters);
         let why = match tokio::time::timeout(self.connect_timeout, asking).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error.to_string(),

@@ -19,16 +19,16 @@ use tokio_util::io::poll_read_buf;
 use tracing::{Instrument, Span, debug, field, info, info_span};
 
 use crate::clock::Reading;
-use crate::codec::{Frame, FrameCodec};
 use crate::config::Host;
 use crate::error::{Attempt, Hangup};
-use crate::hosts::Hosts;
 use crate::link::{Carried, Core, Delivered, Link};
 use crate::model::event::SessionState;
-use crate::seek;
+use crate::net::codec::{Frame, FrameCodec};
+use crate::net::find_writable;
+use crate::net::hosts::Hosts;
+use crate::net::transport::{Connector, PermanentRefusal, Transport};
 use crate::stats::Stats;
 use crate::trace;
-use crate::transport::{Connector, PermanentRefusal, Transport};
 
 /// Room for one read: enough for a burst of small replies.
 const READ_BYTES: usize = 64 * 1024;
@@ -210,7 +210,7 @@ impl Driver {
         let seeking = seeking.get_or_insert_with(|| {
             let (link, connector) = (Arc::clone(&self.link), Arc::clone(&self.connector));
             let servers = move || link.hosts(|hosts| hosts.all().to_vec());
-            Box::pin(seek::read_write(servers, connector))
+            Box::pin(find_writable::read_write(servers, connector))
         });
         if let Poll::Ready(host) = seeking.as_mut().poll(cx) {
             debug!(target: trace::CONNECTION, server = %host, "serves writes");
@@ -429,10 +429,10 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::config::SessionConfig;
-    use crate::hosts::Random;
     use crate::link::Names;
+    use crate::net::hosts::Random;
+    use crate::net::transport::TcpConnector;
     use crate::session::Session;
-    use crate::transport::TcpConnector;
 
     #[derive(Default)]
     struct Wakes(AtomicUsize);

@@ -20,9 +20,9 @@ use crate::config::ConnectString;
 use crate::connect::{ClientBuilder, Parts, entropy};
 use crate::driver::Driver;
 use crate::error::{Ended, Error, Fault};
-use crate::hosts::Random;
 use crate::link::Link;
 use crate::model::event::SessionState;
+use crate::net::hosts::Random;
 use crate::trace;
 
 /// A session that lived for less counts towards the wait before the next one, so that a server that

@@ -189,26 +189,17 @@ mod stats;
 
 pub mod session;
 
-mod hosts;
+mod net;
 
 mod inbox;
 
 mod transitions;
-
-mod codec;
-mod transport;
-mod words;
-
-#[cfg(feature = "tls")]
-mod tls;
 
 mod clock;
 
 mod exchange;
 
 mod link;
-
-mod seek;
 
 mod driver;
 
@@ -257,15 +248,15 @@ pub use model::path::check as check_path;
 pub use model::quota::{Quota, Usage};
 pub use multi::Operations;
 pub use multi_read::{Read, ReadResult, Reads};
+#[cfg(feature = "tls")]
+pub use net::tls::{Pem, ServerName, TlsConnector, TlsOptions};
+pub use net::transport::{Connecting, Connector, TcpConnector, Transport};
 pub use op::{Op, OpResult};
 pub use owned::OwnedNode;
 pub use reply::{Reply, WithZxid};
 pub use session::{Lapse, LeaseState};
 pub use stats::Stats;
 pub use stream::WatchStream;
-#[cfg(feature = "tls")]
-pub use tls::{Pem, ServerName, TlsConnector, TlsOptions};
-pub use transport::{Connecting, Connector, TcpConnector, Transport};
 pub use watcher::Watcher;
 
 pub use zk_proto::{ErrorCode, EventType, OpCode, Password, PathRule, SessionId, Stat, Zxid};

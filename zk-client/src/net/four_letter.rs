@@ -8,7 +8,7 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::config::Host;
-use crate::transport::{Connector, Transport};
+use crate::net::transport::{Connector, Transport};
 
 /// The longest answer that is read: `cons` of some 50,000 connections.
 const MAX_ANSWER: u64 = 16 * 1024 * 1024;

@@ -7,7 +7,7 @@ use std::io;
 
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, InconsistentKeys};
 
-use crate::transport::PermanentRefusal;
+use crate::net::transport::PermanentRefusal;
 
 /// When a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

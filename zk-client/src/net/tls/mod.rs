@@ -34,9 +34,9 @@ use tracing::{info, warn};
 
 use crate::config::Host;
 use crate::error::{Error, Fault};
-use crate::tls::failure::{Moment, explain, flaw_of_ours};
+use crate::net::tls::failure::{Moment, explain, flaw_of_ours};
+use crate::net::transport::{Connecting, Connector, PermanentRefusal, TcpConnector, Transport};
 use crate::trace;
-use crate::transport::{Connecting, Connector, PermanentRefusal, TcpConnector, Transport};
 
 /// Certificates or a key in PEM: the bytes, or a file that holds them.
 #[derive(Clone, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
 use crate::config::Host;
-use crate::transport::Connector;
-use crate::words;
+use crate::net::four_letter;
+use crate::net::transport::Connector;
 
 /// The wait before the first round of questions; each later one doubles it. As ZooKeeper's own
 /// client has it, like the longest.
@@ -42,7 +42,7 @@ pub(crate) async fn read_write(
 }
 
 async fn serves_writes(connector: &dyn Connector, host: &Host) -> io::Result<bool> {
-    let mut io = words::ask(connector, host, *b"isro").await?;
+    let mut io = four_letter::ask(connector, host, *b"isro").await?;
     // Others say "ro" or "null", or a sentence about words that are not allowed.
     let mut answer = [0; 2];
     io.read_exact(&mut answer).await?;
