@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::link::Link;
+use crate::driver::shared_session::Link;
 use crate::session::{Lapse, LeaseId, LeaseState};
 
 /// The time that the holder of an [`OwnedNode`](crate::OwnedNode) can count on: see

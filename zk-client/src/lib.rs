@@ -191,16 +191,6 @@ pub mod session;
 
 mod net;
 
-mod inbox;
-
-mod transitions;
-
-mod clock;
-
-mod exchange;
-
-mod link;
-
 mod driver;
 
 mod reply;
@@ -231,9 +221,9 @@ pub mod fuzz;
 pub use auth::credentials::{Credential, Refusal, Scheme};
 pub use auth::sasl::Sasl;
 pub use client::{Client, Resolving, StateStream, Visited, Walk};
-pub use clock::Clock;
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
+pub use driver::clock::Clock;
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };

@@ -11,8 +11,8 @@ use zk_proto::{
     SetDataResponse,
 };
 
+use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Failure};
-use crate::exchange::Completion;
 use crate::model::path::Chroot;
 use crate::op::{Action, Op, OpResult};
 use crate::reply::Call;

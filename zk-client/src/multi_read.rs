@@ -10,8 +10,8 @@ use zk_proto::{
     MultiOp, MultiRequest, MultiResponse, MultiResult, OpCode, Operation, Writer,
 };
 
+use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Failure};
-use crate::exchange::Completion;
 use crate::model::child_names::Names;
 use crate::model::node::Node;
 use crate::model::path::{self, Chroot};

@@ -13,10 +13,10 @@ use zk_proto::{
 };
 
 use crate::client::Client;
+use crate::driver::reply_slot::{Answering, Awaited};
+use crate::driver::shared_session::Core;
 use crate::error::{Error, Failure, Fault, Rejected};
-use crate::exchange::{Answering, Awaited};
 use crate::lease::Lease;
-use crate::link::Core;
 use crate::model::acl::{self, Acl};
 use crate::model::node::Deletion;
 use crate::model::path;

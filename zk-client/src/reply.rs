@@ -15,10 +15,10 @@ use tokio::task::coop::poll_proceed;
 use tokio::time::{Sleep, sleep_until};
 use zk_proto::{Decode, DecodeError, OpCode, Reader, Zxid};
 
-use crate::clock::Clock;
+use crate::driver::clock::Clock;
+use crate::driver::reply_slot::{Awaited, Completion};
+use crate::driver::shared_session::Link;
 use crate::error::{Ended, Error, Failure, Fault};
-use crate::exchange::{Awaited, Completion};
-use crate::link::Link;
 use crate::model::path::Chroot;
 use crate::session::{Answer, RequestId};
 use crate::trace;

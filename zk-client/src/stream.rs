@@ -8,9 +8,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::driver::event_queue::{self, Inbox};
+use crate::driver::shared_session::Link;
 use crate::error::{Ended, Error};
-use crate::inbox::{self, Inbox};
-use crate::link::Link;
 use crate::model::event::{StreamEvent, WatchedEvent};
 use crate::model::path::Chroot;
 use crate::session::WatchId;
@@ -68,7 +68,7 @@ impl WatchStream {
     ///
     /// That is ten thousand changes of ordinary paths, and many times what the client takes from
     /// its connection before it lets readers run.
-    pub const CAPACITY: usize = inbox::CAPACITY;
+    pub const CAPACITY: usize = event_queue::CAPACITY;
 
     pub(crate) fn new(
         link: Arc<Link>,

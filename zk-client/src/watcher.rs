@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::coop::poll_proceed;
 
+use crate::driver::shared_session::Link;
 use crate::error::{Ended, Error, Fault};
-use crate::link::Link;
 use crate::model::event::{Change, WatchedEvent};
 use crate::model::path::Chroot;
 use crate::session::WatchId;

@@ -5,8 +5,8 @@
 use zk_proto::{GetDataRequest, GetDataResponse, ReconfigRequest, Text, Zxid};
 
 use crate::client::handle::Client;
+use crate::driver::reply_slot::Completion;
 use crate::error::Error;
-use crate::exchange::Completion;
 use crate::model::ensemble::{EnsembleConfig, Reconfig, joined};
 use crate::reply::{Call, Reply};
 use crate::session::WatchKind;

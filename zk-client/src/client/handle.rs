@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use zk_proto::{OpCode, Operation};
 
+use crate::driver::reply_slot::{Awaited, Completion};
+use crate::driver::shared_session::{Core, Link};
 use crate::error::{Error, Rejected};
-use crate::exchange::{Awaited, Completion};
-use crate::link::{Core, Link};
 use crate::model::path::Chroot;
 use crate::reply::{Call, Reply};
 use crate::session::{Watch, WatchKind};

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::client::handle::Client;
-use crate::clock::Clock;
 use crate::config::SessionCredentials;
-use crate::link::Core;
+use crate::driver::clock::Clock;
+use crate::driver::shared_session::Core;
 use crate::model::event::SessionState;
 
 impl Client {

@@ -6,8 +6,8 @@ use zk_proto::{
 };
 
 use crate::client::handle::Client;
+use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Failure};
-use crate::exchange::Completion;
 use crate::model::node::{Children, Node};
 use crate::model::path;
 use crate::reply::{Call, Reply};

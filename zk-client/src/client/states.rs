@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::client::handle::Client;
-use crate::link::Link;
+use crate::driver::shared_session::Link;
+use crate::driver::state_log::{self, Found};
 use crate::model::event::{SessionState, StateEvent};
-use crate::transitions::{self, Found};
 
 impl Client {
     /// Every state of the session in order, from the one of now on: for who must see each
@@ -51,7 +51,7 @@ pub struct StateStream {
 impl StateStream {
     /// States that are kept for readers. Whoever falls behind by more is told how many it
     /// [missed](StateEvent::Lagged), and then of those that are kept.
-    pub const CAPACITY: usize = transitions::CAPACITY;
+    pub const CAPACITY: usize = state_log::CAPACITY;
 
     /// The next state; `None` behind the one in which the session [ended](SessionState::ended),
     /// which is always told.

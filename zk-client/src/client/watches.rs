@@ -6,8 +6,8 @@ use tokio::sync::oneshot;
 use zk_proto::OpCode;
 
 use crate::client::handle::Client;
+use crate::driver::event_queue::Inbox;
 use crate::error::Error;
-use crate::inbox::Inbox;
 use crate::model::event::{Change, WatchMode};
 use crate::model::path;
 use crate::reply::Reply;

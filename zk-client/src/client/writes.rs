@@ -6,8 +6,8 @@ use zk_proto::{
 };
 
 use crate::client::handle::Client;
+use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Fault};
-use crate::exchange::Completion;
 use crate::model::acl;
 use crate::model::node::{CreateOptions, Created};
 use crate::model::path;

@@ -14,16 +14,16 @@ use std::time::Instant;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::clock::{Clock, Reading};
 use crate::config::Host;
+use crate::driver::clock::{Clock, Reading};
+use crate::driver::event_queue::Inbox;
+use crate::driver::reply_slot::{Answering, Awaited, Exchanges, Spent};
+use crate::driver::state_log::Transitions;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
-use crate::exchange::{Answering, Awaited, Exchanges, Spent};
-use crate::inbox::Inbox;
 use crate::model::event::{Change, SessionState};
 use crate::net::hosts::{Hosts, Random};
 use crate::session::{Event, Session};
 use crate::stats::Stats;
-use crate::transitions::Transitions;
 
 /// At least as many as one read brings of watch events, which come in bursts.
 const KEPT_EVENTS: usize = 2048;

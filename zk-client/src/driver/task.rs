@@ -18,10 +18,10 @@ use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 use tracing::{Instrument, Span, debug, field, info, info_span};
 
-use crate::clock::Reading;
 use crate::config::Host;
+use crate::driver::clock::Reading;
+use crate::driver::shared_session::{Carried, Core, Delivered, Link};
 use crate::error::{Attempt, Hangup};
-use crate::link::{Carried, Core, Delivered, Link};
 use crate::model::event::SessionState;
 use crate::net::codec::{Frame, FrameCodec};
 use crate::net::find_writable;
@@ -427,9 +427,9 @@ mod tests {
     use tokio::task::coop::poll_proceed;
 
     use super::*;
-    use crate::clock::Clock;
     use crate::config::SessionConfig;
-    use crate::link::Names;
+    use crate::driver::clock::Clock;
+    use crate::driver::shared_session::Names;
     use crate::net::hosts::Random;
     use crate::net::transport::TcpConnector;
     use crate::session::Session;

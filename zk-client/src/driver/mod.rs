@@ -1,0 +1,17 @@
+//! The task that runs a session on tokio, and what it shares with the handles of callers.
+//!
+//! Callers and the task meet in [`shared_session`]: requests go in under its lock, and answers,
+//! events and states come out. Nothing here decides about the protocol, or knows what an operation
+//! returns.
+
+pub(crate) mod event_queue;
+
+pub(crate) mod state_log;
+
+pub(crate) mod clock;
+
+pub(crate) mod reply_slot;
+
+pub(crate) mod shared_session;
+
+pub(crate) mod task;
