@@ -16,10 +16,10 @@ use crate::driver::clock::Clock;
 use crate::driver::shared_session::{Link, Names};
 use crate::driver::task::Driver;
 use crate::error::{Attempt, Error, Fault};
+use crate::handles::reply::Reply;
 use crate::net::four_letter;
 use crate::net::hosts::{Hosts, Random};
 use crate::net::transport::{Connector, TcpConnector};
-use crate::reply::Reply;
 use crate::session::Session;
 
 /// The longest session timeout that the wire carries.

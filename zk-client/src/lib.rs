@@ -193,22 +193,11 @@ mod net;
 
 mod driver;
 
-mod reply;
-mod stream;
-mod watcher;
-
-mod lease;
-
-mod shapes;
-
-mod op;
+mod handles;
 
 mod multi;
-mod multi_read;
 
 mod client;
-
-mod owned;
 
 mod connect;
 
@@ -220,15 +209,18 @@ pub mod fuzz;
 
 pub use auth::credentials::{Credential, Refusal, Scheme};
 pub use auth::sasl::Sasl;
-pub use client::{Client, Resolving, StateStream, Visited, Walk};
+pub use client::{Client, OwnedNode, Resolving, StateStream, Visited, Walk};
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
 pub use driver::clock::Clock;
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
 };
+pub use handles::lease::Lease;
+pub use handles::reply::{Reply, WithZxid};
+pub use handles::watch_stream::WatchStream;
+pub use handles::watcher::Watcher;
 pub use keeper::{KeptSession, SessionKeeper, Sessions};
-pub use lease::Lease;
 pub use model::acl::{AccessList, Acl, Id, Perms};
 pub use model::child_names::{Names, NamesIter};
 pub use model::ensemble::{EnsembleConfig, Member, NotAMember, Reconfig, Role};
@@ -236,18 +228,14 @@ pub use model::event::{SessionState, StateEvent, StreamEvent, WatchMode, Watched
 pub use model::node::{Children, CreateOptions, Created, Deletion, Node};
 pub use model::path::check as check_path;
 pub use model::quota::{Quota, Usage};
-pub use multi::Operations;
-pub use multi_read::{Read, ReadResult, Reads};
+pub use multi::op::{Op, OpResult};
+pub use multi::read::{Read, ReadResult, Reads};
+pub use multi::write::Operations;
 #[cfg(feature = "tls")]
 pub use net::tls::{Pem, ServerName, TlsConnector, TlsOptions};
 pub use net::transport::{Connecting, Connector, TcpConnector, Transport};
-pub use op::{Op, OpResult};
-pub use owned::OwnedNode;
-pub use reply::{Reply, WithZxid};
 pub use session::{Lapse, LeaseState};
 pub use stats::Stats;
-pub use stream::WatchStream;
-pub use watcher::Watcher;
 
 pub use zk_proto::{ErrorCode, EventType, OpCode, Password, PathRule, SessionId, Stat, Zxid};
 

@@ -6,9 +6,9 @@ use zk_proto::{
 };
 
 use crate::client::handle::Client;
+use crate::handles::reply::Reply;
 use crate::model::acl::{self, AccessList, Acl, Id};
 use crate::model::path;
-use crate::reply::Reply;
 
 /// Any version will do.
 const ANY_VERSION: i32 = -1;

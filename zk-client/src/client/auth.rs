@@ -5,7 +5,7 @@ use zk_proto::OpCode;
 use crate::auth::credentials::Credential;
 use crate::client::handle::Client;
 use crate::error::Error;
-use crate::reply::Reply;
+use crate::handles::reply::Reply;
 
 impl Client {
     /// Proves an identity to the server, now and on every later connection ahead of all else, until

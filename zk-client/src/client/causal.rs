@@ -12,7 +12,7 @@ use zk_proto::{ErrorCode, Zxid};
 
 use crate::client::handle::Client;
 use crate::error::{Error, Fault};
-use crate::reply::Reply;
+use crate::handles::reply::Reply;
 
 /// Between two questions to a server that is behind: at first about what it takes a follower to
 /// hear of a commit, and in the end no burden to a server that is in trouble.

@@ -7,10 +7,10 @@ use zk_proto::{GetDataRequest, GetDataResponse, ReconfigRequest, Text, Zxid};
 use crate::client::handle::Client;
 use crate::driver::reply_slot::Completion;
 use crate::error::Error;
+use crate::handles::reply::{Call, Reply};
+use crate::handles::watcher::Watcher;
 use crate::model::ensemble::{EnsembleConfig, Reconfig, joined};
-use crate::reply::{Call, Reply};
 use crate::session::WatchKind;
-use crate::watcher::Watcher;
 
 /// Where servers keep the membership.
 const CONFIG: &str = "/zookeeper/config";

@@ -9,10 +9,10 @@ use zk_proto::{OpCode, Operation};
 use crate::driver::reply_slot::{Awaited, Completion};
 use crate::driver::shared_session::{Core, Link};
 use crate::error::{Error, Rejected};
+use crate::handles::reply::{Call, Reply};
+use crate::handles::watcher::Watcher;
 use crate::model::path::Chroot;
-use crate::reply::{Call, Reply};
 use crate::session::{Watch, WatchKind};
-use crate::watcher::Watcher;
 
 /// A session with a ZooKeeper ensemble.
 ///

@@ -14,6 +14,8 @@ mod reads;
 
 mod writes;
 
+mod owned_nodes;
+
 mod access;
 
 mod surveys;
@@ -44,6 +46,7 @@ mod prune;
 mod resolve;
 
 pub use self::handle::Client;
+pub use self::owned_nodes::OwnedNode;
 pub use self::resolve::Resolving;
 pub use self::states::StateStream;
 pub use self::walk::{Visited, Walk};

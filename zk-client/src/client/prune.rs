@@ -12,7 +12,7 @@ use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
 use crate::model::child_names::Names;
 use crate::model::node::Children;
-use crate::op::Op;
+use crate::multi::op::Op;
 
 /// Deletes in one transaction, and what their paths may take: far below the frame limit of any
 /// server, and little to repeat if one of them is refused.

@@ -8,11 +8,11 @@ use zk_proto::{
 use crate::client::handle::Client;
 use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Failure};
+use crate::handles::reply::{Call, Reply};
+use crate::handles::watcher::Watcher;
 use crate::model::node::{Children, Node};
 use crate::model::path;
-use crate::reply::{Call, Reply};
 use crate::session::WatchKind;
-use crate::watcher::Watcher;
 
 impl Client {
     /// The state of a node, or `None` if there is none.

@@ -14,8 +14,8 @@ use zk_proto::{CreateMode, ErrorCode, SessionId, Stat, Zxid};
 
 use crate::client::handle::Client;
 use crate::error::{Error, Outcome};
+use crate::handles::reply::Reply;
 use crate::model::node::{CreateOptions, Created, Node};
-use crate::reply::Reply;
 
 /// Any version will do: what servers take this one for.
 const ANY_VERSION: i32 = -1;

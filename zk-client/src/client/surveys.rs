@@ -6,9 +6,9 @@ use zk_proto::{
 };
 
 use crate::client::handle::Client;
+use crate::handles::reply::Reply;
 use crate::model::path;
-use crate::multi_read::{self, Asked, Reads};
-use crate::reply::Reply;
+use crate::multi::read::{self, Asked, Reads};
 
 impl Client {
     /// Reads many nodes by one request, each at the same moment or later than the one before it:
@@ -46,7 +46,7 @@ impl Client {
             Err(error) => return Reply::failed(error),
         };
         let name = asked.name();
-        multi_read::request(&list, &self.chroot, |request| {
+        read::request(&list, &self.chroot, |request| {
             self.send(&name, request, move |call, completion| asked.results(call, completion))
         })
     }

@@ -10,8 +10,8 @@ use zk_proto::ErrorCode;
 
 use crate::client::handle::Client;
 use crate::error::Error;
+use crate::handles::reply::Reply;
 use crate::model::node::{CreateOptions, Created};
-use crate::reply::Reply;
 
 /// How often the parents are made before somebody who deletes them again has won.
 const ATTEMPTS: usize = 8;

@@ -13,8 +13,8 @@ use zk_proto::{ErrorCode, Stat};
 
 use crate::client::handle::Client;
 use crate::error::{Error, ErrorKind};
+use crate::handles::reply::Reply;
 use crate::model::node::Children;
-use crate::reply::Reply;
 
 /// Requests on their way at once: enough to fill a round trip, and no burden to others.
 const AT_ONCE: usize = 64;

@@ -8,11 +8,11 @@ use zk_proto::OpCode;
 use crate::client::handle::Client;
 use crate::driver::event_queue::Inbox;
 use crate::error::Error;
+use crate::handles::reply::Reply;
+use crate::handles::watch_stream::WatchStream;
+use crate::handles::watcher::Watcher;
 use crate::model::event::{Change, WatchMode};
 use crate::model::path;
-use crate::reply::Reply;
-use crate::stream::WatchStream;
-use crate::watcher::Watcher;
 
 /// Paths as the server names them, with where their events go.
 type Nodes = Vec<(Arc<str>, oneshot::Sender<Change>)>;

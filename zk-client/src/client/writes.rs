@@ -8,11 +8,11 @@ use zk_proto::{
 use crate::client::handle::Client;
 use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Fault};
+use crate::handles::reply::{Call, Reply};
 use crate::model::acl;
 use crate::model::node::{CreateOptions, Created};
 use crate::model::path;
-use crate::multi::{self, Named, Operations, Transaction};
-use crate::reply::{Call, Reply};
+use crate::multi::write::{self, Named, Operations, Transaction};
 
 /// Any version will do.
 const ANY_VERSION: i32 = -1;
@@ -124,7 +124,7 @@ impl Client {
             Ok(named) => named,
             Err(error) => return Reply::failed(error),
         };
-        multi::request(&actions, &self.chroot, |request| {
+        write::request(&actions, &self.chroot, |request| {
             let name = named.to_string();
             self.send(&name, request, move |call, completion| named.results(call, completion, read))
         })

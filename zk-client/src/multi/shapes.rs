@@ -50,7 +50,7 @@ macro_rules! shapes {
             }
         }
 
-        $crate::shapes::tuples! { $trait, $list, $reader:
+        $crate::multi::shapes::tuples! { $trait, $list, $reader:
             ()
             (A)
             (A B)
@@ -71,7 +71,7 @@ pub(crate) use shapes;
 
 macro_rules! tuples {
     ($trait:ident, $list:ident, $reader:ident: $($tuple:tt)*) => {
-        $($crate::shapes::tuple! { $trait, $list, $reader: $tuple })*
+        $($crate::multi::shapes::tuple! { $trait, $list, $reader: $tuple })*
     };
 }
 pub(crate) use tuples;

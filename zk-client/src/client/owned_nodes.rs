@@ -12,16 +12,16 @@ use zk_proto::{
     Zxid,
 };
 
-use crate::client::Client;
+use crate::client::handle::Client;
 use crate::driver::reply_slot::{Answering, Awaited};
 use crate::driver::shared_session::Core;
 use crate::error::{Error, Failure, Fault, Rejected};
-use crate::lease::Lease;
+use crate::handles::lease::Lease;
+use crate::handles::reply::{Call, Reply};
 use crate::model::acl::{self, Acl};
 use crate::model::node::Deletion;
 use crate::model::path;
-use crate::multi::{self, Named, Operations, Transaction};
-use crate::reply::{Call, Reply};
+use crate::multi::write::{self, Named, Operations, Transaction};
 use crate::session::{Answer, ClaimId};
 
 impl Client {
@@ -182,7 +182,7 @@ impl Client {
         let creates = owned.clone().zip(&paths).zip(answering);
         let creates =
             creates.map(|(((index, op), path), answering)| (index, op.stem(path), answering));
-        let submitted = multi::request(&actions, &self.chroot, |request| {
+        let submitted = write::request(&actions, &self.chroot, |request| {
             self.link().with(|core| core.submit_multi_owned(request, creates))
         });
         let claims = match submitted {

@@ -12,12 +12,12 @@ use zk_proto::{
 
 use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Failure};
+use crate::handles::reply::Call;
 use crate::model::child_names::Names;
 use crate::model::node::Node;
 use crate::model::path::{self, Chroot};
-use crate::reply::Call;
+use crate::multi::shapes::shapes;
 use crate::session::Answer;
-use crate::shapes::shapes;
 
 /// One read of a [`multi_read`](crate::Client::multi_read), which comes to an `R` or fails by
 /// itself.

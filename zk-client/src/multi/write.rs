@@ -13,10 +13,10 @@ use zk_proto::{
 
 use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Failure};
+use crate::handles::reply::Call;
 use crate::model::path::Chroot;
-use crate::op::{Action, Op, OpResult};
-use crate::reply::Call;
-use crate::shapes::shapes;
+use crate::multi::op::{Action, Op, OpResult};
+use crate::multi::shapes::shapes;
 
 /// What [`Client::multi`](crate::Client::multi) takes: operations in any shape, whose results come
 /// back in the same one. Those of one list have one type, for which there is [`Op::any`].
