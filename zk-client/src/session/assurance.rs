@@ -12,9 +12,9 @@ use zk_proto::{ErrorCode, OpCode};
 
 use crate::config::DeadlineRule;
 use crate::error::Ended;
-use crate::session::claims::ClaimId;
 use crate::session::deadline::{Deadline, Proof};
 use crate::session::lease::{Lapse, LeaseId, LeaseState, Leases, Standing};
+use crate::session::owned_nodes::ClaimId;
 use crate::session::timers::{Timer, Timers};
 
 /// The connection, as far as leases depend on it.

@@ -16,8 +16,8 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::SessionState;
 use crate::session::event::Event;
 use crate::session::handshake::{self, Verdict};
-use crate::session::machine::{Phase, Purpose, Session};
 use crate::session::pipeline::Turn;
+use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::{self, Timer};
 use crate::trace;
 
@@ -26,7 +26,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// An attempt at a server begins.
     pub fn handle_connecting(&mut self, now: Instant) {
         if self.phase == Phase::Idle {
-            self.tally.attempts += 1;
+            self.counters.attempts += 1;
             self.timers.set(Timer::Attempt, now + self.attempt_timeout());
         }
     }
@@ -149,7 +149,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             close_lost |= matches!(slot.purpose, Purpose::Close);
             self.give_up(slot, Failure::ConnectionLoss { sent, why });
         }
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
         if self.closing && self.credentials.is_none() {
             return self.end(Ended::Closed);
         }
@@ -189,7 +189,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
                 Timer::Suspects => {
                     self.claims.look_again();
-                    self.upkeep(Turn::Last);
+                    self.do_housekeeping(Turn::Last);
                     if self.claims.has_suspects() {
                         self.suspect(now);
                     }
@@ -230,10 +230,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             if keeps {
                 self.timers.sent(now, self.timeout);
             }
-            self.tally.pings_sent += u64::from(pings);
+            self.counters.pings_sent += u64::from(pings);
             self.tend_leases(now);
         }
-        self.tally.sent(frames, out.len() - before);
+        self.counters.sent(frames, out.len() - before);
         out.len() > before
     }
 }
@@ -248,7 +248,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         handle: impl FnOnce(&mut Self) -> Result<(), ProtocolError>,
     ) {
         self.expire_leases(now);
-        self.tally.received(frame::PREFIX + len);
+        self.counters.received(frame::PREFIX + len);
         if let Err(error) = handle(self) {
             self.hang_up(error.into());
         }
@@ -267,7 +267,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     self.credentials = Some(session);
                 }
                 self.timeout = timeout;
-                self.tally.established(now);
+                self.counters.established(now);
                 self.timers.heard(now, self.timeout);
                 if !read_only {
                     self.assurance.established(now, timeout);
@@ -330,7 +330,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             debug!(target: trace::WATCH, watches, streams, requests, "rearming");
         }
         self.claims.attached();
-        self.upkeep(Turn::Urgent);
+        self.do_housekeeping(Turn::Urgent);
     }
 
     /// Scaled like the session timeout was by the server, so that all servers can be tried before

@@ -8,10 +8,10 @@ use zk_proto::CloseSessionRequest;
 
 use crate::config::SessionCredentials;
 use crate::error::{Ended, Failure, Hangup};
-use crate::session::claims::ClaimId;
 use crate::session::event::Event;
-use crate::session::machine::{Phase, Purpose, Session};
+use crate::session::owned_nodes::ClaimId;
 use crate::session::pipeline::{Slot, Turn};
+use crate::session::state::{Phase, Purpose, Session};
 use crate::trace;
 
 /// The ways to end it.
@@ -101,7 +101,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.watches.concluded(&armed);
                 self.complete(token, Err(failure));
             }
-            Purpose::Rearm | Purpose::Chore(_) | Purpose::Probe | Purpose::Close => {}
+            Purpose::Rearm | Purpose::FollowUp(_) | Purpose::Probe | Purpose::Close => {}
         }
     }
 
@@ -131,7 +131,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         self.claims.end(Failure::Ended { sent: true, ended });
         self.end_leases(ended);
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
         let watchers = self.watches.take_all();
         self.events.extend(watchers.map(Event::from));
         self.timers.stop_all();

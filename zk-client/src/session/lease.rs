@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::error::Ended;
-use crate::session::claims::ClaimId;
+use crate::session::owned_nodes::ClaimId;
 
 /// Where a lease stands.
 ///

@@ -8,7 +8,7 @@
 //! knows no session; then the session made of them, what it does of itself, what callers ask, how
 //! it ends, what replies bring, and the connection, where a session's life begins.
 
-mod tally;
+mod counters;
 
 mod timers;
 
@@ -26,15 +26,15 @@ mod watches;
 
 mod event;
 
-mod claims;
+mod owned_nodes;
 
 mod lease;
 
 mod assurance;
 
-mod machine;
+mod state;
 
-mod upkeep;
+mod housekeeping;
 
 mod requests;
 
@@ -46,11 +46,11 @@ mod sasl;
 
 mod connection;
 
-pub use self::claims::ClaimId;
 pub use self::event::{Answer, Event, Watch};
 pub use self::lease::{Lapse, LeaseId, LeaseState};
-pub use self::machine::Session;
+pub use self::owned_nodes::ClaimId;
 pub use self::pipeline::RequestId;
 pub use self::replies::HEAD_BYTES;
-pub use self::watches::oneshots::{WatchId, WatchKind};
+pub use self::state::Session;
+pub use self::watches::one_shots::{WatchId, WatchKind};
 pub use crate::model::event::Change;

@@ -17,11 +17,11 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Answer, Event};
-use crate::session::machine::{Purpose, Session, told};
 use crate::session::pipeline::{Slot, Turn};
+use crate::session::state::{Purpose, Session, told};
 use crate::session::timers::Timer;
-use crate::session::watches::chore::Chore;
-use crate::session::watches::spot::Returned;
+use crate::session::watches::follow_up::FollowUp;
+use crate::session::watches::path_watches::Returned;
 use crate::trace;
 
 /// As much of a reply as is needed to know whose it is.
@@ -51,7 +51,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 if let Some(sent) = sent {
                     let latency_us = micros(now, sent);
                     trace!(target: trace::REQUEST, latency_us, "ping answered");
-                    self.tally.answered(sent, now);
+                    self.counters.answered(sent, now);
                     if self.state != SessionState::ConnectedReadOnly {
                         self.assurance.ponged(now, sent);
                     }
@@ -89,14 +89,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         body: Result<Bytes, Failure>,
     ) -> Result<(), ProtocolError> {
         let slot = self.pipeline.take_reply(header.xid, header.error)?;
-        self.tally.replies_too_large += u64::from(body.is_err());
+        self.counters.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
             // A server that works through what was asked before will come to the close.
             self.timers.set(Timer::Close, now + self.timeout);
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
         let requested_at = slot.sent_at.unwrap_or(now);
-        self.tally.answered(requested_at, now);
+        self.counters.answered(requested_at, now);
         // Servers answer an auth request without touching the session, and those that are read-only
         // touch none of the ensemble's.
         if slot.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
@@ -173,7 +173,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Replace(delete, create) => {
                 understood = self.claims.replace_answered(delete, create, result);
                 // A delete that is repeated was asked for ahead of all that waits.
-                self.upkeep(Turn::Urgent);
+                self.do_housekeeping(Turn::Urgent);
             }
             // The next server will let it.
             Purpose::Question(question)
@@ -203,13 +203,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     self.notice(streams, &StreamEvent::Rearmed);
                 }
             }
-            Purpose::Chore(chore) => self.conclude_chore(chore, &result),
+            Purpose::FollowUp(follow_up) => self.conclude_follow_up(follow_up, &result),
             Purpose::Probe => {
                 slot.sent_at.into_iter().for_each(|at| self.assurance.probe_answered(at))
             }
             Purpose::Close => self.end(Ended::Closed),
         }
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
         understood
     }
 
@@ -232,9 +232,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Failure::Ended { sent: false, ended }
     }
 
-    fn conclude_chore(&mut self, chore: Chore, result: &Result<Answer, Failure>) {
-        match (chore, code(result)) {
-            (Chore::Restore(mode, path), Some(ErrorCode::OK)) => {
+    fn conclude_follow_up(&mut self, follow_up: FollowUp, result: &Result<Answer, Failure>) {
+        match (follow_up, code(result)) {
+            (FollowUp::Restore(mode, path), Some(ErrorCode::OK)) => {
                 let Self { watches, events, .. } = self;
                 watches.restored(mode, &path, |who| {
                     events.push_back(match who {
@@ -249,10 +249,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     });
                 });
             }
-            (Chore::Restore(..), Some(code)) => self.hang_up(Hangup::Rearm(code)),
-            (Chore::Remove(_), Some(ErrorCode::UNIMPLEMENTED)) => self.watches.cannot_remove(),
+            (FollowUp::Restore(..), Some(code)) => self.hang_up(Hangup::Rearm(code)),
+            (FollowUp::Remove(_), Some(ErrorCode::UNIMPLEMENTED)) => self.watches.cannot_remove(),
             // There may be nothing left to remove: an event was faster.
-            (Chore::Remove(_), _) | (Chore::Restore(..), None) => {}
+            (FollowUp::Remove(_), _) | (FollowUp::Restore(..), None) => {}
         }
     }
 
@@ -266,7 +266,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if state != KeeperState::SYNC_CONNECTED {
             return Err(ProtocolError::UnknownState(state));
         }
-        self.tally.events_received += 1;
+        self.counters.events_received += 1;
         // Servers tell the zxid since 3.9, and since then no watch silences another.
         let zxid = told(zxid);
         // On a new connection all that is watched is being armed.
@@ -278,7 +278,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         {
             self.watched(parent, Change { kind: EventType::NODE_CHILDREN_CHANGED, ..change });
         }
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
         Ok(())
     }
 

@@ -15,12 +15,12 @@ use crate::auth::credentials::Credential;
 use crate::error::{Ended, Failure, Rejected};
 use crate::model::event::WatchMode;
 use crate::session::auths::AuthId;
-use crate::session::claims::ClaimId;
 use crate::session::event::{Event, Watch};
 use crate::session::lease::{LeaseId, LeaseState};
-use crate::session::machine::{Phase, Purpose, Session};
+use crate::session::owned_nodes::ClaimId;
 use crate::session::pipeline::{RequestId, Turn};
-use crate::session::watches::oneshots::{WatchId, WatchKind};
+use crate::session::state::{Phase, Purpose, Session};
+use crate::session::watches::one_shots::{WatchId, WatchKind};
 
 /// Requests. They are queued whatever the connection does, and sent as soon as it can.
 impl<T, W, S: Clone> Session<T, W, S> {
@@ -114,7 +114,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.watches.set(id, WatchKind::Data, path, watcher);
             ids.push(id);
         }
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
         Ok(ids)
     }
 
@@ -239,7 +239,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         };
         let returned = watch.and_then(|id| self.watches.answered(id, None));
         self.give_back(returned);
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
         self.detach_if_done();
         Some(token)
     }
@@ -290,7 +290,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn release(&mut self, claim: ClaimId, releaser: Option<T>) -> Result<(), Rejected> {
         self.own()?;
         self.claims.release(claim, releaser);
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
         Ok(())
     }
 
@@ -342,7 +342,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn unwatch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.remove(id, path);
         self.give_back(returned);
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
     }
 
     /// Forgets a one-shot watch and lets the server find out by itself, for a node that is about
@@ -351,6 +351,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn forget_watch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.forget(id, path);
         self.give_back(returned);
-        self.upkeep(Turn::Last);
+        self.do_housekeeping(Turn::Last);
     }
 }

@@ -14,7 +14,7 @@ use zk_proto::{
 use crate::auth::credentials::{Broken, Refusal, Step};
 use crate::auth::sasl::Sasl;
 use crate::error::{Ended, ProtocolError};
-use crate::session::machine::{Phase, Session};
+use crate::session::state::{Phase, Session};
 
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Begins to serve, after SASL if that is wanted.

@@ -21,7 +21,7 @@ pub(crate) fn top(path: &str, depth: usize) -> &str {
 }
 
 /// The node, and those above up to the root.
-pub(crate) fn lineage(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     iter::successors(Some(path), |path| parent(path))
 }
 
@@ -38,11 +38,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_node_of_a_lineage_is_at_its_depth() {
+    fn each_ancestor_is_at_its_depth() {
         for (path, above) in [("/", 0), ("/a", 1), ("/a/b", 2), ("/long/er/path", 3)] {
-            let depths = lineage(path).map(depth).collect::<Vec<_>>();
+            let depths = ancestors(path).map(depth).collect::<Vec<_>>();
             assert_eq!(depths, (0..=above).rev().collect::<Vec<_>>());
-            for (depth, node) in (0..=above).rev().zip(lineage(path)) {
+            for (depth, node) in (0..=above).rev().zip(ancestors(path)) {
                 assert_eq!(top(path, depth), node);
             }
             assert_eq!(top(path, above + 1), path);

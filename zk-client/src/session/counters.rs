@@ -1,10 +1,12 @@
-//! What a session counts. Numbers alone: whoever looks gets a copy.
+//! What a session counts, for `Client::stats`.
+//!
+//! These are numbers alone. Nothing in the session depends on them.
 
 use std::time::{Duration, Instant};
 
 /// Counters since the session was made.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Counters {
     /// When the first connection was there, and when the present one was.
     pub(crate) first: Option<Instant>,
     pub(crate) connected: Option<Instant>,
@@ -21,7 +23,7 @@ pub(crate) struct Tally {
     last_round_trip: Option<(Instant, Instant)>,
 }
 
-impl Tally {
+impl Counters {
     /// A connection is there.
     pub(crate) fn established(&mut self, now: Instant) {
         self.first.get_or_insert(now);

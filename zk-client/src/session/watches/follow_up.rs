@@ -1,5 +1,4 @@
-//! What a session asks about watches of itself: to remove one, to set one again, to arm all of
-//! them.
+//! The requests that watches cause later: to remove one, to set one again, to arm all of them.
 //!
 //! Which of two versions a request goes out in depends on what is in it, since old servers know one
 //! alone. Knows no watches that are set.
@@ -15,14 +14,14 @@ use crate::model::event::WatchMode;
 
 /// What is to be asked, for nobody in particular.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Chore {
+pub(crate) enum FollowUp {
     /// Nobody waits at this path.
     Remove(Arc<str>),
     /// This watch may have been replaced by another at its path.
     Restore(WatchMode, Arc<str>),
 }
 
-impl Chore {
+impl FollowUp {
     pub(crate) fn op(&self) -> OpCode {
         match self {
             Self::Remove(_) => OpCode::REMOVE_WATCHES,
@@ -31,7 +30,7 @@ impl Chore {
     }
 }
 
-impl Encode for Chore {
+impl Encode for FollowUp {
     fn encode(&self, writer: &mut Writer<'_>) {
         match self {
             Self::Remove(path) => {

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use zk_proto::EventType;
 
 use crate::model::event::WatchMode;
-use crate::session::watches::oneshots::{WatchId, WatchKind};
+use crate::session::watches::one_shots::{WatchId, WatchKind};
 
 /// What a watch is. One-shot watches come before streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub(crate) type Key = (Sort, WatchId);
 
 /// All that is known of one path.
 #[derive(Debug)]
-pub(crate) struct Spot<W, S> {
+pub(crate) struct PathWatches<W, S> {
     /// Requests on their way whose watch is set here when they are answered.
     asked: u32,
     /// Requests on their way whose watch is set here already.
@@ -56,7 +56,7 @@ pub(crate) struct Spot<W, S> {
     set: Set<W, S>,
 }
 
-impl<W, S> Default for Spot<W, S> {
+impl<W, S> Default for PathWatches<W, S> {
     fn default() -> Self {
         Self { asked: 0, announced: 0, stray: None, set: Set::None }
     }
@@ -71,7 +71,7 @@ enum Set<W, S> {
     Many(BTreeMap<Key, Returned<W, S>>),
 }
 
-impl<W, S> Spot<W, S> {
+impl<W, S> PathWatches<W, S> {
     pub(crate) fn asked(&mut self) {
         self.asked += 1;
     }
@@ -105,9 +105,9 @@ impl<W, S> Spot<W, S> {
     /// A new connection begins with what is wanted. What is on its way may watch for those who left
     /// meanwhile, or who are told before it arrives.
     pub(crate) fn rearmed(&mut self) {
-        let mut oneshots = WatchKind::ALL.into_iter().map(Sort::Once);
+        let mut one_shots = WatchKind::ALL.into_iter().map(Sort::Once);
         let left = self.stray.is_some() && (self.asked, self.announced) != (0, 0);
-        let told_before = self.announced > 0 && oneshots.any(|sort| self.any(sort));
+        let told_before = self.announced > 0 && one_shots.any(|sort| self.any(sort));
         self.stray = (left || told_before).then_some(false);
     }
 

@@ -14,15 +14,15 @@
 
 pub(crate) mod keyed;
 
-pub(crate) mod lineage;
+pub(crate) mod ancestors;
 
-pub(crate) mod chore;
+pub(crate) mod follow_up;
 
-pub(crate) mod oneshots;
+pub(crate) mod one_shots;
 
 pub(crate) mod arming;
 
-pub(crate) mod spot;
+pub(crate) mod path_watches;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use std::sync::Arc;
 use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
 
 use crate::model::event::WatchMode;
-use crate::session::watches::chore::{Chore, Rearm};
+use crate::session::watches::ancestors::{ancestors, depth, parent, top};
+use crate::session::watches::follow_up::{FollowUp, Rearm};
 use crate::session::watches::keyed::Keyed;
-use crate::session::watches::lineage::{depth, lineage, parent, top};
-use crate::session::watches::oneshots::{WatchId, WatchKind};
-use crate::session::watches::spot::{Returned, Sort, Spot};
+use crate::session::watches::one_shots::{WatchId, WatchKind};
+use crate::session::watches::path_watches::{PathWatches, Returned, Sort};
 
 /// What one setWatches carries at most of paths: far below the default frame limit of servers.
 const BATCH_BYTES: usize = 128 * 1024;
@@ -58,7 +58,7 @@ struct Asked<W, S> {
 /// How many watches are set.
 #[derive(Debug, Default)]
 struct Counts {
-    oneshots: usize,
+    one_shots: usize,
     persistent: usize,
     /// By the depth of their paths, so that an event is looked up at those depths alone.
     recursive: Vec<usize>,
@@ -67,7 +67,7 @@ struct Counts {
 impl Counts {
     fn add(&mut self, sort: Sort, path: &str) {
         match sort {
-            Sort::Once(_) => self.oneshots += 1,
+            Sort::Once(_) => self.one_shots += 1,
             Sort::Stream(WatchMode::Persistent) => self.persistent += 1,
             Sort::Stream(WatchMode::PersistentRecursive) => {
                 let depth = depth(path);
@@ -81,7 +81,7 @@ impl Counts {
 
     fn subtract(&mut self, sort: Sort, path: &str) {
         match sort {
-            Sort::Once(_) => self.oneshots -= 1,
+            Sort::Once(_) => self.one_shots -= 1,
             Sort::Stream(WatchMode::Persistent) => self.persistent -= 1,
             Sort::Stream(WatchMode::PersistentRecursive) => {
                 self.recursive.get_mut(depth(path)).into_iter().for_each(|count| *count -= 1);
@@ -96,11 +96,11 @@ impl Counts {
 pub(crate) struct Watches<W, S> {
     next: u64,
     /// Those paths where somebody waits, or which a request is about.
-    spots: HashMap<Arc<str>, Spot<W, S>, Keyed>,
+    by_path: HashMap<Arc<str>, PathWatches<W, S>, Keyed>,
     /// In the order of their ids, which is that of their replies.
     asked: VecDeque<Asked<W, S>>,
     counts: Counts,
-    chores: VecDeque<Chore>,
+    follow_ups: VecDeque<FollowUp>,
     /// Servers before 3.5 cannot.
     irremovable: bool,
 }
@@ -109,18 +109,18 @@ impl<W, S: Clone> Watches<W, S> {
     pub(crate) fn new() -> Self {
         Self {
             next: 0,
-            spots: HashMap::default(),
+            by_path: HashMap::default(),
             asked: VecDeque::new(),
             counts: Counts::default(),
-            chores: VecDeque::new(),
+            follow_ups: VecDeque::new(),
             irremovable: false,
         }
     }
 
     /// How many one-shot watches are set, and how many streams.
     pub(crate) fn lengths(&self) -> (usize, usize) {
-        let Counts { oneshots, persistent, recursive } = &self.counts;
-        (*oneshots, persistent + recursive.iter().sum::<usize>())
+        let Counts { one_shots, persistent, recursive } = &self.counts;
+        (*one_shots, persistent + recursive.iter().sum::<usize>())
     }
 
     pub(crate) fn next_id(&mut self) -> WatchId {
@@ -139,7 +139,7 @@ impl<W, S: Clone> Watches<W, S> {
     }
 
     fn asked(&mut self, id: WatchId, sort: Sort, path: Arc<str>, caller: Returned<W, S>) {
-        self.spots.entry(Arc::clone(&path)).or_default().asked();
+        self.by_path.entry(Arc::clone(&path)).or_default().asked();
         self.asked.push_back(Asked { id, path, sort, caller: Some(caller) });
     }
 
@@ -170,23 +170,23 @@ impl<W, S: Clone> Watches<W, S> {
             }
             _ => None,
         };
-        let Some(spot) = self.spots.get_mut(&path) else {
+        let Some(at_path) = self.by_path.get_mut(&path) else {
             return caller;
         };
-        spot.answered();
+        at_path.answered();
         let mut returned = None;
         match (set, caller) {
             (None, caller) => returned = caller,
             (Some(sort), Some(caller)) => {
-                spot.insert((sort, id), caller);
+                at_path.insert((sort, id), caller);
                 self.counts.add(sort, &path);
             }
-            (Some(sort), None) => spot.left(sort),
+            (Some(sort), None) => at_path.left(sort),
         }
-        if let Some(mode) = set.and_then(|sort| spot.replaced_by(sort)) {
-            self.chores.push_back(Chore::Restore(mode, Arc::clone(&path)));
+        if let Some(mode) = set.and_then(|sort| at_path.replaced_by(sort)) {
+            self.follow_ups.push_back(FollowUp::Restore(mode, Arc::clone(&path)));
         }
-        if spot.is_deserted() {
+        if at_path.is_deserted() {
             self.desert(&path);
         }
         returned
@@ -217,15 +217,15 @@ impl<W, S: Clone> Watches<W, S> {
     /// its watches here, and not at the server: that one goes with the next event, of which nobody
     /// is told.
     pub(crate) fn announced(&mut self, path: Arc<str>) {
-        self.spots.entry(path).or_default().announced();
+        self.by_path.entry(path).or_default().announced();
     }
 
     /// A request for these was answered, or was lost.
     pub(crate) fn concluded<'p>(&mut self, paths: impl IntoIterator<Item = &'p Arc<str>>) {
         for path in paths {
-            if let Some(spot) = self.spots.get_mut(path) {
-                spot.concluded();
-                if spot.is_deserted() {
+            if let Some(at_path) = self.by_path.get_mut(path) {
+                at_path.concluded();
+                if at_path.is_deserted() {
                     self.desert(path);
                 }
             }
@@ -251,54 +251,54 @@ impl<W, S: Clone> Watches<W, S> {
         if let Some(index) = self.find_asked(id) {
             return self.asked.get_mut(index)?.caller.take();
         }
-        let spot = self.spots.get_mut(path)?;
-        let (sort, caller) = spot.remove(id)?;
+        let at_path = self.by_path.get_mut(path)?;
+        let (sort, caller) = at_path.remove(id)?;
         self.counts.subtract(sort, path);
         if remove(sort) {
-            spot.left(sort);
+            at_path.left(sort);
         }
-        if spot.is_deserted() {
+        if at_path.is_deserted() {
             self.desert(path);
         }
         Some(caller)
     }
 
     fn desert(&mut self, path: &str) {
-        if let Some((path, spot)) = self.spots.remove_entry(path) {
-            self.deserted(&path, &spot);
+        if let Some((path, at_path)) = self.by_path.remove_entry(path) {
+            self.deserted(&path, &at_path);
         }
     }
 
     /// Has removed what is left at a path where nobody waits. The removal is behind all that was
     /// asked before, and would take it along.
-    fn deserted(&mut self, path: &Arc<str>, spot: &Spot<W, S>) {
-        if spot.has_stray() && !self.irremovable {
-            self.chores.push_back(Chore::Remove(Arc::clone(path)));
+    fn deserted(&mut self, path: &Arc<str>, at_path: &PathWatches<W, S>) {
+        if at_path.has_stray() && !self.irremovable {
+            self.follow_ups.push_back(FollowUp::Remove(Arc::clone(path)));
         }
         let (factor, few) = SPARSE;
-        if self.spots.capacity() > factor * self.spots.len().max(few) {
-            self.spots.shrink_to(2 * self.spots.len());
+        if self.by_path.capacity() > factor * self.by_path.len().max(few) {
+            self.by_path.shrink_to(2 * self.by_path.len());
         }
     }
 
     /// Ends the one-shot watches that an event concerns. Tells whose they are, with the path.
     pub(crate) fn end(&mut self, event: EventType, path: &str, mut tell: impl FnMut(W, Arc<str>)) {
-        let oneshots = &mut self.counts.oneshots;
-        if *oneshots == 0 {
+        let one_shots = &mut self.counts.one_shots;
+        if *one_shots == 0 {
             return;
         }
-        let Some((path, mut spot)) = self.spots.remove_entry(path) else {
+        let Some((path, mut at_path)) = self.by_path.remove_entry(path) else {
             return;
         };
         let mut last = None;
-        spot.end(event, |watcher| {
-            *oneshots -= 1;
+        at_path.end(event, |watcher| {
+            *one_shots -= 1;
             if let Some(earlier) = last.replace(watcher) {
                 tell(earlier, Arc::clone(&path));
             }
         });
-        if spot.is_deserted() {
-            self.deserted(&path, &spot);
+        if at_path.is_deserted() {
+            self.deserted(&path, &at_path);
             // Most often there is one, and nothing else is here: it takes the path along.
             if let Some(last) = last {
                 tell(last, path);
@@ -307,7 +307,7 @@ impl<W, S: Clone> Watches<W, S> {
             if let Some(last) = last {
                 tell(last, Arc::clone(&path));
             }
-            self.spots.insert(path, spot);
+            self.by_path.insert(path, at_path);
         }
     }
 
@@ -316,19 +316,19 @@ impl<W, S: Clone> Watches<W, S> {
     pub(crate) fn notice(&self, event: EventType, path: &str, mut tell: impl FnMut(S)) {
         let mut tell = |_, stream: &S| tell(stream.clone());
         if self.counts.persistent > 0
-            && let Some(spot) = self.spots.get(path)
+            && let Some(at_path) = self.by_path.get(path)
         {
-            spot.streams(WatchMode::Persistent, &mut tell);
+            at_path.streams(WatchMode::Persistent, &mut tell);
         }
         if event == EventType::NODE_CHILDREN_CHANGED || self.counts.recursive.is_empty() {
             return;
         }
         let top = top(path, self.counts.recursive.len() - 1);
-        for (depth, above) in (0..=depth(top)).rev().zip(lineage(top)) {
+        for (depth, above) in (0..=depth(top)).rev().zip(ancestors(top)) {
             if self.counts.recursive.get(depth).is_some_and(|count| *count > 0)
-                && let Some(spot) = self.spots.get(above)
+                && let Some(at_path) = self.by_path.get(above)
             {
-                spot.streams(WatchMode::PersistentRecursive, &mut tell);
+                at_path.streams(WatchMode::PersistentRecursive, &mut tell);
             }
         }
     }
@@ -337,12 +337,12 @@ impl<W, S: Clone> Watches<W, S> {
     /// there is a recursive watch at that parent.
     pub(crate) fn silenced<'p>(&self, event: EventType, path: &'p str) -> Option<&'p str> {
         let child = [EventType::NODE_CREATED, EventType::NODE_DELETED].contains(&event);
-        let Counts { oneshots, persistent, .. } = self.counts;
-        if !child || (oneshots == 0 && persistent == 0) {
+        let Counts { one_shots, persistent, .. } = self.counts;
+        if !child || (one_shots == 0 && persistent == 0) {
             return None;
         }
         let parent = parent(path)?;
-        self.spots.get(parent).is_some_and(Spot::is_recursive).then_some(parent)
+        self.by_path.get(parent).is_some_and(PathWatches::is_recursive).then_some(parent)
     }
 
     /// A watch was restored: what its streams, and a child watch that a recursive one silences,
@@ -353,21 +353,21 @@ impl<W, S: Clone> Watches<W, S> {
         path: &Arc<str>,
         mut tell: impl FnMut(Returned<W, S>),
     ) {
-        let spot = self.spots.entry(Arc::clone(path)).or_default();
-        if spot.is_recursive() {
-            let oneshots = &mut self.counts.oneshots;
-            spot.end(EventType::NODE_CHILDREN_CHANGED, |watcher| {
-                *oneshots -= 1;
+        let at_path = self.by_path.entry(Arc::clone(path)).or_default();
+        if at_path.is_recursive() {
+            let one_shots = &mut self.counts.one_shots;
+            at_path.end(EventType::NODE_CHILDREN_CHANGED, |watcher| {
+                *one_shots -= 1;
                 tell(Returned::Once(watcher));
             });
         }
-        if !spot.any(Sort::Stream(mode)) {
-            spot.left(Sort::Stream(mode));
+        if !at_path.any(Sort::Stream(mode)) {
+            at_path.left(Sort::Stream(mode));
         }
         for mode in WatchMode::ALL {
-            spot.streams(mode, |_, stream| tell(Returned::Stream(stream.clone())));
+            at_path.streams(mode, |_, stream| tell(Returned::Stream(stream.clone())));
         }
-        if spot.is_deserted() {
+        if at_path.is_deserted() {
             self.desert(path);
         }
     }
@@ -378,13 +378,13 @@ impl<W, S: Clone> Watches<W, S> {
     }
 
     #[inline]
-    pub(crate) fn has_chores(&self) -> bool {
-        !self.chores.is_empty()
+    pub(crate) fn has_follow_ups(&self) -> bool {
+        !self.follow_ups.is_empty()
     }
 
     /// What is to be asked next. It is void without a connection, since watches end with theirs.
-    pub(crate) fn poll_chore(&mut self) -> Option<Chore> {
-        self.chores.pop_front()
+    pub(crate) fn poll_follow_up(&mut self) -> Option<FollowUp> {
+        self.follow_ups.pop_front()
     }
 
     /// All streams: they were armed again.
@@ -392,8 +392,8 @@ impl<W, S: Clone> Watches<W, S> {
         let mut streams = Vec::new();
         for mode in WatchMode::ALL {
             let mut found = Vec::new();
-            for (path, spot) in &self.spots {
-                spot.streams(mode, |id, stream| found.push((path, id, stream.clone())));
+            for (path, at_path) in &self.by_path {
+                at_path.streams(mode, |id, stream| found.push((path, id, stream.clone())));
             }
             found.sort_unstable_by_key(|(path, id, _)| (*path, *id));
             streams.extend(found.into_iter().map(|(.., stream)| stream));
@@ -404,12 +404,12 @@ impl<W, S: Clone> Watches<W, S> {
     /// Gives up all watches that are set.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Returned<W, S>> + use<W, S> {
         let mut taken = Vec::new();
-        self.spots.retain(|path, spot| {
-            spot.clear_stray();
-            let watches = spot.take_all();
+        self.by_path.retain(|path, at_path| {
+            at_path.clear_stray();
+            let watches = at_path.take_all();
             taken
                 .extend(watches.map(|((sort, id), caller)| ((sort, Arc::clone(path), id), caller)));
-            !spot.is_deserted()
+            !at_path.is_deserted()
         });
         self.counts = Counts::default();
         taken.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -425,9 +425,9 @@ impl<W, S: Clone> Watches<W, S> {
         mut send: impl FnMut(&Rearm<'_>),
     ) {
         let mut watched = Vec::new();
-        for (path, spot) in &mut self.spots {
-            spot.rearmed();
-            let sorts = Sort::ALL.into_iter().enumerate().filter(|(_, sort)| spot.any(*sort));
+        for (path, at_path) in &mut self.by_path {
+            at_path.rearmed();
+            let sorts = Sort::ALL.into_iter().enumerate().filter(|(_, sort)| at_path.any(*sort));
             watched.extend(sorts.map(|(table, _)| (table, &**path)));
         }
         watched.sort_unstable();
@@ -484,6 +484,6 @@ mod tests {
             assert_eq!(seen, [n]);
         }
         assert_eq!(watches.lengths(), (0, 0));
-        assert!(watches.spots.capacity() < 2_000, "{}", watches.spots.capacity());
+        assert!(watches.by_path.capacity() < 2_000, "{}", watches.by_path.capacity());
     }
 }

@@ -24,12 +24,12 @@ use zk_proto::{
 };
 
 use crate::error::{Failure, ProtocolError};
-pub(crate) use crate::session::claims::claim::Effect;
-use crate::session::claims::claim::{Claim, State, created};
-pub use crate::session::claims::question::ClaimId;
-use crate::session::claims::question::Query;
-pub(crate) use crate::session::claims::question::Question;
 use crate::session::event::Answer;
+pub(crate) use crate::session::owned_nodes::claim::Effect;
+use crate::session::owned_nodes::claim::{Claim, State, created};
+pub use crate::session::owned_nodes::question::ClaimId;
+use crate::session::owned_nodes::question::Query;
+pub(crate) use crate::session::owned_nodes::question::Question;
 use crate::trace;
 
 /// All claims of a session, oldest first.

@@ -1,7 +1,7 @@
-//! What a session does of itself: for its claims, its watches and its leases.
+//! What a session does by itself: for the nodes it owns, its watches and its leases.
 //!
-//! They say what they want done, whatever made them want it; this does it, after each thing that
-//! may have.
+//! These parts say what they want done. The session asks them after every input that may have
+//! given them work, and does it here.
 
 use std::time::Instant;
 
@@ -11,36 +11,38 @@ use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, Operation};
 use crate::error::{Ended, Failure};
 use crate::model::event::SessionState;
 use crate::session::assurance::{Connection, Tended};
-use crate::session::claims::{Effect, Question};
 use crate::session::event::Event;
-use crate::session::machine::{Phase, Purpose, Session};
+use crate::session::owned_nodes::{Effect, Question};
 use crate::session::pipeline::Turn;
+use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::Timer;
 use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Does what claims and watches want done; what claims ask takes this turn.
+    /// Does what claims and watches want done; what claims ask has this priority.
     #[inline]
-    pub(super) fn upkeep(&mut self, turn: Turn) {
-        if self.claims.has_effects() || self.watches.has_chores() {
-            self.upkeep_now(turn);
+    pub(super) fn do_housekeeping(&mut self, turn: Turn) {
+        if self.claims.has_effects() || self.watches.has_follow_ups() {
+            self.do_housekeeping_now(turn);
         }
     }
 
-    fn upkeep_now(&mut self, turn: Turn) {
+    fn do_housekeeping_now(&mut self, turn: Turn) {
         while let Some(effect) = self.claims.poll_effect() {
             match effect {
                 Effect::Complete(token, result) => self.complete(token, result),
                 Effect::Ask(question) => self.ask(turn, question),
             }
         }
-        while let Some(chore) = self.watches.poll_chore() {
+        while let Some(follow_up) = self.watches.poll_follow_up() {
             // Without a server this is void: the next connection begins with what is wanted.
             if self.phase == Phase::Established && !self.closing {
-                let purpose = Purpose::Chore(chore.clone());
-                if let Err(error) = self.pipeline.push(Turn::Last, chore.op(), &chore, purpose) {
+                let purpose = Purpose::FollowUp(follow_up.clone());
+                if let Err(error) =
+                    self.pipeline.push(Turn::Last, follow_up.op(), &follow_up, purpose)
+                {
                     // A path near the frame limit, which another request has carried.
-                    warn!(target: trace::WATCH, %error, ?chore, "not asked");
+                    warn!(target: trace::WATCH, %error, ?follow_up, "not asked");
                 }
             }
         }
@@ -79,7 +81,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     fn expire_now(&mut self, now: Instant) {
         for claim in self.assurance.expire(now, self.connection()) {
             self.claims.release(claim, None);
-            self.upkeep(Turn::Last);
+            self.do_housekeeping(Turn::Last);
         }
     }
 

@@ -1,8 +1,8 @@
 //! What a session is: its state, and what can be asked of it.
 //!
-//! One machine, since requests, replies, the connection and the end of it all share these fields;
-//! what can be decided apart is decided in the parts that it is made of, none of which knows this
-//! one. How it moves is told by the files behind this one, each of which is a part of its methods.
+//! It is one type, since requests, replies, the connection and the end of the session share these
+//! fields. What can be decided apart is decided in the parts that the session is made of, none of
+//! which knows the session. The files behind this one hold the methods that change the state.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,17 +17,17 @@ use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::model::event::{SessionState, StreamEvent};
 use crate::session::assurance::Assurance;
 use crate::session::auths::{AuthId, Auths};
-use crate::session::claims::{ClaimId, Claims, Question};
+use crate::session::counters::Counters;
 use crate::session::event::{Answer, Event};
+use crate::session::owned_nodes::{ClaimId, Claims, Question};
 use crate::session::pings::Pings;
 use crate::session::pipeline::{Pipeline, RequestId, Turn};
-use crate::session::tally::Tally;
 use crate::session::timers::{Timer, Timers};
 use crate::session::watches::Watches;
 use crate::session::watches::arming::Arming;
-use crate::session::watches::chore::Chore;
-use crate::session::watches::oneshots::WatchId;
-use crate::session::watches::spot::Returned;
+use crate::session::watches::follow_up::FollowUp;
+use crate::session::watches::one_shots::WatchId;
+use crate::session::watches::path_watches::Returned;
 use crate::stats::Stats;
 
 /// A session with one ensemble, over one connection at a time.
@@ -65,7 +65,7 @@ pub struct Session<T, W, S = W> {
     /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
     pub(super) control: BytesMut,
     pub(super) pings: Pings,
-    pub(super) tally: Tally,
+    pub(super) counters: Counters,
     pub(super) assurance: Assurance,
     /// setWatches requests without a reply: until the last is answered, events tell of the past.
     pub(super) rearming: u32,
@@ -123,7 +123,7 @@ pub(super) enum Purpose<T> {
     /// Watches that these nodes get at once.
     Arm(T, Vec<Arc<str>>),
     Rearm,
-    Chore(Chore),
+    FollowUp(FollowUp),
     /// The session's own, to learn whether a quorum is there.
     Probe,
     Close,
@@ -153,7 +153,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             timers: Timers::default(),
             control: BytesMut::new(),
             pings: Pings::default(),
-            tally: Tally::default(),
+            counters: Counters::default(),
             assurance: Assurance::new(config.deadline_rule),
             rearming: 0,
             arming: Arming::default(),
@@ -208,36 +208,36 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// The session in numbers.
     pub fn stats(&self, now: Instant) -> Stats {
-        let tally = &self.tally;
+        let counters = &self.counters;
         let since = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
-        let connected = tally.connected.filter(|_| self.state.is_connected());
+        let connected = counters.connected.filter(|_| self.state.is_connected());
         let (in_flight, queued) = self.pipeline.lengths();
         let (watches, streams) = self.watches.lengths();
         Stats {
             state: self.state,
             session: self.credentials.map(|own| own.id),
             session_timeout: self.timeout,
-            age: since(tally.first),
+            age: since(counters.first),
             connected_for: since(connected),
             server: None,
             last_zxid: self.last_zxid,
-            attempts: tally.attempts,
-            connections: tally.connections,
+            attempts: counters.attempts,
+            connections: counters.connections,
             in_flight,
             queued,
             queued_bytes: self.pipeline.queued_bytes(),
-            last_round_trip: tally.last_round_trip(),
+            last_round_trip: counters.last_round_trip(),
             watches,
             streams,
             owned_nodes: self.claims.len(),
             leases: self.assurance.leases(),
-            frames_sent: tally.frames_sent,
-            bytes_sent: tally.bytes_sent,
-            pings_sent: tally.pings_sent,
-            frames_received: tally.frames_received,
-            bytes_received: tally.bytes_received,
-            events_received: tally.events_received,
-            replies_too_large: tally.replies_too_large,
+            frames_sent: counters.frames_sent,
+            bytes_sent: counters.bytes_sent,
+            pings_sent: counters.pings_sent,
+            frames_received: counters.frames_received,
+            bytes_received: counters.bytes_received,
+            events_received: counters.events_received,
+            replies_too_large: counters.replies_too_large,
         }
     }
 

@@ -10,8 +10,8 @@ use bytes::BytesMut;
 use zk_proto::{CreateResponse, Encode, ErrorCode, GetChildrenResponse, Stat, Writer, Zxid};
 
 use crate::error::Failure;
-use crate::session::claims::question::{ClaimId, Query, Question};
 use crate::session::event::Answer;
+use crate::session::owned_nodes::question::{ClaimId, Query, Question};
 
 /// What a path takes beside its text.
 const LENGTH_BYTES: usize = 4;
