@@ -8,7 +8,7 @@
 
 mod handle;
 
-mod views;
+mod chroot;
 
 mod reads;
 
@@ -18,7 +18,7 @@ mod owned_nodes;
 
 mod access;
 
-mod surveys;
+mod multi_read;
 
 mod ensemble;
 
@@ -26,22 +26,23 @@ mod watches;
 
 mod auth;
 
-mod life;
+mod lifecycle;
 
-mod causal;
+mod wait_for_zxid;
 
-mod numbers;
+mod stats;
 
 mod servers;
 
 mod states;
+
 mod tree;
 
 mod quotas;
 
 mod walk;
 
-mod prune;
+mod delete_tree;
 
 mod resolve;
 

@@ -1,8 +1,8 @@
-//! Whole trees, deleted.
+//! The deletion of whole trees.
 //!
-//! A node with children cannot go, so what is tried first are leaves: many in one transaction, and
-//! one by one if that is refused, which tells which of them have children. What was full is emptied
-//! and tried again, so children that appear meanwhile are found by the same way.
+//! A node with children cannot be deleted, so leaves are tried first: many in one transaction, and
+//! one by one if that is refused, which tells which of them have children. A node that has some is
+//! emptied and tried again, so children that appear meanwhile are found in the same way.
 
 use std::future::Future;
 

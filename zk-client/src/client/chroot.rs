@@ -1,7 +1,7 @@
-//! Views: several clients of one session, each of which sees another node as its root.
+//! Chroots: several clients of one session, each of which sees another node as its root.
 //!
-//! A view is a client with a longer chroot; nothing else tells them apart, and the session knows of
-//! none of them.
+//! The docs call such a client a view. It is a client with a longer chroot, and nothing else tells
+//! the two apart. The session knows of no view.
 
 use crate::client::handle::Client;
 use crate::error::Error;

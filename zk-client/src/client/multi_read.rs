@@ -1,4 +1,4 @@
-//! Surveys: reads of many nodes by one request.
+//! Reads that concern many nodes, each by one request: of their data, their number, their owner.
 
 use zk_proto::{
     GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetEphemeralsRequest,

@@ -1,4 +1,4 @@
-//! The client in numbers.
+//! The numbers of a client that a service exports as metrics.
 
 use crate::client::handle::Client;
 use crate::stats::Stats;
