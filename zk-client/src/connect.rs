@@ -13,7 +13,7 @@ use crate::auth::sasl::Sasl;
 use crate::client::Client;
 use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
 use crate::driver::clock::Clock;
-use crate::driver::shared_session::{Link, Names};
+use crate::driver::shared_session::{Names, SharedSession};
 use crate::driver::task::Driver;
 use crate::error::{Attempt, Error, Fault};
 use crate::handles::reply::Reply;
@@ -197,13 +197,13 @@ impl ClientBuilder {
     /// As tokio does, in a runtime without time or io enabled.
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
-        let Parts { client, link, chroot, proofs, driver } = self.parts(servers.parse()?)?;
+        let Parts { client, shared, chroot, proofs, driver } = self.parts(servers.parse()?)?;
         spawn(driver)?;
-        let settled = unless_refused(&link, settled(&client, &link, proofs, chroot));
+        let settled = unless_refused(&shared, settled(&client, &shared, proofs, chroot));
         match tokio::time::timeout(timeout, settled).await {
             Ok(settled) => settled.map(|()| client),
             Err(_) => {
-                let (timeout, attempts) = (Some(timeout), link.attempts());
+                let (timeout, attempts) = (Some(timeout), shared.attempts());
                 Err(Fault::NoServer { timeout, attempts }.into())
             }
         }
@@ -329,20 +329,21 @@ impl ClientBuilder {
         config.allow_read_only = self.allow_read_only;
         let clock = self.clock.unwrap_or_else(Clock::of_this_machine);
         let hosts = Hosts::new(hosts, random.next());
-        let link = Link::new(Session::new(config), hosts, Names { client, random }, clock);
+        let shared =
+            SharedSession::new(Session::new(config), hosts, Names { client, random }, clock);
         let max_reply = self.limits.max_reply;
-        let driver = Driver::new(Arc::clone(&link), self.connector, max_reply);
-        let client = Client::new(Arc::clone(&link), chroot.clone());
+        let driver = Driver::new(Arc::clone(&shared), self.connector, max_reply);
+        let client = Client::new(Arc::clone(&shared), chroot.clone());
         let proofs = self.credentials.into_iter().map(|proof| client.authenticate(proof));
         let proofs = proofs.collect::<Result<_, _>>()?;
-        Ok(Parts { client, link, chroot: chroot.as_str().map(str::to_owned), proofs, driver })
+        Ok(Parts { client, shared, chroot: chroot.as_str().map(str::to_owned), proofs, driver })
     }
 }
 
 /// A client that nothing drives yet.
 pub(crate) struct Parts {
     pub(crate) client: Client,
-    pub(crate) link: Arc<Link>,
+    pub(crate) shared: Arc<SharedSession>,
     chroot: Option<String>,
     /// What the server says to the credentials that the builder was given.
     proofs: Vec<Reply<()>>,
@@ -379,7 +380,7 @@ impl Client {
 /// Waits for a server and its consent, and looks whether the chroot is there.
 async fn settled(
     client: &Client,
-    link: &Link,
+    shared: &SharedSession,
     proofs: Vec<Reply<()>>,
     chroot: Option<String>,
 ) -> Result<(), Error> {
@@ -387,10 +388,10 @@ async fn settled(
         proof.await?;
     }
     loop {
-        let mut states = link.states();
-        // An error means that the link is gone, which this one is not.
+        let mut states = shared.states();
+        // No error can come: the sender is in the shared session, which we hold.
         drop(states.wait_for(|state| state.is_connected() || state.ended().is_some()).await);
-        if let Some(ended) = link.state().ended() {
+        if let Some(ended) = shared.state().ended() {
             return Err(ended.into());
         }
         let Some(chroot) = &chroot else {
@@ -409,10 +410,10 @@ async fn settled(
 
 /// Gives up when every server has refused for good.
 async fn unless_refused(
-    link: &Link,
+    shared: &SharedSession,
     settled: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Error> {
-    let (mut settled, mut refused) = (pin!(settled), pin!(link.refused_by_all()));
+    let (mut settled, mut refused) = (pin!(settled), pin!(shared.refused_by_all()));
     poll_fn(|cx| match settled.as_mut().poll(cx) {
         Poll::Pending => refused
             .as_mut()

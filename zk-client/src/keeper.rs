@@ -18,7 +18,7 @@ use tracing::info;
 use crate::client::Client;
 use crate::config::ConnectString;
 use crate::connect::{ClientBuilder, Parts, entropy};
-use crate::driver::shared_session::Link;
+use crate::driver::shared_session::SharedSession;
 use crate::driver::task::Driver;
 use crate::error::{Ended, Error, Fault};
 use crate::model::event::SessionState;
@@ -294,18 +294,18 @@ impl Running {
     async fn run(mut self, first: Parts) {
         let mut next = Ok(first);
         let mut brief = 0;
-        while let Some(Parts { client, link, driver, .. }) = self.begin(next) {
+        while let Some(Parts { client, shared, driver, .. }) = self.begin(next) {
             self.offer(client);
-            self.drive(&link, driver).await;
-            match link.look(|core| core.ended()) {
+            self.drive(&shared, driver).await;
+            match shared.look(|core| core.ended()) {
                 Some(Ended::Expired) => {}
                 ended => return self.end(ended.unwrap_or(Ended::Closed).into()),
             }
             let began = self.kept.borrow().began;
-            let lived = began.is_some_and(|began| link.clock().now() - began >= LIVED);
+            let lived = began.is_some_and(|began| shared.clock().now() - began >= LIVED);
             brief = if lived { 0 } else { brief + 1 };
             self.rest(brief).await;
-            self.servers.hosts = link.hosts(|hosts| hosts.all().to_vec());
+            self.servers.hosts = shared.hosts(|hosts| hosts.all().to_vec());
             next = self.builder.clone().seeded(&mut self.random).parts(self.servers.clone());
         }
     }
@@ -331,9 +331,9 @@ impl Running {
     }
 
     /// One session, to its end.
-    async fn drive(&self, link: &Link, driver: Driver) {
+    async fn drive(&self, shared: &SharedSession, driver: Driver) {
         let mut driver = pin!(driver.run());
-        let mut telling = pin!(self.tell(link));
+        let mut telling = pin!(self.tell(shared));
         poll_fn(|cx| {
             match driver.as_mut().poll(cx) {
                 // It never ends by itself.
@@ -345,13 +345,13 @@ impl Running {
     }
 
     /// Tells how the session gets on.
-    async fn tell(&self, link: &Link) {
-        let mut states = link.states();
-        // No error can come as long as there is a link.
+    async fn tell(&self, shared: &SharedSession) {
+        let mut states = shared.states();
+        // No error can come: the sender is in the shared session, which we hold.
         drop(states.wait_for(|state| state.is_connected()).await);
         self.kept.send_modify(|kept| kept.answered = true);
         drop(states.wait_for(|state| *state == SessionState::Connected).await);
-        let now = link.clock().now();
+        let now = shared.clock().now();
         self.kept.send_modify(|kept| kept.began = Some(now));
         pending().await
     }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use zk_proto::{OpCode, Operation};
 
 use crate::driver::reply_slot::{Awaited, Completion};
-use crate::driver::shared_session::{Core, Link};
+use crate::driver::shared_session::{Core, SharedSession};
 use crate::error::{Error, Rejected};
 use crate::handles::reply::{Call, Reply};
 use crate::handles::watcher::Watcher;
@@ -46,7 +46,7 @@ pub struct Client {
 }
 
 /// What the clones of a client share; dropping it closes the session.
-struct Handle(Arc<Link>);
+struct Handle(Arc<SharedSession>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -55,11 +55,11 @@ impl Drop for Handle {
 }
 
 impl Client {
-    pub(crate) fn new(link: Arc<Link>, chroot: Chroot) -> Self {
-        Self { handle: Arc::new(Handle(link)), chroot }
+    pub(crate) fn new(shared: Arc<SharedSession>, chroot: Chroot) -> Self {
+        Self { handle: Arc::new(Handle(shared)), chroot }
     }
 
-    pub(crate) fn link(&self) -> &Arc<Link> {
+    pub(crate) fn shared(&self) -> &Arc<SharedSession> {
         &self.handle.0
     }
 
@@ -76,13 +76,13 @@ impl Client {
     /// # }
     /// ```
     pub fn batch<R>(&self, calls: impl FnOnce() -> R) -> R {
-        let _cork = self.link().cork();
+        let _cork = self.shared().cork();
         calls()
     }
 
     /// 128 random bits, for names that nobody else will use.
     pub fn unique(&self) -> u128 {
-        self.link().unique()
+        self.shared().unique()
     }
 
     pub(crate) fn at<R>(
@@ -98,8 +98,8 @@ impl Client {
     }
 
     pub(crate) fn call(&self, op: OpCode, answer: Awaited) -> Call {
-        let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
-        Call { op, answer, chroot, link, request: None }
+        let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
+        Call { op, answer, chroot, shared, request: None }
     }
 
     pub(crate) fn rejected<R>(&self, op: OpCode, path: &str, rejected: Rejected) -> Reply<R> {
@@ -112,7 +112,7 @@ impl Client {
         request: &impl Operation,
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Reply<R> {
-        let submitted = self.link().submit(path, |core, answering| {
+        let submitted = self.shared().submit(path, |core, answering| {
             core.submit(request, answering)?;
             Ok(core.submitted())
         });
@@ -135,14 +135,14 @@ impl Client {
         let (watching, event) = oneshot::channel();
         let full = Arc::<str>::from(full);
         let watch = Watch { kind, path: Arc::clone(&full), watcher: watching };
-        let submitted = self.link().submit(path, |core, answering| {
+        let submitted = self.shared().submit(path, |core, answering| {
             let id = core.submit_watching(request, answering, watch)?;
             Ok((id, core.submitted()))
         });
         match submitted {
             Ok(((id, submitted), answer)) => {
-                let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
-                let watcher = Watcher::new(link, id, full, chroot, event);
+                let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
+                let watcher = Watcher::new(shared, id, full, chroot, event);
                 let call = Call { request: submitted, ..self.call(request.op(), answer) };
                 Reply::waiting(call, move |call, completion| {
                     // On an error the watch is forgotten, if it was set.
@@ -157,7 +157,7 @@ impl Client {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("session", self.link())
+            .field("session", self.shared())
             .field("chroot", &self.chroot)
             .finish()
     }

@@ -15,36 +15,36 @@ use crate::model::event::SessionState;
 impl Client {
     /// Where the session stands now.
     pub fn state(&self) -> SessionState {
-        self.link().state()
+        self.shared().state()
     }
 
     /// Where the session stands, as a channel that can be waited on. It holds the latest state
     /// alone, so a short disconnect may go unseen.
     pub fn states(&self) -> watch::Receiver<SessionState> {
-        self.link().states()
+        self.shared().states()
     }
 
     /// The session's id and password, once a server that serves writes has given them: what another
     /// client needs to take it up.
     pub fn session(&self) -> Option<SessionCredentials> {
-        self.link().look(|core| core.credentials())
+        self.shared().look(|core| core.credentials())
     }
 
     /// Whether another client began the session, which this one [took
     /// up](crate::ClientBuilder::session): then it may have ephemeral nodes that this client did
     /// not make.
     pub fn is_resumed(&self) -> bool {
-        self.link().look(|core| core.is_resumed())
+        self.shared().look(|core| core.is_resumed())
     }
 
     /// What this client reads time from.
     pub fn clock(&self) -> &Clock {
-        self.link().clock()
+        self.shared().clock()
     }
 
     /// The session timeout: as the server settled it, or as wanted before the first connection.
     pub fn session_timeout(&self) -> Duration {
-        self.link().look(|core| core.timeout())
+        self.shared().look(|core| core.timeout())
     }
 
     /// Ends the session and waits until the server has said so: its ephemeral nodes are gone then,
@@ -57,10 +57,10 @@ impl Client {
     ///
     /// The session is closed whether or not the future is awaited.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.link().with(Core::close);
-        let mut states = self.link().states();
+        self.shared().with(Core::close);
+        let mut states = self.shared().states();
         async move {
-            // An error means that the link is gone, and the session with it.
+            // An error means that the shared session was dropped, and the session with it.
             drop(states.wait_for(|state| state.ended().is_some()).await);
         }
     }
@@ -85,12 +85,12 @@ impl Client {
     ///
     /// The client is detached whether or not the future is awaited.
     pub fn detach(&self) -> impl Future<Output = Option<SessionCredentials>> + Send + use<> {
-        let link = Arc::clone(self.link());
-        link.with(Core::detach);
-        let mut states = link.states();
+        let shared = Arc::clone(self.shared());
+        shared.with(Core::detach);
+        let mut states = shared.states();
         async move {
             drop(states.wait_for(|state| state.ended().is_some()).await);
-            link.look(Core::detached)
+            shared.look(Core::detached)
         }
     }
 }

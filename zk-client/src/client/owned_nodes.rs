@@ -121,7 +121,7 @@ impl Client {
         let submitted = self.chroot.applied(stem, |full| {
             acl::lend(acl, |acl| {
                 let request = CreateRequest { path: full, data, acl, mode };
-                self.link().submit(stem, |core, answering| submit(core, &request, answering))
+                self.shared().submit(stem, |core, answering| submit(core, &request, answering))
             })
         });
         submitted.map_err(|rejected| Error::rejected(OpCode::CREATE2, stem, rejected))
@@ -177,13 +177,13 @@ impl Client {
             Err(error) => return owned.map(|_| Reply::failed(error.clone())).collect(),
         };
         let (answering, answers): (Vec<_>, Vec<_>) =
-            owned.clone().map(|(_, op)| self.link().exchange(op.path())).unzip();
+            owned.clone().map(|(_, op)| self.shared().exchange(op.path())).unzip();
         let paths = owned.clone().map(|(_, op)| self.chroot.apply(op.path())).collect::<Vec<_>>();
         let creates = owned.clone().zip(&paths).zip(answering);
         let creates =
             creates.map(|(((index, op), path), answering)| (index, op.stem(path), answering));
         let submitted = write::request(&actions, &self.chroot, |request| {
-            self.link().with(|core| core.submit_multi_owned(request, creates))
+            self.shared().with(|core| core.submit_multi_owned(request, creates))
         });
         let claims = match submitted {
             Ok(claims) => claims,
@@ -232,7 +232,7 @@ impl Client {
                 if client.session().map(|own| own.id) != Some(owner) {
                     return Err(Fault::NotOwned { path, owner }.into());
                 }
-                let adopted = client.link().with(|core| core.adopt(&full));
+                let adopted = client.shared().with(|core| core.adopt(&full));
                 let id = adopted.map_err(|rejected| Error::rejected(call.op, &path, rejected))?;
                 let Some(id) = id else {
                     return Err(Fault::AlreadyOwned { path }.into());
@@ -317,11 +317,11 @@ impl OwnedNode {
     /// # }
     /// ```
     pub fn lease(&self, term: Option<Duration>) -> Lease {
-        let link = self.claim.client.link();
-        let (clock, claim) = (link.clock(), self.claim.id);
+        let shared = self.claim.client.shared();
+        let (clock, claim) = (shared.clock(), self.claim.id);
         let term = term.and_then(|term| self.requested_at.checked_add(term));
-        let id = link.with(|core| core.open_lease(clock.now(), claim, term));
-        Lease::new(Arc::clone(link), id)
+        let id = shared.with(|core| core.open_lease(clock.now(), claim, term));
+        Lease::new(Arc::clone(shared), id)
     }
 
     /// Gives the node up and leaves it alone: it is gone, or somebody else's business now.
@@ -330,7 +330,7 @@ impl OwnedNode {
     pub fn forget(mut self) {
         let Claim { client, id, released } = &mut self.claim;
         *released = true;
-        client.link().with(|core| core.forget(*id));
+        client.shared().with(|core| core.forget(*id));
     }
 
     /// Deletes the node and tells how that went.
@@ -342,8 +342,9 @@ impl OwnedNode {
     pub fn delete(mut self) -> Reply<Deletion> {
         let Claim { client, id, released } = &mut self.claim;
         *released = true;
-        let submitted =
-            client.link().submit(&self.path, |core, answering| core.release(*id, Some(answering)));
+        let submitted = client
+            .shared()
+            .submit(&self.path, |core, answering| core.release(*id, Some(answering)));
         let answer = match submitted {
             Ok(((), answer)) => answer,
             Err(rejected) => return client.rejected(OpCode::DELETE, &self.path, rejected),
@@ -368,7 +369,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if !self.released {
             // An error means that the session is over, and the node with it.
-            self.client.link().with(|core| core.release(self.id, None)).ok();
+            self.client.shared().with(|core| core.release(self.id, None)).ok();
         }
     }
 }

@@ -40,7 +40,7 @@ impl Client {
             let rule = "a chroot stays as it is: only servers are named here".to_owned();
             return Err(Fault::ConnectString { string, rule }.into());
         }
-        self.link().set_servers(hosts);
+        self.shared().set_servers(hosts);
         Ok(())
     }
 }

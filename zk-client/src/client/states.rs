@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::client::handle::Client;
-use crate::driver::shared_session::Link;
+use crate::driver::shared_session::SharedSession;
 use crate::driver::state_log::{self, Found};
 use crate::model::event::{SessionState, StateEvent};
 
@@ -31,10 +31,10 @@ impl Client {
     /// # }
     /// ```
     pub fn state_stream(&self) -> StateStream {
-        let link = Arc::clone(self.link());
-        let changes = link.states();
-        let next = link.transitions(|log| log.latest());
-        StateStream { link, changes, next }
+        let shared = Arc::clone(self.shared());
+        let changes = shared.states();
+        let next = shared.transitions(|log| log.latest());
+        StateStream { shared, changes, next }
     }
 }
 
@@ -42,7 +42,7 @@ impl Client {
 ///
 /// It keeps neither the client nor the session alive.
 pub struct StateStream {
-    link: Arc<Link>,
+    shared: Arc<SharedSession>,
     changes: watch::Receiver<SessionState>,
     /// The number of the state to be told of next.
     next: u64,
@@ -63,11 +63,11 @@ impl StateStream {
         loop {
             // What comes behind this look wakes us.
             let state = *self.changes.borrow_and_update();
-            match self.link.transitions(|log| log.read(&mut self.next)) {
+            match self.shared.transitions(|log| log.read(&mut self.next)) {
                 Found::Next(state) => return Some(StateEvent::Entered(state)),
                 Found::Missed(missed) => return Some(StateEvent::Lagged(missed)),
                 Found::Nothing if state.ended().is_some() => return None,
-                // An error means that there is no link, which this one is.
+                // No error can come: the sender is in the shared session, which we hold.
                 Found::Nothing => drop(self.changes.changed().await),
             }
         }

@@ -20,6 +20,6 @@ impl Client {
     /// # }
     /// ```
     pub fn stats(&self) -> Stats {
-        self.link().stats()
+        self.shared().stats()
     }
 }

@@ -25,7 +25,7 @@ impl Client {
     /// It is a token for others: a client that is [`at_least`](Self::at_least) there sees what this
     /// one has seen and written.
     pub fn last_zxid(&self) -> Zxid {
-        self.link().look(|core| core.last_zxid())
+        self.shared().look(|core| core.last_zxid())
     }
 
     /// Waits until this client sees everything up to `zxid`: reads that are called then tell of it,

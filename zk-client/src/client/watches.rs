@@ -49,12 +49,13 @@ impl Client {
             Err(error) => return Reply::failed(error),
         };
         let path = paths.first().copied().unwrap_or("/");
-        let submitted =
-            self.link().submit(path, |core, answering| core.submit_watching_all(nodes, answering));
+        let submitted = self
+            .shared()
+            .submit(path, |core, answering| core.submit_watching_all(nodes, answering));
         match submitted {
             Ok((ids, answer)) => {
                 let watchers = ids.into_iter().zip(events).map(|(id, (path, event))| {
-                    Watcher::new(Arc::clone(self.link()), id, path, self.chroot.clone(), event)
+                    Watcher::new(Arc::clone(self.shared()), id, path, self.chroot.clone(), event)
                 });
                 let watchers = watchers.collect::<Vec<_>>();
                 Reply::waiting(self.call(OpCode::SET_WATCHES, answer), |call, completion| {
@@ -87,12 +88,12 @@ impl Client {
             let inbox = Arc::new(Inbox::default());
             let stream = Arc::clone(&inbox);
             let submitted = self
-                .link()
+                .shared()
                 .submit(path, |core, answering| core.submit_stream(full, mode, answering, stream));
             match submitted {
                 Ok((id, answer)) => {
-                    let (link, chroot) = (Arc::clone(self.link()), self.chroot.clone());
-                    let stream = WatchStream::new(link, id, full.to_owned(), chroot, inbox);
+                    let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
+                    let stream = WatchStream::new(shared, id, full.to_owned(), chroot, inbox);
                     let call = self.call(OpCode::ADD_WATCH, answer);
                     Reply::waiting(call, move |call, completion| {
                         call.answer(completion).map(|_| stream)

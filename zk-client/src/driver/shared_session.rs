@@ -35,8 +35,8 @@ pub(crate) type Core = Session<Answering, oneshot::Sender<Change>, Arc<Inbox>>;
 pub(crate) type CoreEvent = Event<Answering, oneshot::Sender<Change>, Arc<Inbox>>;
 
 /// One session, shared by its handles and its driver.
-pub(crate) struct Link {
-    shared: Mutex<Shared>,
+pub(crate) struct SharedSession {
+    locked: Mutex<Locked>,
     state: watch::Sender<SessionState>,
     /// Those who wait for their leases are woken in order, which a watch channel does not promise.
     leases: Notify,
@@ -45,7 +45,7 @@ pub(crate) struct Link {
     clock: Clock,
 }
 
-struct Shared {
+struct Locked {
     core: Core,
     exchanges: Exchanges,
     /// Batches being filled: while there are any, nothing is sent.
@@ -95,12 +95,12 @@ pub(crate) struct Names {
     pub(crate) random: Random,
 }
 
-impl Link {
+impl SharedSession {
     pub(crate) fn new(core: Core, hosts: Hosts, names: Names, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
         let attempts = Vec::new();
         let transitions = Transitions::new(SessionState::Connecting);
-        let shared = Shared {
+        let locked = Locked {
             core,
             exchanges: Exchanges::default(),
             corks: 0,
@@ -112,7 +112,7 @@ impl Link {
             names,
         };
         let (leases, attempted) = (Notify::new(), Notify::new());
-        Arc::new(Self { shared: Mutex::new(shared), state, leases, attempted, clock })
+        Arc::new(Self { locked: Mutex::new(locked), state, leases, attempted, clock })
     }
 
     /// What time is read from.
@@ -121,20 +121,20 @@ impl Link {
     }
 
     /// A panic elsewhere under this lock leaves a session that is still worth ending.
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Locked> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets a handle use the session, and the driver act on it.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
-        self.change(|shared| f(&mut shared.core))
+        self.change(|locked| f(&mut locked.core))
     }
 
-    fn change<R>(&self, f: impl FnOnce(&mut Shared) -> R) -> R {
-        let mut shared = self.lock();
-        let result = f(&mut shared);
-        let driver = if shared.corks == 0 { shared.driver.take() } else { None };
-        drop(shared);
+    fn change<R>(&self, f: impl FnOnce(&mut Locked) -> R) -> R {
+        let mut locked = self.lock();
+        let result = f(&mut locked);
+        let driver = if locked.corks == 0 { locked.driver.take() } else { None };
+        drop(locked);
         if let Some(driver) = driver {
             driver.wake();
         }
@@ -157,7 +157,7 @@ impl Link {
         path: &str,
         f: impl FnOnce(&mut Core, Answering) -> Result<R, Rejected>,
     ) -> Result<(R, Awaited), Rejected> {
-        self.change(|Shared { core, exchanges, .. }| {
+        self.change(|Locked { core, exchanges, .. }| {
             let (answering, awaited) = exchanges.open(path);
             f(core, answering).map(|submitted| (submitted, awaited))
         })
@@ -174,8 +174,8 @@ impl Link {
         more: bool,
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> Standing {
-        let mut shared = self.lock();
-        let Shared { core, exchanges, corks, driver, .. } = &mut *shared;
+        let mut locked = self.lock();
+        let Locked { core, exchanges, corks, driver, .. } = &mut *locked;
         if !spent.is_empty() {
             exchanges.keep(spent.drain(..));
             spent.shrink_to(KEPT_EVENTS);
@@ -202,7 +202,7 @@ impl Link {
     /// From now on these are the servers.
     pub(crate) fn set_servers(&self, servers: Vec<Host>) {
         let now = self.clock.now();
-        self.change(|Shared { core, hosts, attempts, .. }| {
+        self.change(|Locked { core, hosts, attempts, .. }| {
             // Else they would add up while nobody lets the client in and the servers change.
             attempts.retain(|attempt| {
                 servers.iter().any(|server| server.to_string() == attempt.server)
@@ -257,12 +257,12 @@ impl Link {
                 Event::Noticed { stream, event } => stream.push(event),
                 Event::Unstreamed { stream } => stream.close(),
                 Event::State(state) => {
-                    let mut shared = self.lock();
-                    shared.transitions.push(state);
+                    let mut locked = self.lock();
+                    locked.transitions.push(state);
                     if state.is_connected() {
-                        shared.attempts.clear();
+                        locked.attempts.clear();
                     }
-                    drop(shared);
+                    drop(locked);
                     self.state.send_replace(state);
                     delivered.state = true;
                 }
@@ -294,9 +294,9 @@ impl Link {
     /// The session in numbers, with the server that it is connected to.
     pub(crate) fn stats(&self) -> Stats {
         let now = self.clock.now();
-        let shared = self.lock();
-        let stats = shared.core.stats(now);
-        let server = shared.server.clone().filter(|_| stats.state.is_connected());
+        let locked = self.lock();
+        let stats = locked.core.stats(now);
+        let server = locked.server.clone().filter(|_| stats.state.is_connected());
         Stats { server, ..stats }
     }
 
@@ -310,10 +310,10 @@ impl Link {
 
     /// Notes how an attempt ended, in place of the last one at the same server.
     pub(crate) fn attempted(&self, attempt: Attempt) {
-        let mut shared = self.lock();
-        shared.attempts.retain(|earlier| earlier.server != attempt.server);
-        shared.attempts.push(attempt);
-        drop(shared);
+        let mut locked = self.lock();
+        locked.attempts.retain(|earlier| earlier.server != attempt.server);
+        locked.attempts.push(attempt);
+        drop(locked);
         self.attempted.notify_waiters();
     }
 
@@ -331,12 +331,12 @@ impl Link {
 
     /// The last attempts, if every server has refused for good.
     fn permanent_refusals(&self) -> Option<Vec<Attempt>> {
-        let shared = self.lock();
+        let locked = self.lock();
         let is_refused = |host: &Host| {
             let server = host.to_string();
-            shared.attempts.iter().any(|last| last.is_permanent && last.server == server)
+            locked.attempts.iter().any(|last| last.is_permanent && last.server == server)
         };
-        shared.hosts.all().iter().all(is_refused).then(|| shared.attempts.clone())
+        locked.hosts.all().iter().all(is_refused).then(|| locked.attempts.clone())
     }
 
     /// The last failure at each server that was tried since the last success.
@@ -360,18 +360,18 @@ fn is_for_one(said: &VecDeque<CoreEvent>) -> bool {
         .all(|event| matches!(event, Event::Noticed { stream, .. } if Arc::ptr_eq(stream, first)))
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for SharedSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lock().core.fmt(f)
     }
 }
 
 /// Holds requests back while it lives.
-pub(crate) struct Cork<'a>(&'a Link);
+pub(crate) struct Cork<'a>(&'a SharedSession);
 
 impl Drop for Cork<'_> {
     fn drop(&mut self) {
-        self.0.change(|shared| shared.corks -= 1);
+        self.0.change(|locked| locked.corks -= 1);
     }
 }
 
@@ -386,25 +386,25 @@ mod tests {
     use crate::error::Failure;
     use crate::model::event::StreamEvent;
 
-    fn link() -> Arc<Link> {
+    fn shared() -> Arc<SharedSession> {
         let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
         let names = Names { client: 1, random: Random::new(1) };
-        Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO))
+        SharedSession::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO))
     }
 
     #[test]
     fn what_a_burst_took_is_given_back() {
-        let link = link();
+        let shared = shared();
         let mut carried = Carried::default();
         let mut answers = Vec::new();
         for _ in 0..10 * KEPT_EVENTS {
-            let (token, answer) = link.exchange("/a");
+            let (token, answer) = shared.exchange("/a");
             let result = Err(Failure::Ended { sent: false, ended: Ended::Closed });
             carried.said.push_back(Event::Completed { token, result, zxid: None });
             answers.push(answer);
         }
-        link.deliver(&mut carried);
-        link.turn(&Context::from_waker(Waker::noop()), &mut carried, false, |_, _, _| ());
+        shared.deliver(&mut carried);
+        shared.turn(&Context::from_waker(Waker::noop()), &mut carried, false, |_, _, _| ());
         assert!(carried.said.capacity() <= 2 * KEPT_EVENTS, "{}", carried.said.capacity());
         assert!(carried.spent.capacity() <= 2 * KEPT_EVENTS, "{}", carried.spent.capacity());
     }
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_driver_comes_again_by_itself_or_is_woken_by_the_next_change() {
-        let link = link();
+        let shared = shared();
         let told = |stream: &Arc<Inbox>| Event::Noticed {
             stream: Arc::clone(stream),
             event: StreamEvent::Rearmed,
@@ -441,9 +441,9 @@ mod tests {
             let waker = Waker::from(Arc::clone(&wakes));
             let mut carried = Carried { said: said.into(), ..Carried::default() };
             let cx = Context::from_waker(&waker);
-            let standing = link.turn(&cx, &mut carried, more, |_, _, _| ());
+            let standing = shared.turn(&cx, &mut carried, more, |_, _, _| ());
             assert_eq!(standing.many, many, "case {case}");
-            link.with(|_| ());
+            shared.with(|_| ());
             assert_eq!(wakes.0.load(Ordering::Relaxed), usize::from(!many), "case {case}");
         }
     }

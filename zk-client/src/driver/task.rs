@@ -20,7 +20,7 @@ use tracing::{Instrument, Span, debug, field, info, info_span};
 
 use crate::config::Host;
 use crate::driver::clock::Reading;
-use crate::driver::shared_session::{Carried, Core, Delivered, Link};
+use crate::driver::shared_session::{Carried, Core, Delivered, SharedSession};
 use crate::error::{Attempt, Hangup};
 use crate::model::event::SessionState;
 use crate::net::codec::{Frame, FrameCodec};
@@ -45,7 +45,7 @@ const LIVED: Duration = Duration::from_secs(1);
 
 /// Runs one session until it is over.
 pub(crate) struct Driver {
-    link: Arc<Link>,
+    shared: Arc<SharedSession>,
     connector: Arc<dyn Connector>,
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
@@ -101,12 +101,16 @@ type Seeking = Pin<Box<dyn Future<Output = Host> + Send>>;
 
 impl Driver {
     /// Must be called within a tokio runtime.
-    pub(crate) fn new(link: Arc<Link>, connector: Arc<dyn Connector>, max_reply: usize) -> Self {
+    pub(crate) fn new(
+        shared: Arc<SharedSession>,
+        connector: Arc<dyn Connector>,
+        max_reply: usize,
+    ) -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         // It outlives whatever the caller is doing.
         let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
         Self {
-            link,
+            shared,
             connector,
             max_reply,
             alarm,
@@ -125,50 +129,50 @@ impl Driver {
     }
 
     async fn serve(mut self) {
-        let clock = self.link.clock().clone();
-        while self.link.look(|core| core.ended()).is_none() {
-            let Some((host, delay)) = self.link.hosts(Hosts::next) else {
+        let clock = self.shared.clock().clone();
+        while self.shared.look(|core| core.ended()).is_none() {
+            let Some((host, delay)) = self.shared.hosts(Hosts::next) else {
                 return;
             };
             if self.unless_stopped(tokio::time::sleep(delay)).await.is_err() {
                 // It is over, or this server is none of ours any more.
-                self.link.with(|core| core.handle_disconnected(clock.now()));
+                self.shared.with(|core| core.handle_disconnected(clock.now()));
                 continue;
             }
             let server = host.to_string();
-            self.link.attempting(Attempt::new(server.as_str(), "no answer"));
+            self.shared.attempting(Attempt::new(server.as_str(), "no answer"));
             let Connection { why, is_permanent, lived } = self.attempt(&host).await;
-            if self.link.look(|core| core.state().is_connected()) {
+            if self.shared.look(|core| core.state().is_connected()) {
                 let lived_ms = lived.as_millis() as u64;
                 info!(target: trace::CONNECTION, server, why, lived_ms, "lost");
                 if lived >= LIVED {
-                    self.link.hosts(Hosts::lived);
+                    self.shared.hosts(Hosts::lived);
                 }
-            } else if self.link.look(|core| core.ended()).is_none() {
+            } else if self.shared.look(|core| core.ended()).is_none() {
                 debug!(target: trace::CONNECTION, server, why, "attempt failed");
-                self.link.attempted(Attempt { server, why, is_permanent });
+                self.shared.attempted(Attempt { server, why, is_permanent });
             }
-            self.link.with(|core| core.handle_disconnected(clock.now()));
+            self.shared.with(|core| core.handle_disconnected(clock.now()));
         }
     }
 
     /// One connection, from the first packet to the last.
     async fn attempt(&mut self, host: &Host) -> Connection {
-        let clock = self.link.clock().clone();
+        let clock = self.shared.clock().clone();
         debug!(target: trace::CONNECTION, server = %host, "connecting");
-        self.link.trying(host);
-        self.link.with(|core| core.handle_connecting(clock.now()));
+        self.shared.trying(host);
+        self.shared.with(|core| core.handle_connecting(clock.now()));
         let connector = Arc::clone(&self.connector);
         let io = match self.unless_stopped(connector.connect(host)).await {
             Ok(Ok(io)) => io,
             Ok(Err(error)) => {
-                self.link.with(|core| core.hang_up(Hangup::Io(error.kind())));
+                self.shared.with(|core| core.hang_up(Hangup::Io(error.kind())));
                 return Connection::broken(&error, Duration::ZERO);
             }
             Err(why) => return Connection::ended(why, Duration::ZERO),
         };
         let up = clock.now();
-        self.link.with(|core| core.handle_connected(clock.now()));
+        self.shared.with(|core| core.handle_connected(clock.now()));
         let codec = FrameCodec::new(self.max_reply);
         let mut wire = Wire::new(io, codec);
         let mut seeking = None;
@@ -181,10 +185,10 @@ impl Driver {
         })
         .await;
         let why = match why {
-            Hangup::Eof if self.link.look(|core| core.is_shaking_hands()) => Hangup::NoHandshake,
+            Hangup::Eof if self.shared.look(|core| core.is_shaking_hands()) => Hangup::NoHandshake,
             why => why,
         };
-        self.link.with(|core| core.hang_up(why));
+        self.shared.with(|core| core.hang_up(why));
         let lived = clock.now() - up;
         match wire.broken {
             Some(error) => Connection::broken(&error, lived),
@@ -208,16 +212,16 @@ impl Driver {
     /// Looks for a server that serves writes, and lets the session go there once one is found.
     fn poll_seek(&mut self, cx: &mut Context<'_>, seeking: &mut Option<Seeking>) {
         let seeking = seeking.get_or_insert_with(|| {
-            let (link, connector) = (Arc::clone(&self.link), Arc::clone(&self.connector));
-            let servers = move || link.hosts(|hosts| hosts.all().to_vec());
+            let (shared, connector) = (Arc::clone(&self.shared), Arc::clone(&self.connector));
+            let servers = move || shared.hosts(|hosts| hosts.all().to_vec());
             Box::pin(find_writable::read_write(servers, connector))
         });
         if let Poll::Ready(host) = seeking.as_mut().poll(cx) {
             debug!(target: trace::CONNECTION, server = %host, "serves writes");
             *seeking = Box::pin(pending());
-            self.link.hosts(|hosts| hosts.prefer(&host));
-            let now = self.link.clock().now();
-            self.link.with(|core| core.leave(now, Hangup::Moving));
+            self.shared.hosts(|hosts| hosts.prefer(&host));
+            let now = self.shared.clock().now();
+            self.shared.with(|core| core.leave(now, Hangup::Moving));
         }
     }
 
@@ -283,7 +287,8 @@ impl Driver {
 
     /// A connection is there, if that is what has changed.
     fn trace_state(&self) {
-        let Stats { state, session, session_timeout, server, connections, .. } = self.link.stats();
+        let Stats { state, session, session_timeout, server, connections, .. } =
+            self.shared.stats();
         if let (true, Some(server)) = (state.is_connected(), server) {
             let session = session.map(field::display);
             self.span.record("session", &session);
@@ -307,8 +312,8 @@ impl Driver {
         more: bool,
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> Poll<Hangup> {
-        let standing = self.link.turn(cx, &mut self.carried, more, act);
-        let Delivered { state, hangup } = self.link.deliver(&mut self.carried);
+        let standing = self.shared.turn(cx, &mut self.carried, more, act);
+        let Delivered { state, hangup } = self.shared.deliver(&mut self.carried);
         self.yields = standing.many;
         if standing.many {
             cx.waker().wake_by_ref();
@@ -350,7 +355,7 @@ impl Driver {
 /// However the driver ends, nobody is left waiting: the runtime may be shut down under it.
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.link.abandon(&mut self.carried);
+        self.shared.abandon(&mut self.carried);
     }
 }
 
@@ -447,10 +452,15 @@ mod tests {
     async fn the_alarm_is_heard_by_the_last_task_whatever_budget_it_had() {
         let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
         let names = Names { client: 1, random: Random::new(1) };
-        let link = Link::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO));
-        let mut driver = Driver::new(link, Arc::new(TcpConnector), 1);
+        let shared = SharedSession::new(
+            core,
+            Hosts::new(Vec::new(), 1),
+            names,
+            Clock::new(|| Duration::ZERO),
+        );
+        let mut driver = Driver::new(shared, Arc::new(TcpConnector), 1);
         let second = Duration::from_secs(1);
-        let deadline = driver.link.clock().now() + second;
+        let deadline = driver.shared.clock().now() + second;
         for _ in 0..2 {
             let wakes = Arc::new(Wakes::default());
             let waker = Waker::from(Arc::clone(&wakes));
@@ -460,7 +470,7 @@ mod tests {
                 }
                 // The second turn finds it set.
                 for _ in 0..2 {
-                    let reading = driver.link.clock().read();
+                    let reading = driver.shared.clock().read();
                     driver.poll_alarm(&mut Context::from_waker(&waker), reading, deadline);
                 }
                 Poll::Ready(())
@@ -468,7 +478,7 @@ mod tests {
             .await;
             assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
             tokio::time::advance(second * 2 / 3).await;
-            let due = driver.link.clock().now() >= deadline;
+            let due = driver.shared.clock().now() >= deadline;
             assert_eq!(wakes.0.load(Ordering::Relaxed) > 0, due);
         }
     }

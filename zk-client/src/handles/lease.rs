@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::driver::shared_session::Link;
+use crate::driver::shared_session::SharedSession;
 use crate::session::{Lapse, LeaseId, LeaseState};
 
 /// The time that the holder of an [`OwnedNode`](crate::OwnedNode) can count on: see
@@ -19,13 +19,13 @@ use crate::session::{Lapse, LeaseId, LeaseState};
 /// lapsed, the session asks for the proofs that keep it valid.
 #[must_use = "dropping it gives it up"]
 pub struct Lease {
-    link: Arc<Link>,
+    shared: Arc<SharedSession>,
     id: LeaseId,
 }
 
 impl Lease {
-    pub(crate) fn new(link: Arc<Link>, id: LeaseId) -> Self {
-        Self { link, id }
+    pub(crate) fn new(shared: Arc<SharedSession>, id: LeaseId) -> Self {
+        Self { shared, id }
     }
 
     /// Where it stands now, by the client's [`Clock`](crate::Clock), which says on which systems a
@@ -34,16 +34,16 @@ impl Lease {
     /// It may lapse between this and what the caller does next: only the servers can tell at the
     /// moment of a write whether a node is still there.
     pub fn state(&self) -> LeaseState {
-        let clock = self.link.clock();
+        let clock = self.shared.clock();
         // Under the lock, so that what is read here and what the session marks are in one order.
-        self.link.look(|core| core.lease_state(clock.now(), self.id))
+        self.shared.look(|core| core.lease_state(clock.now(), self.id))
     }
 
     /// For how long from now it is surely good, whether it is valid or suspended. Zero if it has
     /// lapsed.
     pub fn remaining(&self) -> Duration {
-        let clock = self.link.clock();
-        let (now, state) = self.link.look(|core| {
+        let clock = self.shared.clock();
+        let (now, state) = self.shared.look(|core| {
             let now = clock.now();
             (now, core.lease_state(now, self.id))
         });
@@ -75,7 +75,7 @@ impl Lease {
     /// Dropping the future loses nothing. Any number may wait.
     pub async fn changed(&self, from: LeaseState) -> LeaseState {
         loop {
-            let mut news = pin!(self.link.leases());
+            let mut news = pin!(self.shared.leases());
             news.as_mut().enable();
             let state = self.state();
             if std::mem::discriminant(&state) != std::mem::discriminant(&from) {
@@ -105,7 +105,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.link.with(|core| core.close_lease(self.id));
+        self.shared.with(|core| core.close_lease(self.id));
     }
 }
 

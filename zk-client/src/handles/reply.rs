@@ -17,7 +17,7 @@ use zk_proto::{Decode, DecodeError, OpCode, Reader, Zxid};
 
 use crate::driver::clock::Clock;
 use crate::driver::reply_slot::{Awaited, Completion};
-use crate::driver::shared_session::Link;
+use crate::driver::shared_session::SharedSession;
 use crate::error::{Ended, Error, Failure, Fault};
 use crate::model::path::Chroot;
 use crate::session::{Answer, RequestId};
@@ -28,7 +28,7 @@ pub(crate) struct Call {
     pub(crate) op: OpCode,
     pub(crate) answer: Awaited,
     pub(crate) chroot: Chroot,
-    pub(crate) link: Arc<Link>,
+    pub(crate) shared: Arc<SharedSession>,
     /// If it can be taken back.
     pub(crate) request: Option<RequestId>,
 }
@@ -62,7 +62,7 @@ impl Call {
     /// Takes the request back, if that can be.
     fn timed_out(&self, limit: Duration) -> Error {
         let (op, path) = (self.op, self.path().to_owned());
-        let taken = self.request.and_then(|id| self.link.with(|core| core.withdraw(id)));
+        let taken = self.request.and_then(|id| self.shared.with(|core| core.withdraw(id)));
         Fault::TimedOut { op, path, limit, sent: taken.is_none() }.into()
     }
 
@@ -162,7 +162,7 @@ impl<R> Reply<R> {
     /// When it is awaited outside of a tokio runtime with time enabled.
     pub fn within(mut self, limit: Duration) -> Self {
         if let State::Waiting { call, deadline, .. } = &mut self.0 {
-            let at = call.link.clock().now().checked_add(limit);
+            let at = call.shared.clock().now().checked_add(limit);
             *deadline = at.map(|at| Box::new(Deadline { at, limit, sleep: None }));
         }
         self
@@ -209,7 +209,7 @@ impl<R> Reply<R> {
                     let Some(deadline) = deadline else {
                         return Poll::Pending;
                     };
-                    ready!(deadline.poll(cx, call.link.clock()));
+                    ready!(deadline.poll(cx, call.shared.clock()));
                     let error = call.timed_out(deadline.limit);
                     self.0 = State::Done;
                     return Poll::Ready((Err(error), None));

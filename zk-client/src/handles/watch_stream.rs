@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::driver::event_queue::{self, Inbox};
-use crate::driver::shared_session::Link;
+use crate::driver::shared_session::SharedSession;
 use crate::error::{Ended, Error};
 use crate::model::event::{StreamEvent, WatchedEvent};
 use crate::model::path::Chroot;
@@ -51,7 +51,7 @@ use crate::session::WatchId;
 /// ```
 #[must_use = "dropping it ends the watch"]
 pub struct WatchStream {
-    link: Arc<Link>,
+    shared: Arc<SharedSession>,
     id: WatchId,
     /// The server's.
     path: String,
@@ -71,13 +71,13 @@ impl WatchStream {
     pub const CAPACITY: usize = event_queue::CAPACITY;
 
     pub(crate) fn new(
-        link: Arc<Link>,
+        shared: Arc<SharedSession>,
         id: WatchId,
         path: String,
         chroot: Chroot,
         inbox: Arc<Inbox>,
     ) -> Self {
-        Self { link, id, path, chroot, inbox, read: VecDeque::new() }
+        Self { shared, id, path, chroot, inbox, read: VecDeque::new() }
     }
 
     /// The next event.
@@ -100,7 +100,7 @@ impl WatchStream {
             ready!(self.inbox.poll_take(cx, &mut self.read));
         }
         let Some(event) = self.read.pop_front() else {
-            let ended = self.link.look(|core| core.ended());
+            let ended = self.shared.look(|core| core.ended());
             return Poll::Ready(Err(ended.unwrap_or(Ended::Closed).into()));
         };
         Poll::Ready(Ok(match event {
@@ -121,7 +121,7 @@ impl WatchStream {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        self.link.with(|core| core.unwatch(self.id, &self.path));
+        self.shared.with(|core| core.unwatch(self.id, &self.path));
     }
 }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::coop::poll_proceed;
 
-use crate::driver::shared_session::Link;
+use crate::driver::shared_session::SharedSession;
 use crate::error::{Ended, Error, Fault};
 use crate::model::event::{Change, WatchedEvent};
 use crate::model::path::Chroot;
@@ -35,7 +35,7 @@ use crate::session::WatchId;
 /// # }
 /// ```
 pub struct Watcher {
-    link: Arc<Link>,
+    shared: Arc<SharedSession>,
     id: WatchId,
     /// The server's.
     path: Arc<str>,
@@ -46,13 +46,13 @@ pub struct Watcher {
 
 impl Watcher {
     pub(crate) fn new(
-        link: Arc<Link>,
+        shared: Arc<SharedSession>,
         id: WatchId,
         path: Arc<str>,
         chroot: Chroot,
         event: oneshot::Receiver<Change>,
     ) -> Self {
-        Self { link, id, path, chroot, event: Some(event) }
+        Self { shared, id, path, chroot, event: Some(event) }
     }
 
     /// The event, once. A watch is one-shot: read again and watch again to see the next change.
@@ -97,13 +97,13 @@ impl Watcher {
     /// this saves a request, and costs an event that is ignored.
     pub fn forget(mut self) {
         if self.event.take().is_some() {
-            self.link.with(|core| core.forget_watch(self.id, &self.path));
+            self.shared.with(|core| core.forget_watch(self.id, &self.path));
         }
     }
 
     /// An event that cannot come any more means that the session is over.
     fn ended(&self) -> Error {
-        self.link.look(|core| core.ended()).unwrap_or(Ended::Closed).into()
+        self.shared.look(|core| core.ended()).unwrap_or(Ended::Closed).into()
     }
 }
 
@@ -123,7 +123,7 @@ fn received(
 impl Drop for Watcher {
     fn drop(&mut self) {
         if self.event.is_some() {
-            self.link.with(|core| core.unwatch(self.id, &self.path));
+            self.shared.with(|core| core.unwatch(self.id, &self.path));
         }
     }
 }
