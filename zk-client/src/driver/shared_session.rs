@@ -61,27 +61,28 @@ struct Locked {
     names: Names,
 }
 
-/// What goes from turn to turn of the driver's; what is in there is used again.
+/// Buffers that the driver keeps from turn to turn, so that a turn allocates nothing.
 #[derive(Default)]
-pub(crate) struct Carried {
-    /// What the session said; empty between turns.
-    said: VecDeque<CoreEvent>,
+pub(crate) struct TurnBuffers {
+    /// What the session has to tell; empty between turns.
+    events: VecDeque<CoreEvent>,
+    /// Reply slots that were answered, to be used again.
     spent: Vec<Spent>,
 }
 
-/// Where the session stands after a turn.
-pub(crate) struct Standing {
+/// What the driver needs to know after a turn.
+pub(crate) struct TurnResult {
     /// The time of the turn.
     pub(crate) reading: Reading,
-    /// When to come again: nothing is due before.
+    /// When the next turn is due at the latest.
     pub(crate) wake: Option<Instant>,
     pub(crate) ended: Option<Ended>,
     pub(crate) state: SessionState,
-    /// Whether the session had so much to say that those who hear it come first.
-    pub(crate) many: bool,
+    /// Whether the tasks that the events wake shall run before the driver's next turn.
+    pub(crate) should_yield: bool,
 }
 
-/// What the driver itself is to hear of what the session said.
+/// Those of the session's events that are for the driver itself.
 #[derive(Default)]
 pub(crate) struct Delivered {
     /// Whether the state has changed.
@@ -163,17 +164,19 @@ impl SharedSession {
         })
     }
 
-    /// One turn of the driver's. `act` is told the time, and whether requests may be sent now;
-    /// what the session has to say goes to the end of `said`. Where that is for one caller, the
-    /// driver is woken by the next change; otherwise it must come again by itself, and so it must
-    /// where a caller is told much and there may be `more` to read.
+    /// Runs one turn of the driver. `act` is told the time, and whether requests may be sent now;
+    /// the session's events are added to the buffers.
+    ///
+    /// If there are several events, and they are for several callers or there may be `more` to
+    /// read, the driver must schedule itself again, behind the tasks that it wakes. Otherwise the
+    /// next change of the session wakes it.
     pub(crate) fn turn(
         &self,
         cx: &Context<'_>,
-        Carried { said, spent }: &mut Carried,
+        TurnBuffers { events, spent }: &mut TurnBuffers,
         more: bool,
         act: impl FnOnce(&mut Core, Instant, bool),
-    ) -> Standing {
+    ) -> TurnResult {
         let mut locked = self.lock();
         let Locked { core, exchanges, corks, driver, .. } = &mut *locked;
         if !spent.is_empty() {
@@ -183,15 +186,15 @@ impl SharedSession {
         // Under the lock, so that time never goes back for the session.
         let reading = self.clock.read();
         act(core, reading.now, *corks == 0);
-        core.take_events(said);
-        let many = said.len() > 1 && (more || !is_for_one(said));
-        if many {
+        core.take_events(events);
+        let should_yield = events.len() > 1 && (more || !is_for_one(events));
+        if should_yield {
             *driver = None;
         } else if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
             *driver = Some(cx.waker().clone());
         }
         let (wake, ended, state) = (core.early_timeout(), core.ended(), core.state());
-        Standing { reading, wake, ended, state, many }
+        TurnResult { reading, wake, ended, state, should_yield }
     }
 
     /// Lets the driver choose a server.
@@ -239,13 +242,13 @@ impl SharedSession {
         *self.state.borrow()
     }
 
-    /// Hands what the session said to those who wait for it, in order.
-    pub(crate) fn deliver(&self, Carried { said, spent }: &mut Carried) -> Delivered {
+    /// Hands the session's events to those who wait for them, in order.
+    pub(crate) fn deliver(&self, TurnBuffers { events, spent }: &mut TurnBuffers) -> Delivered {
         let mut delivered = Delivered::default();
-        if said.is_empty() {
+        if events.is_empty() {
             return delivered;
         }
-        while let Some(event) = said.pop_front() {
+        while let Some(event) = events.pop_front() {
             match event {
                 Event::Completed { token, result, zxid } => {
                     spent.extend(token.answer((result, zxid)));
@@ -273,17 +276,17 @@ impl SharedSession {
             }
         }
         // What a burst took is given back.
-        said.shrink_to(KEPT_EVENTS);
+        events.shrink_to(KEPT_EVENTS);
         delivered
     }
 
     /// Ends the session on this side, and tells everybody.
-    pub(crate) fn abandon(&self, carried: &mut Carried) {
+    pub(crate) fn abandon(&self, buffers: &mut TurnBuffers) {
         self.with(|core| {
             core.abandon();
-            core.take_events(&mut carried.said);
+            core.take_events(&mut buffers.events);
         });
-        self.deliver(carried);
+        self.deliver(buffers);
     }
 
     /// Notes which server is being tried.
@@ -352,11 +355,12 @@ impl SharedSession {
 }
 
 /// Whether no more than one caller hears of it: the events of one stream have one reader.
-fn is_for_one(said: &VecDeque<CoreEvent>) -> bool {
-    let Some(Event::Noticed { stream: first, .. }) = said.front() else {
-        return said.len() <= 1;
+fn is_for_one(events: &VecDeque<CoreEvent>) -> bool {
+    let Some(Event::Noticed { stream: first, .. }) = events.front() else {
+        return events.len() <= 1;
     };
-    said.iter()
+    events
+        .iter()
         .all(|event| matches!(event, Event::Noticed { stream, .. } if Arc::ptr_eq(stream, first)))
 }
 
@@ -395,18 +399,18 @@ mod tests {
     #[test]
     fn what_a_burst_took_is_given_back() {
         let shared = shared();
-        let mut carried = Carried::default();
+        let mut buffers = TurnBuffers::default();
         let mut answers = Vec::new();
         for _ in 0..10 * KEPT_EVENTS {
             let (token, answer) = shared.exchange("/a");
             let result = Err(Failure::Ended { sent: false, ended: Ended::Closed });
-            carried.said.push_back(Event::Completed { token, result, zxid: None });
+            buffers.events.push_back(Event::Completed { token, result, zxid: None });
             answers.push(answer);
         }
-        shared.deliver(&mut carried);
-        shared.turn(&Context::from_waker(Waker::noop()), &mut carried, false, |_, _, _| ());
-        assert!(carried.said.capacity() <= 2 * KEPT_EVENTS, "{}", carried.said.capacity());
-        assert!(carried.spent.capacity() <= 2 * KEPT_EVENTS, "{}", carried.spent.capacity());
+        shared.deliver(&mut buffers);
+        shared.turn(&Context::from_waker(Waker::noop()), &mut buffers, false, |_, _, _| ());
+        assert!(buffers.events.capacity() <= 2 * KEPT_EVENTS, "{}", buffers.events.capacity());
+        assert!(buffers.spent.capacity() <= 2 * KEPT_EVENTS, "{}", buffers.spent.capacity());
     }
 
     #[derive(Default)]
@@ -436,15 +440,15 @@ mod tests {
             (vec![told(&one), unwatched()], false, true),
             (vec![unwatched(), told(&one)], false, true),
         ];
-        for (case, (said, more, many)) in cases.into_iter().enumerate() {
+        for (case, (events, more, should_yield)) in cases.into_iter().enumerate() {
             let wakes = Arc::new(Wakes::default());
             let waker = Waker::from(Arc::clone(&wakes));
-            let mut carried = Carried { said: said.into(), ..Carried::default() };
+            let mut buffers = TurnBuffers { events: events.into(), ..TurnBuffers::default() };
             let cx = Context::from_waker(&waker);
-            let standing = shared.turn(&cx, &mut carried, more, |_, _, _| ());
-            assert_eq!(standing.many, many, "case {case}");
+            let result = shared.turn(&cx, &mut buffers, more, |_, _, _| ());
+            assert_eq!(result.should_yield, should_yield, "case {case}");
             shared.with(|_| ());
-            assert_eq!(wakes.0.load(Ordering::Relaxed), usize::from(!many), "case {case}");
+            assert_eq!(wakes.0.load(Ordering::Relaxed), usize::from(!should_yield), "case {case}");
         }
     }
 }

@@ -20,7 +20,7 @@ use tracing::{Instrument, Span, debug, field, info, info_span};
 
 use crate::config::Host;
 use crate::driver::clock::Reading;
-use crate::driver::shared_session::{Carried, Core, Delivered, SharedSession};
+use crate::driver::shared_session::{Core, Delivered, SharedSession, TurnBuffers};
 use crate::error::{Attempt, Hangup};
 use crate::model::event::SessionState;
 use crate::net::codec::{Frame, FrameCodec};
@@ -51,7 +51,7 @@ pub(crate) struct Driver {
     alarm: Pin<Box<Sleep>>,
     /// Whom the alarm wakes.
     wakes: Waker,
-    carried: Carried,
+    buffers: TurnBuffers,
     read_only: bool,
     /// Whether those who were just told something shall run first.
     yields: bool,
@@ -115,7 +115,7 @@ impl Driver {
             max_reply,
             alarm,
             wakes: Waker::noop().clone(),
-            carried: Carried::default(),
+            buffers: TurnBuffers::default(),
             read_only: false,
             yields: false,
             span,
@@ -312,21 +312,21 @@ impl Driver {
         more: bool,
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> Poll<Hangup> {
-        let standing = self.shared.turn(cx, &mut self.carried, more, act);
-        let Delivered { state, hangup } = self.shared.deliver(&mut self.carried);
-        self.yields = standing.many;
-        if standing.many {
+        let result = self.shared.turn(cx, &mut self.buffers, more, act);
+        let Delivered { state, hangup } = self.shared.deliver(&mut self.buffers);
+        self.yields = result.should_yield;
+        if result.should_yield {
             cx.waker().wake_by_ref();
         }
         if state {
-            self.read_only = standing.state == SessionState::ConnectedReadOnly;
+            self.read_only = result.state == SessionState::ConnectedReadOnly;
             self.trace_state();
         }
-        if let Some(why) = hangup.or(standing.ended.map(Hangup::Ended)) {
+        if let Some(why) = hangup.or(result.ended.map(Hangup::Ended)) {
             return Poll::Ready(why);
         }
-        if let Some(wake) = standing.wake {
-            self.poll_alarm(cx, standing.reading, wake);
+        if let Some(wake) = result.wake {
+            self.poll_alarm(cx, result.reading, wake);
         }
         Poll::Pending
     }
@@ -355,7 +355,7 @@ impl Driver {
 /// However the driver ends, nobody is left waiting: the runtime may be shut down under it.
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shared.abandon(&mut self.carried);
+        self.shared.abandon(&mut self.buffers);
     }
 }
 
