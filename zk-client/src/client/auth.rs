@@ -53,7 +53,7 @@ impl Client {
         let op = OpCode::AUTH;
         let scheme = credential.scheme().to_owned();
         let added =
-            self.shared().submit(&scheme, |core, answering| core.add_auth(credential, answering));
+            self.shared().submit(&scheme, |core, responder| core.add_auth(credential, responder));
         let ((), answer) = added.map_err(|rejected| Error::rejected(op, &scheme, rejected))?;
         Ok(Reply::waiting(self.call(op, answer), |call, completion| {
             call.answer(completion).map(|_| ())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use zk_proto::{OpCode, Operation};
 
-use crate::driver::reply_slot::{Awaited, Completion};
+use crate::driver::reply_slot::{Completion, ReplyReceiver};
 use crate::driver::shared_session::{Core, SharedSession};
 use crate::error::{Error, Rejected};
 use crate::handles::reply::{Call, Reply};
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn call(&self, op: OpCode, answer: Awaited) -> Call {
+    pub(crate) fn call(&self, op: OpCode, answer: ReplyReceiver) -> Call {
         let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
         Call { op, answer, chroot, shared, request: None }
     }
@@ -112,8 +112,8 @@ impl Client {
         request: &impl Operation,
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Reply<R> {
-        let submitted = self.shared().submit(path, |core, answering| {
-            core.submit(request, answering)?;
+        let submitted = self.shared().submit(path, |core, responder| {
+            core.submit(request, responder)?;
             Ok(core.submitted())
         });
         match submitted {
@@ -135,8 +135,8 @@ impl Client {
         let (watching, event) = oneshot::channel();
         let full = Arc::<str>::from(full);
         let watch = Watch { kind, path: Arc::clone(&full), watcher: watching };
-        let submitted = self.shared().submit(path, |core, answering| {
-            let id = core.submit_watching(request, answering, watch)?;
+        let submitted = self.shared().submit(path, |core, responder| {
+            let id = core.submit_watching(request, responder, watch)?;
             Ok((id, core.submitted()))
         });
         match submitted {

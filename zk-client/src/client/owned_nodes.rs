@@ -13,7 +13,7 @@ use zk_proto::{
 };
 
 use crate::client::handle::Client;
-use crate::driver::reply_slot::{Answering, Awaited};
+use crate::driver::reply_slot::{ReplyReceiver, Responder};
 use crate::driver::shared_session::Core;
 use crate::error::{Error, Failure, Fault, Rejected};
 use crate::handles::lease::Lease;
@@ -100,8 +100,8 @@ impl Client {
         data: &[u8],
         acl: &[Acl],
     ) -> Option<Reply<OwnedNode>> {
-        let submit = |core: &mut Core, request: &CreateRequest<'_>, answering| {
-            self.chroot.applied(old, |old| core.submit_replacing(old, request, answering))
+        let submit = |core: &mut Core, request: &CreateRequest<'_>, responder| {
+            self.chroot.applied(old, |old| core.submit_replacing(old, request, responder))
         };
         match self.ask_owned(submit, stem, data, acl) {
             Ok((id, answer)) => id.map(|id| self.owned(id, answer)),
@@ -111,23 +111,23 @@ impl Client {
 
     fn ask_owned<R>(
         &self,
-        submit: impl FnOnce(&mut Core, &CreateRequest<'_>, Answering) -> Result<R, Rejected>,
+        submit: impl FnOnce(&mut Core, &CreateRequest<'_>, Responder) -> Result<R, Rejected>,
         stem: &str,
         data: &[u8],
         acl: &[Acl],
-    ) -> Result<(R, Awaited), Error> {
+    ) -> Result<(R, ReplyReceiver), Error> {
         path::check(stem)?;
         let (mode, data) = (CreateMode::EPHEMERAL_SEQUENTIAL, Some(data));
         let submitted = self.chroot.applied(stem, |full| {
             acl::lend(acl, |acl| {
                 let request = CreateRequest { path: full, data, acl, mode };
-                self.shared().submit(stem, |core, answering| submit(core, &request, answering))
+                self.shared().submit(stem, |core, responder| submit(core, &request, responder))
             })
         });
         submitted.map_err(|rejected| Error::rejected(OpCode::CREATE2, stem, rejected))
     }
 
-    fn owned(&self, id: ClaimId, answer: Awaited) -> Reply<OwnedNode> {
+    fn owned(&self, id: ClaimId, answer: ReplyReceiver) -> Reply<OwnedNode> {
         let claim = Claim { client: self.clone(), id, released: false };
         Reply::waiting(self.call(OpCode::CREATE2, answer), move |call, completion| {
             let answer = completion.map_err(|failure| match failure {
@@ -176,12 +176,12 @@ impl Client {
             Ok(named) => Arc::new(named),
             Err(error) => return owned.map(|_| Reply::failed(error.clone())).collect(),
         };
-        let (answering, answers): (Vec<_>, Vec<_>) =
-            owned.clone().map(|(_, op)| self.shared().exchange(op.path())).unzip();
+        let (responders, answers): (Vec<_>, Vec<_>) =
+            owned.clone().map(|(_, op)| self.shared().open_slot(op.path())).unzip();
         let paths = owned.clone().map(|(_, op)| self.chroot.apply(op.path())).collect::<Vec<_>>();
-        let creates = owned.clone().zip(&paths).zip(answering);
+        let creates = owned.clone().zip(&paths).zip(responders);
         let creates =
-            creates.map(|(((index, op), path), answering)| (index, op.stem(path), answering));
+            creates.map(|(((index, op), path), responder)| (index, op.stem(path), responder));
         let submitted = write::request(&actions, &self.chroot, |request| {
             self.shared().with(|core| core.submit_multi_owned(request, creates))
         });
@@ -344,7 +344,7 @@ impl OwnedNode {
         *released = true;
         let submitted = client
             .shared()
-            .submit(&self.path, |core, answering| core.release(*id, Some(answering)));
+            .submit(&self.path, |core, responder| core.release(*id, Some(responder)));
         let answer = match submitted {
             Ok(((), answer)) => answer,
             Err(rejected) => return client.rejected(OpCode::DELETE, &self.path, rejected),

@@ -51,7 +51,7 @@ impl Client {
         let path = paths.first().copied().unwrap_or("/");
         let submitted = self
             .shared()
-            .submit(path, |core, answering| core.submit_watching_all(nodes, answering));
+            .submit(path, |core, responder| core.submit_watching_all(nodes, responder));
         match submitted {
             Ok((ids, answer)) => {
                 let watchers = ids.into_iter().zip(events).map(|(id, (path, event))| {
@@ -89,7 +89,7 @@ impl Client {
             let stream = Arc::clone(&inbox);
             let submitted = self
                 .shared()
-                .submit(path, |core, answering| core.submit_stream(full, mode, answering, stream));
+                .submit(path, |core, responder| core.submit_stream(full, mode, responder, stream));
             match submitted {
                 Ok((id, answer)) => {
                     let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());

@@ -1,7 +1,7 @@
-//! Where the driver leaves the answer to a request, and its caller finds it.
+//! A one-shot channel for the answer to a request, from the driver to the caller.
 //!
-//! A channel for one value whose memory is used again by a later request, with the path that errors
-//! name: so a client that asks and asks allocates nothing for asking. Knows nothing of sessions.
+//! It also keeps the path that errors name. Later requests use its memory again, so a client that
+//! sends one request after the other allocates nothing for them. Knows nothing of sessions.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -19,16 +19,16 @@ pub(crate) type Completion = Result<Answer, Failure>;
 /// The same with the zxid that the server stamped its answer with, if it did.
 pub(crate) type Answered = (Completion, Option<Zxid>);
 
-/// Exchanges that are kept for later: less than a MiB of them beside their paths, and more than
+/// Slots that are kept for later: less than a MiB of them beside their paths, and more than
 /// most clients have requests in flight.
 const MAX_KEPT: usize = 4096;
 
 /// The longest path that is kept room for.
 const MAX_KEPT_PATH: usize = 256;
 
-/// One request's.
+/// The slot of one request.
 #[derive(Debug)]
-struct Exchange {
+struct ReplySlot {
     /// As the caller wrote it.
     path: String,
     state: Mutex<State>,
@@ -36,14 +36,14 @@ struct Exchange {
 
 #[derive(Debug)]
 enum State {
-    /// For the one who is woken.
+    /// With the task to wake.
     Waiting(Option<Waker>),
     Answered(Answered),
     /// Nobody answers any more, or nobody wants to know.
     Closed,
 }
 
-impl Exchange {
+impl ReplySlot {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,16 +54,16 @@ impl Exchange {
     }
 }
 
-/// The driver's end. Dropping it tells the other that there will be no answer.
+/// The driver's end. Dropping it tells the receiver that there will be no answer.
 #[derive(Debug)]
-pub(crate) struct Answering(Option<Arc<Exchange>>);
+pub(crate) struct Responder(Option<Arc<ReplySlot>>);
 
-impl Answering {
+impl Responder {
     /// Leaves the answer, wakes who waits for it, and gives back what can be used again.
     #[inline]
     pub(crate) fn answer(mut self, answered: Answered) -> Option<Spent> {
-        let exchange = self.0.take()?;
-        let mut state = exchange.state();
+        let slot = self.0.take()?;
+        let mut state = slot.state();
         // A caller that has gone does not want to know.
         if let State::Waiting(waker) = &mut *state {
             let waker = waker.take();
@@ -75,14 +75,14 @@ impl Answering {
         } else {
             drop(state);
         }
-        Some(Spent(exchange))
+        Some(Spent(slot))
     }
 }
 
-impl Drop for Answering {
+impl Drop for Responder {
     fn drop(&mut self) {
-        if let Some(exchange) = &self.0
-            && let State::Waiting(Some(waker)) = exchange.put(State::Closed)
+        if let Some(slot) = &self.0
+            && let State::Waiting(Some(waker)) = slot.put(State::Closed)
         {
             waker.wake();
         }
@@ -91,21 +91,21 @@ impl Drop for Answering {
 
 /// The caller's end.
 #[derive(Debug)]
-pub(crate) struct Awaited {
-    exchange: Arc<Exchange>,
+pub(crate) struct ReplyReceiver {
+    slot: Arc<ReplySlot>,
     /// Whether the answer was taken.
     done: bool,
 }
 
-impl Awaited {
+impl ReplyReceiver {
     /// The path of the request, as the caller wrote it.
     pub(crate) fn path(&self) -> &str {
-        &self.exchange.path
+        &self.slot.path
     }
 
     /// The answer, once; `None` if there will be none. Wakes the last task that found none.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Answered>> {
-        let mut state = self.exchange.state();
+        let mut state = self.slot.state();
         match &mut *state {
             State::Waiting(Some(waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
             State::Waiting(waker) => {
@@ -126,44 +126,44 @@ impl Awaited {
     }
 }
 
-impl Drop for Awaited {
+impl Drop for ReplyReceiver {
     fn drop(&mut self) {
         if !self.done {
             // An answer that nobody looked at goes now, and not when the memory is used again.
-            drop(self.exchange.put(State::Closed));
+            drop(self.slot.put(State::Closed));
         }
     }
 }
 
-/// An exchange that is over on the driver's side.
+/// A slot that the driver is done with.
 #[derive(Debug)]
-pub(crate) struct Spent(Arc<Exchange>);
+pub(crate) struct Spent(Arc<ReplySlot>);
 
-/// Exchanges to be used again, the longest spent first.
+/// Slots to be used again, the longest unused first.
 #[derive(Debug, Default)]
-pub(crate) struct Exchanges(VecDeque<Arc<Exchange>>);
+pub(crate) struct ReplySlots(VecDeque<Arc<ReplySlot>>);
 
-impl Exchanges {
-    /// Both ends of an exchange about a request for this path.
+impl ReplySlots {
+    /// Both ends of a slot for a request about this path.
     #[inline]
-    pub(crate) fn open(&mut self, path: &str) -> (Answering, Awaited) {
-        let exchange = self.reuse(path).unwrap_or_else(|| {
+    pub(crate) fn open(&mut self, path: &str) -> (Responder, ReplyReceiver) {
+        let slot = self.reuse(path).unwrap_or_else(|| {
             let state = Mutex::new(State::Waiting(None));
-            Arc::new(Exchange { path: path.to_owned(), state })
+            Arc::new(ReplySlot { path: path.to_owned(), state })
         });
-        let answering = Answering(Some(Arc::clone(&exchange)));
-        (answering, Awaited { exchange, done: false })
+        let responder = Responder(Some(Arc::clone(&slot)));
+        (responder, ReplyReceiver { slot, done: false })
     }
 
     #[inline]
-    fn reuse(&mut self, path: &str) -> Option<Arc<Exchange>> {
-        let mut exchange = self.0.pop_front()?;
+    fn reuse(&mut self, path: &str) -> Option<Arc<ReplySlot>> {
+        let mut slot = self.0.pop_front()?;
         // A caller that has not come back for its answer yet keeps it for good.
-        let own = Arc::get_mut(&mut exchange)?;
+        let own = Arc::get_mut(&mut slot)?;
         own.path.clear();
         own.path.push_str(path);
         *own.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::Waiting(None);
-        Some(exchange)
+        Some(slot)
     }
 
     /// Keeps what can be used again, within bounds.
@@ -205,90 +205,91 @@ mod tests {
         Bytes::from(vec![1; 100])
     }
 
-    fn poll(awaited: &mut Awaited, wakes: &Arc<Wakes>) -> Poll<Option<Bytes>> {
+    fn poll(receiver: &mut ReplyReceiver, wakes: &Arc<Wakes>) -> Poll<Option<Bytes>> {
         let waker = Waker::from(Arc::clone(wakes));
-        let answer = awaited.poll(&Context::from_waker(&waker));
+        let answer = receiver.poll(&Context::from_waker(&waker));
         answer.map(|answer| answer.map(|(completion, _)| completion.unwrap().body))
     }
 
     #[test]
     fn an_answer_is_told_once_and_wakes_the_last_who_waited() {
-        let (answering, mut awaited) = Exchanges::default().open("/a");
+        let (responder, mut receiver) = ReplySlots::default().open("/a");
         let (first, second) = (Arc::default(), Arc::default());
-        assert!(poll(&mut awaited, &first).is_pending());
-        assert!(poll(&mut awaited, &second).is_pending());
+        assert!(poll(&mut receiver, &first).is_pending());
+        assert!(poll(&mut receiver, &second).is_pending());
         assert_eq!(Arc::strong_count(&first), 1, "it waits no longer");
-        assert!(answering.answer(answered(&body())).is_some());
+        assert!(responder.answer(answered(&body())).is_some());
         let woken = [first, second.clone()].map(|wakes| wakes.0.load(Ordering::Relaxed));
         assert_eq!(woken, [0, 1]);
-        assert_eq!(poll(&mut awaited, &second), Poll::Ready(Some(body())));
-        assert_eq!(poll(&mut awaited, &second), Poll::Ready(None));
+        assert_eq!(poll(&mut receiver, &second), Poll::Ready(Some(body())));
+        assert_eq!(poll(&mut receiver, &second), Poll::Ready(None));
     }
 
     #[test]
     fn who_waits_in_vain_is_woken_and_told() {
-        let (answering, mut awaited) = Exchanges::default().open("/a");
+        let (responder, mut receiver) = ReplySlots::default().open("/a");
         let wakes = Arc::default();
-        assert!(poll(&mut awaited, &wakes).is_pending());
-        drop(answering);
+        assert!(poll(&mut receiver, &wakes).is_pending());
+        drop(responder);
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
-        assert_eq!(poll(&mut awaited, &wakes), Poll::Ready(None));
+        assert_eq!(poll(&mut receiver, &wakes), Poll::Ready(None));
     }
 
     #[test]
     fn an_answer_goes_with_who_asked_before_it_came_and_behind() {
         for polled in [false, true] {
             let (body, wakes) = (body(), Arc::default());
-            let mut exchanges = Exchanges::default();
+            let mut slots = ReplySlots::default();
             for before in [false, true] {
-                let (answering, mut awaited) = exchanges.open("/a");
+                let (responder, mut receiver) = slots.open("/a");
                 if polled {
-                    assert!(poll(&mut awaited, &wakes).is_pending());
+                    assert!(poll(&mut receiver, &wakes).is_pending());
                 }
-                let mut awaited = Some(awaited);
-                awaited.take_if(|_| before);
-                let spent = answering.answer(answered(&body));
-                drop(awaited);
+                let mut receiver = Some(receiver);
+                receiver.take_if(|_| before);
+                let spent = responder.answer(answered(&body));
+                drop(receiver);
                 assert!(body.is_unique(), "{polled} {before}: what is kept for later keeps it");
                 assert_eq!(Arc::strong_count(&wakes), 1, "{polled} {before}");
-                exchanges.keep(spent.into_iter());
+                slots.keep(spent.into_iter());
             }
         }
     }
 
     #[test]
-    fn an_exchange_is_used_again_once_its_caller_is_done_and_not_before() {
+    fn a_slot_is_used_again_once_its_caller_is_done_and_not_before() {
         let wakes = Arc::default();
-        let mut exchanges = Exchanges::default();
-        let (answering, mut late) = exchanges.open("/late");
-        let kept = Arc::downgrade(&late.exchange);
-        exchanges.keep(answering.answer(answered(&body())).into_iter());
-        let (answering, mut other) = exchanges.open("/other");
-        assert!(!std::ptr::eq(kept.as_ptr(), Arc::as_ptr(&other.exchange)));
+        let mut slots = ReplySlots::default();
+        let (responder, mut late) = slots.open("/late");
+        let kept = Arc::downgrade(&late.slot);
+        slots.keep(responder.answer(answered(&body())).into_iter());
+        let (responder, mut other) = slots.open("/other");
+        assert!(!std::ptr::eq(kept.as_ptr(), Arc::as_ptr(&other.slot)));
         assert_eq!(late.path(), "/late");
         assert_eq!(poll(&mut late, &wakes), Poll::Ready(Some(body())));
         assert!(poll(&mut other, &wakes).is_pending());
 
-        let used = Arc::as_ptr(&other.exchange);
-        exchanges.keep(answering.answer(answered(&body())).into_iter());
+        let used = Arc::as_ptr(&other.slot);
+        slots.keep(responder.answer(answered(&body())).into_iter());
         assert_eq!(poll(&mut other, &wakes), Poll::Ready(Some(body())));
         drop(other);
-        let (_answering, mut next) = exchanges.open("/next");
-        assert!(std::ptr::eq(used, Arc::as_ptr(&next.exchange)));
+        let (_answering, mut next) = slots.open("/next");
+        assert!(std::ptr::eq(used, Arc::as_ptr(&next.slot)));
         assert_eq!(next.path(), "/next");
         assert!(poll(&mut next, &wakes).is_pending(), "the last answer is no answer to this");
     }
 
     #[test]
     fn no_more_is_kept_than_was_said() {
-        let mut exchanges = Exchanges::default();
-        let spend = |(answering, _): (Answering, Awaited)| answering.answer(answered(&body()));
+        let mut slots = ReplySlots::default();
+        let spend =
+            |(responder, _): (Responder, ReplyReceiver)| responder.answer(answered(&body()));
         let long = "x".repeat(MAX_KEPT_PATH + 1);
-        let spent = exchanges.open(&long);
-        exchanges.keep(spend(spent).into_iter());
-        assert!(exchanges.0.is_empty());
-        let open = (0..MAX_KEPT + 9).map(|_| exchanges.open("/a")).collect::<Vec<_>>();
-        exchanges.keep(open.into_iter().filter_map(spend));
-        assert_eq!(exchanges.0.len(), MAX_KEPT);
+        let spent = slots.open(&long);
+        slots.keep(spend(spent).into_iter());
+        assert!(slots.0.is_empty());
+        let open = (0..MAX_KEPT + 9).map(|_| slots.open("/a")).collect::<Vec<_>>();
+        slots.keep(open.into_iter().filter_map(spend));
+        assert_eq!(slots.0.len(), MAX_KEPT);
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::config::Host;
 use crate::driver::clock::{Clock, Reading};
 use crate::driver::event_queue::Inbox;
-use crate::driver::reply_slot::{Answering, Awaited, Exchanges, Spent};
+use crate::driver::reply_slot::{ReplyReceiver, ReplySlots, Responder, Spent};
 use crate::driver::state_log::Transitions;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
 use crate::model::event::{Change, SessionState};
@@ -29,10 +29,10 @@ use crate::stats::Stats;
 const KEPT_EVENTS: usize = 2048;
 
 /// The session with what its callers wait on.
-pub(crate) type Core = Session<Answering, oneshot::Sender<Change>, Arc<Inbox>>;
+pub(crate) type Core = Session<Responder, oneshot::Sender<Change>, Arc<Inbox>>;
 
 /// What the core says to its callers.
-pub(crate) type CoreEvent = Event<Answering, oneshot::Sender<Change>, Arc<Inbox>>;
+pub(crate) type CoreEvent = Event<Responder, oneshot::Sender<Change>, Arc<Inbox>>;
 
 /// One session, shared by its handles and its driver.
 pub(crate) struct SharedSession {
@@ -47,7 +47,7 @@ pub(crate) struct SharedSession {
 
 struct Locked {
     core: Core,
-    exchanges: Exchanges,
+    slots: ReplySlots,
     /// Batches being filled: while there are any, nothing is sent.
     corks: usize,
     /// Set while the driver sleeps. Whoever takes it wakes it.
@@ -103,7 +103,7 @@ impl SharedSession {
         let transitions = Transitions::new(SessionState::Connecting);
         let locked = Locked {
             core,
-            exchanges: Exchanges::default(),
+            slots: ReplySlots::default(),
             corks: 0,
             driver: None,
             server: None,
@@ -147,20 +147,20 @@ impl SharedSession {
         f(&self.lock().core)
     }
 
-    /// Both ends of an exchange about a request for this path.
-    pub(crate) fn exchange(&self, path: &str) -> (Answering, Awaited) {
-        self.lock().exchanges.open(path)
+    /// Both ends of a reply slot for a request about this path.
+    pub(crate) fn open_slot(&self, path: &str) -> (Responder, ReplyReceiver) {
+        self.lock().slots.open(path)
     }
 
     /// Lets a handle ask, under one lock: `f` submits a request for this path.
     pub(crate) fn submit<R>(
         &self,
         path: &str,
-        f: impl FnOnce(&mut Core, Answering) -> Result<R, Rejected>,
-    ) -> Result<(R, Awaited), Rejected> {
-        self.change(|Locked { core, exchanges, .. }| {
-            let (answering, awaited) = exchanges.open(path);
-            f(core, answering).map(|submitted| (submitted, awaited))
+        f: impl FnOnce(&mut Core, Responder) -> Result<R, Rejected>,
+    ) -> Result<(R, ReplyReceiver), Rejected> {
+        self.change(|Locked { core, slots, .. }| {
+            let (responder, receiver) = slots.open(path);
+            f(core, responder).map(|submitted| (submitted, receiver))
         })
     }
 
@@ -178,9 +178,9 @@ impl SharedSession {
         act: impl FnOnce(&mut Core, Instant, bool),
     ) -> TurnResult {
         let mut locked = self.lock();
-        let Locked { core, exchanges, corks, driver, .. } = &mut *locked;
+        let Locked { core, slots, corks, driver, .. } = &mut *locked;
         if !spent.is_empty() {
-            exchanges.keep(spent.drain(..));
+            slots.keep(spent.drain(..));
             spent.shrink_to(KEPT_EVENTS);
         }
         // Under the lock, so that time never goes back for the session.
@@ -402,7 +402,7 @@ mod tests {
         let mut buffers = TurnBuffers::default();
         let mut answers = Vec::new();
         for _ in 0..10 * KEPT_EVENTS {
-            let (token, answer) = shared.exchange("/a");
+            let (token, answer) = shared.open_slot("/a");
             let result = Err(Failure::Ended { sent: false, ended: Ended::Closed });
             buffers.events.push_back(Event::Completed { token, result, zxid: None });
             answers.push(answer);

@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep_until};
 use zk_proto::{Decode, DecodeError, OpCode, Reader, Zxid};
 
 use crate::driver::clock::Clock;
-use crate::driver::reply_slot::{Awaited, Completion};
+use crate::driver::reply_slot::{Completion, ReplyReceiver};
 use crate::driver::shared_session::SharedSession;
 use crate::error::{Ended, Error, Failure, Fault};
 use crate::model::path::Chroot;
@@ -26,7 +26,7 @@ use crate::trace;
 /// What was asked, to make sense of the answer and of errors.
 pub(crate) struct Call {
     pub(crate) op: OpCode,
-    pub(crate) answer: Awaited,
+    pub(crate) answer: ReplyReceiver,
     pub(crate) chroot: Chroot,
     pub(crate) shared: Arc<SharedSession>,
     /// If it can be taken back.
