@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use zk_proto::OpCode;
 
 use crate::client::handle::Client;
-use crate::driver::event_queue::Inbox;
+use crate::driver::event_queue::EventQueue;
 use crate::error::Error;
 use crate::handles::reply::Reply;
 use crate::handles::watch_stream::WatchStream;
@@ -85,15 +85,15 @@ impl Client {
     /// ```
     pub fn watch(&self, path: &str, mode: WatchMode) -> Reply<WatchStream> {
         self.at(path, path::check, |full| {
-            let inbox = Arc::new(Inbox::default());
-            let stream = Arc::clone(&inbox);
+            let queue = Arc::new(EventQueue::default());
+            let stream = Arc::clone(&queue);
             let submitted = self
                 .shared()
                 .submit(path, |core, responder| core.submit_stream(full, mode, responder, stream));
             match submitted {
                 Ok((id, answer)) => {
                     let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
-                    let stream = WatchStream::new(shared, id, full.to_owned(), chroot, inbox);
+                    let stream = WatchStream::new(shared, id, full.to_owned(), chroot, queue);
                     let call = self.call(OpCode::ADD_WATCH, answer);
                     Reply::waiting(call, move |call, completion| {
                         call.answer(completion).map(|_| stream)

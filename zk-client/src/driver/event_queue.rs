@@ -1,7 +1,7 @@
-//! What waits for the reader of one stream: a queue that never blocks and never grows beyond a
-//! bound.
+//! The queue of events between the driver and the reader of one stream.
 //!
-//! What finds no room is counted in its place. Knows nothing of sessions.
+//! It never blocks and never grows beyond a bound: changes that find no room are counted in their
+//! place. Knows nothing of sessions.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::model::event::StreamEvent;
 
-/// What may wait, in bytes of memory: many times what one read of a connection brings, so that a
+/// How much may wait, in bytes of memory: many times what one read of a connection brings, so that a
 /// reader misses nothing that runs between two reads, or a few later.
 pub(crate) const CAPACITY: usize = 1024 * 1024;
 
@@ -21,7 +21,7 @@ const KEPT_EVENTS: usize = 16;
 
 /// Written by the driver, read by one stream.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox(Mutex<Waiting>);
+pub(crate) struct EventQueue(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -33,7 +33,7 @@ struct Waiting {
     reader: Option<Waker>,
 }
 
-impl Inbox {
+impl EventQueue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::model::event::WatchedEvent;
 
-    /// So many of these fill an inbox.
+    /// So many of these fill a queue.
     const FULL: usize = CAPACITY.div_ceil(EVENT_BYTES + 6);
 
     fn change(n: usize) -> StreamEvent {
@@ -118,34 +118,34 @@ mod tests {
         StreamEvent::Changed(WatchedEvent { kind, path, zxid: None, missed: false })
     }
 
-    fn take(inbox: &Inbox) -> VecDeque<StreamEvent> {
+    fn take(queue: &EventQueue) -> VecDeque<StreamEvent> {
         let mut read = VecDeque::new();
-        assert!(inbox.poll_take(&Context::from_waker(Waker::noop()), &mut read).is_ready());
+        assert!(queue.poll_take(&Context::from_waker(Waker::noop()), &mut read).is_ready());
         read
     }
 
     #[test]
     fn what_finds_no_room_is_counted_in_its_place() {
-        let inbox = Inbox::default();
-        (0..FULL + 3).for_each(|n| inbox.push(change(n)));
+        let queue = EventQueue::default();
+        (0..FULL + 3).for_each(|n| queue.push(change(n)));
         let told = (0..FULL).map(change).chain([StreamEvent::Lagged(3)]).collect::<VecDeque<_>>();
-        assert_eq!(take(&inbox), told);
-        inbox.push(change(9));
-        assert_eq!(take(&inbox), [change(9)]);
-        inbox.close();
-        assert_eq!(take(&inbox), []);
+        assert_eq!(take(&queue), told);
+        queue.push(change(9));
+        assert_eq!(take(&queue), [change(9)]);
+        queue.close();
+        assert_eq!(take(&queue), []);
     }
 
     #[test]
     fn it_holds_one_more_than_its_capacity_whatever_comes() {
-        let inbox = Inbox::default();
+        let queue = EventQueue::default();
         for n in 0..3 * FULL {
-            inbox.push(change(n));
-            inbox.push(StreamEvent::Rearmed);
-            let bytes = inbox.lock().events.len() * EVENT_BYTES;
+            queue.push(change(n));
+            queue.push(StreamEvent::Rearmed);
+            let bytes = queue.lock().events.len() * EVENT_BYTES;
             assert!(bytes < CAPACITY + 2 * EVENT_BYTES, "{bytes}");
         }
-        let told = take(&inbox);
+        let told = take(&queue);
         let changes = told.iter().filter(|told| matches!(told, StreamEvent::Changed(_))).count();
         let dropped = (3 * FULL - changes) as u64;
         assert_eq!(told.back(), Some(&StreamEvent::Lagged(dropped)), "each is told or counted");
@@ -157,19 +157,19 @@ mod tests {
             let (kind, path) = (EventType::NODE_CREATED, "x".repeat(n));
             StreamEvent::Changed(WatchedEvent { kind, path, zxid: None, missed: false })
         };
-        let inbox = Inbox::default();
-        (0..100).for_each(|_| inbox.push(long(CAPACITY / 4)));
-        assert_eq!(take(&inbox).len(), 4 + 1);
-        (0..2).for_each(|_| inbox.push(long(2 * CAPACITY)));
-        assert_eq!(take(&inbox), [long(2 * CAPACITY), StreamEvent::Lagged(1)]);
+        let queue = EventQueue::default();
+        (0..100).for_each(|_| queue.push(long(CAPACITY / 4)));
+        assert_eq!(take(&queue).len(), 4 + 1);
+        (0..2).for_each(|_| queue.push(long(2 * CAPACITY)));
+        assert_eq!(take(&queue), [long(2 * CAPACITY), StreamEvent::Lagged(1)]);
     }
 
     #[test]
     fn a_rearmed_watch_is_told_once_in_a_row() {
-        let inbox = Inbox::default();
-        (0..3).for_each(|_| inbox.push(StreamEvent::Rearmed));
-        inbox.push(change(1));
-        inbox.push(StreamEvent::Rearmed);
-        assert_eq!(take(&inbox), [StreamEvent::Rearmed, change(1), StreamEvent::Rearmed]);
+        let queue = EventQueue::default();
+        (0..3).for_each(|_| queue.push(StreamEvent::Rearmed));
+        queue.push(change(1));
+        queue.push(StreamEvent::Rearmed);
+        assert_eq!(take(&queue), [StreamEvent::Rearmed, change(1), StreamEvent::Rearmed]);
     }
 }

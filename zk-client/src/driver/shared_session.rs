@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::config::Host;
 use crate::driver::clock::{Clock, Reading};
-use crate::driver::event_queue::Inbox;
+use crate::driver::event_queue::EventQueue;
 use crate::driver::reply_slot::{ReplyReceiver, ReplySlots, Responder, Spent};
 use crate::driver::state_log::Transitions;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
@@ -29,10 +29,10 @@ use crate::stats::Stats;
 const KEPT_EVENTS: usize = 2048;
 
 /// The session with what its callers wait on.
-pub(crate) type Core = Session<Responder, oneshot::Sender<Change>, Arc<Inbox>>;
+pub(crate) type Core = Session<Responder, oneshot::Sender<Change>, Arc<EventQueue>>;
 
 /// What the core says to its callers.
-pub(crate) type CoreEvent = Event<Responder, oneshot::Sender<Change>, Arc<Inbox>>;
+pub(crate) type CoreEvent = Event<Responder, oneshot::Sender<Change>, Arc<EventQueue>>;
 
 /// One session, shared by its handles and its driver.
 pub(crate) struct SharedSession {
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn a_driver_comes_again_by_itself_or_is_woken_by_the_next_change() {
         let shared = shared();
-        let told = |stream: &Arc<Inbox>| Event::Noticed {
+        let told = |stream: &Arc<EventQueue>| Event::Noticed {
             stream: Arc::clone(stream),
             event: StreamEvent::Rearmed,
         };

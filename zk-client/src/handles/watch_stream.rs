@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::driver::event_queue::{self, Inbox};
+use crate::driver::event_queue::{self, EventQueue};
 use crate::driver::shared_session::SharedSession;
 use crate::error::{Ended, Error};
 use crate::model::event::{StreamEvent, WatchedEvent};
@@ -56,7 +56,7 @@ pub struct WatchStream {
     /// The server's.
     path: String,
     chroot: Chroot,
-    inbox: Arc<Inbox>,
+    queue: Arc<EventQueue>,
     /// What was taken out of it and is not handed out yet.
     read: VecDeque<StreamEvent>,
 }
@@ -75,9 +75,9 @@ impl WatchStream {
         id: WatchId,
         path: String,
         chroot: Chroot,
-        inbox: Arc<Inbox>,
+        queue: Arc<EventQueue>,
     ) -> Self {
-        Self { shared, id, path, chroot, inbox, read: VecDeque::new() }
+        Self { shared, id, path, chroot, queue, read: VecDeque::new() }
     }
 
     /// The next event.
@@ -97,7 +97,7 @@ impl WatchStream {
     /// last one is woken.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamEvent, Error>> {
         if self.read.is_empty() {
-            ready!(self.inbox.poll_take(cx, &mut self.read));
+            ready!(self.queue.poll_take(cx, &mut self.read));
         }
         let Some(event) = self.read.pop_front() else {
             let ended = self.shared.look(|core| core.ended());
