@@ -33,7 +33,7 @@ impl Client {
     pub fn state_stream(&self) -> StateStream {
         let shared = Arc::clone(self.shared());
         let changes = shared.states();
-        let next = shared.transitions(|log| log.latest());
+        let next = shared.state_log(|log| log.latest());
         StateStream { shared, changes, next }
     }
 }
@@ -63,7 +63,7 @@ impl StateStream {
         loop {
             // What comes behind this look wakes us.
             let state = *self.changes.borrow_and_update();
-            match self.shared.transitions(|log| log.read(&mut self.next)) {
+            match self.shared.state_log(|log| log.read(&mut self.next)) {
                 Found::Next(state) => return Some(StateEvent::Entered(state)),
                 Found::Missed(missed) => return Some(StateEvent::Lagged(missed)),
                 Found::Nothing if state.ended().is_some() => return None,

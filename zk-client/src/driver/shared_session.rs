@@ -18,7 +18,7 @@ use crate::config::Host;
 use crate::driver::clock::{Clock, Reading};
 use crate::driver::event_queue::EventQueue;
 use crate::driver::reply_slot::{ReplyReceiver, ReplySlots, Responder, Spent};
-use crate::driver::state_log::Transitions;
+use crate::driver::state_log::StateLog;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
 use crate::model::event::{Change, SessionState};
 use crate::net::hosts::{Hosts, Random};
@@ -57,7 +57,7 @@ struct Locked {
     hosts: Hosts,
     /// The last attempt at each server since the last success.
     attempts: Vec<Attempt>,
-    transitions: Transitions,
+    state_log: StateLog,
     names: Names,
 }
 
@@ -100,7 +100,7 @@ impl SharedSession {
     pub(crate) fn new(core: Core, hosts: Hosts, names: Names, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
         let attempts = Vec::new();
-        let transitions = Transitions::new(SessionState::Connecting);
+        let state_log = StateLog::new(SessionState::Connecting);
         let locked = Locked {
             core,
             slots: ReplySlots::default(),
@@ -109,7 +109,7 @@ impl SharedSession {
             server: None,
             hosts,
             attempts,
-            transitions,
+            state_log,
             names,
         };
         let (leases, attempted) = (Notify::new(), Notify::new());
@@ -229,8 +229,8 @@ impl SharedSession {
     }
 
     /// Lets a reader look at the last states.
-    pub(crate) fn transitions<R>(&self, f: impl FnOnce(&Transitions) -> R) -> R {
-        f(&self.lock().transitions)
+    pub(crate) fn state_log<R>(&self, f: impl FnOnce(&StateLog) -> R) -> R {
+        f(&self.lock().state_log)
     }
 
     /// Tells that leases stand differently than before.
@@ -261,7 +261,7 @@ impl SharedSession {
                 Event::Unstreamed { stream } => stream.close(),
                 Event::State(state) => {
                     let mut locked = self.lock();
-                    locked.transitions.push(state);
+                    locked.state_log.push(state);
                     if state.is_connected() {
                         locked.attempts.clear();
                     }

@@ -13,7 +13,7 @@ pub(crate) const CAPACITY: usize = 64;
 
 /// The last states of a session.
 #[derive(Debug)]
-pub(crate) struct Transitions {
+pub(crate) struct StateLog {
     /// The number of the first that is kept.
     first: u64,
     states: VecDeque<SessionState>,
@@ -28,7 +28,7 @@ pub(crate) enum Found {
     Nothing,
 }
 
-impl Transitions {
+impl StateLog {
     pub(crate) fn new(state: SessionState) -> Self {
         Self { first: 0, states: VecDeque::from([state]) }
     }
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_reader_is_told_every_state_or_how_many_it_missed() {
         let (up, down) = (SessionState::Connected, SessionState::Disconnected);
-        let mut log = Transitions::new(SessionState::Connecting);
+        let mut log = StateLog::new(SessionState::Connecting);
         let mut at = log.latest();
         assert_eq!(log.read(&mut at), Found::Next(SessionState::Connecting));
         assert_eq!(log.read(&mut at), Found::Nothing);
