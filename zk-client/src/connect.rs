@@ -13,7 +13,7 @@ use crate::auth::sasl::Sasl;
 use crate::client::Client;
 use crate::config::{ConnectString, DeadlineRule, Limits, SessionConfig, SessionCredentials};
 use crate::driver::clock::Clock;
-use crate::driver::shared_session::{Names, SharedSession};
+use crate::driver::shared_session::{SharedSession, UniqueNames};
 use crate::driver::task::Driver;
 use crate::error::{Attempt, Error, Fault};
 use crate::handles::reply::Reply;
@@ -330,7 +330,7 @@ impl ClientBuilder {
         let clock = self.clock.unwrap_or_else(Clock::of_this_machine);
         let hosts = Hosts::new(hosts, random.next());
         let shared =
-            SharedSession::new(Session::new(config), hosts, Names { client, random }, clock);
+            SharedSession::new(Session::new(config), hosts, UniqueNames { client, random }, clock);
         let max_reply = self.limits.max_reply;
         let driver = Driver::new(Arc::clone(&shared), self.connector, max_reply);
         let client = Client::new(Arc::clone(&shared), chroot.clone());

@@ -58,7 +58,7 @@ struct Locked {
     /// The last attempt at each server since the last success.
     attempts: Vec<Attempt>,
     state_log: StateLog,
-    names: Names,
+    names: UniqueNames,
 }
 
 /// Buffers that the driver keeps from turn to turn, so that a turn allocates nothing.
@@ -91,13 +91,13 @@ pub(crate) struct Delivered {
 }
 
 /// Makes names that no other client makes: one half is this client's own.
-pub(crate) struct Names {
+pub(crate) struct UniqueNames {
     pub(crate) client: u64,
     pub(crate) random: Random,
 }
 
 impl SharedSession {
-    pub(crate) fn new(core: Core, hosts: Hosts, names: Names, clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(core: Core, hosts: Hosts, names: UniqueNames, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
         let attempts = Vec::new();
         let state_log = StateLog::new(SessionState::Connecting);
@@ -349,7 +349,7 @@ impl SharedSession {
 
     /// 128 random bits.
     pub(crate) fn unique(&self) -> u128 {
-        let Names { client, random } = &mut self.lock().names;
+        let UniqueNames { client, random } = &mut self.lock().names;
         (u128::from(*client) << 64) | u128::from(random.next())
     }
 }
@@ -392,7 +392,7 @@ mod tests {
 
     fn shared() -> Arc<SharedSession> {
         let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
-        let names = Names { client: 1, random: Random::new(1) };
+        let names = UniqueNames { client: 1, random: Random::new(1) };
         SharedSession::new(core, Hosts::new(Vec::new(), 1), names, Clock::new(|| Duration::ZERO))
     }
 

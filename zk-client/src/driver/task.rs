@@ -434,7 +434,7 @@ mod tests {
     use super::*;
     use crate::config::SessionConfig;
     use crate::driver::clock::Clock;
-    use crate::driver::shared_session::Names;
+    use crate::driver::shared_session::UniqueNames;
     use crate::net::hosts::Random;
     use crate::net::transport::TcpConnector;
     use crate::session::Session;
@@ -451,7 +451,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_alarm_is_heard_by_the_last_task_whatever_budget_it_had() {
         let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));
-        let names = Names { client: 1, random: Random::new(1) };
+        let names = UniqueNames { client: 1, random: Random::new(1) };
         let shared = SharedSession::new(
             core,
             Hosts::new(Vec::new(), 1),
