@@ -16,7 +16,7 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::SessionState;
 use crate::session::event::Event;
 use crate::session::handshake::{self, Verdict};
-use crate::session::pipeline::Turn;
+use crate::session::pipeline::Priority;
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::{self, Timer};
 use crate::trace;
@@ -149,7 +149,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             close_lost |= matches!(slot.purpose, Purpose::Close);
             self.give_up(slot, Failure::ConnectionLoss { sent, why });
         }
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
         if self.closing && self.credentials.is_none() {
             return self.end(Ended::Closed);
         }
@@ -189,7 +189,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
                 Timer::Suspects => {
                     self.claims.look_again();
-                    self.do_housekeeping(Turn::Last);
+                    self.do_housekeeping(Priority::Normal);
                     if self.claims.has_suspects() {
                         self.suspect(now);
                     }
@@ -311,13 +311,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// due deletes.
     fn reattach(&mut self) {
         for (id, tokens) in self.auths.replay() {
-            if let Err(error) = self.prove(Turn::Urgent, id, tokens) {
+            if let Err(error) = self.prove(Priority::Urgent, id, tokens) {
                 warn!(target: trace::SESSION, %error, "a credential is not sent");
             }
         }
         let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;
         watches.rearm(*last_zxid, config.limits.max_request, |rearm| {
-            match pipeline.push(Turn::Urgent, rearm.op(), rearm, Purpose::Rearm) {
+            match pipeline.push(Priority::Urgent, rearm.op(), rearm, Purpose::Rearm) {
                 Ok(_) => *rearming += 1,
                 Err(error) => {
                     warn!(target: trace::WATCH, %error, "a watch with so long a path is lost");
@@ -330,7 +330,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             debug!(target: trace::WATCH, watches, streams, requests, "rearming");
         }
         self.claims.attached();
-        self.do_housekeeping(Turn::Urgent);
+        self.do_housekeeping(Priority::Urgent);
     }
 
     /// Scaled like the session timeout was by the server, so that all servers can be tried before

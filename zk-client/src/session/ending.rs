@@ -10,7 +10,7 @@ use crate::config::SessionCredentials;
 use crate::error::{Ended, Failure, Hangup};
 use crate::session::event::Event;
 use crate::session::owned_nodes::ClaimId;
-use crate::session::pipeline::{Slot, Turn};
+use crate::session::pipeline::{Priority, Slot};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::trace;
 
@@ -131,7 +131,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         self.claims.end(Failure::Ended { sent: true, ended });
         self.end_leases(ended);
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
         let watchers = self.watches.take_all();
         self.events.extend(watchers.map(Event::from));
         self.timers.stop_all();

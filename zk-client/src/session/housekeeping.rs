@@ -13,7 +13,7 @@ use crate::model::event::SessionState;
 use crate::session::assurance::{Connection, Tended};
 use crate::session::event::Event;
 use crate::session::owned_nodes::{Effect, Question};
-use crate::session::pipeline::Turn;
+use crate::session::pipeline::Priority;
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::Timer;
 use crate::trace;
@@ -21,17 +21,17 @@ use crate::trace;
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Does what claims and watches want done; what claims ask has this priority.
     #[inline]
-    pub(super) fn do_housekeeping(&mut self, turn: Turn) {
+    pub(super) fn do_housekeeping(&mut self, priority: Priority) {
         if self.claims.has_effects() || self.watches.has_follow_ups() {
-            self.do_housekeeping_now(turn);
+            self.do_housekeeping_now(priority);
         }
     }
 
-    fn do_housekeeping_now(&mut self, turn: Turn) {
+    fn do_housekeeping_now(&mut self, priority: Priority) {
         while let Some(effect) = self.claims.poll_effect() {
             match effect {
                 Effect::Complete(token, result) => self.complete(token, result),
-                Effect::Ask(question) => self.ask(turn, question),
+                Effect::Ask(question) => self.ask(priority, question),
             }
         }
         while let Some(follow_up) = self.watches.poll_follow_up() {
@@ -39,7 +39,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             if self.phase == Phase::Established && !self.closing {
                 let purpose = Purpose::FollowUp(follow_up.clone());
                 if let Err(error) =
-                    self.pipeline.push(Turn::Last, follow_up.op(), &follow_up, purpose)
+                    self.pipeline.push(Priority::Normal, follow_up.op(), &follow_up, purpose)
                 {
                     // A path near the frame limit, which another request has carried.
                     warn!(target: trace::WATCH, %error, ?follow_up, "not asked");
@@ -48,9 +48,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    pub(super) fn ask(&mut self, turn: Turn, question: Question) {
+    pub(super) fn ask(&mut self, priority: Priority, question: Question) {
         let purpose = Purpose::Question(question.clone());
-        if let Err(error) = self.pipeline.push(turn, question.op(), &question, purpose) {
+        if let Err(error) = self.pipeline.push(priority, question.op(), &question, purpose) {
             // It is small, so this is a path near the frame limit.
             warn!(
                 target: trace::SESSION, %error,
@@ -81,7 +81,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     fn expire_now(&mut self, now: Instant) {
         for claim in self.assurance.expire(now, self.connection()) {
             self.claims.release(claim, None);
-            self.do_housekeeping(Turn::Last);
+            self.do_housekeeping(Priority::Normal);
         }
     }
 
@@ -101,7 +101,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             // Where "/" may not be read the check fails, and the answer is still a transaction's.
             let check = [MultiOp::Check(CheckVersionRequest { path: "/", version: -1 })];
             let multi = MultiRequest::new(&check);
-            let pushed = self.pipeline.push(Turn::Urgent, multi.op(), &multi, Purpose::Probe);
+            let pushed = self.pipeline.push(Priority::Urgent, multi.op(), &multi, Purpose::Probe);
             if let Err(error) = pushed {
                 warn!(target: trace::SESSION, %error, "leases get no proof");
             }

@@ -47,11 +47,11 @@ const OVERTAKING: [ErrorCode; 4] = [
     ErrorCode::INVALID_ACL,
 ];
 
-/// Where a request queues.
+/// Where a request is put in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Priority {
     /// Behind all others.
-    Last,
+    Normal,
     /// Behind what is sent, ahead of what is not: for the session's own after a reconnect.
     Urgent,
 }
@@ -120,7 +120,7 @@ impl<P> Pipeline<P> {
     /// Queues a request and gives it the next xid; setWatches and auth have their own.
     pub(crate) fn push(
         &mut self,
-        turn: Turn,
+        priority: Priority,
         op: OpCode,
         request: &dyn Encode,
         purpose: P,
@@ -131,9 +131,9 @@ impl<P> Pipeline<P> {
             _ if rearms => Xid::SET_WATCHES,
             _ => self.next,
         };
-        let bytes = match turn {
-            Turn::Last => &mut self.bytes,
-            Turn::Urgent => &mut self.urgent_bytes,
+        let bytes = match priority {
+            Priority::Normal => &mut self.bytes,
+            Priority::Urgent => &mut self.urgent_bytes,
         };
         let start = bytes.len();
         frame::encode(bytes, self.limits.max_request, |writer| {
@@ -152,9 +152,9 @@ impl<P> Pipeline<P> {
         let (id, len) = (RequestId(self.next_id), bytes.len() - start);
         self.next_id += 1;
         let slot = Slot { id, len, xid, op, sent_at: None, path, purpose };
-        match turn {
-            Turn::Last => self.slots.push_back(slot),
-            Turn::Urgent => {
+        match priority {
+            Priority::Normal => self.slots.push_back(slot),
+            Priority::Urgent => {
                 self.slots.insert(self.sent + self.urgent, slot);
                 self.urgent += 1;
             }
@@ -306,7 +306,7 @@ mod tests {
         pipeline.next = Xid(i32::MAX - 1);
         for purpose in 0..3 {
             let sync = SyncRequest { path: "/".into() };
-            pipeline.push(Turn::Last, OpCode::SYNC, &sync, purpose).unwrap();
+            pipeline.push(Priority::Normal, OpCode::SYNC, &sync, purpose).unwrap();
         }
         let xids = pipeline.slots.iter().map(|slot| slot.xid.0).collect::<Vec<_>>();
         assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1]);
@@ -318,13 +318,13 @@ mod tests {
         for taken in 0..1_u32 << 5 {
             let mut pipeline = Pipeline::new(Limits::default());
             let path = |n: u32| format!("/{}", "x".repeat(n as usize));
-            let push = |pipeline: &mut Pipeline<u32>, turn, n| {
+            let push = |pipeline: &mut Pipeline<u32>, priority, n| {
                 let path = path(n);
                 let sync = SyncRequest { path: path.as_str().into() };
-                pipeline.push(turn, OpCode::SYNC, &sync, n).unwrap()
+                pipeline.push(priority, OpCode::SYNC, &sync, n).unwrap()
             };
-            push(&mut pipeline, Turn::Urgent, 9);
-            let ids = (0..5).map(|n| push(&mut pipeline, Turn::Last, n)).collect::<Vec<_>>();
+            push(&mut pipeline, Priority::Urgent, 9);
+            let ids = (0..5).map(|n| push(&mut pipeline, Priority::Normal, n)).collect::<Vec<_>>();
             for (n, id) in (0..).zip(&ids) {
                 if taken >> n & 1 == 1 {
                     assert!(pipeline.withdraw(*id, |_| false).is_none());

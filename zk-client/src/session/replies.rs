@@ -17,7 +17,7 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Answer, Event};
-use crate::session::pipeline::{Slot, Turn};
+use crate::session::pipeline::{Priority, Slot};
 use crate::session::state::{Purpose, Session, told};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
@@ -173,7 +173,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Replace(delete, create) => {
                 understood = self.claims.replace_answered(delete, create, result);
                 // A delete that is repeated was asked for ahead of all that waits.
-                self.do_housekeeping(Turn::Urgent);
+                self.do_housekeeping(Priority::Urgent);
             }
             // The next server will let it.
             Purpose::Question(question)
@@ -209,7 +209,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Close => self.end(Ended::Closed),
         }
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
         understood
     }
 
@@ -278,7 +278,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         {
             self.watched(parent, Change { kind: EventType::NODE_CHILDREN_CHANGED, ..change });
         }
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
         Ok(())
     }
 

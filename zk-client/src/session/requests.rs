@@ -18,7 +18,7 @@ use crate::session::auths::AuthId;
 use crate::session::event::{Event, Watch};
 use crate::session::lease::{LeaseId, LeaseState};
 use crate::session::owned_nodes::ClaimId;
-use crate::session::pipeline::{RequestId, Turn};
+use crate::session::pipeline::{Priority, RequestId};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::watches::one_shots::{WatchId, WatchKind};
 
@@ -48,7 +48,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.accept()?;
         let id = self.auths.remember(credential, self.config.limits.max_request)?;
         if self.phase == Phase::Established {
-            self.prove(Turn::Last, id, vec![token])?;
+            self.prove(Priority::Normal, id, vec![token])?;
         } else {
             self.auths.wait(id, [token]);
         }
@@ -58,7 +58,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Queues the proof of a credential.
     pub(super) fn prove(
         &mut self,
-        turn: Turn,
+        priority: Priority,
         id: AuthId,
         tokens: Vec<T>,
     ) -> Result<(), EncodeError> {
@@ -67,7 +67,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         };
         let auth = Secret::new(Some(credential.proof()));
         let packet = AuthPacket { kind: 0, scheme: credential.scheme().into(), auth };
-        self.pipeline.push(turn, packet.op(), &packet, Purpose::Auth(id, tokens)).map(drop)
+        self.pipeline.push(priority, packet.op(), &packet, Purpose::Auth(id, tokens)).map(drop)
     }
 
     /// Queues a request that sets a watch.
@@ -114,7 +114,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.watches.set(id, WatchKind::Data, path, watcher);
             ids.push(id);
         }
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
         Ok(ids)
     }
 
@@ -197,7 +197,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         // Each of them may fit into a frame.
         drop(self.claims.withdraw(claim));
-        self.ask(Turn::Last, delete);
+        self.ask(Priority::Normal, delete);
         Ok(None)
     }
 
@@ -239,7 +239,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         };
         let returned = watch.and_then(|id| self.watches.answered(id, None));
         self.give_back(returned);
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
         self.detach_if_done();
         Some(token)
     }
@@ -290,7 +290,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn release(&mut self, claim: ClaimId, releaser: Option<T>) -> Result<(), Rejected> {
         self.own()?;
         self.claims.release(claim, releaser);
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
         Ok(())
     }
 
@@ -342,7 +342,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn unwatch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.remove(id, path);
         self.give_back(returned);
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
     }
 
     /// Forgets a one-shot watch and lets the server find out by itself, for a node that is about
@@ -351,6 +351,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn forget_watch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.forget(id, path);
         self.give_back(returned);
-        self.do_housekeeping(Turn::Last);
+        self.do_housekeeping(Priority::Normal);
     }
 }

@@ -21,7 +21,7 @@ use crate::session::counters::Counters;
 use crate::session::event::{Answer, Event};
 use crate::session::owned_nodes::{ClaimId, Claims, Question};
 use crate::session::pings::Pings;
-use crate::session::pipeline::{Pipeline, RequestId, Turn};
+use crate::session::pipeline::{Pipeline, Priority, RequestId};
 use crate::session::timers::{Timer, Timers};
 use crate::session::watches::Watches;
 use crate::session::watches::arming::Arming;
@@ -294,7 +294,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         request: &impl Operation,
         purpose: Purpose<T>,
     ) -> Result<(), Rejected> {
-        let id = self.pipeline.push(Turn::Last, request.op(), request, purpose)?;
+        let id = self.pipeline.push(Priority::Normal, request.op(), request, purpose)?;
         self.submitted = Some(id);
         Ok(())
     }
