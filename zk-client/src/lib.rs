@@ -174,6 +174,83 @@
 //! tokio, with time and io enabled: a client spawns one task, which does all of its I/O. The
 //! protocol itself is [`session::Session`], a state machine without I/O, clock or runtime, for
 //! those who want to run it differently.
+//!
+//! # Layout
+//!
+//! The folders are floors, the lowest first. A file uses only what stands above it here:
+//!
+//! | floor | what it holds | what the next floors get from it |
+//! |---|---|---|
+//! | `trace` | the targets of traces | their names |
+//! | `auth` | credentials, SASL, DIGEST-MD5 | tokens to send, and whether the server's are right |
+//! | `error` | what goes wrong, by whose fault it is | `Error`, and the reasons it is made from |
+//! | `model` | values: paths, access lists, nodes, events | what calls take and return |
+//! | `config`, `stats` | settings and numbers of a session | `SessionConfig`, `Stats` |
+//! | `session` | the protocol: a state machine without I/O | bytes to send, events, deadlines |
+//! | `net` | the choice of a server, TCP and TLS, frames | a connection, and whole frames from it |
+//! | `driver` | the only task, and what it shares with callers | a session that runs |
+//! | `handles` | replies, watchers, streams of events, leases | futures that decode the answer |
+//! | `multi` | many operations or reads in one request | lists in any shape, with their results |
+//! | `client` | the handle, one file for each family of calls | `Client` |
+//! | `connect`, `keeper` | how a session begins, and the next after it | the ways to a `Client` |
+//! | `fuzz` | the body of the fuzz target, behind a feature | nothing: no other file uses it |
+//!
+//! A request passes twelve files. This is the way of [`Client::get_data`]. The first nine run in
+//! the call, the last three in the driver's task:
+//!
+//! ```text
+//!  1  client/reads             makes the request's record
+//!  2  client/handle            checks the path, and hands the request to the session
+//!  3  model/path               holds the rules for paths; puts the chroot in front
+//!  4  driver/shared_session    takes the lock; wakes the driver once it is released
+//!  5  driver/reply_slot        opens a slot for the answer
+//!  6  session/requests         refuses what comes too late or is unknown to the server
+//!  7  session/state            notes what the request is for
+//!  8  session/pipeline         gives it the next xid, encodes its frame, queues both
+//!  9  handles/reply            is returned: the future that waits at the slot
+//!
+//! 10  driver/task              takes a turn: asks the session for bytes, and writes them
+//! 11  session/connection       adds what is due by itself, and notes the time of sending
+//! 12  net/transport            the socket
+//! ```
+//!
+//! Its reply passes twelve as well, the last three in the caller's task:
+//!
+//! ```text
+//!  1  net/transport            the socket
+//!  2  driver/task              reads a buffer full, and takes a turn
+//!  3  driver/shared_session    takes the lock, and reads the time
+//!  4  net/codec                splits off one frame
+//!  5  session/connection       knows by the phase what kind of frame it is
+//!  6  session/replies          decodes the header, and does what the answer asks for
+//!  7  session/pipeline         finds the request: the oldest one in flight
+//!  8  session/state            makes an event of it
+//!     driver/shared_session    delivers the event, once the lock is released
+//!  9  driver/reply_slot        keeps the answer, and wakes the caller
+//!
+//! 10  handles/reply            finds the answer in the slot
+//! 11  client/reads             decodes the record
+//! 12  model/node               is what the caller gets
+//! ```
+//!
+//! A notification passes thirteen on its way to a [`Watcher`]. The first five are those of a reply:
+//!
+//! ```text
+//!  6  session/replies          decodes the event
+//!  7  session/watches/arming   tells whether it may be of the past
+//!  8  session/watches          finds the path, and drops it if nobody is left there
+//!  9  session/watches/path_watches   finds who waits there
+//! 10  session/watches/one_shots      knows which events end which watch
+//!     driver/shared_session    delivers the event through the watcher's channel
+//!
+//! 11  handles/watcher          finds the change in the channel
+//! 12  model/path               strips the chroot
+//! 13  model/event              is what the caller gets
+//! ```
+//!
+//! To a [`WatchStream`] it goes through `driver/event_queue` and `handles/watch_stream`, and through
+//! `session/watches/ancestors` if the stream is of a tree. On each of these ways the session also
+//! looks whether timers, counters, leases or owned nodes are concerned.
 
 mod trace;
 
