@@ -248,8 +248,8 @@
 //! 13  model/event              is what the caller gets
 //! ```
 //!
-//! To a [`WatchStream`] it goes through `driver/event_queue` and `handles/watch_stream`, and through
-//! `session/watches/ancestors` if the stream is of a tree. On each of these ways the session also
+//! To a [`WatchStream`] it goes through `driver/event_queue` and `handles/watch_stream`, and if the
+//! stream is of a tree, through `session/watches/ancestors`. On each of these ways the session also
 //! looks whether timers, counters, leases or owned nodes are concerned.
 
 mod trace;

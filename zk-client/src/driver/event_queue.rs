@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use crate::model::event::StreamEvent;
 
-/// How much may wait, in bytes of memory: many times what one read of a connection brings, so that a
-/// reader misses nothing that runs between two reads, or a few later.
+/// How much may wait, in bytes of memory: many times what one read of a connection brings, so that
+/// a reader misses nothing that runs between two reads, or a few later.
 pub(crate) const CAPACITY: usize = 1024 * 1024;
 
 /// What an event takes beside its path.

@@ -273,7 +273,7 @@ mod tests {
         slots.keep(responder.answer(answered(&body())).into_iter());
         assert_eq!(poll(&mut other, &wakes), Poll::Ready(Some(body())));
         drop(other);
-        let (_answering, mut next) = slots.open("/next");
+        let (_responder, mut next) = slots.open("/next");
         assert!(std::ptr::eq(used, Arc::as_ptr(&next.slot)));
         assert_eq!(next.path(), "/next");
         assert!(poll(&mut next, &wakes).is_pending(), "the last answer is no answer to this");
