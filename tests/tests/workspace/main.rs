@@ -6,3 +6,4 @@ mod layers;
 mod readme;
 mod suites;
 mod wall_clock;
+mod width;

@@ -44,7 +44,10 @@ pub(crate) enum Fault {
     NotOwned { path: String, owner: SessionId },
     #[error("adopt {path}: this client owns the node already")]
     AlreadyOwned { path: String },
-    #[error("{op} {path}: connection lost {}: {why}", if *sent { "before the answer came" } else { "before it was carried out" })]
+    #[error(
+        "{op} {path}: connection lost {}: {why}",
+        if *sent { "before the answer came" } else { "before it was carried out" }
+    )]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error("{op} {path}: {} within {limit:?}", if *sent { "no answer" } else { "not sent" })]
     TimedOut { op: OpCode, path: String, limit: Duration, sent: bool },

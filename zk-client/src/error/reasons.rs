@@ -115,7 +115,8 @@ pub enum Hangup {
     Eof,
     /// The server closed it instead of answering the handshake.
     #[error(
-        "the server closed the connection instead of answering: perhaps it serves nobody now, has too many connections of this client's host, or wants TLS at this port"
+        "the server closed the connection instead of answering: perhaps it serves nobody now, has \
+         too many connections of this client's host, or wants TLS at this port"
     )]
     NoHandshake,
     /// The socket failed.

@@ -1,8 +1,8 @@
 //! How contenders name their nodes, so that other clients' locks queue up with ours.
 //!
 //! A name is a unique stem, a marker that tells the contender's role, and the number that the
-//! server appends. The number behind the marker decides; the rest of a name never does. NodeNaming that
-//! do not fit are not contenders: no lock can join every other client's queue at once.
+//! server appends. The number behind the marker decides; the rest of a name never does. A name that
+//! does not fit is no contender's: no lock can join every other client's queue at once.
 
 use std::borrow::Cow;
 
@@ -65,7 +65,7 @@ impl Layout {
     /// `WriteLock` and `ReadLock` queue up with it.
     pub const KAZOO: Self = Self(Family::Kazoo);
 
-    /// NodeNaming of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
+    /// Names of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
     ///
     /// # Errors
     ///

@@ -1,0 +1,70 @@
+//! Lines end at 100 columns, in code, comments and pages. rustfmt leaves comments alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const COLUMNS: usize = 100;
+
+/// What is not written here, but built or downloaded.
+const NOT_OURS: [&str; 4] = ["target", "corpus", "artifacts", ".git"];
+
+#[test]
+fn no_line_is_too_long() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut too_long = Vec::new();
+    let files = files(&root);
+    assert!(files.len() > 300, "{files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        for (index, line) in text.lines().enumerate() {
+            if line.chars().count() > COLUMNS && !is_table_row(line) {
+                too_long.push(format!("{}:{}: {line}", file.display(), index + 1));
+            }
+        }
+    }
+    assert!(too_long.is_empty(), "{}", too_long.join("\n"));
+}
+
+/// The sources, scripts and pages below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() {
+            if !NOT_OURS.contains(&name) {
+                files.extend(self::files(&path));
+            }
+        } else if ["rs", "md", "java", "py", "sh"].iter().any(|kind| is_of_kind(&path, kind))
+            || is_script(&path)
+        {
+            files.push(path);
+        }
+    }
+    files
+}
+
+fn is_of_kind(path: &Path, kind: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == kind)
+}
+
+fn is_script(path: &Path) -> bool {
+    path.extension().is_none() && fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"#!"))
+}
+
+/// Markdown has no way to wrap a row of a table.
+fn is_table_row(line: &str) -> bool {
+    let line = line.trim_start();
+    let text = ["//!", "///"].iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line);
+    text.trim_start().starts_with('|')
+}
+
+#[test]
+fn a_row_of_a_table_is_told_from_a_line() {
+    for row in ["| a | b |", "//! | a |", "    /// | a | b |"] {
+        assert!(is_table_row(row), "{row}");
+    }
+    for line in ["a | b", "// | a |", "    a", "/// a | b"] {
+        assert!(!is_table_row(line), "{line}");
+    }
+}
