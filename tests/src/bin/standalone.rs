@@ -3,11 +3,12 @@
 use std::io::{copy, sink, stdin};
 
 use anyhow::Result;
-use zk_tests::server::Standalone;
+use zk_tests::server::{ServerConfig, Standalone};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let server = Standalone::start().await?;
+    let config = ServerConfig { is_measured: true, ..ServerConfig::default() };
+    let server = Standalone::with(&config).await?;
     println!("{}", server.address());
     // Nothing else is to be done meanwhile.
     copy(&mut stdin().lock(), &mut sink())?;

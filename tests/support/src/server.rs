@@ -51,6 +51,13 @@ const START_ATTEMPTS: usize = 3;
 /// How many lines of a server's log an error shows.
 const LOG_TAIL: usize = 40;
 
+/// Flags of Java for a server that starts quickly and takes little memory: most tests start one.
+const QUICK_TO_START: &[&str] =
+    &["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"];
+
+/// The flag that ZooKeeper's own scripts pass.
+const IN_PRODUCTION: &[&str] = &["-Xmx1000m"];
+
 /// One server that runs alone; it does all that a [`Server`] does.
 #[derive(Debug)]
 pub struct Standalone(Server);
@@ -102,6 +109,7 @@ pub struct Server {
     listen: IpAddr,
     port: u16,
     secure_port: Option<u16>,
+    java_flags: &'static [&'static str],
     properties: Vec<(String, String)>,
 }
 
@@ -201,7 +209,9 @@ impl Server {
         let secure_port = secure_port.map(|ports| ports[0]);
         config.write(folder.path(), port, secure_port, peers)?;
         let properties = config.properties();
-        Ok(Self { process: None, folder, listen: config.listen, port, secure_port, properties })
+        let java_flags = if config.is_measured { IN_PRODUCTION } else { QUICK_TO_START };
+        let listen = config.listen;
+        Ok(Self { process: None, folder, listen, port, secure_port, java_flags, properties })
     }
 
     /// Starts the process, with a new log for its output.
@@ -219,8 +229,7 @@ impl Server {
         let mut command = process::command(&installation.java);
         command
             .current_dir(&self.folder)
-            .args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"])
-            .arg("-XX:-UsePerfData")
+            .args(self.java_flags)
             .args(self.properties.iter().map(|(name, value)| format!("-D{name}={value}")))
             .arg("-classpath")
             .arg(installation.classpath(self.folder.path()))
