@@ -38,6 +38,7 @@
 //! | bound what is kept in memory | [`Limits`] | `limits` |
 //! | export metrics, and traces | [`Client::stats`], [below](#seeing-inside) | `stats` |
 //! | use it without async code | | `synchronous` |
+//! | put frames of the protocol on a stream, in a proxy or a recorder | [`FrameCodec`] | `proxy` |
 //!
 //! Each example brings its own server: `cargo run -p zk-client --example basics`.
 //!
@@ -308,6 +309,7 @@ pub use model::quota::{Quota, Usage};
 pub use multi::op::{Op, OpResult};
 pub use multi::read::{Read, ReadResult, Reads};
 pub use multi::write::Operations;
+pub use net::codec::{FrameCodec, FrameError};
 #[cfg(feature = "tls")]
 pub use net::tls::{Pem, ServerName, TlsConnector, TlsOptions};
 pub use net::transport::{Connecting, Connector, TcpConnector, Transport};

@@ -23,7 +23,7 @@ use crate::driver::clock::Reading;
 use crate::driver::shared_session::{Core, Delivered, SharedSession, TurnBuffers};
 use crate::error::{Attempt, Hangup};
 use crate::model::event::SessionState;
-use crate::net::codec::{Frame, FrameCodec};
+use crate::net::codec::{Frame, FrameReader};
 use crate::net::find_writable;
 use crate::net::hosts::Hosts;
 use crate::net::transport::{Connector, PermanentRefusal, Transport};
@@ -62,7 +62,7 @@ pub(crate) struct Driver {
 /// A connection with what is half read and half written.
 struct Wire {
     io: Box<dyn Transport>,
-    codec: FrameCodec,
+    reader: FrameReader,
     input: BytesMut,
     output: BytesMut,
     /// So much of the output.
@@ -173,8 +173,8 @@ impl Driver {
         };
         let up = clock.now();
         self.shared.with(|core| core.handle_connected(clock.now()));
-        let codec = FrameCodec::new(self.max_reply);
-        let mut wire = Wire::new(io, codec);
+        let reader = FrameReader::new(self.max_reply);
+        let mut wire = Wire::new(io, reader);
         let mut seeking = None;
         let why = poll_fn(|cx| {
             let served = self.poll_serve(cx, &mut wire);
@@ -233,12 +233,12 @@ impl Driver {
     fn poll_serve(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Hangup> {
         loop {
             let read = wire.poll_read(cx);
-            let Wire { codec, input, output, .. } = wire;
+            let Wire { reader, input, output, .. } = wire;
             let stalled = !output.is_empty();
             let stop = self.turn(cx, read.is_ready(), |core, now, open| {
                 let mut large = false;
                 while !input.is_empty() {
-                    match codec.decode(input) {
+                    match reader.next_frame(input) {
                         Ok(Some(Frame::Event(event))) => {
                             large |= event.len() > READ_BYTES;
                             core.handle_event(now, event);
@@ -360,11 +360,11 @@ impl Drop for Driver {
 }
 
 impl Wire {
-    fn new(io: Box<dyn Transport>, codec: FrameCodec) -> Self {
+    fn new(io: Box<dyn Transport>, reader: FrameReader) -> Self {
         let (input, output) = (BytesMut::new(), BytesMut::new());
         Self {
             io,
-            codec,
+            reader,
             input,
             output,
             written: 0,

@@ -1,11 +1,15 @@
-//! Frames out of a stream of bytes.
+//! Frames out of a stream of bytes, and into one.
 //!
-//! A frame above the limit is told by its head alone, and the rest of it is thrown away as it
-//! comes: whoever knows what was asked can fail that request and no other. There is no encoder:
-//! requests are framed where they are encoded, in the session.
+//! [`FrameCodec`] is the framing of the protocol and nothing else. [`FrameReader`] is what the
+//! driver reads with: it hands out events without a copy, and of a frame above the limit only the
+//! head, so that only the request that it answers fails. Requests are framed where they are
+//! encoded, in the session.
+
+use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
-use zk_proto::{DecodeError, Xid, frame};
+use tokio_util::codec::{Decoder, Encoder};
+use zk_proto::{DecodeError, EncodeError, Xid, frame};
 
 use crate::error::ProtocolError;
 use crate::session::HEAD_BYTES;
@@ -13,11 +17,79 @@ use crate::session::HEAD_BYTES;
 /// How an event begins.
 const EVENT: [u8; 4] = Xid::NOTIFICATION.0.to_be_bytes();
 
-/// Splits one connection's bytes into frames of at most `max_frame` bytes.
+/// The framing of ZooKeeper's protocol, for tokio-util's [`Framed`](tokio_util::codec::Framed): a
+/// frame is a length of four bytes and a payload of that many bytes.
+///
+/// The item is a payload: that of a request, a reply or a notification, whose records `zk-proto`
+/// decodes. So the codec serves proxies, recorders and servers as well as clients; the example
+/// `proxy` prints what passes between a client and its server.
+///
+/// ```
+/// use bytes::{Bytes, BytesMut};
+/// use tokio_util::codec::{Decoder, Encoder};
+/// use zk_client::FrameCodec;
+///
+/// # fn main() -> Result<(), zk_client::FrameError> {
+/// let mut codec = FrameCodec::new(1024);
+/// let mut wire = BytesMut::new();
+/// codec.encode(Bytes::from_static(b"ruok"), &mut wire)?;
+/// assert_eq!(wire.as_ref(), b"\0\0\0\x04ruok");
+/// assert_eq!(codec.decode(&mut wire)?.as_deref(), Some(&b"ruok"[..]));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A frame with a payload of more than `max_frame` bytes is an error in both directions. After an
+/// error the stream has lost its framing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameCodec {
+pub struct FrameCodec {
     max_frame: usize,
-    /// What is to be thrown away of the last frame, whether it has come or not.
+}
+
+/// Why [`FrameCodec`] failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The transport failed, or ended inside a frame.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The length of a frame is negative or above the limit.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A payload is above the limit.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+impl FrameCodec {
+    /// A codec for payloads of at most `max_frame` bytes.
+    pub const fn new(max_frame: usize) -> Self {
+        Self { max_frame }
+    }
+}
+
+impl Decoder for FrameCodec {
+    type Item = Bytes;
+    type Error = FrameError;
+
+    fn decode(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
+        Ok(frame::split(input, self.max_frame)?)
+    }
+}
+
+impl Encoder<Bytes> for FrameCodec {
+    type Error = FrameError;
+
+    fn encode(&mut self, payload: Bytes, output: &mut BytesMut) -> Result<(), FrameError> {
+        Ok(frame::encode(output, self.max_frame, |writer| writer.put(&payload))?)
+    }
+}
+
+/// Splits the bytes of one connection into frames, for the driver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameReader {
+    max_frame: usize,
+    /// Bytes of the current event or oversized frame that are still to be skipped.
     skip: usize,
 }
 
@@ -36,7 +108,7 @@ pub(crate) enum Frame<'i> {
     },
 }
 
-impl FrameCodec {
+impl FrameReader {
     /// For the bytes of a new connection.
     pub(crate) fn new(max_frame: usize) -> Self {
         Self { max_frame, skip: 0 }
@@ -47,7 +119,7 @@ impl FrameCodec {
     ///
     /// After an error the stream has lost its framing.
     #[inline]
-    pub(crate) fn decode<'i>(
+    pub(crate) fn next_frame<'i>(
         &mut self,
         input: &'i mut BytesMut,
     ) -> Result<Option<Frame<'i>>, ProtocolError> {
@@ -87,19 +159,19 @@ fn event_len(input: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// What a codec makes of these payloads, read in pieces of every length.
+    /// What a reader makes of these payloads, read in pieces of every length.
     fn in_pieces(payloads: &[&[u8]], expected: &[Frame<'_>]) {
         let mut wire = BytesMut::new();
         for payload in payloads {
             frame::encode(&mut wire, usize::MAX, |writer| writer.put(payload)).unwrap();
         }
         for piece in 1..=wire.len() {
-            let mut codec = FrameCodec::new(32);
+            let mut reader = FrameReader::new(32);
             let mut input = BytesMut::new();
             let mut expected = expected.iter();
             for bytes in wire.chunks(piece) {
                 input.extend_from_slice(bytes);
-                while let Some(frame) = codec.decode(&mut input).unwrap() {
+                while let Some(frame) = reader.next_frame(&mut input).unwrap() {
                     assert_eq!(Some(&frame), expected.next(), "in pieces of {piece}");
                 }
                 assert!(input.len() < frame::PREFIX + 32, "{} bytes are kept", input.len());
@@ -143,9 +215,29 @@ mod tests {
     }
 
     #[test]
+    fn a_payload_above_the_limit_is_refused_in_both_directions() {
+        let mut wire = BytesMut::new();
+        let refused = FrameCodec::new(3).encode(Bytes::from_static(b"four"), &mut wire);
+        assert!(matches!(refused, Err(FrameError::Encode(_))), "{refused:?}");
+        assert!(wire.is_empty());
+        FrameCodec::new(4).encode(Bytes::from_static(b"four"), &mut wire).unwrap();
+        let refused = FrameCodec::new(3).decode(&mut wire);
+        let too_long = DecodeError::FrameTooLong { len: 4, limit: 3 };
+        assert!(matches!(refused, Err(FrameError::Decode(error)) if error == too_long));
+    }
+
+    #[test]
+    fn a_stream_that_ends_inside_a_frame_is_an_error() {
+        let mut wire = BytesMut::from(&b"\0\0\0\x02a"[..]);
+        let mut codec = FrameCodec::new(4);
+        assert!(matches!(codec.decode(&mut wire), Ok(None)));
+        assert!(matches!(codec.decode_eof(&mut wire), Err(FrameError::Io(_))));
+    }
+
+    #[test]
     fn a_negative_length_is_no_frame() {
         let mut input = BytesMut::from(&[0xff; 8][..]);
-        let error = FrameCodec::new(32).decode(&mut input).unwrap_err();
+        let error = FrameReader::new(32).next_frame(&mut input).unwrap_err();
         assert_eq!(error, ProtocolError::from(DecodeError::NegativeLength(-1)));
     }
 }
