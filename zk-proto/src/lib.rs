@@ -71,7 +71,12 @@ mod path;
 mod stat;
 mod watch;
 
-#[cfg(feature = "fuzz")]
+/// The examples of the README, which are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+#[cfg(feature = "__fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 

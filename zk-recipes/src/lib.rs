@@ -111,6 +111,11 @@ mod locks;
 
 mod two_level;
 
+/// The examples of the README, which are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use error::{Error, ErrorKind, Loss};
 pub use hold::{Fenced, FencingToken, Hold, InvalidToken, LockState, NotReleased, Release};
 pub use locks::{Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, RwLock, WriteGuard};

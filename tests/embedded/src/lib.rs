@@ -135,6 +135,11 @@ mod wire;
 
 mod server;
 
+/// The examples of the README, which are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 #[doc(hidden)]
 pub mod fuzz;
 

@@ -15,7 +15,7 @@ pub struct Sasl(Mechanism);
 enum Mechanism {
     #[cfg(feature = "sasl-digest-md5")]
     DigestMd5(DigestMd5),
-    #[cfg_attr(not(feature = "fuzz"), expect(dead_code, reason = "only fuzzers make it"))]
+    #[cfg_attr(not(feature = "__fuzz"), expect(dead_code, reason = "only fuzzers make it"))]
     Scripted,
 }
 
@@ -31,7 +31,7 @@ impl Sasl {
 
     /// What the server's tokens say, by their first byte: for the fuzz target, whose server knows
     /// no mechanism.
-    #[cfg(feature = "fuzz")]
+    #[cfg(feature = "__fuzz")]
     pub(crate) fn scripted() -> Self {
         Self(Mechanism::Scripted)
     }
