@@ -4,6 +4,7 @@
 //! appends to a buffer that the caller owns, so neither allocates. A field is a few instructions,
 //! fewer than a call takes, so all of this may be inlined into other crates. Knows no record.
 
+use byteorder::{BigEndian, ByteOrder};
 use bytes::BytesMut;
 
 use crate::error::{DecodeError, EncodeError};
@@ -163,28 +164,32 @@ impl<'a> Writer<'a> {
 impl<'a> Decode<'a> for i32 {
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        reader.array().map(Self::from_be_bytes)
+        reader.array().map(|bytes: [u8; 4]| BigEndian::read_i32(&bytes))
     }
 }
 
 impl Encode for i32 {
     #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
-        writer.put(&self.to_be_bytes());
+        let mut bytes = [0; 4];
+        BigEndian::write_i32(&mut bytes, *self);
+        writer.put(&bytes);
     }
 }
 
 impl<'a> Decode<'a> for i64 {
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        reader.array().map(Self::from_be_bytes)
+        reader.array().map(|bytes: [u8; 8]| BigEndian::read_i64(&bytes))
     }
 }
 
 impl Encode for i64 {
     #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
-        writer.put(&self.to_be_bytes());
+        let mut bytes = [0; 8];
+        BigEndian::write_i64(&mut bytes, *self);
+        writer.put(&bytes);
     }
 }
 
