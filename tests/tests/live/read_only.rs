@@ -166,6 +166,8 @@ async fn a_client_reads_where_the_quorum_is_gone_and_leaves_when_it_is_back() ->
     writer.close().await;
     ensemble.members_mut()[1].kill().await;
     ensemble.members_mut()[2].kill().await;
+    // Until it has noticed, it lets everybody in.
+    ensemble.members()[0].wait_for_mode(Some("read-only")).await?;
 
     let strict = Client::builder().connect_timeout(Duration::from_secs(3)).connect(&left).await;
     ensure!(strict.is_err(), "nobody asked for reads alone");
