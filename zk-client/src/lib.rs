@@ -19,19 +19,21 @@
 //! | to | see | and the example |
 //! |---|---|---|
 //! | read, write and watch nodes | [`Client`], [`Watcher`], [`WatchStream`] | `basics`, `watches` |
-//! | ask what else servers know | [`Client::who_am_i`], [`get_ephemerals`](Client::get_ephemerals), [`get_config`](Client::get_config) and others | `operations` |
-//! | change, or read, many nodes at once | [`Client::multi`], [`Op`], [`Client::multi_read`], [`Read`] | `transactions` |
-//! | make, walk and delete trees | [`Client::create_all`], [`ensure`](Client::ensure), [`walk`](Client::walk), [`delete_all`](Client::delete_all) | `trees` |
-//! | own a node that is never left behind | [`Client::create_owned`], [`OwnedNode`], [`Lease`] | `owned_nodes` |
-//! | see what another client wrote | [`Reply::with_zxid`], [`Client::at_least`] | `read_your_writes` |
-//! | know whether a lost write happened | [`Error::outcome`], [`Client::resolving`] | `idempotent` |
+//! | ask what else servers know | [`Client::who_am_i`], [`Client::get_config`] | `operations` |
+//! | change many nodes at once | [`Client::multi`], [`Op`] | `transactions` |
+//! | read many nodes at once | [`Client::multi_read`], [`Read`] | `transactions` |
+//! | make trees | [`Client::create_all`], [`Client::ensure`] | `trees` |
+//! | walk and delete trees | [`Client::walk`], [`Client::delete_all`] | `trees` |
+//! | own a node that is never left behind | [`OwnedNode`], [`Lease`] | `owned_nodes` |
+//! | see what others wrote | [`Reply::with_zxid`], [`Client::at_least`] | `read_your_writes` |
+//! | know what a lost write did | [`Error::outcome`], [`Client::resolving`] | `idempotent` |
 //! | wait no longer than so | [`Reply::within`] | `deadlines` |
 //! | say who may do what | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |
 //! | encrypt | `TlsConnector`, with the feature `tls` | `tls` |
-//! | prove a user by SASL | `ClientBuilder::sasl_digest_md5`, with the feature `sasl-digest-md5` | |
+//! | prove a user by SASL | the feature `sasl-digest-md5` and its method of the builder | |
 //! | see the tree from another root | [`Client::chroot`] | `views` |
 //! | live through the end of a session | [`SessionKeeper`] | `session_keeper` |
-//! | hand a session over to another process | [`Client::detach`], [`ClientBuilder::session`] | `handover` |
+//! | hand a session over | [`Client::detach`], [`ClientBuilder::session`] | `handover` |
 //! | follow a session's states | [`Client::states`], [`Client::state_stream`] | `states` |
 //! | change the servers | [`Client::set_servers`] | `servers` |
 //! | read where writes are impossible | [`ClientBuilder::allow_read_only`] | `read_only` |
@@ -133,13 +135,13 @@
 //! # Seeing inside
 //!
 //! [`Client::stats`] is for metrics. What happens is told to [`tracing`], with targets, messages
-//! and fields that stay:
+//! and fields that stay; `connections` counts those of the session so far:
 //!
 //! | target | level | message | fields |
 //! |---|---|---|---|
 //! | `zk_client::connection` | debug | `connecting` | `server` |
 //! | | debug | `attempt failed` | `server`, `why` |
-//! | | info | `connected` | `server`, `session`, `timeout_ms`, `read_only`, `connections`, which counts them |
+//! | | info | `connected` | `server`, `session`, `timeout_ms`, `read_only`, `connections` |
 //! | | info | `lost` | `server`, `why`, `lived_ms` |
 //! | | debug | `serves writes`, while connected read-only | `server` |
 //! | | info | `certificates replaced`, those of TLS | |

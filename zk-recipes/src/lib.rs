@@ -4,9 +4,12 @@
 //! |---|---|
 //! | [`Lock`] | one holder at a time, across processes |
 //! | [`RwLock`] | many readers or one writer |
-//! | [`ReentrantLock`], [`ReentrantRwLock`] | the same with many tasks in each process: they hand the lock on among themselves without a request, and whoever has it may take it again |
-//! | [`MultiLock`] | several locks at once, and with whom that is [free of deadlocks](MultiLock#deadlocks) |
+//! | [`ReentrantLock`], [`ReentrantRwLock`] | the same for many tasks in each process |
+//! | [`MultiLock`] | several locks at once, [without deadlocks](MultiLock#deadlocks) |
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
+//!
+//! The tasks of a process hand a reentrant lock on among themselves without a request, and an owner
+//! may take it again.
 //!
 //! # The queue
 //!

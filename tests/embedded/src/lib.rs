@@ -56,7 +56,8 @@
 //! |---|---|
 //! | a request is lost before it is served | [`Fault::lose_request`] |
 //! | it seems so, and it is served after a while | [`Fault::serve_late`] |
-//! | it is served and its reply is lost, wholly or from byte n on | [`Fault::lose_reply`], [`Fault::cut_reply`] |
+//! | it is served and its reply is lost | [`Fault::lose_reply`] |
+//! | the reply is lost from byte n on | [`Fault::cut_reply`] |
 //! | the connection falls silent without being cut | [`Fault::go_silent`] |
 //! | a reply comes late | [`Fault::delay`] |
 //! | a request is refused, say throttled | [`Fault::refuse`] |
@@ -65,8 +66,10 @@
 //! | connections are cut | [`Server::disconnect`], [`Server::disconnect_all`] |
 //! | a follower answers pings and commits nothing | [`Server::partition`], [`Server::heal`] |
 //! | the server is down, and up again with all that it held | [`Server::set_serving`] |
-//! | it has lost its quorum and serves reads alone | [`Server::set_read_only`], [`Config::local_sessions`] |
-//! | sequence numbers or versions are near their end | [`Server::preset_sequence`], [`Server::preset_version`] |
+//! | it has lost its quorum and serves reads alone | [`Server::set_read_only`] |
+//! | and opens sessions all the same | [`Config::local_sessions`] |
+//! | sequence numbers are near their end | [`Server::preset_sequence`] |
+//! | versions are near their end | [`Server::preset_version`] |
 //! | empty containers are removed | [`Server::reap`] |
 //!
 //! Which request a fault strikes is said by operation, path, session and count: see [`Fault`].

@@ -7,7 +7,7 @@ use zk_tests::server::{ServerConfig, Standalone};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let config = ServerConfig { is_measured: true, ..ServerConfig::default() };
+    let config = ServerConfig { java_as_in_production: true, ..ServerConfig::default() };
     let server = Standalone::with(&config).await?;
     println!("{}", server.address());
     // Nothing else is to be done meanwhile.

@@ -209,7 +209,7 @@ impl Server {
         let secure_port = secure_port.map(|ports| ports[0]);
         config.write(folder.path(), port, secure_port, peers)?;
         let properties = config.properties();
-        let java_flags = if config.is_measured { IN_PRODUCTION } else { QUICK_TO_START };
+        let java_flags = if config.java_as_in_production { IN_PRODUCTION } else { QUICK_TO_START };
         let listen = config.listen;
         Ok(Self { process: None, folder, listen, port, secure_port, java_flags, properties })
     }

@@ -17,7 +17,9 @@ fn no_line_is_too_long() {
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
         for (index, line) in text.lines().enumerate() {
-            if line.chars().count() > COLUMNS && !is_table_row(line) {
+            // Markdown has no way to wrap a row of a table; in sources their rows are short.
+            let may_be_long = is_of_kind(&file, "md") && line.starts_with('|');
+            if line.chars().count() > COLUMNS && !may_be_long {
                 too_long.push(format!("{}:{}: {line}", file.display(), index + 1));
             }
         }
@@ -50,21 +52,4 @@ fn is_of_kind(path: &Path, kind: &str) -> bool {
 
 fn is_script(path: &Path) -> bool {
     path.extension().is_none() && fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"#!"))
-}
-
-/// Markdown has no way to wrap a row of a table.
-fn is_table_row(line: &str) -> bool {
-    let line = line.trim_start();
-    let text = ["//!", "///"].iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line);
-    text.trim_start().starts_with('|')
-}
-
-#[test]
-fn a_row_of_a_table_is_told_from_a_line() {
-    for row in ["| a | b |", "//! | a |", "    /// | a | b |"] {
-        assert!(is_table_row(row), "{row}");
-    }
-    for line in ["a | b", "// | a |", "    a", "/// a | b"] {
-        assert!(!is_table_row(line), "{line}");
-    }
 }

@@ -48,9 +48,13 @@ impl Client {
 ///
 /// | it finds | and so |
 /// |---|---|
-/// | what the write would have left, newer than anything seen before | it is done: by this write, or by one that is equal in all that a node shows |
+/// | what the write would have left, and newer than before | the write is done |
 /// | proof that nothing was changed | the write is sent again, and the server's answer counts |
-/// | anything else: the node was changed further, deleted, or made anew | nobody can know: the error of the loss is given back, with the outcome [`Unknown`](Outcome::Unknown) |
+/// | anything else: the node was changed further, deleted, or made anew | nobody can know |
+///
+/// What is done was done by this write, or by one that is equal in all that a node shows. Where
+/// nobody can know, the error of the loss is given back, with the outcome
+/// [`Unknown`](Outcome::Unknown).
 ///
 /// So a success means that the write was carried out, an error with the outcome
 /// [`NotApplied`](Outcome::NotApplied) that it was not and will not be, and no write is carried out

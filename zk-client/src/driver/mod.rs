@@ -4,6 +4,9 @@
 //! events and states come out. Nothing here decides about the protocol, or knows what an operation
 //! returns.
 
+#[cfg(test)]
+pub(crate) mod wakes;
+
 pub(crate) mod event_queue;
 
 pub(crate) mod state_log;

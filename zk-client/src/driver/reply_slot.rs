@@ -178,22 +178,12 @@ impl ReplySlots {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
     use std::time::Instant;
 
     use bytes::Bytes;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::driver::wakes::Wakes;
 
     #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
     fn answered(body: &Bytes) -> Answered {
@@ -219,7 +209,7 @@ mod tests {
         assert!(poll(&mut receiver, &second).is_pending());
         assert_eq!(Arc::strong_count(&first), 1, "it waits no longer");
         assert!(responder.answer(answered(&body())).is_some());
-        let woken = [first, second.clone()].map(|wakes| wakes.0.load(Ordering::Relaxed));
+        let woken = [first, second.clone()].map(|wakes| wakes.count());
         assert_eq!(woken, [0, 1]);
         assert_eq!(poll(&mut receiver, &second), Poll::Ready(Some(body())));
         assert_eq!(poll(&mut receiver, &second), Poll::Ready(None));
@@ -231,7 +221,7 @@ mod tests {
         let wakes = Arc::default();
         assert!(poll(&mut receiver, &wakes).is_pending());
         drop(responder);
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(wakes.count(), 1);
         assert_eq!(poll(&mut receiver, &wakes), Poll::Ready(None));
     }
 

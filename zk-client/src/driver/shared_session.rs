@@ -381,12 +381,11 @@ impl Drop for Cork<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
     use std::time::Duration;
 
     use super::*;
     use crate::config::SessionConfig;
+    use crate::driver::wakes::Wakes;
     use crate::error::Failure;
     use crate::model::event::StreamEvent;
 
@@ -411,15 +410,6 @@ mod tests {
         shared.turn(&Context::from_waker(Waker::noop()), &mut buffers, false, |_, _, _| ());
         assert!(buffers.events.capacity() <= 2 * KEPT_EVENTS, "{}", buffers.events.capacity());
         assert!(buffers.spent.capacity() <= 2 * KEPT_EVENTS, "{}", buffers.spent.capacity());
-    }
-
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     #[test]
@@ -448,7 +438,7 @@ mod tests {
             let result = shared.turn(&cx, &mut buffers, more, |_, _, _| ());
             assert_eq!(result.should_yield, should_yield, "case {case}");
             shared.with(|_| ());
-            assert_eq!(wakes.0.load(Ordering::Relaxed), usize::from(!should_yield), "case {case}");
+            assert_eq!(wakes.count(), usize::from(!should_yield), "case {case}");
         }
     }
 }

@@ -426,8 +426,6 @@ impl Wire {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
 
     use tokio::task::coop::poll_proceed;
 
@@ -435,18 +433,10 @@ mod tests {
     use crate::config::SessionConfig;
     use crate::driver::clock::Clock;
     use crate::driver::shared_session::UniqueNames;
+    use crate::driver::wakes::Wakes;
     use crate::net::hosts::Random;
     use crate::net::transport::TcpConnector;
     use crate::session::Session;
-
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn the_alarm_is_heard_by_the_last_task_whatever_budget_it_had() {
@@ -476,10 +466,10 @@ mod tests {
                 Poll::Ready(())
             })
             .await;
-            assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+            assert_eq!(wakes.count(), 0);
             tokio::time::advance(second * 2 / 3).await;
             let due = driver.shared.clock().now() >= deadline;
-            assert_eq!(wakes.0.load(Ordering::Relaxed) > 0, due);
+            assert_eq!(wakes.count() > 0, due);
         }
     }
 }

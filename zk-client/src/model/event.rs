@@ -8,9 +8,9 @@ use crate::error::Ended;
 /// Where a session stands.
 ///
 /// ```text
-/// Connecting ──> Connected <──> Disconnected
-///      │             │               │
-///      └─────────────┴───────┬───────┘
+/// Connecting --> Connected <--> Disconnected
+///      |             |               |
+///      +-------------+-------+-------+
 ///                            v
 ///               Expired, AuthFailed, Closed   (for good)
 /// ```

@@ -62,7 +62,7 @@ pub enum Release {
 /// the two. Where that would harm, let the resource decide: by the [`token`](Self::token), or in
 /// one transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
-    inner: Arc<Ownership>,
+    ownership: Arc<Ownership>,
     /// Gone once it was released. Apart from the rest, which futures may keep for longer.
     node: Arc<Mutex<Option<OwnedNode>>>,
     token: FencingToken,
@@ -78,30 +78,30 @@ impl Hold {
 
     /// The same, before it is confirmed.
     pub(crate) fn unconfirmed(place: Place) -> Self {
-        let (held, node) = Ownership::new(place);
-        let token = FencingToken::new(held.czxid.0, 0);
-        Self { inner: Arc::new(held), node: Arc::new(Mutex::new(Some(node))), token }
+        let (ownership, node) = Ownership::new(place);
+        let token = FencingToken::new(ownership.czxid.0, 0);
+        Self { ownership: Arc::new(ownership), node: Arc::new(Mutex::new(Some(node))), token }
     }
 
     /// If the lease is suspended, waits for it to recover, then checks that our node still exists.
     pub(crate) async fn confirm(&self) -> Result<(), Error> {
-        let mut state = self.inner.lease.state();
+        let mut state = self.ownership.lease.state();
         loop {
             match state {
                 LeaseState::Valid { .. } => break,
                 LeaseState::Lapsed(Lapse::Ended(ended)) => {
                     return Err(ClientError::from(ended).into());
                 }
-                LeaseState::Lapsed(lapse) => return Err(self.inner.lost_error(loss_of(lapse))),
+                LeaseState::Lapsed(lapse) => return Err(self.ownership.lost_error(loss_of(lapse))),
                 _ => {
-                    self.inner.lease.changed(state).await;
-                    self.inner.node_checked().await;
-                    state = self.inner.lease.state();
+                    self.ownership.lease.changed(state).await;
+                    self.ownership.node_checked().await;
+                    state = self.ownership.lease.state();
                 }
             }
         }
-        match self.inner.node_loss() {
-            Some(loss) => Err(self.inner.lost_error(loss)),
+        match self.ownership.node_loss() {
+            Some(loss) => Err(self.ownership.lost_error(loss)),
             None => Ok(()),
         }
     }
@@ -135,7 +135,7 @@ impl Hold {
     /// The same for who holds it after others, under one node.
     pub(crate) fn with_pass(&self, pass: u32) -> Self {
         let token = FencingToken::new(self.token.czxid(), pass);
-        Self { inner: Arc::clone(&self.inner), node: Arc::clone(&self.node), token }
+        Self { ownership: Arc::clone(&self.ownership), node: Arc::clone(&self.node), token }
     }
 
     /// The same for who took over the place of `earlier` in the queue with a node of its own: that
@@ -146,16 +146,16 @@ impl Hold {
     }
 
     pub(crate) fn queue(&self) -> &Arc<Queue> {
-        &self.inner.queue
+        &self.ownership.queue
     }
 
     /// What is known about the lock.
     pub(crate) fn ownership(&self) -> &Arc<Ownership> {
-        &self.inner
+        &self.ownership
     }
 
     pub(crate) fn own(&self) -> &Contender {
-        &self.inner.own
+        &self.ownership.own
     }
 
     /// Takes the node out, to let it go in another way. `None` if that was done before.
@@ -166,7 +166,7 @@ impl Hold {
     /// Whether the node is still there to be let go, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
         let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        node && self.inner.known_loss().is_none()
+        node && self.ownership.known_loss().is_none()
     }
 
     /// Orders this holder after all earlier ones.
@@ -176,7 +176,7 @@ impl Hold {
 
     /// The node that stands for this holder in the queue.
     pub fn node(&self) -> &str {
-        &self.inner.path
+        &self.ownership.path
     }
 
     /// Where the lock stands now. Reads the clock, so that a process that was stopped for too long
@@ -189,12 +189,12 @@ impl Hold {
     /// The first call may set a watch on the node, and so can only tell that somebody deleted it
     /// from when that is answered on.
     pub fn state(&self) -> LockState {
-        let inner = &self.inner;
-        let lease = inner.lease.state();
+        let ownership = &self.ownership;
+        let lease = ownership.lease.state();
         if let LeaseState::Lapsed(lapse) = lease {
-            return LockState::Lost(inner.mark_lost(loss_of(lapse)));
+            return LockState::Lost(ownership.mark_lost(loss_of(lapse)));
         }
-        match inner.check_node() {
+        match ownership.check_node() {
             Some(loss) => LockState::Lost(loss),
             None => match lease {
                 LeaseState::Suspended { until } => LockState::Suspended { until },
@@ -210,7 +210,7 @@ impl Hold {
     pub fn remaining(&self) -> Duration {
         match self.state() {
             LockState::Lost(_) => Duration::ZERO,
-            LockState::Held | LockState::Suspended { .. } => self.inner.lease.remaining(),
+            LockState::Held | LockState::Suspended { .. } => self.ownership.lease.remaining(),
         }
     }
 
@@ -224,7 +224,7 @@ impl Hold {
             LockState::Lost(loss) => Some(loss),
             _ => None,
         };
-        self.inner.wait_until(loss).await
+        self.ownership.wait_until(loss).await
     }
 
     /// Runs `work` until it is done or the lock is lost, whichever comes first; then `work` is
@@ -247,7 +247,7 @@ impl Hold {
     ///
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        let lost = async { Err(self.inner.lost_error(self.lost().await)) };
+        let lost = async { Err(self.ownership.lost_error(self.lost().await)) };
         first_of(lost, async { Ok(work.await) }).await
     }
 
@@ -263,11 +263,11 @@ impl Hold {
     /// Dropping the future loses nothing. Once asked, it returns at once.
     pub async fn revoke_requested(&self) -> Result<(), Error> {
         let requested = || match self.state() {
-            _ if self.inner.is_revoke_requested() => Some(Ok(())),
-            LockState::Lost(loss) => Some(Err(self.inner.lost_error(loss))),
+            _ if self.ownership.is_revoke_requested() => Some(Ok(())),
+            LockState::Lost(loss) => Some(Err(self.ownership.lost_error(loss))),
             _ => None,
         };
-        self.inner.wait_until(requested).await
+        self.ownership.wait_until(requested).await
     }
 
     /// Asks the ensemble whether the lock is ours: one round trip and a write. `Ok` means that it
@@ -282,8 +282,8 @@ impl Hold {
     /// Dropping the future changes nothing.
     pub async fn verify(&self) -> Result<(), Error> {
         // It changes nothing, so nothing is open about it.
-        self.fenced(()).await.map_err(|error| match self.inner.known_loss() {
-            Some(loss) => self.inner.lost_error(loss),
+        self.fenced(()).await.map_err(|error| match self.ownership.known_loss() {
+            Some(loss) => self.ownership.lost_error(loss),
             None => error,
         })
     }
@@ -312,17 +312,17 @@ impl Hold {
     ///
     /// The transaction is on its way when this returns, whether or not the future is awaited.
     pub fn fenced<O: Operations>(&self, ops: O) -> Fenced<O::Results> {
-        let inner = Arc::clone(&self.inner);
-        let reply = match inner.known_loss() {
+        let ownership = Arc::clone(&self.ownership);
+        let reply = match ownership.known_loss() {
             Some(loss) => Err(loss),
-            None => Ok(inner.queue.client().multi((Op::check(&inner.path, None), ops))),
+            None => Ok(ownership.queue.client().multi((Op::check(&ownership.path, None), ops))),
         };
-        Fenced { reply, inner }
+        Fenced { reply, ownership }
     }
 
     /// Lets the node go: its delete is on its way.
     pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        let lost = self.inner.known_loss().is_some();
+        let lost = self.ownership.known_loss().is_some();
         let deletion = self.take_node().map(OwnedNode::delete);
         async move {
             let Some(deletion) = deletion else {
@@ -342,12 +342,12 @@ impl Hold {
     /// Carries out `ops` and lets the node go, in one transaction. On a refusal nothing has
     /// happened, and the lock is held as before.
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
-        let inner = &self.inner;
-        if let Some(loss) = inner.known_loss() {
-            return Err(self.inner.lost_error(loss));
+        let ownership = &self.ownership;
+        if let Some(loss) = ownership.known_loss() {
+            return Err(self.ownership.lost_error(loss));
         }
         let own = ops.count();
-        match inner.queue.client().multi((ops, Op::delete(&inner.path, None))).await {
+        match ownership.queue.client().multi((ops, Op::delete(&ownership.path, None))).await {
             Ok((results, ())) => {
                 if let Some(node) = self.take_node() {
                     node.forget();
@@ -355,14 +355,14 @@ impl Hold {
                 Ok(results)
             }
             Err(error) if error.failed_op() == Some(own) && error.is_no_node() => {
-                Err(self.inner.mark_deleted())
+                Err(self.ownership.mark_deleted())
             }
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // It may be gone, and must be.
                 drop(self.take_node());
                 Err(Fault::Unconfirmed(error).into())
             }
-            Err(error) => Err(inner.transaction_error(error)),
+            Err(error) => Err(ownership.transaction_error(error)),
         }
     }
 }
@@ -372,7 +372,7 @@ impl Hold {
 pub struct Fenced<R> {
     /// Nothing was asked if the lock was known to be lost.
     reply: Result<Reply<((), R)>, Loss>,
-    inner: Arc<Ownership>,
+    ownership: Arc<Ownership>,
 }
 
 impl<R> Future for Fenced<R> {
@@ -383,11 +383,11 @@ impl<R> Future for Fenced<R> {
             Ok(reply) => ready!(Pin::new(reply).poll(cx)),
             Err(loss) => {
                 let loss = *loss;
-                return Poll::Ready(Err(self.inner.lost_error(loss)));
+                return Poll::Ready(Err(self.ownership.lost_error(loss)));
             }
         };
         Poll::Ready(
-            reply.map(|((), results)| results).map_err(|error| self.inner.fence_error(error)),
+            reply.map(|((), results)| results).map_err(|error| self.ownership.fence_error(error)),
         )
     }
 }
@@ -430,7 +430,7 @@ impl<G> From<NotReleased<G>> for Error {
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
-            .field("node", &self.inner.path)
+            .field("node", &self.ownership.path)
             .field("token", &self.token())
             .finish()
     }

@@ -159,7 +159,8 @@ impl Ownership {
     /// Waits until the node was read, or cannot be read, or the lock is lost.
     pub(crate) async fn node_checked(&self) {
         self.wait_until(|| {
-            let is_lost = self.check_node().is_some() || self.known_loss().is_some();
+            let has_lapsed = matches!(self.lease.state(), LeaseState::Lapsed(_));
+            let is_lost = has_lapsed || self.check_node().is_some();
             let is_reading = matches!(self.status().watch, NodeWatch::Reading(..));
             (is_lost || !is_reading).then_some(())
         })
@@ -174,12 +175,15 @@ impl Ownership {
 
     /// Notes that the lock is lost. Returns the first reason that was noted.
     pub(crate) fn mark_lost(&self, loss: Loss) -> Loss {
-        let first = *self.status().lost.get_or_insert_with(|| {
-            debug!(node = self.path, %loss, "lock lost");
-            loss
-        });
+        let mut status = self.status();
+        if let Some(first) = status.lost {
+            return first;
+        }
+        status.lost = Some(loss);
+        drop(status);
+        debug!(node = self.path, %loss, "lock lost");
         self.changes.notify();
-        first
+        loss
     }
 
     /// Notes that a transaction has found the node gone.

@@ -49,9 +49,9 @@ pub struct ServerConfig {
     pub fsync: bool,
     /// Whether there is an encrypted port for clients, too, and whom it trusts.
     pub tls: Option<ServerTls>,
-    /// Whether Java runs as it does in production, with all of its compilers, since the server is
-    /// measured. By default it is set up for a quick start.
-    pub is_measured: bool,
+    /// Whether Java has all of its compilers and the memory that ZooKeeper's scripts give it, for
+    /// who measures the server. By default it is set up for a quick start.
+    pub java_as_in_production: bool,
     /// Further lines of `zoo.cfg`; they win over what the other fields say.
     pub lines: Vec<String>,
     /// Further system properties of Java, by name and value; they win over the harness's own.
@@ -77,7 +77,7 @@ impl Default for ServerConfig {
             max_session_timeout: None,
             fsync: false,
             tls: None,
-            is_measured: false,
+            java_as_in_production: false,
             lines: Vec::new(),
             properties: Vec::new(),
         }

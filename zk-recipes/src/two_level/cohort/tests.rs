@@ -167,19 +167,21 @@ impl Bench {
         self.cohort.waiting.front().map(|waiter| waiter.ticket)
     }
 
+    /// True if a wait ends inside.
+    fn enters(&mut self, ticket: Ticket) -> bool {
+        matches!(self.told(ticket), Some(Outcome::Entered(_)))
+    }
+
     /// What came of a wait, once.
     fn told(&mut self, ticket: Ticket) -> Option<Outcome> {
         let at = self.outcomes.iter().position(|(told, _)| *told == ticket)?;
         Some(self.outcomes.remove(at).1)
     }
+}
 
-    /// The pass and the depth with which a wait ended.
-    fn entered(&mut self, ticket: Ticket) -> Option<(u32, u32)> {
-        match self.told(ticket)? {
-            Outcome::Entered(Entry { pass, depth }) => Some((pass, depth)),
-            outcome => panic!("{outcome:?}"),
-        }
-    }
+/// What a wait comes to that ends inside, with this pass and at this depth.
+fn entered(pass: u32, depth: u32) -> Option<Outcome> {
+    Some(Outcome::Entered(Entry { pass, depth }))
 }
 
 #[test]
@@ -188,13 +190,13 @@ fn the_first_one_asks_for_the_node_and_the_others_wait() {
     let (one, two) = (bench.lock(1), bench.lock(2));
     assert_eq!(bench.acquiring, Some(Role::Exclusive));
     assert_eq!(bench.head(), Some(one));
-    assert_eq!(bench.entered(one), None);
+    assert_eq!(bench.told(one), None);
     bench.grant();
-    assert_eq!(bench.entered(one), Some((0, 1)));
-    assert_eq!(bench.entered(one), None, "it is told once");
-    assert_eq!(bench.entered(two), None);
+    assert_eq!(bench.told(one), entered(0, 1));
+    assert_eq!(bench.told(one), None, "it is told once");
+    assert_eq!(bench.told(two), None);
     bench.leave(1);
-    assert_eq!(bench.entered(two), Some((1, 1)));
+    assert_eq!(bench.told(two), entered(1, 1));
     bench.leave(2);
     assert_eq!((bench.held, bench.acquiring, bench.let_go), (None, None, 1));
 }
@@ -206,12 +208,12 @@ fn an_owner_gets_in_again_at_once_and_leaves_as_often() {
     bench.grant();
     let other = bench.lock(2);
     let inner = bench.lock(1);
-    assert_eq!(bench.entered(outer), Some((0, 1)));
-    assert_eq!(bench.entered(inner), Some((0, 2)), "ahead of who waits");
+    assert_eq!(bench.told(outer), entered(0, 1));
+    assert_eq!(bench.told(inner), entered(0, 2), "ahead of who waits");
     bench.leave(1);
-    assert_eq!(bench.entered(other), None, "the seed of many a double entry");
+    assert_eq!(bench.told(other), None, "the seed of many a double entry");
     bench.leave(1);
-    assert_eq!(bench.entered(other), Some((1, 1)));
+    assert_eq!(bench.told(other), entered(1, 1));
 }
 
 #[test]
@@ -219,8 +221,8 @@ fn who_waits_twice_gets_in_twice() {
     let mut bench = Bench::new();
     let (one, other, two) = (bench.lock(1), bench.lock(2), bench.lock(1));
     bench.grant();
-    assert_eq!((bench.entered(one), bench.entered(two)), (Some((0, 1)), Some((0, 2))));
-    assert_eq!(bench.entered(other), None);
+    assert_eq!((bench.told(one), bench.told(two)), (entered(0, 1), entered(0, 2)));
+    assert_eq!(bench.told(other), None);
 }
 
 #[test]
@@ -235,7 +237,7 @@ fn a_reader_that_would_write_is_told_at_once() {
     bench.lock(2);
     bench.grant();
     let reading = bench.read(2);
-    assert_eq!(bench.entered(reading), Some((0, 2)));
+    assert_eq!(bench.told(reading), entered(0, 2));
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn passes_are_bounded_by_time_while_strangers_wait() {
         bench.grant();
         bench.situation.now += if late { BOUNDS.time } else { BOUNDS.time / 2 };
         bench.leave(1);
-        assert_eq!(bench.entered(two).is_some(), !(strangers && late));
+        assert_eq!(bench.enters(two), !(strangers && late));
         assert_eq!(bench.let_go == 1, strangers && late);
     }
 }
@@ -299,10 +301,10 @@ fn nothing_is_passed_that_may_be_lost() {
     bench.grant();
     bench.situation.can_hand_on = false;
     bench.leave(1);
-    assert_eq!(bench.entered(two), None);
+    assert_eq!(bench.told(two), None);
     assert_eq!((bench.let_go, bench.acquiring), (1, Some(Role::Exclusive)));
     bench.grant();
-    assert_eq!(bench.entered(two), Some((0, 1)), "what it was given anew it may have");
+    assert_eq!(bench.told(two), entered(0, 1), "what it was given anew it may have");
 }
 
 #[test]
@@ -339,9 +341,9 @@ fn one_that_is_called_and_leaves_stops_nobody() {
     let (one, two) = (bench.lock(1), bench.lock(2));
     bench.stays_away(one);
     bench.grant();
-    assert_eq!(bench.entered(two), None);
+    assert_eq!(bench.told(two), None);
     bench.cancel(one);
-    assert_eq!(bench.entered(two), Some((0, 1)));
+    assert_eq!(bench.told(two), entered(0, 1));
     bench.cancel(two);
     assert_eq!(bench.let_go, 0, "it is inside, and its guard will leave");
     bench.leave(2);
@@ -359,7 +361,7 @@ fn after_a_failure_the_next_one_tries() {
     let (one, two) = (bench.lock(1), bench.read(2));
     bench.fail(one);
     assert_eq!((bench.acquiring, bench.head()), (Some(Role::Shared), Some(two)));
-    assert_eq!(bench.entered(one), None);
+    assert_eq!(bench.told(one), None);
     bench.fail(two);
     assert_eq!((bench.acquiring, bench.head()), (None, None));
 }
@@ -369,17 +371,17 @@ fn readers_come_together_and_not_past_a_writer() {
     let mut bench = Bench::new();
     let (one, two, writer, late) = (bench.read(1), bench.read(2), bench.lock(3), bench.read(4));
     bench.grant();
-    assert!(bench.entered(one).is_some() && bench.entered(two).is_some());
-    assert_eq!(bench.entered(late), None);
+    assert!(bench.enters(one) && bench.enters(two));
+    assert_eq!(bench.told(late), None);
     bench.leave(1);
     bench.leave(2);
     assert_eq!((bench.let_go, bench.acquiring), (1, Some(Role::Exclusive)));
     bench.grant();
-    assert!(bench.entered(writer).is_some());
+    assert!(bench.enters(writer));
     bench.leave(3);
-    assert!(bench.entered(late).is_some(), "under the writer's node");
+    assert!(bench.enters(late), "under the writer's node");
     let last = bench.read(5);
-    assert!(bench.entered(last).is_some());
+    assert!(bench.enters(last));
 }
 
 #[test]
@@ -392,16 +394,16 @@ fn one_that_does_not_come_is_passed_over_and_keeps_its_place() {
     bench.leave(1);
     bench.wait(GRACE - Duration::from_millis(1));
     bench.poll(three);
-    assert_eq!(bench.entered(three), None, "it may still come");
+    assert_eq!(bench.told(three), None, "it may still come");
     assert_eq!(bench.cohort.due(bench.situation.now), bench.called[&two] + GRACE);
     bench.wait(Duration::from_millis(1));
     bench.poll(three);
-    assert_eq!((bench.entered(one), bench.entered(three)), (Some((0, 1)), Some((1, 1))));
+    assert_eq!((bench.told(one), bench.told(three)), (entered(0, 1), entered(1, 1)));
     bench.poll(two);
     bench.leave(3);
-    assert_eq!((bench.entered(two), bench.entered(four)), (Some((2, 1)), None), "it is the next");
+    assert_eq!((bench.told(two), bench.told(four)), (entered(2, 1), None), "it is the next");
     bench.leave(2);
-    assert_eq!((bench.entered(four), bench.let_go), (Some((3, 1)), 0));
+    assert_eq!((bench.told(four), bench.let_go), (entered(3, 1), 0));
 }
 
 #[test]
@@ -413,7 +415,7 @@ fn one_that_is_known_to_stay_away_costs_no_time_again() {
     bench.grant();
     bench.wait(GRACE);
     bench.poll(two);
-    assert_eq!(bench.entered(two), Some((0, 1)));
+    assert_eq!(bench.told(two), entered(0, 1));
     bench.lock(3);
     bench.leave(2);
     bench.leave(3);
@@ -421,7 +423,7 @@ fn one_that_is_known_to_stay_away_costs_no_time_again() {
     bench.poll(one);
     assert_eq!(bench.acquiring, Some(Role::Exclusive));
     bench.grant();
-    assert_eq!(bench.entered(one), Some((0, 1)));
+    assert_eq!(bench.told(one), entered(0, 1));
 }
 
 #[test]
@@ -434,10 +436,10 @@ fn a_reader_that_does_not_come_has_no_node_of_its_role_kept() {
     bench.poll(writer);
     assert_eq!((bench.let_go, bench.acquiring), (1, Some(Role::Exclusive)));
     bench.grant();
-    assert_eq!(bench.entered(writer), Some((0, 1)));
+    assert_eq!(bench.told(writer), entered(0, 1));
     bench.poll(reader);
     bench.leave(2);
-    assert_eq!(bench.entered(reader), Some((1, 1)));
+    assert_eq!(bench.told(reader), entered(1, 1));
 }
 
 #[test]
@@ -446,11 +448,11 @@ fn readers_do_not_wait_for_one_of_them_that_does_not_come() {
     let (one, two, writer) = (bench.read(1), bench.read(2), bench.lock(3));
     bench.stays_away(one);
     bench.grant();
-    assert_eq!(bench.entered(two), Some((0, 1)), "at once");
+    assert_eq!(bench.told(two), entered(0, 1), "at once");
     bench.leave(2);
     bench.wait(GRACE);
     bench.poll(writer);
-    assert_eq!((bench.entered(writer), bench.acquiring), (None, Some(Role::Exclusive)));
+    assert_eq!((bench.told(writer), bench.acquiring), (None, Some(Role::Exclusive)));
 }
 
 #[test]
@@ -466,7 +468,7 @@ fn who_does_not_want_to_wait_is_told_so() {
     bench.poll(one);
     assert_eq!(bench.told(one), Some(Outcome::Refused));
     bench.grant();
-    assert_eq!(bench.entered(two), Some((0, 1)));
+    assert_eq!(bench.told(two), entered(0, 1));
     let late = bench.tries(4, Role::Exclusive);
     assert_eq!(bench.told(late), Some(Outcome::Refused));
 }

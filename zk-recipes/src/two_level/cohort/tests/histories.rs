@@ -93,8 +93,8 @@ impl Model {
                     let alone = role == Role::Exclusive && !self.inside.is_empty();
                     let writer = self.inside.values().any(|it| it.0 == Role::Exclusive);
                     assert!(!alone && !writer, "{owner} with {:?}", self.inside);
-                    let node = self.bench.held.expect("somebody is inside without a node");
-                    assert!((node, role) != (Role::Shared, Role::Exclusive));
+                    assert!(self.bench.held.is_some(), "somebody is inside without a node");
+                    assert!((self.bench.held, role) != (Some(Role::Shared), Role::Exclusive));
                     assert_eq!(entry.depth, 1);
                     assert!(self.pass.is_none_or(|last| entry.pass > last), "passes only grow");
                     self.pass = Some(entry.pass);
@@ -129,11 +129,9 @@ impl Model {
     }
 
     fn leave(&mut self, owner: OwnerId) {
-        let inside = self.inside.get_mut(&owner).expect("inside");
-        inside.1 -= 1;
-        if inside.1 == 0 {
-            self.inside.remove(&owner);
-        }
+        let left = self.inside.get_mut(&owner).map(|inside| inside.1 -= 1);
+        assert!(left.is_some(), "{owner} is not inside");
+        self.inside.retain(|_, (_, depth)| *depth > 0);
         self.bench.leave(owner);
     }
 

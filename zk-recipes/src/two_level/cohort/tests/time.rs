@@ -19,11 +19,11 @@ fn one_that_comes_when_its_node_is_lost_or_old_waits_for_another() {
         bench.situation.is_lost = is_lost;
         bench.situation.can_hand_on = !is_lost;
         bench.poll(one);
-        assert_eq!((bench.entered(one).is_none(), bench.let_go == 1), (again, again));
+        assert_eq!((bench.told(one).is_none(), bench.let_go == 1), (again, again));
         bench.situation.is_lost = false;
         if again {
             bench.grant();
-            assert_eq!(bench.entered(one), Some((0, 1)));
+            assert_eq!(bench.told(one), entered(0, 1));
         }
     }
 }
@@ -39,7 +39,7 @@ fn nothing_is_handed_on_for_longer_than_that() {
         bench.grant();
         bench.wait(Duration::from_secs(time));
         bench.leave(1);
-        assert_eq!((bench.entered(two).is_some(), bench.let_go == 0), (passes, passes));
+        assert_eq!((bench.enters(two), bench.let_go == 0), (passes, passes));
     }
 }
 
@@ -52,7 +52,7 @@ fn an_unused_node_is_taken_again_unless_it_may_be_lost_or_others_want_it() {
         bench.situation.has_remote_waiters = false;
         let one = bench.lock(1);
         bench.grant();
-        assert_eq!(bench.entered(one), Some((0, 1)));
+        assert_eq!(bench.told(one), entered(0, 1));
         bench.leave(1);
         assert_eq!(bench.let_go, 0, "it lingers");
         // Within the bounds of a hand-over, which is not what this is.
@@ -61,7 +61,7 @@ fn an_unused_node_is_taken_again_unless_it_may_be_lost_or_others_want_it() {
             (can_hand_on, has_remote_waiters);
         let two = bench.lock(2);
         let is_kept = can_hand_on && !has_remote_waiters;
-        assert_eq!((bench.entered(two).is_some(), bench.let_go == 0), (is_kept, is_kept));
+        assert_eq!((bench.enters(two), bench.let_go == 0), (is_kept, is_kept));
         assert_eq!(bench.acquiring.is_some(), !is_kept, "otherwise it queues up anew");
     }
 }
