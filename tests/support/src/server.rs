@@ -20,7 +20,7 @@ mod process;
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -48,6 +48,9 @@ const POLL_DEADLINE: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a start is tried, each time on new ports, when other processes take the ports.
 const START_ATTEMPTS: usize = 3;
+
+/// The ports that servers get. The default of `net.ipv4.ip_local_port_range` begins behind them.
+const PORTS: Range<u16> = 10_000..32_768;
 /// How many lines of a server's log an error shows.
 const LOG_TAIL: usize = 40;
 
@@ -305,14 +308,15 @@ where
     let mut attempt = 1;
     loop {
         let mut servers = create()?;
-        let Err(error) = start_each(servers.as_mut()).await else {
-            return Ok(servers);
-        };
+        let started = start_each(servers.as_mut()).await;
+        // A member of an ensemble serves clients without its port for elections, and ends later.
         let lost_a_port = servers.as_mut().iter().any(Server::lost_a_port);
-        if !lost_a_port || attempt == START_ATTEMPTS {
-            return Err(error);
+        match started {
+            Ok(()) if !lost_a_port => return Ok(servers),
+            _ if lost_a_port && attempt < START_ATTEMPTS => attempt += 1,
+            Ok(()) => bail!("another process took a port of each of {attempt} attempts"),
+            Err(error) => return Err(error),
         }
-        attempt += 1;
     }
 }
 
@@ -328,10 +332,18 @@ async fn start_each(servers: &mut [Server]) -> anyhow::Result<()> {
 }
 
 /// Different ports of 127.0.0.1 that nothing listened on a moment ago.
+///
+/// They lie below those that Linux gives to outgoing connections, which would take them while a
+/// server is about to listen or is killed.
 fn free_ports(count: usize) -> io::Result<Vec<u16>> {
-    let listeners = (0..count)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-        .collect::<io::Result<Vec<_>>>()?;
+    let mut listeners = Vec::new();
+    while listeners.len() < count {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(PORTS))) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error),
+        }
+    }
     listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }
 
