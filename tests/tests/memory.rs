@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use zk_client::{Acl, Client, CreateOptions, ErrorKind, Stats, WatchMode, Watcher};
+use zk_client::{Client, CreateOptions, ErrorKind, Stats, WatchMode, Watcher};
 use zk_embedded::{Config, Server};
 use zk_proto::{ErrorCode, EventType};
 use zk_tests::explore::{in_virtual_time, settle};
 use zk_tests::peer::{Network, Peer, TIMEOUT, data, notification, reply};
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -109,7 +111,7 @@ async fn leaves_nothing_behind() {
         Box::pin(async move {
             for n in 0..100_000 {
                 match n % 100 {
-                    0 => drop(client.create_owned("/a/own-", b"", Acl::OPEN)),
+                    0 => drop(client.create_owned("/a/own-", b"", &OWNED)),
                     1 => drop(client.get_data_and_watch("/a")),
                     _ => drop(client.get_data("/a")),
                 }

@@ -8,13 +8,15 @@ use std::fmt::Debug;
 use tracing::Level;
 use zk_client::session::{Event, Session};
 use zk_client::{
-    Acl, Client, CreateOptions, Credential, ErrorCode, EventType, Op, SessionConfig,
-    SessionCredentials, WatchMode,
+    Client, CreateOptions, Credential, ErrorCode, EventType, Op, SessionConfig, SessionCredentials,
+    WatchMode,
 };
 use zk_embedded::{Config, Server};
 use zk_proto::{CreateMode, CreateRequest, GetDataRequest, List, OpCode, Password, SessionId, Xid};
 use zk_tests::capture::{Capture, Told};
 use zk_tests::peer::{Bench, Network, SESSION, TIMEOUT, data, reply};
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 const CONNECTION: &str = "zk_client::connection";
 const SESSIONS: &str = "zk_client::session";
@@ -248,7 +250,7 @@ async fn no_secret_is_traced_or_shown() {
     let creating = client.create("/a", &secret, &persistent);
     show(&creating);
     creating.await.unwrap();
-    let owned = client.create_owned("/a/x-", &secret, Acl::OPEN).await.unwrap();
+    let owned = client.create_owned("/a/x-", &secret, &OWNED).await.unwrap();
     show(&owned);
     show(&client.set_data("/a", &secret, Some(7)).await.unwrap_err());
     let (node, watcher) = client.get_data_and_watch("/a").await.unwrap();

@@ -9,7 +9,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(server.address()).await?;
 
     let created = client.create("/motd", b"hello", &CreateOptions::persistent()).await?;
-    println!("made {} in transaction {}", created.path, created.stat.czxid);
+    println!("made {} in transaction {}", created.path, created.czxid);
 
     // The watch is set by the read, so no change can slip in between.
     let (node, mut watch) = client.get_data_and_watch("/motd").await?;

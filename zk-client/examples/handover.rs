@@ -1,13 +1,14 @@
 //! A session that outlives its process: one client leaves it, with its nodes, to the next.
 
-use zk_client::{Acl, Client, ErrorKind};
+use zk_client::{Client, CreateOptions, ErrorKind};
 use zk_embedded::Server;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let old = Client::connect(server.address()).await?;
-    let node = old.create_owned("/primary-", b"old", Acl::OPEN).await?;
+    let options = CreateOptions::ephemeral().sequential();
+    let node = old.create_owned("/primary-", b"old", &options).await?;
     let path = node.path().to_owned();
 
     // Whoever has these has the session: they go to the next process as a secret does.

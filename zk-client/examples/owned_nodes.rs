@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zk_client::{Acl, Client, LeaseState, OpCode};
+use zk_client::{Client, CreateOptions, LeaseState, OpCode};
 use zk_embedded::{Fault, Server};
 
 #[tokio::main]
@@ -13,8 +13,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The server makes the node, and its answer is lost: the client looks for it and has it.
     server.inject(Fault::lose_reply().op(OpCode::CREATE2));
-    let stem = format!("/member-{:032x}-", client.unique());
-    let member = client.create_owned(&stem, b"10.0.0.7:80", Acl::OPEN).await?;
+    let options = CreateOptions::ephemeral().sequential();
+    let path = format!("/member-{:032x}-", client.unique());
+    let member = client.create_owned(&path, b"10.0.0.7:80", &options).await?;
     println!("found again: ...{}", member.path().get(40..).unwrap_or_default());
     assert_eq!(members(&server), 1);
 
@@ -28,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Another is dropped before its answer has come.
     let other = format!("/member-{:032x}-", client.unique());
-    drop(client.create_owned(&other, b"", Acl::OPEN));
+    drop(client.create_owned(&other, b"", &options));
     client.sync("/").await?;
     client.sync("/").await?;
     assert_eq!(members(&server), 1);

@@ -6,7 +6,7 @@ use zk_embedded::Server;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
-    let keeper = Client::builder().keep(server.address())?;
+    let keeper = Client::builder().keep(server.address()).await?;
 
     // This task registers the service in each session, and ends with the keeper.
     let mut sessions = keeper.sessions();

@@ -23,9 +23,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             Op::create("/count", b"0", &PERSISTENT),
         ))
         .await?;
-    println!("made {todo}, {done} and {count}");
+    println!("made {}, {} and {}", todo.path, done.path, count.path);
     let jobs = ["/todo/a", "/todo/b"].map(|path| Op::create(path, b"work", &PERSISTENT));
-    println!("made {:?}", client.multi(jobs).await?);
+    let [resize, mail] = client.multi(jobs).await?;
+    println!("made {} and {}", resize.path, mail.path);
 
     let (job, before) =
         client.multi_read((Read::get_data("/todo/a"), Read::get_data("/count"))).await?;
@@ -36,9 +37,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Op::create("/done/a-", &job.data, &hour),
         Op::set_data("/count", b"1", Some(before.stat.version)),
     );
-    let ((), path, count) = client.multi(finish).await?;
-    println!("finished as {path}, the count is at version {}", count.version);
-    assert_eq!((&*path, count.version), ("/done/a-0000000000", 1));
+    let ((), done, count) = client.multi(finish).await?;
+    println!("finished as {}, the count is at version {}", done.path, count.version);
+    assert_eq!((&*done.path, count.version), ("/done/a-0000000000", 1));
 
     // Once more, and nothing happens: the first operation fails, and with it all.
     let error = refused(client.multi(finish).await)?;

@@ -10,11 +10,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Folders that nobody has made yet cost one round trip more, whatever their number. As
     // containers they go by themselves when they are empty.
-    let (job, folder) = (CreateOptions::persistent().sequential(), CreateOptions::container());
+    let job = CreateOptions::persistent().sequential().container_parents();
     for region in ["eu", "us"] {
         for task in ["resize", "mail"] {
             let stem = format!("/jobs/{region}/{task}/job-");
-            let made = client.create_all(&stem, b"42", &job, &folder).await?;
+            let made = client.create_all(&stem, b"42", &job).await?;
             println!("made {}", made.path);
         }
     }

@@ -44,7 +44,7 @@ const MAX_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
     session_timeout: Duration,
-    connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     limits: Limits,
     connector: Arc<dyn Connector>,
     pub(crate) resume: Option<SessionCredentials>,
@@ -197,16 +197,10 @@ impl ClientBuilder {
     /// As tokio does, in a runtime without time or io enabled.
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
-        let Parts { client, shared, chroot, proofs, driver } = self.parts(servers.parse()?)?;
-        spawn(driver)?;
-        let settled = unless_refused(&shared, settled(&client, &shared, proofs, chroot));
-        match tokio::time::timeout(timeout, settled).await {
-            Ok(settled) => settled.map(|()| client),
-            Err(_) => {
-                let (timeout, attempts) = (Some(timeout), shared.attempts());
-                Err(Fault::NoServer { timeout, attempts }.into())
-            }
-        }
+        let mut parts = self.parts(servers.parse()?)?;
+        let settling = parts.settling();
+        spawn(parts.driver)?;
+        settling.within(timeout, async |error| Err(error)).await.map(|()| parts.client)
     }
 
     /// Starts to connect and returns at once. The client goes on trying; requests wait until it
@@ -348,6 +342,51 @@ pub(crate) struct Parts {
     /// What the server says to the credentials that the builder was given.
     proofs: Vec<Reply<()>>,
     pub(crate) driver: Driver,
+}
+
+impl Parts {
+    /// What is to be waited for before the client is handed out.
+    pub(crate) fn settling(&mut self) -> Settling {
+        Settling {
+            client: self.client.clone(),
+            shared: Arc::clone(&self.shared),
+            chroot: self.chroot.take(),
+            proofs: std::mem::take(&mut self.proofs),
+        }
+    }
+}
+
+/// A client that waits for its first server.
+pub(crate) struct Settling {
+    client: Client,
+    shared: Arc<SharedSession>,
+    chroot: Option<String>,
+    proofs: Vec<Reply<()>>,
+}
+
+impl Settling {
+    /// Waits for a server and its consent, for no longer than `timeout`. What goes wrong before
+    /// then is up to `unless`.
+    pub(crate) async fn within(
+        self,
+        timeout: Duration,
+        unless: impl AsyncFnOnce(Error) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Self { client, shared, chroot, proofs } = self;
+        let settled = async {
+            match unless_refused(&shared, settled(&client, &shared, proofs, chroot)).await {
+                Err(error) => unless(error).await,
+                Ok(()) => Ok(()),
+            }
+        };
+        match tokio::time::timeout(timeout, settled).await {
+            Ok(settled) => settled,
+            Err(_) => {
+                let (timeout, attempts) = (Some(timeout), shared.attempts());
+                Err(Fault::NoServer { timeout, attempts }.into())
+            }
+        }
+    }
 }
 
 fn spawn(driver: Driver) -> Result<(), Error> {

@@ -30,19 +30,20 @@ use crate::trace;
 const LIVED: Duration = Duration::from_secs(1);
 
 impl ClientBuilder {
-    /// Keeps a session open for good: whenever one expires, the keeper opens the next and
-    /// [tells](SessionKeeper::sessions) of it.
+    /// Keeps a session open for good: whenever one expires, the keeper opens the next one, and
+    /// [`SessionKeeper::sessions`] reports it.
     ///
-    /// It begins to connect and returns at once; it does not look whether the chroot exists. One
-    /// task is spawned, which does all of the work. Every session has the settings of this builder,
-    /// but for a session to [take up](Self::session), which is asked for once: if that one is over,
-    /// the first to be told of has the number 2.
+    /// It waits for the first session, as [`connect`](Self::connect) does, so that a wrong address
+    /// is an error here; [`keep_lazily`](Self::keep_lazily) does not. One task is spawned, which
+    /// does all of the work. Every session has the settings of this builder, except that a session
+    /// to [resume](Self::session) is asked for once: if it is over, the first session that is
+    /// reported has the number 2.
     ///
     /// ```
     /// # async fn f() -> Result<(), zk_client::Error> {
     /// use zk_client::{Client, CreateOptions};
     ///
-    /// let keeper = Client::builder().keep("zk1:2181,zk2:2181/shop")?;
+    /// let keeper = Client::builder().keep("zk1:2181,zk2:2181/shop").await?;
     ///
     /// // Somewhere: what belongs to a session is made anew in each.
     /// let mut sessions = keeper.sessions();
@@ -63,12 +64,43 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
+    /// A connect string or setting that breaks a rule; no server within the connect timeout, with
+    /// every server tried and why each failed; a chroot that does not exist.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up; a session that was opened meanwhile is closed again.
+    ///
+    /// # Panics
+    ///
+    /// As tokio does, in a runtime without time or io enabled.
+    pub async fn keep(self, servers: &str) -> Result<SessionKeeper, Error> {
+        let timeout = self.connect_timeout;
+        let (keeper, mut first, running) = self.keeper(servers)?;
+        let settling = first.settling();
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
+        runtime.spawn(running.run(first));
+        let settled = settling.within(timeout, async |error| match error.is_session_over() {
+            // The session to resume has expired: the next one counts.
+            true => keeper.client().await.map(drop),
+            false => Err(error),
+        });
+        settled.await.map(|()| keeper)
+    }
+
+    /// Starts to keep a session open and returns at once: see [`keep`](Self::keep).
+    ///
+    /// While no server is reached, the keeper goes on trying, and whoever asks for a session waits.
+    /// It does not look whether the chroot exists.
+    ///
+    /// # Errors
+    ///
     /// A connect string or setting that breaks a rule; no tokio runtime.
     ///
     /// # Panics
     ///
     /// As tokio does, in a runtime without time or io enabled.
-    pub fn keep(self, servers: &str) -> Result<SessionKeeper, Error> {
+    pub fn keep_lazily(self, servers: &str) -> Result<SessionKeeper, Error> {
         let (keeper, running) = self.keep_split(servers)?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
         runtime.spawn(running);
@@ -81,15 +113,21 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// As those of [`keep`](Self::keep).
+    /// As those of [`keep_lazily`](Self::keep_lazily).
     ///
     /// # Panics
     ///
     /// As tokio does, in a runtime without time or io enabled.
     pub fn keep_split(
-        mut self,
+        self,
         servers: &str,
     ) -> Result<(SessionKeeper, impl Future<Output = ()> + Send + use<>), Error> {
+        let (keeper, first, running) = self.keeper(servers)?;
+        Ok((keeper, running.run(first)))
+    }
+
+    /// A keeper, its first session, and what opens the others.
+    fn keeper(mut self, servers: &str) -> Result<(SessionKeeper, Parts, Running), Error> {
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
         let servers: ConnectString = servers.parse()?;
         let first = self.clone().seeded(&mut random).parts(servers.clone())?;
@@ -97,7 +135,7 @@ impl ClientBuilder {
         let (kept, _) = watch::channel(Kept::default());
         let kept = Arc::new(kept);
         let running = Running { kept: Arc::clone(&kept), builder: self, servers, random };
-        Ok((SessionKeeper(Arc::new(Handle(kept))), running.run(first)))
+        Ok((SessionKeeper(Arc::new(Handle(kept))), first, running))
     }
 
     /// With a seed of its own, if it has one: two sessions must not make the same names.

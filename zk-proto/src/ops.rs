@@ -291,13 +291,13 @@ record! {
 
 record! {
     /// A ping has no body.
-    PingRequest {}
+    PingRequest
 }
 operation!(PingRequest => PING, Empty);
 
 record! {
     /// closeSession has no body. The server closes the connection behind its reply.
-    CloseSessionRequest {}
+    CloseSessionRequest
 }
 operation!(CloseSessionRequest => CLOSE_SESSION, Empty);
 
@@ -364,7 +364,7 @@ record! {
 
 record! {
     /// whoAmI has no body.
-    WhoAmIRequest {}
+    WhoAmIRequest
 }
 operation!(WhoAmIRequest => WHO_AM_I, WhoAmIResponse<'r>);
 

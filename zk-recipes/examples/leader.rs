@@ -21,7 +21,7 @@ const LOCK: &str = "/locks/leader";
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
-    let keeper = Client::builder().keep(server.address())?;
+    let keeper = Client::builder().keep(server.address()).await?;
     let (tell, mut terms) = unbounded_channel();
     let service = tokio::spawn(serve(keeper.clone(), tell));
 

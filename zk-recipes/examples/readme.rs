@@ -18,14 +18,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", watch.changed().await?.kind); // NodeDataChanged
 
     // All or nothing, each with a result of its own type.
-    let (path, stat, ()) = client
+    let (done, motd, ()) = client
         .multi((
             Op::create("/done", b"7", &CreateOptions::ephemeral()),
             Op::set_data("/motd", b"done", None),
             Op::delete("/todo", None),
         ))
         .await?;
-    println!("made {path}, and wrote version {}", stat.version);
+    println!("made {}, and wrote version {}", done.path, motd.version);
 
     // A lock: one round trip when it is free, two if its folder is missing; none at the hand-over.
     let lock = Lock::new(&client, "/locks/invoices")?;

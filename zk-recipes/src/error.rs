@@ -1,6 +1,7 @@
 //! What can go wrong with a lock, beyond what can go wrong with any request.
 
 use std::fmt;
+use std::time::Duration;
 
 use zk_client::{Ended, Outcome};
 
@@ -31,6 +32,8 @@ pub enum ErrorKind {
     /// A node in the folder looks like a contender of another layout, and
     /// [`Options::strict_foreign`](crate::Options::strict_foreign) is set.
     ForeignContender,
+    /// The lock could not be acquired in time: [`Error::timeout`] says why.
+    TimedOut,
     /// The lock is lost: [`Error::loss`] says how. What was to be done in one transaction with it
     /// was not done.
     Lost,
@@ -55,6 +58,21 @@ pub enum Loss {
     /// It was held for as long as [`Options::max_hold`](crate::Options::max_hold) allows.
     #[error("it was held for as long as was agreed")]
     TermOver,
+    /// Its holder released it. Tasks that share a guard learn of it like this.
+    #[error("it was released")]
+    Released,
+}
+
+/// Why a lock could not be acquired in time: see [`Error::timeout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Timeout {
+    /// The client was connected when the time was over, and other contenders were ahead.
+    #[error("other contenders are ahead")]
+    Contended,
+    /// The client was not connected when the time was over, so it does not know who has the lock.
+    #[error("the client is not connected")]
+    Disconnected,
 }
 
 /// Why a lock was not acquired, or something was not done under it, or its release not confirmed.
@@ -82,6 +100,8 @@ pub(crate) enum Fault {
     SequenceExhausted(String),
     #[error("{0}: a contender of another layout")]
     ForeignContender(String),
+    #[error("{path}: not acquired within {time:?}: {why}")]
+    TimedOut { path: String, time: Duration, why: Timeout },
     #[error("{path}: the lock is lost: {loss}")]
     Lost { path: String, loss: Loss },
     #[error("the lock is let go, but the server has not confirmed that yet: {0}")]
@@ -101,6 +121,7 @@ impl Error {
             Fault::NodeVanished(_) => ErrorKind::NodeVanished,
             Fault::SequenceExhausted(_) => ErrorKind::SequenceExhausted,
             Fault::ForeignContender(_) => ErrorKind::ForeignContender,
+            Fault::TimedOut { .. } => ErrorKind::TimedOut,
             Fault::Lost { .. } => ErrorKind::Lost,
             Fault::Unconfirmed(_) => ErrorKind::Unconfirmed,
         }
@@ -123,6 +144,14 @@ impl Error {
     pub fn loss(&self) -> Option<Loss> {
         match &self.0 {
             Fault::Lost { loss, .. } => Some(*loss),
+            _ => None,
+        }
+    }
+
+    /// Why the lock could not be acquired in time, if that is the reason.
+    pub fn timeout(&self) -> Option<Timeout> {
+        match &self.0 {
+            Fault::TimedOut { why, .. } => Some(*why),
             _ => None,
         }
     }

@@ -119,7 +119,7 @@ mod two_level;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-pub use error::{Error, ErrorKind, Loss};
+pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::{Fenced, FencingToken, Hold, InvalidToken, LockState, NotReleased, Release};
 pub use locks::{Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, RwLock, WriteGuard};
 pub use node::Layout;

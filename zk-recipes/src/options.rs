@@ -56,6 +56,11 @@ impl Options {
         }
     }
 
+    /// The options of a contender's node.
+    pub(crate) fn node(&self) -> CreateOptions<'_> {
+        CreateOptions::ephemeral().sequential().with_acl(&self.acl)
+    }
+
     /// Sets whose names the nodes have.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {

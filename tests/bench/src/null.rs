@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn what_one_read_brought_is_answered_by_one_write() {
         let get = |xid| request(Xid(xid), &GetDataRequest { path: "/a", watch: false });
-        let ping = request(Xid::PING, &PingRequest {});
+        let ping = request(Xid::PING, &PingRequest);
         let two = get(2);
         let says = [
             [hello(), get(1), two[..7].to_vec()].concat(),

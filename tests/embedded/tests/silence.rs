@@ -86,7 +86,7 @@ fn requests_held_back_behind_the_silence_are_not_served() {
 fn a_session_that_ends_in_silence_is_not_hung_up_on() {
     let mut world = World::new();
     world.core.inject(Fault::go_silent().op(OpCode::CLOSE_SESSION));
-    world.ask(&CloseSessionRequest {});
+    world.ask(&CloseSessionRequest);
     assert!(world.core.sessions().is_empty());
     assert_eq!(world.receive(), (0, false));
     world.core.disconnect_all();

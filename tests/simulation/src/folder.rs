@@ -4,11 +4,13 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use zk_client::{Acl, Client, Op};
+use zk_client::{Client, CreateOptions, Op};
 
 use super::journal::FOLDER;
 use super::process::Stage;
 use super::random::Random;
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 /// What is written to nodes, some of it to ask for the lock back.
 const WORDS: [&[u8]; 3] = [b"seen", b"__REVOKE__", b"unlock"];
@@ -98,7 +100,7 @@ impl Others {
     /// The client sees to it that the node goes, whatever becomes of its connection.
     fn stay(&mut self, what: &'static str, marker: &str) {
         let stem = format!("{FOLDER}/{:032x}{marker}", self.client.unique());
-        let created = self.client.create_owned(&stem, b"", Acl::OPEN);
+        let created = self.client.create_owned(&stem, b"", &OWNED);
         let stays = self.random.millis(0..STAYS);
         self.counts(what, async move {
             let node = created.await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zk_client::Client;
 use zk_recipes::{
-    Error, Guard, Hold, Lock, Options, Owner, ReadGuard, ReentrantGuard, ReentrantLock,
+    Error, ErrorKind, Guard, Hold, Lock, Options, Owner, ReadGuard, ReentrantGuard, ReentrantLock,
     ReentrantRwLock, Release, RwLock, WriteGuard,
 };
 
@@ -37,6 +37,14 @@ pub(super) enum Manner {
     Waits,
     Within(Duration),
     Tries,
+}
+
+/// The guard, or none if the time was over first.
+fn in_time<G>(acquired: Result<G, Error>) -> Result<Option<G>, Error> {
+    match acquired {
+        Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
+        acquired => acquired.map(Some),
+    }
 }
 
 impl AnyLock {
@@ -76,25 +84,25 @@ impl AnyLock {
         Ok(match (self, role) {
             (Self::Plain(lock), _) => match manner {
                 Manner::Waits => Some(lock.acquire().await?),
-                Manner::Within(time) => lock.acquire_within(time).await?,
+                Manner::Within(time) => in_time(lock.acquire_within(time).await)?,
                 Manner::Tries => lock.try_acquire().await?,
             }
             .map(AnyGuard::Plain),
             (Self::Rw(lock), Role::Shared) => match manner {
                 Manner::Waits => Some(lock.read().await?),
-                Manner::Within(time) => lock.read_within(time).await?,
+                Manner::Within(time) => in_time(lock.read_within(time).await)?,
                 Manner::Tries => lock.try_read().await?,
             }
             .map(AnyGuard::Reads),
             (Self::Rw(lock), Role::Exclusive) => match manner {
                 Manner::Waits => Some(lock.write().await?),
-                Manner::Within(time) => lock.write_within(time).await?,
+                Manner::Within(time) => in_time(lock.write_within(time).await)?,
                 Manner::Tries => lock.try_write().await?,
             }
             .map(AnyGuard::Writes),
             (Self::Reentrant(lock), _) => match manner {
                 Manner::Waits => Some(lock.acquire(owner).await?),
-                Manner::Within(time) => lock.acquire_within(owner, time).await?,
+                Manner::Within(time) => in_time(lock.acquire_within(owner, time).await)?,
                 Manner::Tries => lock.try_acquire(owner).await?,
             }
             .map(AnyGuard::Reentrant),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_client::{Acl, Client, CreateOptions, ErrorKind, Outcome};
+use zk_client::{Client, CreateOptions, ErrorKind, Outcome};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_proto::{GetDataRequest, SetDataRequest};
 use zk_tests::explore::{in_virtual_time, settle};
@@ -10,6 +10,7 @@ use zk_tests::peer::{Bench, Clock, data};
 
 const MS: Duration = Duration::from_millis(1);
 const LIMIT: Duration = Duration::from_millis(300);
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 async fn connect() -> (Server, Client) {
@@ -100,7 +101,7 @@ fn an_owned_node_that_is_late_is_deleted() {
     in_virtual_time(async {
         let (server, client) = connect().await;
         server.inject(Fault::delay(LIMIT * 2).op(OpCode::CREATE2));
-        let error = client.create_owned("/n-", b"", Acl::OPEN).within(LIMIT).await.unwrap_err();
+        let error = client.create_owned("/n-", b"", &OWNED).within(LIMIT).await.unwrap_err();
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::TimedOut, Outcome::Unknown));
         tokio::time::sleep(LIMIT * 2).await;
         client.sync("/").await.unwrap();

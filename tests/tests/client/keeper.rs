@@ -24,7 +24,7 @@ fn builder(server: &Server) -> ClientBuilder {
 }
 
 fn keep(server: &Server) -> SessionKeeper {
-    builder(server).keep("zk").unwrap()
+    builder(server).keep_lazily("zk").unwrap()
 }
 
 fn expire(server: &Server, client: &Client) {
@@ -129,7 +129,7 @@ fn a_session_to_take_up_is_asked_for_once() {
         let before = builder(&server).seed(2).connect("zk").await.unwrap();
         before.create("/here", b"", &CreateOptions::ephemeral()).await.unwrap();
         let left = before.detach().await.unwrap();
-        let keeper = builder(&server).session(left).keep("zk").unwrap();
+        let keeper = builder(&server).session(left).keep_lazily("zk").unwrap();
         let mut sessions = keeper.sessions();
         let first = sessions.next().await.unwrap();
         assert_eq!((first.number, first.client.session()), (1, Some(left)));
@@ -139,9 +139,38 @@ fn a_session_to_take_up_is_asked_for_once() {
         assert_eq!(second.number, 2);
         assert_ne!(second.client.session(), Some(left));
 
-        let keeper = builder(&server).session(left).keep("zk").unwrap();
+        let keeper = builder(&server).session(left).keep_lazily("zk").unwrap();
         let session = keeper.sessions().next().await.unwrap();
         assert_eq!(session.number, 2, "the one that was to be taken up is over, and that is told");
+    });
+}
+
+#[test]
+fn a_keeper_begins_with_a_session_or_with_an_error() {
+    in_virtual_time(async {
+        let server = server();
+        let keeper = tokio::spawn(builder(&server).keep("zk")).await.unwrap().unwrap();
+        let client = keeper.client().await.unwrap();
+        assert_eq!(client.state(), SessionState::Connected);
+        assert_eq!(kind(builder(&server).keep("zk/none").await), Some(ErrorKind::ChrootNotFound));
+
+        // A session to resume that is over is followed by a new one.
+        let left = builder(&server).seed(2).connect("zk").await.unwrap().detach().await.unwrap();
+        assert!(server.expire(left.id));
+        let next = builder(&server).session(left).keep("zk").await.unwrap();
+        assert_eq!(next.sessions().next().await.unwrap().number, 2);
+
+        server.set_serving(false);
+        let limit = Duration::from_secs(3);
+        let before = tokio::time::Instant::now();
+        let error = builder(&server).connect_timeout(limit).keep("zk").await.unwrap_err();
+        assert_eq!((error.kind(), before.elapsed()), (ErrorKind::NoServer, limit));
+        assert!(error.to_string().contains("zk"), "{error}");
+        server.set_serving(true);
+        keeper.close().await;
+        next.close().await;
+        settle().await;
+        assert!(server.sessions().is_empty(), "a keeper that did not begin has left a session");
     });
 }
 
@@ -217,7 +246,7 @@ fn credentials_that_are_refused_end_the_keeper_for_good_and_it_says_so() {
                 counting.fetch_add(1, Ordering::Relaxed);
                 connect(host)
             };
-            let keeper = ask(builder(&server).connector(connector)).keep("zk").unwrap();
+            let keeper = ask(builder(&server).connector(connector)).keep_lazily("zk").unwrap();
             let mut sessions = keeper.sessions();
             if later {
                 let client = sessions.next().await.unwrap().client;
@@ -275,7 +304,7 @@ fn sessions_that_end_at_once_are_opened_ever_more_slowly() {
     let waits = |seed| {
         in_virtual_time(async move {
             let server = server();
-            let keeper = builder(&server).seed(seed).keep("zk").unwrap();
+            let keeper = builder(&server).seed(seed).keep_lazily("zk").unwrap();
             let mut sessions = keeper.sessions();
             let mut waits = Vec::new();
             for _ in 0..8 {

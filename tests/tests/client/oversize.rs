@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use zk_client::session::{ClaimId, Event, Watch, WatchKind};
 use zk_client::{
-    Acl, Client, ClientBuilder, CreateOptions, Credential, ErrorKind, Failure, Hangup, Limits, Op,
+    Client, ClientBuilder, CreateOptions, Credential, ErrorKind, Failure, Hangup, Limits, Op,
     Outcome, ProtocolError, WatchMode,
 };
 use zk_embedded::{Config, Server};
@@ -15,6 +15,8 @@ use zk_proto::{
     SyncResponse, Text, Xid, frame,
 };
 use zk_tests::peer::{Bench, Clock, Network, Peer, SESSION, TIMEOUT, data, reply, stat_of};
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 
@@ -359,7 +361,7 @@ async fn large_nodes_cost_no_connection() {
 
     // The path is as long as the limit, and so is each answer that names it.
     let stem = format!("/{}-", "n".repeat(450));
-    let node = client.create_owned(&stem, b"", Acl::OPEN).await.unwrap_err();
+    let node = client.create_owned(&stem, b"", &OWNED).await.unwrap_err();
     assert_eq!((node.kind(), node.outcome()), (ErrorKind::ReplyTooLarge, Outcome::Unknown));
     let other = format!("{stem}2");
     let persistent = CreateOptions::persistent();

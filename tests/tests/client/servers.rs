@@ -181,7 +181,7 @@ fn the_sessions_of_a_keeper_know_the_servers_of_the_last() {
             telling.send(host.name.clone()).unwrap();
             connect(host)
         };
-        let keeper = Client::builder().connector(connector).seed(1).keep("zk1").unwrap();
+        let keeper = Client::builder().connector(connector).seed(1).keep_lazily("zk1").unwrap();
         let mut sessions = keeper.sessions();
         let client = sessions.next().await.unwrap().client;
         client.set_servers("zk2").unwrap();

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use zk_client::session::{Watch, WatchKind};
-use zk_client::{Acl, Client, CreateOptions, SessionState, Stats, WatchMode};
+use zk_client::{Client, CreateOptions, SessionState, Stats, WatchMode};
 use zk_embedded::{Config, Fault, Server};
 use zk_proto::{ErrorCode, EventType, GetDataRequest, OpCode, Xid, Zxid};
 use zk_tests::peer::{Bench, Network, TIMEOUT, data, password, reply};
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 
@@ -135,7 +137,7 @@ async fn a_client_at_rest_holds_what_is_held() {
     let server = Server::in_memory(Config::new());
     let client = Client::builder().connector(server.connector()).connect("zk").await.unwrap();
     client.create("/a", b"", &CreateOptions::persistent()).await.unwrap();
-    let owned = client.create_owned("/a/x-", b"", Acl::OPEN).await.unwrap();
+    let owned = client.create_owned("/a/x-", b"", &OWNED).await.unwrap();
     let lease = owned.lease(None);
     let stats = client.stats();
     assert_eq!((stats.owned_nodes, stats.leases, stats.in_flight, stats.queued), (1, 1, 0, 0));

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 use zk_client::session::LeaseState;
 use zk_client::{
-    Acl, Client, CreateOptions, DeadlineRule, Error, ErrorKind, EventType, Lapse, Lease, OpCode,
+    Client, CreateOptions, DeadlineRule, Error, ErrorKind, EventType, Lapse, Lease, OpCode,
     Outcome, OwnedNode, StreamEvent, WatchMode, WatchStream, Watcher,
 };
 use zk_embedded::{Config, Fault, Server};
@@ -22,6 +22,8 @@ use zk_proto::{
 use zk_recipes::{Guard, Lock, LockState, RwLock};
 use zk_tests::explore::{poll_once, settle, sweep};
 use zk_tests::peer::{Bench, Network, Peer, SESSION, TIMEOUT, created, data, reply, stat_of};
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 fn server() -> Server {
     Server::in_memory(Config::new().max_connections_per_host(0))
@@ -82,7 +84,7 @@ fn an_abandoned_create_below_a_folder_is_deleted() {
         other.create("/dir/sub", b"", &CreateOptions::persistent()).await.unwrap();
         // The reply goes down with its connection.
         server.inject(Fault::lose_reply().op(OpCode::CREATE2).path("/dir/sub"));
-        let creating = client.create_owned("/dir/sub/x-", b"", Acl::OPEN);
+        let creating = client.create_owned("/dir/sub/x-", b"", &OWNED);
         let created = drop_after(polls, creating).await;
         let dropped = created.is_none();
         drop(created.map(Result::unwrap));

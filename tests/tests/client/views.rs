@@ -1,8 +1,9 @@
 //! Views of one session: whatever names a path names it from the view's root.
 
-use zk_client::{Acl, Client, CreateOptions, ErrorKind, Op, SessionState, StreamEvent, WatchMode};
+use zk_client::{Client, CreateOptions, ErrorKind, Op, SessionState, StreamEvent, WatchMode};
 use zk_embedded::{Config, Server};
 
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 /// A client of a server that has `/shop/orders`, and its views of both.
@@ -61,18 +62,18 @@ async fn watchers_and_streams_name_nodes_from_the_root_of_their_view() {
 async fn transactions_and_owned_nodes_name_nodes_from_the_root_of_their_view() {
     let (server, client, _, orders) = views().await;
     let ops = (Op::create("/a", b"", &PERSISTENT), Op::check("/", None));
-    let (path, ()) = orders.multi(ops).await.unwrap();
-    assert_eq!(path, "/a");
+    let (created, ()) = orders.multi(ops).await.unwrap();
+    assert_eq!(created.path, "/a");
     let refused = orders.multi((Op::check("/a", None), Op::delete("/b", None))).await.unwrap_err();
     assert_eq!(refused.failed_op(), Some(1));
     assert!(refused.to_string().contains("delete /b:"), "{refused}");
 
-    let owned = orders.create_owned("/mine-", b"", Acl::OPEN).await.unwrap();
+    let owned = orders.create_owned("/mine-", b"", &OWNED).await.unwrap();
     assert_eq!(owned.path(), "/mine-0000000001");
     assert!(server.has_node("/shop/orders/mine-0000000001"));
     owned.delete().await.unwrap();
     assert!(!server.has_node("/shop/orders/mine-0000000001"));
-    for owned in orders.multi_owned([Op::create_owned("/two-", b"", Acl::OPEN)]) {
+    for owned in orders.multi_owned([Op::create_owned("/two-", b"", &OWNED)]) {
         assert_eq!(owned.await.unwrap().path(), "/two-0000000002");
     }
     client.create("/shop/orders/e", b"", &CreateOptions::ephemeral()).await.unwrap();

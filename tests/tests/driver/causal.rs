@@ -34,7 +34,7 @@ fn every_answer_tells_its_zxid_also_no_and_nothing() {
         let client = Client::builder().connector(server.connector()).connect("zk").await.unwrap();
         assert_eq!(client.last_zxid(), Zxid(0));
         let (created, zxid) = client.create("/a", b"", &PERSISTENT).with_zxid().await.unwrap();
-        assert_eq!(created.stat.czxid, zxid);
+        assert_eq!(created.czxid, zxid);
         let (stat, set) = client.set_data("/a", b"1", None).with_zxid().await.unwrap();
         assert_eq!((stat.mzxid, set), (set, Zxid(zxid.0 + 1)));
         let (none, read) = client.exists("/none").with_zxid().await.unwrap();

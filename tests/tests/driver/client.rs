@@ -11,14 +11,16 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::coop::poll_proceed;
 use zk_client::{
-    Acl, Client, ClientBuilder, CreateOptions, Deletion, ErrorKind, EventType, Op, Outcome,
-    PathRule, SessionState, WatchMode,
+    Client, ClientBuilder, CreateOptions, Deletion, ErrorKind, EventType, Op, Outcome, PathRule,
+    SessionState, WatchMode,
 };
 use zk_proto::{
     Create2Response, CreateResponse, ErrorCode, ExistsResponse, GetChildren2Response,
     GetChildrenResponse, List, MultiResponse, MultiResult, OpCode, SetDataResponse,
 };
 use zk_tests::peer::{Clock, Network, Peer, SESSION, TIMEOUT, created, data, stat_of, there};
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 fn builder(network: &Network) -> ClientBuilder {
     Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1)
@@ -136,8 +138,8 @@ async fn an_illegal_path_is_refused_here() {
     for path in ["", "a", "//a", "/a/../b", "/a\0"] {
         for error in [
             client.create(path, b"", &options).await.unwrap_err(),
-            client.create_owned(path, b"", Acl::OPEN).await.unwrap_err(),
-            client.replace_owned("/a", path, b"", Acl::OPEN).unwrap().await.unwrap_err(),
+            client.create_owned(path, b"", &OWNED).await.unwrap_err(),
+            client.replace_owned("/a", path, b"", &OWNED).unwrap().await.unwrap_err(),
             client.watch_nodes(&["/a", path]).await.unwrap_err(),
             client.delete(path, None).await.unwrap_err(),
             client.exists(path).await.unwrap_err(),
@@ -181,7 +183,7 @@ async fn a_chroot_is_applied_and_stripped() {
     peer.answer(&created("/shop/a")).await;
     assert_eq!(creating.await.unwrap().path, "/a");
 
-    let owned = client.create_owned("/x-", b"", Acl::OPEN);
+    let owned = client.create_owned("/x-", b"", &OWNED);
     peer.expect("create2#3 /shop/x-").await;
     peer.answer(&created("/shop/x-0000000001")).await;
     let owned = owned.await.unwrap();
@@ -483,7 +485,7 @@ async fn a_watcher_of_a_node_that_is_about_to_go_is_forgotten_without_a_request(
 async fn an_owned_node_goes_with_its_owner() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let creating = client.create_owned("/x-", b"", Acl::OPEN);
+    let creating = client.create_owned("/x-", b"", &OWNED);
     peer.expect("create2#1 /x-").await;
     peer.answer(&created("/x-1")).await;
     drop(creating.await.unwrap());
@@ -491,14 +493,14 @@ async fn an_owned_node_goes_with_its_owner() {
     peer.answer(&()).await;
 
     // Nobody waits for the node: it goes right behind the answer.
-    let creating = client.create_owned("/x-", b"", Acl::OPEN);
+    let creating = client.create_owned("/x-", b"", &OWNED);
     peer.expect("create2#3 /x-").await;
     drop(creating);
     peer.answer(&created("/x-2")).await;
     peer.expect("delete#4 /x-2").await;
     peer.answer(&()).await;
 
-    let creating = client.create_owned("/x-", b"", Acl::OPEN);
+    let creating = client.create_owned("/x-", b"", &OWNED);
     peer.expect("create2#5 /x-").await;
     peer.answer(&created("/x-3")).await;
     let node = creating.await.unwrap();
@@ -512,7 +514,7 @@ async fn an_owned_node_goes_with_its_owner() {
 async fn an_owned_node_whose_create_was_lost_is_found_again() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let creating = client.create_owned("/locks/x-", b"", Acl::OPEN);
+    let creating = client.create_owned("/locks/x-", b"", &OWNED);
     peer.expect("create2#1 /locks/x-").await;
     drop(peer);
     let mut peer = network.attach().await;
@@ -587,7 +589,7 @@ async fn dropping_the_last_handle_closes_the_session() {
     let (client, mut peer) = connected(&mut network).await;
     let clone = client.clone();
     drop(client);
-    let creating = clone.create_owned("/x-", b"", Acl::OPEN);
+    let creating = clone.create_owned("/x-", b"", &OWNED);
     peer.expect("create2#1 /x-").await;
     peer.answer(&created("/x-1")).await;
     let node = creating.await.unwrap();
@@ -678,9 +680,9 @@ async fn a_future_that_is_dropped_after_any_poll_leaves_a_session_that_answers()
                 7 => drop_after(polls, client.get_children("/a")).await.is_some(),
                 8 => drop_after(polls, client.get_children_and_watch("/a")).await.is_some(),
                 9 => drop_after(polls, client.sync("/a")).await.is_some(),
-                10 => drop_after(polls, client.create_owned("/x-", b"", Acl::OPEN)).await.is_some(),
+                10 => drop_after(polls, client.create_owned("/x-", b"", &OWNED)).await.is_some(),
                 11 => {
-                    let node = client.create_owned("/x-", b"", Acl::OPEN).await.unwrap();
+                    let node = client.create_owned("/x-", b"", &OWNED).await.unwrap();
                     drop_after(polls, node.delete()).await.is_some()
                 }
                 12 => {
@@ -785,7 +787,7 @@ async fn a_value_that_is_kept_is_its_own() {
     let creating = client.create("/b", b"", &CreateOptions::ephemeral());
     peer.expect("create2#3 /b").await;
     peer.answer(&Create2Response { path: "/b", stat: stat_of(SESSION) }).await;
-    assert_eq!(creating.await.unwrap().stat, stat_of(SESSION));
+    assert_eq!(creating.await.unwrap().stat, Some(stat_of(SESSION)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -836,13 +838,13 @@ async fn a_refused_multi_names_the_operation_and_its_place() {
 async fn a_multi_that_cannot_be_sent_is_refused_here_and_names_the_operation() {
     let mut network = Network::new();
     let (client, _peer) = connected(&mut network).await;
-    let owned = Op::create_owned("/x-", b"", Acl::OPEN);
+    let owned = Op::create_owned("/x-", b"", &OWNED);
     let error = client.multi((Op::check("/a", None), owned)).await.unwrap_err();
     assert_eq!((error.kind(), error.failed_op()), (ErrorKind::InvalidOp, Some(1)));
     let rule = "operation 1 of a multi, create /x-: owned nodes are created by multi_owned";
     assert_eq!(error.to_string(), rule);
 
-    let undigited = Op::create_owned_at("/x", b"", Acl::OPEN);
+    let undigited = Op::create_owned("/x", b"", &CreateOptions::ephemeral());
     let replies = client.multi_owned([owned, undigited]);
     assert_eq!(replies.len(), 2);
     for reply in replies {
@@ -868,8 +870,8 @@ async fn owned_nodes_of_a_multi_have_each_an_owner() {
     let mut network = Network::new();
     let (client, mut peer) = in_the_shop(&mut network).await;
     let ops = [
-        Op::create_owned("/x-", b"", Acl::OPEN),
-        Op::create_owned_at("/y-0000000007", b"", Acl::OPEN),
+        Op::create_owned("/x-", b"", &OWNED),
+        Op::create_owned("/y-0000000007", b"", &CreateOptions::ephemeral()),
     ];
     let text = "create /shop/x-, create /shop/y-0000000007";
     let paths = ["/shop/x-0000000001", "/shop/y-0000000007"];
@@ -937,7 +939,7 @@ async fn a_dropped_adoption_leaves_the_node_alone() {
 async fn detach_answers_what_was_called_and_does_not_close_the_session() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let creating = client.create_owned("/x-", b"", Acl::OPEN);
+    let creating = client.create_owned("/x-", b"", &OWNED);
     let reply = client.get_data("/a");
     let session = client.session();
     let detaching = tokio::spawn(client.detach());

@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use zk_client::{
-    Acl, Client, ClientBuilder, Deletion, Ended, Lapse, Lease, LeaseState, OwnedNode, SessionState,
+    Client, ClientBuilder, CreateOptions, Deletion, Ended, Lapse, Lease, LeaseState, OwnedNode,
+    SessionState,
 };
 use zk_tests::peer::{Network, Peer, TIMEOUT, created};
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 const STEM: &str = "/locks/x-";
 const NODE: &str = "/locks/x-0000000003";
@@ -26,7 +29,7 @@ fn builder(network: &Network) -> ClientBuilder {
 async fn owner(network: &mut Network, builder: ClientBuilder) -> (Client, Peer, OwnedNode) {
     let (client, mut peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
     let client = client.unwrap();
-    let creating = client.create_owned(STEM, b"", Acl::OPEN);
+    let creating = client.create_owned(STEM, b"", &OWNED);
     peer.expect("create2#1 /locks/x-").await;
     peer.answer(&created(NODE)).await;
     let node = creating.await.unwrap();
@@ -50,7 +53,7 @@ async fn a_term_counts_from_the_send_and_takes_the_node_with_it() {
         (client.unwrap(), peer)
     };
     let asked = client.clock().now();
-    let creating = client.create_owned(STEM, b"", Acl::OPEN);
+    let creating = client.create_owned(STEM, b"", &OWNED);
     peer.expect("create2#1 /locks/x-").await;
     tokio::time::sleep(SECOND).await;
     peer.answer(&created(NODE)).await;
@@ -137,7 +140,7 @@ async fn a_lease_that_lapsed_stays_so_after_a_reconnect() {
     assert_eq!(client.state(), SessionState::Connected);
     assert_eq!(lease.state(), LATE);
 
-    let creating = client.create_owned(STEM, b"", Acl::OPEN);
+    let creating = client.create_owned(STEM, b"", &OWNED);
     peer.expect("create2#3 /locks/x-").await;
     peer.answer(&created("/locks/x-0000000004")).await;
     let new = creating.await.unwrap();
@@ -201,7 +204,7 @@ async fn a_driver_that_is_dropped_ends_leases() {
     let (client, driver) = builder(&network).split("zk1:1").unwrap();
     let driving = tokio::spawn(driver);
     let mut peer = network.attach().await;
-    let creating = client.create_owned(STEM, b"", Acl::OPEN);
+    let creating = client.create_owned(STEM, b"", &OWNED);
     peer.expect("create2#1 /locks/x-").await;
     peer.answer(&created(NODE)).await;
     let node = creating.await.unwrap();

@@ -244,7 +244,8 @@ fn a_loss_costs_one_look_and_what_is_proved_undone_is_sent_again() {
         assert!(!server.has_node(NODE));
         server.inject(Fault::lose_reply().op(OpCode::CREATE2));
         let created = sure.create("/f/e", b"", &CreateOptions::ephemeral()).await.unwrap();
-        assert_eq!(Some(created.stat.ephemeral_owner), client.session().map(|own| own.id));
+        let owner = created.stat.map(|stat| stat.ephemeral_owner);
+        assert_eq!(owner, client.session().map(|own| own.id));
         assert_eq!(created.path, "/f/e");
     });
 }

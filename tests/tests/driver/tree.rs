@@ -12,7 +12,6 @@ use zk_tests::explore::{in_virtual_time, settle, sweep};
 use zk_tests::peer::{Network, Peer, SESSION, TIMEOUT, created, stat_of};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
-const CONTAINER: CreateOptions<'_> = CreateOptions::container();
 
 async fn connected(network: &mut Network) -> (Client, Peer) {
     let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1);
@@ -59,7 +58,7 @@ fn all(server: &Server) -> BTreeSet<String> {
 async fn missing_parents_cost_one_more_round_trip_whatever_the_depth() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let making = client.create_all("/a/b/c/d", b"x", &PERSISTENT, &CONTAINER);
+    let making = client.create_all("/a/b/c/d", b"x", &PERSISTENT.container_parents());
     peer.expect("create2#1 /a/b/c/d").await;
     let writes = peer.writes();
     let answered = async {
@@ -82,7 +81,7 @@ async fn missing_parents_cost_one_more_round_trip_whatever_the_depth() {
 async fn what_takes_several_requests_sends_the_first_by_the_call() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    drop(client.create_all("/a/b", b"", &PERSISTENT, &CONTAINER));
+    drop(client.create_all("/a/b", b"", &PERSISTENT.container_parents()));
     drop(client.ensure("/a/b", &PERSISTENT));
     drop(client.delete_all("/a"));
     drop(client.delete_all("/"));
@@ -98,7 +97,7 @@ async fn what_takes_several_requests_sends_the_first_by_the_call() {
 async fn parents_that_vanish_each_time_are_made_eight_times() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let making = tokio::spawn(client.create_all("/a/b", b"", &PERSISTENT, &PERSISTENT));
+    let making = tokio::spawn(client.create_all("/a/b", b"", &PERSISTENT));
     peer.expect("create2#1 /a/b").await;
     peer.refuse(ErrorCode::NO_NODE).await;
     for round in 0..8 {
@@ -115,9 +114,9 @@ fn nodes_are_made_with_their_parents() {
     in_virtual_time(async {
         let (server, client) = start().await;
         let job = CreateOptions::ephemeral().sequential();
-        let made = client.create_all("/jobs/eu/", b"1", &job, &CONTAINER).await.unwrap();
+        let made = client.create_all("/jobs/eu/", b"1", &job.container_parents()).await.unwrap();
         assert_eq!(made.path, "/jobs/eu/0000000000");
-        let made = client.create_all("/jobs/us/j-", b"", &job, &job).await.unwrap();
+        let made = client.create_all("/jobs/us/j-", b"", &job).await.unwrap();
         assert_eq!(made.path, "/jobs/us/j-0000000000");
         assert_eq!(server.children("/jobs"), ["eu", "us"]);
         // What is no container is persistent.
@@ -132,7 +131,7 @@ fn a_parent_that_cannot_be_made_is_told() {
     in_virtual_time(async {
         let (server, client) = start().await;
         client.create("/closed", b"", &PERSISTENT.with_acl(Acl::READ_ONLY)).await.unwrap();
-        let making = client.create_all("/closed/a/b", b"", &PERSISTENT, &PERSISTENT);
+        let making = client.create_all("/closed/a/b", b"", &PERSISTENT);
         assert_eq!(making.await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
         // A parent that is there need not be allowed to be made.
         let making = client.ensure("/closed", &PERSISTENT);
@@ -149,14 +148,14 @@ fn a_parent_that_cannot_be_made_is_told() {
         assert!(server.has_node("/hall/blind/a/b"));
 
         client.create("/mine", b"", &CreateOptions::ephemeral()).await.unwrap();
-        let making = client.create_all("/mine/a", b"", &PERSISTENT, &PERSISTENT);
+        let making = client.create_all("/mine/a", b"", &PERSISTENT);
         let error = making.await.unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS));
 
         // Nobody makes the root of a chroot.
         let inside = builder(&server).connect_lazily("zk/shop").unwrap();
         for path in ["/", "/a", "/a/b"] {
-            let making = inside.create_all(path, b"", &PERSISTENT, &PERSISTENT);
+            let making = inside.create_all(path, b"", &PERSISTENT);
             let made = making.await;
             assert_eq!(made.is_ok(), path == "/", "unless it is asked for: {path}");
             client.delete_all("/shop").await.unwrap();
@@ -171,7 +170,7 @@ fn a_lost_create_is_not_repeated_and_its_outcome_is_that_of_the_node() {
         for (fault, there) in [(Fault::lose_reply(), true), (Fault::lose_request(), false)] {
             // Behind the first create and that of the parent.
             server.inject(fault.op(OpCode::CREATE2).after(2));
-            let error = client.create_all("/a/b", b"", &PERSISTENT, &PERSISTENT).await.unwrap_err();
+            let error = client.create_all("/a/b", b"", &PERSISTENT).await.unwrap_err();
             assert_eq!(error.outcome(), Outcome::Unknown);
             client.sync("/").await.unwrap();
             assert!(server.has_node("/a"));
@@ -203,7 +202,7 @@ fn a_walk_comes_by_every_node_level_by_level() {
     in_virtual_time(async {
         let (_server, client) = start().await;
         for path in ["/t/b/y", "/t/a/z", "/t/a/x/1", "/t/c"] {
-            client.create_all(path, b"data", &PERSISTENT, &PERSISTENT).await.unwrap();
+            client.create_all(path, b"data", &PERSISTENT).await.unwrap();
         }
         let paths = ["/t", "/t/a", "/t/b", "/t/c", "/t/a/x", "/t/a/z", "/t/b/y", "/t/a/x/1"];
         assert_eq!(visited(client.walk("/t")).await, paths);
@@ -255,7 +254,7 @@ fn a_walk_goes_on_behind_a_loss_and_behind_a_refusal() {
     let places = sweep(|at| async move {
         let (server, client) = start().await;
         for path in ["/t/a/x", "/t/a/y", "/t/b/z", "/t/c"] {
-            client.create_all(path, b"", &PERSISTENT, &PERSISTENT).await.unwrap();
+            client.create_all(path, b"", &PERSISTENT).await.unwrap();
         }
         server.inject(Fault::lose_reply().after(at));
         let mut walk = client.walk("/t");
@@ -279,7 +278,7 @@ fn a_walk_goes_on_behind_a_loss_and_behind_a_refusal() {
     in_virtual_time(async {
         let (server, client) = start().await;
         for path in ["/t/a/x", "/t/b"] {
-            client.create_all(path, b"", &PERSISTENT, &PERSISTENT).await.unwrap();
+            client.create_all(path, b"", &PERSISTENT).await.unwrap();
         }
         server.inject(Fault::refuse(ErrorCode::NO_AUTH).path("/t/a"));
         let mut walk = client.walk("/t");
@@ -303,7 +302,7 @@ fn a_tree_goes_with_everything_below_it_and_nothing_else() {
         client.create("/leaf", b"", &PERSISTENT).await.unwrap();
         assert_eq!(client.delete_all("/leaf").await.unwrap(), 1);
         for path in ["/t/a/x/1/2/3", "/t/a/y", "/t/b/z", "/t/c", "/tt/a"] {
-            client.create_all(path, b"", &PERSISTENT, &PERSISTENT).await.unwrap();
+            client.create_all(path, b"", &PERSISTENT).await.unwrap();
         }
         client.create("/t/e", b"", &CreateOptions::ephemeral()).await.unwrap();
         assert_eq!(client.delete_all("/t").await.unwrap(), 11);
@@ -316,7 +315,7 @@ fn a_root_stays_and_what_is_the_servers_own() {
     in_virtual_time(async {
         let (server, client) = start().await;
         for path in ["/app/a/b", "/app/zookeeper/x", "/other"] {
-            client.create_all(path, b"", &PERSISTENT, &PERSISTENT).await.unwrap();
+            client.create_all(path, b"", &PERSISTENT).await.unwrap();
         }
         let inside = builder(&server).connect("zk/app").await.unwrap();
         assert_eq!(inside.delete_all("/").await.unwrap(), 4);
@@ -357,7 +356,7 @@ fn many_folders_among_the_leaves_go_as_well_also_if_requests_are_small() {
             for n in 0..700 {
                 let depth = n % 4;
                 let path = format!("/t/{n}{}", "/x".repeat(depth));
-                client.create_all(&path, b"", &PERSISTENT, &PERSISTENT).await.unwrap();
+                client.create_all(&path, b"", &PERSISTENT).await.unwrap();
             }
             let expected = all(&server).len() as u64;
             assert_eq!(expected, 1 + 700 + 175 * (1 + 2 + 3));
@@ -374,7 +373,7 @@ fn what_appears_meanwhile_goes_too() {
             let (server, client) = start().await;
             let other = builder(&server).connect("zk").await.unwrap();
             for path in ["/t/a/x", "/t/b", "/t/c"] {
-                client.create_all(path, b"", &PERSISTENT, &PERSISTENT).await.unwrap();
+                client.create_all(path, b"", &PERSISTENT).await.unwrap();
             }
             let deleting = client.delete_all("/t");
             let meanwhile = async {
@@ -425,7 +424,7 @@ fn whatever_is_lost_it_can_be_called_again() {
         let places = sweep(|at| async move {
             let (server, client) = start().await;
             for path in ["/t/a/x/1", "/t/a/y", "/t/b/z", "/t/c"] {
-                client.create_all(path, b"", &PERSISTENT, &PERSISTENT).await.unwrap();
+                client.create_all(path, b"", &PERSISTENT).await.unwrap();
             }
             let fault = if lose_reply { Fault::lose_reply() } else { Fault::lose_request() };
             server.inject(fault.after(at));

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use zk_client::{
-    Acl, Client, CreateOptions, ErrorKind, Op, Outcome, Read, SessionState, WatchMode,
-};
+use zk_client::{Client, CreateOptions, ErrorKind, Op, Outcome, Read, SessionState, WatchMode};
 use zk_embedded::{Config, ErrorCode, Fault, OpCode, Server};
 use zk_proto::{CreateMode, MultiOp, MultiRequest, PingRequest, SetDataRequest, SyncRequest, Text};
 use zk_tests::peer::Clock;
 use zk_tests::raw::{RawClient, create, delete, exists, get_data, request, set_data};
 
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -78,7 +77,7 @@ async fn a_fault_knows_the_calls_of_the_client_by_their_operations() {
     }
     hits! {
         CREATE2 "/a": client.create("/a/b", b"", &PERSISTENT);
-        CREATE2 "/a": client.create_owned("/a/b-", b"", Acl::OPEN);
+        CREATE2 "/a": client.create_owned("/a/b-", b"", &OWNED);
         CREATE_CONTAINER "/a": client.create("/a/b", b"", &container);
         CREATE_TTL "/a": client.create("/a/b", b"", &hour);
         DELETE "/a": client.delete("/a", None);
@@ -245,7 +244,7 @@ async fn a_silent_connection_serves_nothing_and_does_not_even_end_with_its_sessi
     server.inject(Fault::go_silent().session(client.session));
     client.send(&create("/b", CreateMode::EPHEMERAL)).await;
     client.send(&create("/c", CreateMode::PERSISTENT)).await;
-    client.send(&PingRequest {}).await;
+    client.send(&PingRequest).await;
     assert_eq!(client.heard().await, [""; 0]);
     assert!(server.has_node("/b"));
     assert!(!server.has_node("/c"));

@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
-use zk_client::{Acl, Client, CreateOptions, Op, Outcome, OwnedNode, Reply};
+use zk_client::{Client, CreateOptions, Op, Outcome, OwnedNode, Reply};
 use zk_embedded::{Config, Fault, OpCode, Release, Server};
 use zk_proto::{
     CreateMode, Decode, ErrorCode, MultiOp, MultiRequest, MultiResponse, Reader, ReplyHeader,
 };
 use zk_tests::raw::{RawClient, create, delete, get_data};
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 /// A server with the node `/l`, another one to be deleted, and a client.
 async fn world(release: Release) -> (Server, Client) {
@@ -23,9 +25,9 @@ async fn world(release: Release) -> (Server, Client) {
 /// Replaces a node by two that are owned: one numbered by the server, one by us.
 fn replace(client: &Client) -> [Reply<OwnedNode>; 2] {
     let replies = client.multi_owned((
-        Op::create_owned("/l/a-", b"", Acl::OPEN),
+        Op::create_owned("/l/a-", b"", &OWNED),
         Op::delete("/l/old", None),
-        Op::create_owned_at("/l/b-0000000007", b"", Acl::OPEN),
+        Op::create_owned("/l/b-0000000007", b"", &CreateOptions::ephemeral()),
     ));
     replies.try_into().unwrap()
 }

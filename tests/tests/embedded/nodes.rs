@@ -60,7 +60,7 @@ async fn sequence_numbers_within_one_multi_go_on_below_zero() {
         let made =
             client.multi((create("/q/n-"), create("/q/n-"), create("/q/n-"), create("/q/n-")));
         let (a, b, c, d) = made.await.unwrap();
-        let paths = [a, b, c, d];
+        let paths = [a, b, c, d].map(|created| created.path);
         let names = ["2147483646", "2147483647", "-2147483648", "-2147483647"];
         assert_eq!(paths, names.map(|name| format!("/q/n-{name}")));
         // The counter has stayed where it was.
@@ -69,7 +69,7 @@ async fn sequence_numbers_within_one_multi_go_on_below_zero() {
         let error = client.multi((create("/q/n-"), create("/q/n-"))).await.unwrap_err();
         assert_eq!((error.failed_op(), error.is_node_exists()), (Some(0), true), "{error}");
         let (_, other) = client.multi((create("/q/m-"), create("/q/m-"))).await.unwrap();
-        assert_eq!(other, "/q/m--2147483648");
+        assert_eq!(other.path, "/q/m--2147483648");
     }
 }
 
@@ -109,7 +109,7 @@ async fn presets_are_of_nodes_that_exist_and_no_transactions() {
     assert!(server.preset_version("/v", 7) && server.preset_sequence("/v", 7));
     assert!(!server.preset_version("/none", 7) && !server.preset_sequence("/none", 7));
     let stat = client.exists("/v").await.unwrap().unwrap();
-    assert_eq!((stat.version, stat.mzxid), (7, created.stat.czxid));
+    assert_eq!((stat.version, stat.mzxid), (7, created.czxid));
     assert_eq!(server.history().len(), before);
 }
 

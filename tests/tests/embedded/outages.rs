@@ -226,7 +226,7 @@ async fn requests_behind_a_close_or_a_cut_in_a_partition_are_not_served() {
             server.inject(Fault::lose_reply().op(OpCode::SYNC));
             client.send(&SyncRequest { path: Text::from("/") }).await;
         } else {
-            client.send(&CloseSessionRequest {}).await;
+            client.send(&CloseSessionRequest).await;
         }
         client.send(&create("/b", CreateMode::PERSISTENT)).await;
         server.heal();
@@ -473,7 +473,7 @@ async fn without_a_quorum_no_session_ends_or_ages_and_no_transaction_happens() {
     let mut local = RawClient::attach(&server, read_only).await;
     assert!(server.has_node("/mine"));
     let mut closing = RawClient::attach(&server, read_only).await;
-    closing.reply(&CloseSessionRequest {}).await;
+    closing.reply(&CloseSessionRequest).await;
     assert_eq!(server.sessions(), [client.session, local.session]);
     local.send(&exists("/mine", false)).await;
     let frame = local.frame().await.unwrap();

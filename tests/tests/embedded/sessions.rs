@@ -149,7 +149,7 @@ async fn a_session_that_is_over_or_another_is_answered_and_hung_up_on() {
     let mut client = RawClient::open(&server).await;
     let wrong = Password::new(b"0123456789abcdef").unwrap();
     let mut closed = RawClient::open(&server).await;
-    closed.reply(&CloseSessionRequest {}).await;
+    closed.reply(&CloseSessionRequest).await;
     let unknown = SessionId(client.session.0 + 1000);
     for request in [
         ConnectRequest { session_id: unknown, ..client.resume() },
@@ -396,7 +396,7 @@ async fn the_nodes_of_a_session_go_in_one_transaction() {
     for path in ["/b", "/a"] {
         client.reply(&create(path, CreateMode::EPHEMERAL)).await;
     }
-    client.reply(&CloseSessionRequest {}).await;
+    client.reply(&CloseSessionRequest).await;
     let [.., first, second] = &server.history()[..] else { panic!("two deletions") };
     assert_eq!(first.zxid, second.zxid);
     assert_eq!([first.session, second.session], [Some(client.session); 2]);

@@ -108,7 +108,7 @@ async fn shown(address: &str, global: ConnectRequest, local: bool) -> Result<Vec
     let frame = client.frame().await.context("an answer to createSession")?;
     let welcome = ConnectResponse::decode_exact(&frame)?;
     shown.push(format!("{} {:?}", welcome.session_id == client.session, welcome.read_only));
-    client.send(&CloseSessionRequest {}).await;
+    client.send(&CloseSessionRequest).await;
     shown.extend([client.hear().await, client.hear().await]);
 
     // Its own sessions end by its own clock.

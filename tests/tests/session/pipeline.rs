@@ -194,7 +194,7 @@ fn an_eager_refusal_overtakes_and_the_connection_stays() {
 fn what_a_server_is_too_old_for_is_asked_once() {
     let mut bench = Bench::attached();
     for (xid, token) in [(1, 1), (2, 2)] {
-        bench.session.submit(&WhoAmIRequest {}, token).unwrap();
+        bench.session.submit(&WhoAmIRequest, token).unwrap();
         assert_eq!(bench.sent(), [format!("whoAmI#{xid}")]);
         if xid == 1 {
             bench.answer(xid, &());
@@ -202,7 +202,7 @@ fn what_a_server_is_too_old_for_is_asked_once() {
             bench.frame(reply(Xid(xid), -1, ErrorCode::UNIMPLEMENTED, &()));
         }
     }
-    bench.session.submit(&WhoAmIRequest {}, 3).unwrap();
+    bench.session.submit(&WhoAmIRequest, 3).unwrap();
     assert_eq!(bench.sent(), [""; 0], "the server would hang up again");
     assert_eq!(bench.said(), ["1 ok", "2 Unimplemented", "3 Unimplemented"]);
 

@@ -72,7 +72,7 @@ impl Client {
     ///
     /// Older servers answer [`Unimplemented`](crate#old-servers).
     pub fn who_am_i(&self) -> Reply<Vec<Id>> {
-        self.send("/", &WhoAmIRequest {}, |call, completion| {
+        self.send("/", &WhoAmIRequest, |call, completion| {
             let answer = call.answer(completion)?;
             let WhoAmIResponse { client_info } = call.decode(&answer)?;
             let identity = |info: zk_proto::ClientInfo<'_>| {

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zk_proto::{
-    CreateMode, CreateRequest, CreateResponse, ErrorCode, ExistsRequest, ExistsResponse, OpCode,
-    Zxid,
+    CreateRequest, CreateResponse, ErrorCode, ExistsRequest, ExistsResponse, OpCode, Zxid,
 };
 
 use crate::client::handle::Client;
@@ -18,8 +17,8 @@ use crate::driver::shared_session::Core;
 use crate::error::{Error, Failure, Fault, Rejected};
 use crate::handles::lease::Lease;
 use crate::handles::reply::{Call, Reply};
-use crate::model::acl::{self, Acl};
-use crate::model::node::Deletion;
+use crate::model::acl;
+use crate::model::node::{CreateOptions, Deletion};
 use crate::model::path;
 use crate::multi::write::{self, Named, Operations, Transaction};
 use crate::session::{Answer, ClaimId};
@@ -27,7 +26,7 @@ use crate::session::{Answer, ClaimId};
 impl Client {
     /// Creates an ephemeral sequential node that this client must not forget.
     ///
-    /// `stem` is the path up to the digits, and must be unique for ever: put
+    /// `path` ends where the server appends the digits, and must be unique for ever: put
     /// [`unique`](Self::unique) into it. In return nothing leaves a ghost behind. If the connection
     /// breaks before the reply, the client looks for the node once it is connected again, and the
     /// reply is that node. `ConnectionLoss` with the outcome `NotApplied` means that it looked and
@@ -39,17 +38,28 @@ impl Client {
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
-    /// use zk_client::Acl;
+    /// use zk_client::CreateOptions;
     ///
-    /// let stem = format!("/members/{:032x}-", client.unique());
-    /// let member = client.create_owned(&stem, b"10.0.0.7:80", Acl::OPEN).await?;
+    /// let path = format!("/members/{:032x}-", client.unique());
+    /// let options = CreateOptions::ephemeral().sequential();
+    /// let member = client.create_owned(&path, b"10.0.0.7:80", &options).await?;
     /// println!("here as {}", member.path());
     /// member.delete().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn create_owned(&self, stem: &str, data: &[u8], acl: &[Acl]) -> Reply<OwnedNode> {
-        match self.ask_owned(Core::submit_owned, stem, data, acl) {
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOptions`](crate::ErrorKind::InvalidOptions) unless the options are ephemeral and
+    /// sequential; what [`create`](Self::create) fails with.
+    pub fn create_owned(
+        &self,
+        path: &str,
+        data: &[u8],
+        options: &CreateOptions<'_>,
+    ) -> Reply<OwnedNode> {
+        match self.ask_owned(Core::submit_owned, path, data, options) {
             Ok((id, answer)) => self.owned(id, answer),
             Err(error) => Reply::failed(error),
         }
@@ -70,15 +80,16 @@ impl Client {
     /// ```
     /// # use zk_client::{Client, Error, OwnedNode};
     /// # async fn f(client: &Client, turn: OwnedNode) -> Result<(), Error> {
-    /// use zk_client::Acl;
+    /// use zk_client::CreateOptions;
     ///
     /// // To the end of the queue.
     /// let old = turn.path().to_owned();
-    /// let stem = format!("/queue/{:032x}-", client.unique());
+    /// let path = format!("/queue/{:032x}-", client.unique());
+    /// let options = CreateOptions::ephemeral().sequential();
     /// let again = client.batch(|| {
     ///     drop(turn);
-    ///     let replaced = client.replace_owned(&old, &stem, b"", Acl::OPEN);
-    ///     replaced.unwrap_or_else(|| client.create_owned(&stem, b"", Acl::OPEN))
+    ///     let replaced = client.replace_owned(&old, &path, b"", &options);
+    ///     replaced.unwrap_or_else(|| client.create_owned(&path, b"", &options))
     /// });
     /// println!("here as {}, and no longer as {old}", again.await?.path());
     /// # Ok(())
@@ -96,14 +107,14 @@ impl Client {
     pub fn replace_owned(
         &self,
         old: &str,
-        stem: &str,
+        path: &str,
         data: &[u8],
-        acl: &[Acl],
+        options: &CreateOptions<'_>,
     ) -> Option<Reply<OwnedNode>> {
         let submit = |core: &mut Core, request: &CreateRequest<'_>, responder| {
             self.chroot.applied(old, |old| core.submit_replacing(old, request, responder))
         };
-        match self.ask_owned(submit, stem, data, acl) {
+        match self.ask_owned(submit, path, data, options) {
             Ok((id, answer)) => id.map(|id| self.owned(id, answer)),
             Err(error) => Some(Reply::failed(error)),
         }
@@ -112,19 +123,26 @@ impl Client {
     fn ask_owned<R>(
         &self,
         submit: impl FnOnce(&mut Core, &CreateRequest<'_>, Responder) -> Result<R, Rejected>,
-        stem: &str,
+        path: &str,
         data: &[u8],
-        acl: &[Acl],
+        options: &CreateOptions<'_>,
     ) -> Result<(R, ReplyReceiver), Error> {
-        path::check(stem)?;
-        let (mode, data) = (CreateMode::EPHEMERAL_SEQUENTIAL, Some(data));
-        let submitted = self.chroot.applied(stem, |full| {
-            acl::lend(acl, |acl| {
+        if !(options.is_ephemeral() && options.is_sequential()) {
+            let rule = "an owned node is ephemeral and sequential";
+            return Err(Fault::Options { path: path.to_owned(), rule }.into());
+        }
+        if let Err(rule) = options.check() {
+            return Err(Fault::Options { path: path.to_owned(), rule }.into());
+        }
+        path::check(path)?;
+        let (mode, data) = (options.mode(), Some(data));
+        let submitted = self.chroot.applied(path, |full| {
+            acl::lend(options.acl, |acl| {
                 let request = CreateRequest { path: full, data, acl, mode };
-                self.shared().submit(stem, |core, responder| submit(core, &request, responder))
+                self.shared().submit(path, |core, responder| submit(core, &request, responder))
             })
         });
-        submitted.map_err(|rejected| Error::rejected(OpCode::CREATE2, stem, rejected))
+        submitted.map_err(|rejected| Error::rejected(OpCode::CREATE2, path, rejected))
     }
 
     fn owned(&self, id: ClaimId, answer: ReplyReceiver) -> Reply<OwnedNode> {
@@ -141,21 +159,21 @@ impl Client {
         })
     }
 
-    /// Carries all operations out, or none, and hands over the nodes that
-    /// [`create_owned`](crate::Op::create_owned) and
-    /// [`create_owned_at`](crate::Op::create_owned_at) make: one reply for each of them, in order.
-    /// Each is a promise of its own, as that of [`create_owned`](Self::create_owned).
+    /// Carries all operations out, or none, and returns the nodes that
+    /// [`Op::create_owned`](crate::Op::create_owned) makes: one reply for each of them, in order.
+    /// Each reply makes the same promise as that of [`create_owned`](Self::create_owned).
     ///
     /// The other operations just take part. Without an owned node among them, nothing tells how it
     /// went: that is for [`multi`](Self::multi).
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
-    /// use zk_client::{Acl, Op};
+    /// use zk_client::{CreateOptions, Op};
     ///
     /// // Only while the shop is open.
-    /// let stem = format!("/queue/{:032x}-", client.unique());
-    /// let ops = (Op::check("/open", None), Op::create_owned(&stem, b"", Acl::OPEN));
+    /// let path = format!("/queue/{:032x}-", client.unique());
+    /// let options = CreateOptions::ephemeral().sequential();
+    /// let ops = (Op::check("/open", None), Op::create_owned(&path, b"", &options));
     /// for place in client.multi_owned(&ops) {
     ///     println!("here as {}", place.await?.path());
     /// }

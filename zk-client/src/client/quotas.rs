@@ -41,7 +41,7 @@ impl Client {
         }
         let (limits, stats) = (format!("{node}/{LIMITS}"), format!("{node}/{STATS}"));
         let data = quota.to_string();
-        match whole.create_all(&limits, data.as_bytes(), &PERSISTENT, &PERSISTENT).await {
+        match whole.create_all(&limits, data.as_bytes(), &PERSISTENT).await {
             Err(error) if error.is_node_exists() => {
                 whole.set_data(&limits, data.as_bytes(), None).await?;
             }

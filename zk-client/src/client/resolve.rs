@@ -203,7 +203,10 @@ impl Write for Create<'_> {
         };
         let is_as_made =
             owner == Some(stat.ephemeral_owner) && stat.version == 0 && data == self.data;
-        is_as_made.then(|| Verdict::Applied(Created { path: self.path.to_owned(), stat }))
+        is_as_made.then(|| {
+            let path = self.path.to_owned();
+            Verdict::Applied(Created { path, czxid: stat.czxid, stat: Some(stat) })
+        })
     }
 }
 

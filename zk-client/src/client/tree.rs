@@ -19,17 +19,16 @@ const ATTEMPTS: usize = 8;
 impl Client {
     /// Creates a node, and before it those of its parents that do not exist.
     ///
-    /// `parents` says what these shall be like: containers, which servers remove again some time
-    /// after their last child, or persistent nodes, which is what every other kind counts as; and
-    /// who may use them. They hold no data. The root of a chroot is nobody's parent: if it does
-    /// not exist, it is not made.
+    /// The parents are persistent nodes without data, or
+    /// [containers](CreateOptions::container_parents), with the same access list as the node. The
+    /// root of a chroot is not created if it does not exist.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
     /// use zk_client::CreateOptions;
     ///
-    /// let (job, folders) = (CreateOptions::ephemeral().sequential(), CreateOptions::container());
-    /// let created = client.create_all("/jobs/eu/job-", b"42", &job, &folders).await?;
+    /// let job = CreateOptions::ephemeral().sequential().container_parents();
+    /// let created = client.create_all("/jobs/eu/job-", b"42", &job).await?;
     /// assert!(created.path.starts_with("/jobs/eu/job-"));
     /// # Ok(())
     /// # }
@@ -60,22 +59,23 @@ impl Client {
         path: &'a str,
         data: &'a [u8],
         options: &CreateOptions<'a>,
-        parents: &CreateOptions<'a>,
     ) -> impl Future<Output = Result<Created, Error>> + Send + use<'a> {
-        let (client, options, parents) = (self.clone(), *options, *parents);
+        let (client, options) = (self.clone(), *options);
         let first = client.create(path, data, &options);
         async move {
             match first.await {
                 Err(error) if error.is_no_node() => {
-                    client.create_missing(path, data, &options, &parents).await
+                    client.create_missing(path, data, &options).await
                 }
                 created => created,
             }
         }
     }
 
-    /// Makes sure that a node exists: looks, and creates it and its parents if it does not. What
-    /// is made is as `kind` says, as the parents in [`create_all`](Self::create_all).
+    /// Makes sure that a node exists: looks, and creates it and its parents if it does not.
+    ///
+    /// They are created without data and with the access list of `kind`: as containers if `kind`
+    /// is a container, as persistent nodes if it is anything else.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -104,7 +104,7 @@ impl Client {
         path: &'a str,
         kind: &CreateOptions<'a>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<'a> {
-        let (client, kind) = (self.clone(), kind.lasting());
+        let (client, kind) = (self.clone(), kind.as_parent());
         let look = client.exists(path);
         async move {
             match look.await {
@@ -113,7 +113,7 @@ impl Client {
                 Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => return Ok(()),
                 there => return there.map(drop),
             }
-            match client.create_missing(path, b"", &kind, &kind).await {
+            match client.create_missing(path, b"", &kind).await {
                 Err(error) if error.is_node_exists() => Ok(()),
                 created => created.map(drop),
             }
@@ -126,9 +126,8 @@ impl Client {
         path: &str,
         data: &[u8],
         options: &CreateOptions<'_>,
-        parents: &CreateOptions<'_>,
     ) -> Result<Created, Error> {
-        let parents = parents.lasting();
+        let parents = options.for_parents();
         let mut attempt = 1;
         loop {
             let (making, node) = self.batch(|| {

@@ -94,7 +94,7 @@ impl Client {
     ///     Op::delete("/todo/7", Some(from.stat.version)),
     /// ));
     /// match moved.await {
-    ///     Ok((path, last, ())) => println!("{path} is the {}th", last.version),
+    ///     Ok((done, last, ())) => println!("{} is the {}th", done.path, last.version),
     ///     Err(error) => println!("operation {:?} failed: {error}", error.failed_op()),
     /// }
     ///
@@ -134,5 +134,6 @@ impl Client {
 fn created(call: &Call, completion: Completion) -> Result<Created, Error> {
     let answer = call.answer(completion)?;
     let Create2Response { path, stat } = call.decode(&answer)?;
-    Ok(Created { path: call.chroot.strip(path).to_owned(), stat })
+    let path = call.chroot.strip(path).to_owned();
+    Ok(Created { path, czxid: stat.czxid, stat: Some(stat) })
 }

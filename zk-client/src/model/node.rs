@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_proto::{CreateMode, Decode, DecodeError, OpCode, Reader, Stat};
+use zk_proto::{CreateMode, Decode, DecodeError, OpCode, Reader, Stat, Zxid};
 
 use crate::model::acl::Acl;
 use crate::model::child_names::Names;
@@ -24,6 +24,7 @@ pub struct CreateOptions<'a> {
     mode: CreateMode,
     pub(crate) acl: &'a [Acl],
     ttl: Option<Duration>,
+    container_parents: bool,
 }
 
 /// Data below this size is copied out of the buffer it was read into, so that a value that is kept
@@ -35,7 +36,7 @@ const MAX_TTL: u128 = (1 << 40) - 1;
 
 impl<'a> CreateOptions<'a> {
     const fn new(mode: CreateMode) -> Self {
-        Self { mode, acl: Acl::OPEN, ttl: None }
+        Self { mode, acl: Acl::OPEN, ttl: None, container_parents: false }
     }
 
     /// A node that stays until it is deleted.
@@ -91,9 +92,26 @@ impl<'a> CreateOptions<'a> {
         Self { ttl: Some(ttl), ..self }
     }
 
-    /// The same for a node that others shall stand below: a container or persistent, and with the
+    /// Makes missing parents containers, which servers remove again some time after their last
+    /// child. Without this they are persistent, unless the node itself is a container.
+    ///
+    /// For [`create_all`](crate::Client::create_all); a create of a node alone ignores it.
+    #[must_use]
+    pub const fn container_parents(self) -> Self {
+        Self { container_parents: true, ..self }
+    }
+
+    /// The options of a node's missing parents.
+    pub(crate) const fn for_parents(self) -> Self {
+        match self.container_parents {
+            true => Self { mode: CreateMode::CONTAINER, ..self }.as_parent(),
+            false => self.as_parent(),
+        }
+    }
+
+    /// The same for a node that may have children: a container, or else a persistent node, with the
     /// name that it is given.
-    pub(crate) const fn lasting(self) -> Self {
+    pub(crate) const fn as_parent(self) -> Self {
         let mode = match self.mode {
             CreateMode::CONTAINER => CreateMode::CONTAINER,
             _ => CreateMode::PERSISTENT,
@@ -105,6 +123,10 @@ impl<'a> CreateOptions<'a> {
     #[must_use]
     pub const fn with_acl(self, acl: &'a [Acl]) -> Self {
         Self { acl, ..self }
+    }
+
+    pub(crate) const fn is_ephemeral(&self) -> bool {
+        self.mode.is_ephemeral()
     }
 
     pub(crate) const fn is_sequential(&self) -> bool {
@@ -166,8 +188,11 @@ const fn millis(time: Duration) -> u128 {
 pub struct Created {
     /// Its path, with the digits of a sequential one.
     pub path: String,
-    /// Its state as created.
-    pub stat: Stat,
+    /// The transaction that created it.
+    pub czxid: Zxid,
+    /// Its state as created. `None` for a create within a [`multi`](crate::Client::multi): servers
+    /// before 3.7.2, 3.8.2 and 3.9.0 do not send it there (ZOOKEEPER-4026).
+    pub stat: Option<Stat>,
 }
 
 /// A node that was read.

@@ -1,8 +1,8 @@
 //! One operation of a transaction, and what came of it.
 //!
-//! Creates go out under the original opcode, which is answered with the path alone. What a create2
-//! inside a multi answers depends on the server (ZOOKEEPER-4026), so it is never asked, and no
-//! state of a new node is told. Knows neither sessions nor claims.
+//! Creates are sent under the original opcode, whose reply holds the path alone. The reply to a
+//! create2 inside a multi depends on the server's version (ZOOKEEPER-4026), so none is sent, and
+//! the result has no state of the new node. Knows neither sessions nor owned nodes.
 
 use std::fmt;
 
@@ -12,8 +12,7 @@ use zk_proto::{
 };
 
 use crate::error::{Error, Fault};
-use crate::model::acl::Acl;
-use crate::model::node::CreateOptions;
+use crate::model::node::{CreateOptions, Created};
 use crate::model::path;
 
 /// Any version will do.
@@ -31,37 +30,28 @@ pub struct Op<'a, R = OpResult> {
     result: fn(OpResult) -> Option<R>,
 }
 
-impl<'a> Op<'a, String> {
-    /// Creates a node, as [`Client::create`](crate::Client::create) does, and comes to its path.
+impl<'a> Op<'a, Created> {
+    /// Creates a node, as [`Client::create`](crate::Client::create) does.
     ///
-    /// Its `czxid` is that of all nodes of this multi; more of its state is not told, since servers
-    /// before 3.7.2, 3.8.2 and 3.9.0 do not tell it.
+    /// All nodes of one multi have the same [`czxid`](Created::czxid). [`Created::stat`] is `None`,
+    /// since servers before 3.7.2, 3.8.2 and 3.9.0 do not send it (ZOOKEEPER-4026).
     pub const fn create(path: &'a str, data: &'a [u8], options: &CreateOptions<'a>) -> Self {
         Self::creating(Action::Create { path, data, options: *options, owned: false })
     }
 
-    /// Creates an ephemeral sequential node that the client must not forget, as
+    /// Creates an ephemeral node that the client must not forget, as
     /// [`Client::create_owned`](crate::Client::create_owned) does. For
     /// [`multi_owned`](crate::Client::multi_owned).
     ///
-    /// `stem` is the path up to the digits, and must be unique for ever.
-    pub const fn create_owned(stem: &'a str, data: &'a [u8], acl: &'a [Acl]) -> Self {
-        let options = CreateOptions::ephemeral().sequential().with_acl(acl);
-        Self::creating(Action::Create { path: stem, data, options, owned: true })
-    }
-
-    /// The same for a node with this very path. For [`multi_owned`](crate::Client::multi_owned).
-    ///
-    /// The path must end in ten digits, as if a server had appended them, and be unique for ever
-    /// up to them.
-    pub const fn create_owned_at(path: &'a str, data: &'a [u8], acl: &'a [Acl]) -> Self {
-        let options = CreateOptions::ephemeral().with_acl(acl);
-        Self::creating(Action::Create { path, data, options, owned: true })
+    /// The path must be unique for ever up to its ten digits. The server appends them to that of a
+    /// sequential node; the path of any other must end in them.
+    pub const fn create_owned(path: &'a str, data: &'a [u8], options: &CreateOptions<'a>) -> Self {
+        Self::creating(Action::Create { path, data, options: *options, owned: true })
     }
 
     const fn creating(action: Action<'a>) -> Self {
         let result = |result| match result {
-            OpResult::Created { path } => Some(path),
+            OpResult::Created(created) => Some(created),
             _ => None,
         };
         Self { action, result }
@@ -132,11 +122,7 @@ impl<R> fmt::Debug for Op<'_, R> {
 #[non_exhaustive]
 pub enum OpResult {
     /// The node was created.
-    #[non_exhaustive]
-    Created {
-        /// Its path, with the digits of a sequential one.
-        path: String,
-    },
+    Created(Created),
     /// The node is deleted.
     Deleted,
     /// The node's state behind the write.
@@ -238,6 +224,7 @@ impl<'a> Action<'a> {
         };
         match options.check() {
             _ if *owned && !owned_too => invalid("owned nodes are created by multi_owned"),
+            _ if *owned && !options.is_ephemeral() => invalid("an owned node is ephemeral"),
             _ if *owned && !options.is_sequential() && split_digits(path).is_none() => {
                 invalid("the path of an owned node ends in ten digits")
             }

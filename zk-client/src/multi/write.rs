@@ -8,12 +8,13 @@ use std::vec::IntoIter;
 
 use zk_proto::{
     Create2Response, CreateResponse, DecodeError, MultiRequest, MultiResponse, MultiResult, OpCode,
-    SetDataResponse,
+    SetDataResponse, Zxid,
 };
 
 use crate::driver::reply_slot::Completion;
 use crate::error::{Error, Failure};
 use crate::handles::reply::Call;
+use crate::model::node::Created;
 use crate::model::path::Chroot;
 use crate::multi::op::{Action, Op, OpResult};
 use crate::multi::shapes::shapes;
@@ -125,7 +126,7 @@ impl Named {
         }
         let results = self.0.iter().zip(response.iter()).map(|((op, _), result)| {
             let mismatch = DecodeError::MultiMismatch { operation: op.0, result: result.op().0 };
-            result_of(*op, result, &call.chroot).ok_or(mismatch)
+            result_of(*op, result, answer.zxid, &call.chroot).ok_or(mismatch)
         });
         let results = results.collect::<Result<Vec<_>, _>>();
         let results = results.map_err(|source| call.undecodable(source))?;
@@ -158,14 +159,17 @@ impl fmt::Display for Named {
     }
 }
 
-/// What came of an operation, if that is a result of one.
-fn result_of(op: OpCode, result: MultiResult<'_>, chroot: &Chroot) -> Option<OpResult> {
+/// The result of an operation in the transaction `zxid`. `None` if it is not one of that operation.
+fn result_of(op: OpCode, result: MultiResult<'_>, zxid: Zxid, chroot: &Chroot) -> Option<OpResult> {
     match (op, result) {
         (
             OpCode::CREATE | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL,
             MultiResult::Create(CreateResponse { path })
             | MultiResult::Create2(Create2Response { path, .. }),
-        ) => Some(OpResult::Created { path: chroot.strip(path).to_owned() }),
+        ) => {
+            let path = chroot.strip(path).to_owned();
+            Some(OpResult::Created(Created { path, czxid: zxid, stat: None }))
+        }
         (OpCode::DELETE, MultiResult::Delete(())) => Some(OpResult::Deleted),
         (OpCode::SET_DATA, MultiResult::SetData(SetDataResponse { stat })) => {
             Some(OpResult::DataSet(stat))

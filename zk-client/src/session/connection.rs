@@ -153,7 +153,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if self.closing && self.credentials.is_none() {
             return self.end(Ended::Closed);
         }
-        if close_lost && self.queue(&CloseSessionRequest {}, Purpose::Close).is_err() {
+        if close_lost && self.queue(&CloseSessionRequest, Purpose::Close).is_err() {
             return self.end(Ended::Closed);
         }
         if self.state.is_connected() {
@@ -177,7 +177,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 }
                 Timer::Ping => {
                     self.put_control(|writer| {
-                        let ping = PingRequest {};
+                        let ping = PingRequest;
                         RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
                     });
                     self.pings.queued();

@@ -30,7 +30,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if self.phase == Phase::Idle && self.credentials.is_none() {
             return self.end(Ended::Closed);
         }
-        let queued = self.queue(&CloseSessionRequest {}, Purpose::Close);
+        let queued = self.queue(&CloseSessionRequest, Purpose::Close);
         if queued.is_err() {
             self.end(Ended::Closed);
         }

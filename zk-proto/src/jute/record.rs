@@ -31,6 +31,26 @@ macro_rules! record {
             }
         }
     };
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(clippy::exhaustive_structs, reason = "the protocol fixes a record's fields")]
+        pub struct $name;
+
+        impl<'a> $crate::jute::Decode<'a> for $name {
+            #[inline]
+            fn decode(
+                _: &mut $crate::jute::Reader<'a>,
+            ) -> Result<Self, $crate::error::DecodeError> {
+                Ok(Self)
+            }
+        }
+
+        impl $crate::jute::Encode for $name {
+            #[inline]
+            fn encode(&self, _: &mut $crate::jute::Writer<'_>) {}
+        }
+    };
     ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $field:ident: $kind:ty,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,16 +60,16 @@ macro_rules! record {
         impl<'a> $crate::jute::Decode<'a> for $name {
             #[inline]
             fn decode(
-                _reader: &mut $crate::jute::Reader<'a>,
+                reader: &mut $crate::jute::Reader<'a>,
             ) -> Result<Self, $crate::error::DecodeError> {
-                Ok(Self { $($field: $crate::jute::Decode::decode(_reader)?,)* })
+                Ok(Self { $($field: $crate::jute::Decode::decode(reader)?,)* })
             }
         }
 
         impl $crate::jute::Encode for $name {
             #[inline]
-            fn encode(&self, _writer: &mut $crate::jute::Writer<'_>) {
-                $($crate::jute::Encode::encode(&self.$field, _writer);)*
+            fn encode(&self, writer: &mut $crate::jute::Writer<'_>) {
+                $($crate::jute::Encode::encode(&self.$field, writer);)*
             }
         }
     };

@@ -292,10 +292,10 @@ fn every_record_round_trips_and_is_truncated_at_every_byte() {
         SyncResponse { path: garbage },
     }
     check! { checked, PingRequest:
-        PingRequest {},
+        PingRequest,
     }
     check! { checked, CloseSessionRequest:
-        CloseSessionRequest {},
+        CloseSessionRequest,
     }
     check! { checked, CheckVersionRequest<'_>:
         CheckVersionRequest { path: "", version: i32::MIN },
@@ -336,7 +336,7 @@ fn every_record_round_trips_and_is_truncated_at_every_byte() {
         GetAllChildrenNumberResponse { total_number: i32::MAX },
     }
     check! { checked, WhoAmIRequest:
-        WhoAmIRequest {},
+        WhoAmIRequest,
     }
     let nobody = ClientInfo { auth_scheme: Text::NULL, user: Text::NULL };
     let somebody = ClientInfo { auth_scheme: Text::new("digest"), user: java };

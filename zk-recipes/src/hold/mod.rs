@@ -5,6 +5,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -50,7 +51,8 @@ pub enum LockState {
 pub enum Release {
     /// It was ours until now.
     Released,
-    /// Somebody deleted the node, or the session ended, before the release was carried out.
+    /// Somebody deleted the node, or the session ended, before the release was carried out. Or the
+    /// lock was released before, by another task that shares the guard.
     AlreadyLost,
 }
 
@@ -66,6 +68,8 @@ pub struct Hold {
     /// Gone once it was released. Apart from the rest, which futures may keep for longer.
     node: Arc<Mutex<Option<OwnedNode>>>,
     token: FencingToken,
+    /// True once this holder has released it. Others may hold it still, under the same node.
+    is_released: AtomicBool,
 }
 
 impl Hold {
@@ -80,7 +84,12 @@ impl Hold {
     pub(crate) fn unconfirmed(place: Place) -> Self {
         let (ownership, node) = Ownership::new(place);
         let token = FencingToken::new(ownership.czxid.0, 0);
-        Self { ownership: Arc::new(ownership), node: Arc::new(Mutex::new(Some(node))), token }
+        Self {
+            ownership: Arc::new(ownership),
+            node: Arc::new(Mutex::new(Some(node))),
+            token,
+            is_released: AtomicBool::new(false),
+        }
     }
 
     /// If the lease is suspended, waits for it to recover, then checks that our node still exists.
@@ -135,7 +144,12 @@ impl Hold {
     /// The same for who holds it after others, under one node.
     pub(crate) fn with_pass(&self, pass: u32) -> Self {
         let token = FencingToken::new(self.token.czxid(), pass);
-        Self { ownership: Arc::clone(&self.ownership), node: Arc::clone(&self.node), token }
+        Self {
+            ownership: Arc::clone(&self.ownership),
+            node: Arc::clone(&self.node),
+            token,
+            is_released: AtomicBool::new(false),
+        }
     }
 
     /// The same for who took over the place of `earlier` in the queue with a node of its own: that
@@ -158,6 +172,24 @@ impl Hold {
         &self.ownership.own
     }
 
+    /// How the lock was lost, as far as is known. Waits for nothing, and asks for nothing.
+    pub(crate) fn known_loss(&self) -> Option<Loss> {
+        match self.is_released.load(Ordering::Acquire) {
+            true => Some(Loss::Released),
+            false => self.ownership.known_loss(),
+        }
+    }
+
+    /// Notes that this holder releases the lock, which all who share the guard see from now on.
+    /// False if that was noted before.
+    pub(crate) fn mark_released(&self) -> bool {
+        let is_first = !self.is_released.swap(true, Ordering::AcqRel);
+        if is_first {
+            self.ownership.changes.notify();
+        }
+        is_first
+    }
+
     /// Takes the node out, to let it go in another way. `None` if that was done before.
     pub(crate) fn take_node(&self) -> Option<OwnedNode> {
         self.node.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -166,7 +198,7 @@ impl Hold {
     /// Whether the node is still there to be let go, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
         let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        node && self.ownership.known_loss().is_none()
+        node && self.known_loss().is_none()
     }
 
     /// Orders this holder after all earlier ones.
@@ -189,6 +221,9 @@ impl Hold {
     /// The first call may set a watch on the node, and so can only tell that somebody deleted it
     /// from when that is answered on.
     pub fn state(&self) -> LockState {
+        if self.is_released.load(Ordering::Acquire) {
+            return LockState::Lost(Loss::Released);
+        }
         let ownership = &self.ownership;
         let lease = ownership.lease.state();
         if let LeaseState::Lapsed(lapse) = lease {
@@ -282,7 +317,7 @@ impl Hold {
     /// Dropping the future changes nothing.
     pub async fn verify(&self) -> Result<(), Error> {
         // It changes nothing, so nothing is open about it.
-        self.fenced(()).await.map_err(|error| match self.ownership.known_loss() {
+        self.fenced(()).await.map_err(|error| match self.known_loss() {
             Some(loss) => self.ownership.lost_error(loss),
             None => error,
         })
@@ -313,7 +348,7 @@ impl Hold {
     /// The transaction is on its way when this returns, whether or not the future is awaited.
     pub fn fenced<O: Operations>(&self, ops: O) -> Fenced<O::Results> {
         let ownership = Arc::clone(&self.ownership);
-        let reply = match ownership.known_loss() {
+        let reply = match self.known_loss() {
             Some(loss) => Err(loss),
             None => Ok(ownership.queue.client().multi((Op::check(&ownership.path, None), ops))),
         };
@@ -322,7 +357,8 @@ impl Hold {
 
     /// Lets the node go: its delete is on its way.
     pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        let lost = self.ownership.known_loss().is_some();
+        let lost = self.known_loss().is_some();
+        self.mark_released();
         let deletion = self.take_node().map(OwnedNode::delete);
         async move {
             let Some(deletion) = deletion else {
@@ -343,7 +379,7 @@ impl Hold {
     /// happened, and the lock is held as before.
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let ownership = &self.ownership;
-        if let Some(loss) = ownership.known_loss() {
+        if let Some(loss) = self.known_loss() {
             return Err(self.ownership.lost_error(loss));
         }
         let own = ops.count();

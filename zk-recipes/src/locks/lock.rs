@@ -8,7 +8,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
 use zk_client::{Client, Operations};
 
 use crate::error::Error;
@@ -129,17 +128,24 @@ impl Lock {
         Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(Guard::new))
     }
 
-    /// Waits for the lock for no longer than `time`. `None` if it was not ours by then, because
-    /// others have it or because the client is cut off. Then it leaves the queue: our node, if
-    /// there is one, is deleted as soon as a server is reached.
+    /// Waits for the lock for no longer than `time`.
+    ///
+    /// When the time is over it leaves the queue: our node, if there is one, is deleted as soon as
+    /// a server is reached.
     ///
     /// ```
     /// # async fn f(lock: &zk_recipes::Lock) -> Result<(), zk_recipes::Error> {
     /// use std::time::Duration;
     ///
-    /// match lock.acquire_within(Duration::from_secs(5)).await? {
-    ///     Some(guard) => println!("mine: {}", guard.token()),
-    ///     None => println!("not mine within five seconds"),
+    /// use zk_recipes::Timeout;
+    ///
+    /// match lock.acquire_within(Duration::from_secs(5)).await {
+    ///     Ok(guard) => println!("mine: {}", guard.token()),
+    ///     Err(error) => match error.timeout() {
+    ///         Some(Timeout::Contended) => println!("others have it"),
+    ///         Some(_) => println!("no server was reached"),
+    ///         None => return Err(error),
+    ///     },
     /// }
     /// # Ok(())
     /// # }
@@ -147,9 +153,10 @@ impl Lock {
     ///
     /// # Errors and cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_within(&self, time: Duration) -> Result<Option<Guard>, Error> {
-        timeout(time, self.acquire()).await.ok().transpose()
+    /// As [`acquire`](Self::acquire), and [`TimedOut`](crate::ErrorKind::TimedOut), with its
+    /// [reason](Error::timeout).
+    pub async fn acquire_within(&self, time: Duration) -> Result<Guard, Error> {
+        self.0.within(time, self.acquire()).await
     }
 
     /// Everybody who holds the lock or waits for it, first come first.
@@ -181,6 +188,9 @@ impl Lock {
 /// release is sent again ahead of all other requests of the next one. `std::mem::forget` keeps the
 /// lock until the session ends.
 ///
+/// Tasks may share it in an [`Arc`]: each of them can ask what a [`Hold`] can, and any of them can
+/// [release](Self::release) the lock, which the others then see as lost, by [`Loss::Released`](crate::Loss::Released).
+///
 /// What is queued is sent by the client's task. If the runtime ends first, as at the end of `main`,
 /// nothing is sent, and the lock is taken until the session has expired. So end a program with
 /// [`release`](Self::release) or [`Client::close`], and await it.
@@ -207,7 +217,8 @@ impl Guard {
         self.resumes
     }
 
-    /// Releases the lock and waits until the server has said so. While the client is cut off that
+    /// Releases the lock and waits until the server has said so. From the call on, everybody who
+    /// shares this guard sees the lock as [released](crate::Loss::Released). While the client is cut off that
     /// is the next connection, or the end of the session.
     ///
     /// `release().await?` does not tell a lock that was ours until then from one that was
@@ -222,7 +233,7 @@ impl Guard {
     /// # Cancel safety
     ///
     /// The release is on its way when this returns, whether or not the future is awaited.
-    pub fn release(self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
         self.hold.let_go()
     }
 

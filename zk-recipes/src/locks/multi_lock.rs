@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::timeout;
 use zk_client::{
     Client, CreateOptions, Created, Error as ClientError, Op, Operations, Outcome, OwnedNode, Reply,
 };
@@ -165,14 +164,17 @@ impl MultiLock {
         self.hold(places).await.map(Some).map_err(Error::while_waiting)
     }
 
-    /// Waits for all locks for no longer than `time`; `None` when it is over, for the reasons of
+    /// Waits for all locks for no longer than `time`: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors and cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_within(&self, time: Duration) -> Result<Option<MultiGuard>, Error> {
-        timeout(time, self.acquire()).await.ok().transpose()
+    /// As there; the error of a timeout names the first of the paths in their order.
+    pub async fn acquire_within(&self, time: Duration) -> Result<MultiGuard, Error> {
+        match self.queues.first() {
+            Some(first) => first.within(time, self.acquire()).await,
+            None => self.acquire().await,
+        }
     }
 
     /// What places are worth that are first, in the order in which the locks were named.
@@ -224,7 +226,8 @@ impl MultiLock {
         };
         let (client, options) = (first.client(), first.options());
         let stems = queues.iter().map(|queue| queue.stem(Role::Exclusive)).collect::<Vec<_>>();
-        let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &options.acl));
+        let node = options.node();
+        let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &node));
         let ops = ops.collect::<Vec<_>>();
         client.batch(|| Requests {
             folders: queues.iter().flat_map(|queue| queue.make_folders(folders)).collect(),
@@ -309,7 +312,7 @@ impl MultiGuard {
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
         let lost = async {
             let loss = self.lost().await;
-            let lost = self.0.iter().find(|hold| hold.ownership().known_loss().is_some());
+            let lost = self.0.iter().find(|hold| hold.known_loss().is_some());
             let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
             Err(Fault::Lost { path, loss }.into())
         };
@@ -330,7 +333,7 @@ impl MultiGuard {
         let Some((first, others)) = self.0.split_first() else {
             return Err(Fault::Set("no lock is held".to_owned()).into());
         };
-        let lost = |hold: &Hold| Some(hold.ownership().lost_error(hold.ownership().known_loss()?));
+        let lost = |hold: &Hold| Some(hold.ownership().lost_error(hold.known_loss()?));
         if let Some(lost) = self.0.iter().find_map(lost) {
             return Err(lost);
         }
@@ -360,7 +363,7 @@ impl MultiGuard {
     /// # Cancel safety
     ///
     /// The releases are on their way when this returns, whether or not the future is awaited.
-    pub fn release(self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
         let let_go = || self.0.iter().map(Hold::let_go).collect::<Vec<_>>();
         let released = match self.0.first() {
             Some(hold) => hold.queue().client().batch(let_go),

@@ -8,8 +8,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
-use zk_client::{Client, Op, Operations, Outcome, OwnedNode};
+use zk_client::{Client, CreateOptions, Op, Operations, Outcome, OwnedNode};
 
 use crate::error::Error;
 use crate::hold::{Hold, NotReleased, Release};
@@ -110,24 +109,24 @@ impl RwLock {
         Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(WriteGuard))
     }
 
-    /// [`read`](Self::read) for no longer than `time`; `None` when it is over, for the reasons of
+    /// [`read`](Self::read) for no longer than `time`: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors and cancel safety
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    pub async fn read_within(&self, time: Duration) -> Result<Option<ReadGuard>, Error> {
-        timeout(time, self.read()).await.ok().transpose()
+    pub async fn read_within(&self, time: Duration) -> Result<ReadGuard, Error> {
+        self.0.within(time, self.read()).await
     }
 
-    /// [`write`](Self::write) for no longer than `time`; `None` when it is over, for the reasons of
+    /// [`write`](Self::write) for no longer than `time`: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors and cancel safety
     ///
     /// As [`Lock::acquire`](crate::Lock::acquire).
-    pub async fn write_within(&self, time: Duration) -> Result<Option<WriteGuard>, Error> {
-        timeout(time, self.write()).await.ok().transpose()
+    pub async fn write_within(&self, time: Duration) -> Result<WriteGuard, Error> {
+        self.0.within(time, self.write()).await
     }
 
     /// Everybody who holds the lock or waits for it, first come first.
@@ -166,7 +165,7 @@ impl ReadGuard {
     /// # Cancel safety
     ///
     /// The release is on its way when this returns, whether or not the future is awaited.
-    pub fn release(self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
         self.0.let_go()
     }
 }
@@ -188,7 +187,7 @@ impl WriteGuard {
     /// # Cancel safety
     ///
     /// The release is on its way when this returns, whether or not the future is awaited.
-    pub fn release(self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
         self.0.let_go()
     }
 
@@ -248,16 +247,17 @@ impl WriteGuard {
 
     /// Puts a reader's node in place of ours.
     async fn downgraded_name(&self) -> Result<OwnedNode, Error> {
-        if let Some(loss) = self.0.ownership().known_loss() {
+        if let Some(loss) = self.0.known_loss() {
             return Err(self.0.ownership().lost_error(loss));
         }
         let (queue, own) = (self.0.queue(), self.0.own());
         let name = queue.naming().downgraded_name(&own.name, Role::Exclusive, Role::Shared);
         let path = queue.child(&name.unwrap_or_default());
         let (client, options) = (queue.client(), queue.options());
+        let reader = CreateOptions::ephemeral().with_acl(&options.acl);
         let mut replies = client.multi_owned((
             Op::check(self.0.node(), None),
-            Op::create_owned_at(&path, &options.data, &options.acl),
+            Op::create_owned(&path, &options.data, &reader),
             Op::delete(self.0.node(), None),
         ));
         // One operation makes an owned node, so there is one reply.

@@ -51,7 +51,7 @@ impl Join {
         let (client, options) = (queue.client(), queue.options());
         let requests = client.batch(|| {
             let stem = queue.stem(role);
-            match client.replace_owned(old, &stem, &options.data, &options.acl) {
+            match client.replace_owned(old, &stem, &options.data, &options.node()) {
                 Some(created) => Requests { folders: Vec::new(), created, list: queue.list() },
                 None => queue.request_place(role, None),
             }
@@ -93,7 +93,7 @@ impl Queue {
         let options = self.options();
         Requests {
             folders: self.make_folders(folders),
-            created: self.client().create_owned(&self.stem(role), &options.data, &options.acl),
+            created: self.client().create_owned(&self.stem(role), &options.data, &options.node()),
             list: self.list(),
         }
     }

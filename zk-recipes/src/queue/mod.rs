@@ -15,12 +15,15 @@ mod wait;
 
 pub(crate) mod inspect;
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use tokio::time::timeout;
 use tracing::warn;
 use zk_client::{Children, Client, Error as ClientError, ErrorCode, Reply, Watcher};
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, Timeout};
 use crate::node::{Folder, NodeNaming, Role};
 use crate::options::Options;
 
@@ -136,6 +139,24 @@ impl Queue {
         match self.watches_folder {
             true => Listing::Watching(self.client.get_children_and_watch(self.folder())),
             false => Listing::Plain(self.client.get_children(self.folder())),
+        }
+    }
+
+    /// Acquires for no longer than `time`.
+    pub(crate) async fn within<G>(
+        &self,
+        time: Duration,
+        acquiring: impl Future<Output = Result<G, Error>>,
+    ) -> Result<G, Error> {
+        match timeout(time, acquiring).await {
+            Ok(acquired) => acquired,
+            Err(_) => {
+                let why = match self.client.state().is_connected() {
+                    true => Timeout::Contended,
+                    false => Timeout::Disconnected,
+                };
+                Err(Fault::TimedOut { path: self.folder().to_owned(), time, why }.into())
+            }
         }
     }
 

@@ -10,7 +10,6 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::timeout;
 use zk_client::Client;
 
 use crate::error::Error;
@@ -141,8 +140,8 @@ impl ReentrantLock {
         &self,
         owner: &Owner,
         time: Duration,
-    ) -> Result<Option<ReentrantGuard>, Error> {
-        timeout(time, self.acquire(owner)).await.ok().transpose()
+    ) -> Result<ReentrantGuard, Error> {
+        self.0.queue().within(time, self.acquire(owner)).await
     }
 
     /// Every process that holds the lock or waits for it, first come first.
@@ -251,8 +250,8 @@ impl ReentrantRwLock {
         &self,
         owner: &Owner,
         time: Duration,
-    ) -> Result<Option<ReentrantGuard>, Error> {
-        timeout(time, self.read(owner)).await.ok().transpose()
+    ) -> Result<ReentrantGuard, Error> {
+        self.0.queue().within(time, self.read(owner)).await
     }
 
     /// [`write`](Self::write) for no longer than `time`, here and in the folder together: see
@@ -269,8 +268,8 @@ impl ReentrantRwLock {
         &self,
         owner: &Owner,
         time: Duration,
-    ) -> Result<Option<ReentrantGuard>, Error> {
-        timeout(time, self.write(owner)).await.ok().transpose()
+    ) -> Result<ReentrantGuard, Error> {
+        self.0.queue().within(time, self.write(owner)).await
     }
 
     /// Reads if that is possible at once, in at most one round trip. While the client is cut off it
@@ -333,7 +332,6 @@ pub struct ReentrantGuard {
     owner: OwnerId,
     depth: u32,
     hold: Hold,
-    left: bool,
 }
 
 impl ReentrantGuard {
@@ -348,7 +346,7 @@ impl ReentrantGuard {
 
     fn new(level: &TwoLevel, owner: &Owner, (entry, hold): (Entry, Hold)) -> Self {
         let Entry { depth, .. } = entry;
-        Self { level: level.clone(), owner: owner.0, depth, hold, left: false }
+        Self { level: level.clone(), owner: owner.0, depth, hold }
     }
 
     /// How often the owner had the lock, this time included, when it got this guard.
@@ -366,8 +364,8 @@ impl ReentrantGuard {
     /// # Cancel safety
     ///
     /// It is done when this returns, whether or not the future is awaited.
-    pub fn release(mut self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        let lost = self.hold.ownership().known_loss().is_some();
+    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+        let lost = self.hold.known_loss().is_some();
         let released = self.leave();
         async move {
             match released {
@@ -378,11 +376,9 @@ impl ReentrantGuard {
         }
     }
 
-    fn leave(&mut self) -> Option<Released> {
-        if std::mem::replace(&mut self.left, true) {
-            return None;
-        }
-        self.level.leave(self.owner)
+    fn leave(&self) -> Option<Released> {
+        let is_first = self.hold.mark_released();
+        is_first.then(|| self.level.leave(self.owner)).flatten()
     }
 }
 

@@ -4,11 +4,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use zk_client::Op;
+use zk_client::{Op, Outcome};
 use zk_embedded::Fault;
-use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release};
+use zk_recipes::{ErrorKind, Lock, LockState, Loss, Release, Timeout};
 use zk_tests::explore::{Script, actor, explore, in_virtual_time, poll_once, settle};
-use zk_tests::locks::{LOCK, World};
+use zk_tests::locks::{LOCK, TIMEOUT, World};
 
 #[test]
 fn an_acquire_may_be_dropped_at_any_moment() {
@@ -106,7 +106,7 @@ fn a_time_that_is_over_at_the_instant_of_the_grant_has_one_outcome() {
                 tokio::time::sleep(Duration::from_millis(step)).await;
                 held.release().await.unwrap();
             });
-            let got = one.acquire_within(Duration::from_millis(100)).await.unwrap();
+            let got = one.acquire_within(Duration::from_millis(100)).await.ok();
             if let Some(guard) = &got {
                 world.is_owner(guard);
             }
@@ -129,12 +129,28 @@ async fn a_time_that_is_over_leaves_the_queue() {
     let (one, two) = (world.lock().await, world.lock().await);
     let held = one.acquire().await.unwrap();
     let time = Duration::from_millis(700);
-    assert!(two.acquire_within(time).await.unwrap().is_none());
+    let error = two.acquire_within(time).await.unwrap_err();
+    assert_eq!((error.kind(), error.timeout()), (ErrorKind::TimedOut, Some(Timeout::Contended)));
+    assert_eq!(error.outcome(), Outcome::NotApplied);
     settle().await;
     assert_eq!(world.queue().len(), 1);
     held.release().await.unwrap();
-    assert!(two.acquire_within(Duration::from_secs(1)).await.unwrap().is_some());
+    drop(two.acquire_within(Duration::from_secs(1)).await.unwrap());
     drop((one, two));
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_that_is_over_without_a_connection_says_so() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = Lock::new(&client, LOCK).unwrap();
+    world.server.set_serving(false);
+    let error = lock.acquire_within(TIMEOUT / 4).await.unwrap_err();
+    assert_eq!((error.kind(), error.timeout()), (ErrorKind::TimedOut, Some(Timeout::Disconnected)));
+    world.server.set_serving(true);
+    drop(lock.acquire_within(TIMEOUT).await.unwrap());
+    drop((client, lock));
     world.is_empty().await;
 }
 

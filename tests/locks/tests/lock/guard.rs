@@ -1,11 +1,12 @@
 //! What a guard knows: that its lock is asked for, in doubt, or lost, and when.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use zk_client::Client;
-use zk_recipes::{Lock, LockState, Loss, Options};
+use zk_recipes::{Lock, LockState, Loss, Options, Owner, ReentrantLock, Release};
 use zk_tests::explore::settle;
 use zk_tests::locks::{LOCK, TIMEOUT, World};
 use zk_tests::peer::Clock;
@@ -129,4 +130,51 @@ async fn the_first_look_after_a_jump_of_the_clock_says_that_it_is_lost() {
     suspended.store(2 * TIMEOUT.as_secs(), Ordering::Relaxed);
     assert!(guard.remaining().is_zero(), "nothing else has run");
     assert_eq!(guard.state(), LockState::Lost(Loss::Deadline));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_tasks_share_is_released_by_any_of_them_and_lost_to_all() {
+    let world = World::new();
+    let lock = world.lock().await;
+    let guard = Arc::new(lock.acquire().await.unwrap());
+    let shared = Arc::clone(&guard);
+    let working = tokio::spawn(async move { shared.run(pending::<()>()).await });
+    settle().await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let error = working.await.unwrap().unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::Released));
+
+    assert_eq!(guard.state(), LockState::Lost(Loss::Released));
+    assert_eq!((guard.remaining(), guard.lost().await), (Duration::ZERO, Loss::Released));
+    assert_eq!(guard.fenced(()).await.unwrap_err().loss(), Some(Loss::Released));
+    assert_eq!(guard.verify().await.unwrap_err().loss(), Some(Loss::Released));
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    // What is left of the guard does not keep the lock.
+    world.is_owner(&world.lock().await.acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_guard_that_was_released_says_so_while_its_process_has_the_lock() {
+    let world = World::new();
+    let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
+    let (me, other) = (Owner::new(), Owner::new());
+    let [outer, inner] = [lock.acquire(&me).await.unwrap(), lock.acquire(&me).await.unwrap()];
+    assert_eq!(inner.release().await.unwrap(), Release::Released);
+    assert_eq!(inner.state(), LockState::Lost(Loss::Released));
+    assert_eq!(outer.state(), LockState::Held);
+    // It has left its own level, and cannot leave another one.
+    assert_eq!(inner.release().await.unwrap(), Release::AlreadyLost);
+    assert!(lock.try_acquire(&other).await.unwrap().is_none());
+
+    let waiting = lock.clone();
+    let next = tokio::spawn(async move { waiting.acquire(&other).await.unwrap() });
+    settle().await;
+    outer.release().await.unwrap();
+    let next = next.await.unwrap();
+    assert_eq!((next.node(), next.state()), (outer.node(), LockState::Held));
+    assert_eq!(outer.lost().await, Loss::Released);
+    assert_eq!(outer.fenced(()).await.unwrap_err().loss(), Some(Loss::Released));
+    drop((inner, outer));
+    assert_eq!(next.state(), LockState::Held);
+    world.is_owner(&next);
 }

@@ -4,11 +4,13 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
 
-use zk_client::{Acl, Client, CreateOptions, Error, ErrorCode, ErrorKind, Op};
+use zk_client::{Client, CreateOptions, Error, ErrorCode, ErrorKind, Op};
 use zk_embedded::{Config, Server};
 use zk_recipes::{Lock, MultiLock, Options};
 use zk_tests::old_server::OldServer;
 use zk_tests::peer::Clock;
+
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 /// In the text of every error that a create fails with.
 const TOO_OLD: &str = "this server is older than ZooKeeper 3.5, which this client needs";
@@ -51,7 +53,7 @@ async fn the_first_create_finds_out_and_the_next_ones_are_refused_at_no_cost() {
     assert_eq!(connections, 2, "the server closed the first one");
 
     says_so(&client.create("/a", b"", &PLAIN).await.unwrap_err());
-    says_so(&client.create_owned("/x-", b"", Acl::OPEN).await.unwrap_err());
+    says_so(&client.create_owned("/x-", b"", &OWNED).await.unwrap_err());
     // Nothing else is asked that such a server cannot know, though it was never asked before.
     let unimplemented = Some(ErrorCode::UNIMPLEMENTED);
     let container = client.create("/c", b"", &CreateOptions::container()).await;
@@ -66,7 +68,7 @@ async fn the_first_create_finds_out_and_the_next_ones_are_refused_at_no_cost() {
 async fn an_owned_create_finds_out_as_well() {
     let (server, client) = connect().await;
     for _ in 0..3 {
-        says_so(&client.create_owned("/x-", b"", Acl::OPEN).await.unwrap_err());
+        says_so(&client.create_owned("/x-", b"", &OWNED).await.unwrap_err());
     }
     client.sync("/").await.unwrap();
     assert_eq!(server.connections(), 2);

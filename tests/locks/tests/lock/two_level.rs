@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use zk_embedded::{ErrorCode, Fault, OpCode};
 use zk_recipes::{
-    ErrorKind, LockState, Loss, Options, Owner, ReentrantLock, ReentrantRwLock, Release,
+    ErrorKind, LockState, Loss, Options, Owner, ReentrantLock, ReentrantRwLock, Release, Timeout,
 };
 use zk_tests::explore::{Actor, Script, actor, explore, poll_once, settle};
 use zk_tests::locks::{LOCK, TIMEOUT, World, nobody};
@@ -379,7 +379,8 @@ async fn a_try_leaves_nothing_behind_locally_either() {
     assert!(tried.unwrap().is_none());
     assert_eq!(requests, 0);
     let time = Duration::from_millis(10);
-    assert!(lock.acquire_within(&mine, time).await.unwrap().is_none());
+    let error = lock.acquire_within(&mine, time).await.unwrap_err();
+    assert_eq!(error.timeout(), Some(Timeout::Contended));
     drop(held);
     world.is_free(&lock).await;
 }

@@ -180,7 +180,7 @@ async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropp
         let away = away(&lock);
         settle().await;
         let day = Duration::from_secs(24 * 60 * 60);
-        assert!(remote.acquire_within(day).await.unwrap().is_none());
+        assert!(remote.acquire_within(day).await.unwrap_err().timeout().is_some());
         if comes {
             drop(soon(away).await);
         } else {

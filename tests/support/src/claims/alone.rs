@@ -55,12 +55,12 @@ pub async fn a_server_that_stands_alone_has_no_members(target: &Target) -> Resul
 
 pub async fn many_reads_are_no_transaction(target: &Target) -> Result<()> {
     let client = target.connect().await?;
-    let zxid = client.create("/mark", b"", &PERSISTENT).await?.stat.czxid;
+    let zxid = client.create("/mark", b"", &PERSISTENT).await?.czxid;
     client.multi_read(()).await?;
     let [mark, none] =
         client.multi_read([Read::get_data("/mark"), Read::get_data("/none")]).await?;
     assert!(mark.is_ok() && none.is_err(), "{none:?}");
-    let next = client.create("/next", b"", &PERSISTENT).await?.stat.czxid;
+    let next = client.create("/next", b"", &PERSISTENT).await?.czxid;
     assert_eq!(next.0, zxid.0 + 1);
     Ok(())
 }

@@ -47,6 +47,7 @@ macro_rules! client_claims {
     };
 }
 
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 async fn sees(watch: &mut Watcher, kind: EventType, path: &str) -> Result<bool> {
@@ -59,7 +60,7 @@ pub async fn every_operation_does_what_zookeeper_does(target: &Target) -> Result
     let client = target.connect().await?;
 
     let created = client.create("/a", b"one", &PERSISTENT).await?;
-    assert_eq!((created.path.as_str(), created.stat.version), ("/a", 0));
+    assert_eq!((created.path.as_str(), created.stat.map(|stat| stat.version)), ("/a", Some(0)));
     let error = client.create("/a", b"", &PERSISTENT).await.expect_err("it exists");
     assert!(error.is_node_exists());
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Refused, Outcome::NotApplied));
@@ -68,10 +69,11 @@ pub async fn every_operation_does_what_zookeeper_does(target: &Target) -> Result
     for expected in ["/a/s-0000000000", "/a/s-0000000001"] {
         let created = client.create("/a/s-", b"", &sequential).await?;
         assert_eq!(created.path, expected);
-        assert_eq!(Some(created.stat.ephemeral_owner), client.session().map(|own| own.id));
+        let owner = created.stat.map(|stat| stat.ephemeral_owner);
+        assert_eq!(owner, client.session().map(|own| own.id));
     }
     let container = client.create("/c", b"", &CreateOptions::container()).await?;
-    assert_eq!(container.stat.ephemeral_owner.0, 0);
+    assert_eq!(container.stat.map(|stat| stat.ephemeral_owner.0), Some(0));
 
     let node = client.get_data("/a").await?;
     assert_eq!((&node.data[..], node.stat.num_children), (&b"one"[..], 2));
@@ -432,18 +434,21 @@ pub async fn a_multi_happens_as_a_whole_and_tells_in_order(target: &Target) -> R
             Op::delete("/m/c", None),
         ))
         .await?;
-    assert_eq!((&*parent, &*container), ("/m", "/m/c"));
-    assert_eq!(numbered, ["/m/s-0000000000", "/m/s-0000000001"]);
+    assert_eq!((&*parent.path, &*container.path), ("/m", "/m/c"));
+    let paths = numbered.each_ref().map(|created| created.path.as_str());
+    assert_eq!(paths, ["/m/s-0000000000", "/m/s-0000000001"]);
     let node = client.get_data("/m").await?;
     assert_eq!((&node.data[..], node.stat.version), (&b"two"[..], 1));
     assert_eq!((set.version, set.mzxid, set.czxid), (1, node.stat.mzxid, node.stat.mzxid));
+    assert_eq!((parent.czxid, container.czxid), (node.stat.czxid, node.stat.czxid));
+    assert_eq!((parent.stat, container.stat), (None, None));
     assert_eq!(client.get_children("/m").await?.names.len(), 2);
 
     client.multi(()).await?;
     assert_eq!(client.multi(Vec::<Op<'_>>::new()).await?, []);
     let any = [Op::create("/m/a", b"", &PERSISTENT).any(), Op::delete("/m/a", None).any()];
     match client.multi(&any[..]).await?.as_slice() {
-        [OpResult::Created { path, .. }, OpResult::Deleted] => assert_eq!(path, "/m/a"),
+        [OpResult::Created(created), OpResult::Deleted] => assert_eq!(created.path, "/m/a"),
         other => panic!("{other:?}"),
     }
     Ok(())
@@ -487,11 +492,12 @@ pub async fn a_multi_happens_below_the_chroot(target: &Target) -> Result<()> {
         Op::create("/a/s-", b"", &PERSISTENT.sequential()),
     );
     let (a, (), b, numbered) = inside.multi(ops).await?;
-    assert_eq!([a, b, numbered], ["/a", "/b", "/a/s-0000000000"]);
+    let paths = [a, b, numbered].map(|created| created.path);
+    assert_eq!(paths, ["/a", "/b", "/a/s-0000000000"]);
     outside.at_least(inside.last_zxid()).await?;
     assert!(outside.exists("/app/a/s-0000000000").await?.is_some());
 
-    let ops = Op::create_owned("/o-", b"", Acl::OPEN);
+    let ops = Op::create_owned("/o-", b"", &OWNED);
     let [node] = owned(&inside, ops).await?.try_into().expect("one");
     assert_eq!(node.path(), "/o-0000000002");
     outside.at_least(inside.last_zxid()).await?;
@@ -515,9 +521,9 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Res
     let at = format!("/l/{:032x}-0000000123", client.unique());
     let ops = (
         Op::check("/l", None),
-        Op::create_owned(&stem, b"first", Acl::OPEN),
+        Op::create_owned(&stem, b"first", &OWNED),
         Op::create("/l/other", b"", &PERSISTENT),
-        Op::create_owned_at(&at, b"second", Acl::OPEN),
+        Op::create_owned(&at, b"second", &CreateOptions::ephemeral()),
     );
     let [first, second] = owned(&client, &ops).await?.try_into().expect("two");
     assert_eq!((first.path(), second.path()), (&*format!("{stem}0000000000"), &*at));
@@ -544,7 +550,7 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Res
     client.sync("/l").await?;
     assert!(client.exists(&at).await?.is_some(), "forgotten and not deleted");
 
-    let single = client.create_owned(&stem, b"", Acl::OPEN).await?;
+    let single = client.create_owned(&stem, b"", &OWNED).await?;
     let stat = client.exists(single.path()).await?.context("just created")?;
     assert_eq!(single.czxid(), stat.czxid);
     Ok(())
@@ -558,11 +564,11 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
         let path = old.path().to_owned();
         let reply = client.batch(|| {
             drop(old);
-            client.replace_owned(&path, &stem, b"data", Acl::OPEN)
+            client.replace_owned(&path, &stem, b"data", &OWNED)
         });
         reply.context("nothing was asked for in between")
     };
-    let first = client.create_owned("/r/first-", b"", Acl::OPEN).await?;
+    let first = client.create_owned("/r/first-", b"", &OWNED).await?;
     // A server that lags behind would tell of this create, too.
     other.at_least(client.last_zxid()).await?;
     let mut below = other.watch("/r", WatchMode::PersistentRecursive).await?;
@@ -591,15 +597,15 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     assert!(told.starts_with("operation 1 of a multi, delete behind /r/"), "{told}");
     assert!(client.get_children("/r").await?.names.is_empty());
     // What is no longer there is not asked for either.
-    assert!(client.replace_owned(&path, "/r/third-", b"", Acl::OPEN).is_none());
-    let third = client.create_owned("/r/third-", b"", Acl::OPEN).await?;
+    assert!(client.replace_owned(&path, "/r/third-", b"", &OWNED).is_none());
+    let third = client.create_owned("/r/third-", b"", &OWNED).await?;
     let path = third.path().to_owned();
 
     // The create is refused, and the old node goes all the same.
     let nobody = [Acl::new(Perms::ALL, Id::new("nosuch", "x"))];
     let refused = client.batch(|| {
         drop(third);
-        client.replace_owned(&path, "/r/fourth-", b"", &nobody)
+        client.replace_owned(&path, "/r/fourth-", b"", &OWNED.with_acl(&nobody))
     });
     let refused = refused.context("nothing was asked for in between")?;
     let error = refused.await.expect_err("there is no such scheme");
@@ -612,7 +618,7 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
 pub async fn a_node_is_adopted_by_its_session_alone(target: &Target) -> Result<()> {
     let (client, other) = (target.connect().await?, target.connect().await?);
     let ephemeral = CreateOptions::ephemeral();
-    let stat = client.create("/mine", b"", &ephemeral).await?.stat;
+    let created = client.create("/mine", b"", &ephemeral).await?;
     other.create("/theirs", b"", &ephemeral).await?;
     client.at_least(other.last_zxid()).await?;
     for path in ["/theirs", "/"] {
@@ -622,7 +628,7 @@ pub async fn a_node_is_adopted_by_its_session_alone(target: &Target) -> Result<(
     assert!(client.adopt("/none").await.expect_err("absent").is_no_node());
 
     let node = client.adopt("/mine").await?;
-    assert_eq!((node.path(), node.czxid()), ("/mine", stat.czxid));
+    assert_eq!((node.path(), node.czxid()), ("/mine", created.czxid));
     drop(node);
     client.sync("/").await?;
     assert_eq!(client.exists("/mine").await?, None);
@@ -633,7 +639,7 @@ pub async fn a_node_is_adopted_by_its_session_alone(target: &Target) -> Result<(
 pub async fn a_session_that_was_detached_is_taken_up_with_its_nodes(target: &Target) -> Result<()> {
     let (client, other) = (target.connect().await?, target.connect().await?);
     let stem = format!("/{:032x}-", client.unique());
-    let node = client.create_owned(&stem, b"", Acl::OPEN).await?;
+    let node = client.create_owned(&stem, b"", &OWNED).await?;
     let (path, czxid) = (node.path().to_owned(), node.czxid());
     let pending = client.create("/pending", b"", &CreateOptions::ephemeral());
     let session = client.detach().await.context("a session to take up")?;

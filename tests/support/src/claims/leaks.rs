@@ -12,8 +12,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use zk_client::{
-    Acl, Client, CreateOptions, EventType, StreamEvent, WatchMode, WatchStream, WatchedEvent,
-    Watcher,
+    Client, CreateOptions, EventType, StreamEvent, WatchMode, WatchStream, WatchedEvent, Watcher,
 };
 
 use crate::relay::Relay;
@@ -36,6 +35,7 @@ macro_rules! leak_claims {
     };
 }
 
+const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 /// How long a server may take to notice what is gone.
@@ -119,7 +119,7 @@ pub async fn a_thousand_clients_leave_nothing(address: &str) -> Result<()> {
         for at in 0..20 {
             let client = builder().connect(address).await?;
             let (_, watcher) = client.exists_and_watch("/none").await?;
-            let owned = client.create_owned("/own-", b"", Acl::OPEN).await?;
+            let owned = client.create_owned("/own-", b"", &OWNED).await?;
             clients.push((client, watcher, owned, at));
         }
         for (client, watcher, owned, at) in clients {
@@ -181,7 +181,7 @@ pub async fn a_hundred_thousand_dropped_calls_leave_nothing(address: &str) -> Re
     for _ in 0..100_000 / FLIGHT {
         for n in 0..FLIGHT {
             match n % 50 {
-                0 => drop(client.create_owned("/c/own-", b"", Acl::OPEN)),
+                0 => drop(client.create_owned("/c/own-", b"", &OWNED)),
                 1 | 2 => drop(client.exists_and_watch(&format!("/c/none-{n}"))),
                 3 => drop(client.watch("/c", WatchMode::PersistentRecursive)),
                 _ => drop(client.get_data("/c")),
