@@ -1,6 +1,10 @@
 //! Who may do what to a node.
 
-use crate::digest::{base64, sha1};
+#[cfg(feature = "digest")]
+use base64::prelude::{BASE64_STANDARD, Engine};
+#[cfg(feature = "digest")]
+use sha1::{Digest, Sha1};
+
 use crate::jute::{Text, record};
 
 record! {
@@ -55,13 +59,14 @@ impl Acl<'_> {
 /// assert_eq!(id, "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
 /// let acl = Acl { perms: Acl::ALL, id: Id { scheme: "digest".into(), id: Text::new(&id) } };
 /// ```
+#[cfg(feature = "digest")]
 pub fn digest(credentials: &[u8]) -> String {
     let credentials = String::from_utf8_lossy(credentials);
     let user = credentials.split(':').next().unwrap_or_default();
-    format!("{user}:{}", base64(&sha1(credentials.as_bytes())))
+    format!("{user}:{}", BASE64_STANDARD.encode(Sha1::digest(credentials.as_bytes())))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "digest"))]
 mod tests {
     use super::*;
 

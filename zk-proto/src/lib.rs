@@ -55,7 +55,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod digest;
 mod error;
 mod jute;
 
@@ -80,7 +79,9 @@ mod readme {}
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use acl::{Acl, Id, digest};
+#[cfg(feature = "digest")]
+pub use acl::digest;
+pub use acl::{Acl, Id};
 pub use codes::{AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, WatcherType};
 pub use connect::{ConnectRequest, ConnectResponse, Password, SessionId};
 pub use error::{DecodeError, EncodeError};
