@@ -1,10 +1,12 @@
 //! What a bench is told on its command line. An option means the same to all that take it.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
+use lexopt::{Arg, Parser, ValueExt};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::meter::{self, Core};
@@ -59,40 +61,32 @@ pub enum Kind {
 
 /// The options of a bench of one client.
 pub const CLIENT: &[&str] = &[
-    "--depth",
-    "--threads",
-    "--server",
-    "--connect",
-    "--pin",
-    "--latency",
-    "--seconds",
-    "--warm-up",
-    "--ops",
-    "--payload",
-    "--children",
-    "--watches",
+    "depth", "threads", "server", "connect", "pin", "latency", "seconds", "warm-up", "ops",
+    "payload", "children", "watches",
 ];
 
 /// The options of a [race](crate::race) between processes.
 pub const RACE: &[&str] = &[
-    "--threads",
-    "--server",
-    "--connect",
-    "--pin",
-    "--latency",
-    "--seconds",
-    "--warm-up",
-    "--processes",
-    "--tasks",
-    "--pause",
-    "--contender",
+    "threads",
+    "server",
+    "connect",
+    "pin",
+    "latency",
+    "seconds",
+    "warm-up",
+    "processes",
+    "tasks",
+    "pause",
+    "contender",
 ];
 
 /// What options mean, as text for `--help`.
 pub fn help(options: &[&str]) -> String {
-    let told =
-        |line: &&str| options.iter().any(|option| line.split(' ').any(|word| word == *option));
-    HELP.split_inclusive('\n').filter(told).collect()
+    let is_taken = |line: &&str| {
+        let name = line.trim_start().strip_prefix("--").and_then(|rest| rest.split(' ').next());
+        name.is_some_and(|name| options.contains(&name))
+    };
+    HELP.split_inclusive('\n').filter(is_taken).collect()
 }
 
 const HELP: &str = "\
@@ -137,12 +131,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads arguments, of which those that begin with a dash are to be among the options `taken`.
-    /// The error is to be shown.
+    /// Reads arguments. Those that begin with a dash must be among the options `taken`. The error
+    /// is to be shown.
     pub fn parse(
         taken: &[&str],
         arguments: impl IntoIterator<Item = String>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, lexopt::Error> {
         Self::default().with(taken, arguments)
     }
 
@@ -151,40 +145,49 @@ impl Options {
         self,
         taken: &[&str],
         arguments: impl IntoIterator<Item = String>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, lexopt::Error> {
         let mut options = self;
-        let mut arguments = arguments.into_iter();
-        while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
-            match argument.as_str() {
-                other if other.starts_with('-') && !taken.contains(&other) => {
-                    return Err(format!("{other} is not understood here; try --help"));
+        let mut arguments = Parser::from_args(arguments);
+        while let Some(argument) = arguments.next()? {
+            let name = match argument {
+                Arg::Long(name) if taken.contains(&name) => name.to_owned(),
+                Arg::Value(workload) if options.workload.is_none() => {
+                    options.workload = Some(workload.string()?);
+                    continue;
                 }
-                "--depth" => options.depth = number(&value()?)?,
-                "--threads" => options.threads = number(&value()?)?,
-                "--server" => options.server = value()?.parse()?,
-                "--connect" => options.server = Kind::At(value()?),
-                "--pin" => options.pin = true,
-                "--latency" => options.latency = true,
-                "--seconds" => options.duration = seconds(&value()?)?,
-                "--warm-up" => options.warm_up = seconds(&value()?)?,
-                "--ops" => options.ops = Some(number(&value()?)?),
-                "--payload" => options.payload = number(&value()?)?,
-                "--children" => options.children = number(&value()?)?,
-                "--watches" => options.watches = number(&value()?)?,
-                "--processes" => options.processes = number(&value()?)?,
-                "--tasks" => options.tasks = number(&value()?)?,
-                "--pause" => options.pause = Duration::from_micros(number(&value()?)?),
-                "--contender" => options.contender = Some(value()?),
-                _ if options.workload.is_none() => {
-                    options.workload = Some(argument);
-                }
-                other => return Err(format!("{other} is not understood here; try --help")),
+                other => return Err(other.unexpected()),
+            };
+            let switch = match name.as_str() {
+                "pin" => Some(&mut options.pin),
+                "latency" => Some(&mut options.latency),
+                _ => None,
+            };
+            if let Some(switch) = switch {
+                *switch = true;
+                continue;
+            }
+            let value = arguments.value()?;
+            match name.as_str() {
+                "depth" => options.depth = value.parse()?,
+                "threads" => options.threads = value.parse()?,
+                "server" => options.server = value.parse()?,
+                "connect" => options.server = Kind::At(value.string()?),
+                "seconds" => options.duration = value.parse_with(seconds)?,
+                "warm-up" => options.warm_up = value.parse_with(seconds)?,
+                "ops" => options.ops = Some(value.parse()?),
+                "payload" => options.payload = value.parse()?,
+                "children" => options.children = value.parse()?,
+                "watches" => options.watches = value.parse()?,
+                "processes" => options.processes = value.parse()?,
+                "tasks" => options.tasks = value.parse()?,
+                "pause" => options.pause = Duration::from_micros(value.parse()?),
+                "contender" => options.contender = Some(value.string()?),
+                other => return Err(format!("--{other} is in no table").into()),
             }
         }
         let Self { depth, threads, processes, tasks, .. } = options;
         if [depth, threads, processes, tasks].contains(&0) {
-            return Err("depth, threads, processes and tasks are at least 1".to_owned());
+            return Err("depth, threads, processes and tasks are at least 1".into());
         }
         Ok(options)
     }
@@ -226,10 +229,6 @@ impl fmt::Display for Kind {
     }
 }
 
-fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text} is no number that can be meant here"))
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(number(text)?).map_err(|error| format!("{text}: {error}"))
+fn seconds(text: &str) -> Result<Duration, Box<dyn Error + Send + Sync>> {
+    Ok(Duration::try_from_secs_f64(text.parse()?)?)
 }

@@ -17,6 +17,7 @@ mod text;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use lexopt::{Arg, ValueExt};
 use zk_client::{Client, CreateOptions, ErrorCode, ErrorKind};
 use zk_embedded::Server;
 
@@ -31,17 +32,40 @@ const CATALOGUE: &str = "/zk-recipes-tour-catalogue";
 const STOCK: &str = "/zk-recipes-tour-stock";
 const BALANCE: &str = "/zk-recipes-tour-balance";
 
+const USAGE: &str = "usage: tour [--connect HOST:PORT]      default: a server in this process";
+
+/// What the command line asks for.
+enum Arguments {
+    Help,
+    /// The tour, on this server or on one of its own.
+    Server(Option<String>),
+}
+
+fn arguments() -> Result<Arguments, lexopt::Error> {
+    let mut server = None;
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Long("connect") => server = Some(parser.value()?.string()?),
+            Arg::Short('h') | Arg::Long("help") => return Ok(Arguments::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Arguments::Server(server))
+}
+
 // One thread, so that the story is told in the order in which it happens.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let server = match (arguments.next().as_deref(), arguments.next()) {
-        (None, _) => None,
-        (Some("--connect"), Some(server)) if arguments.next().is_none() => Some(server),
-        (word, _) => {
-            println!("usage: tour [--connect HOST:PORT]      default: a server in this process");
-            let asked = matches!(word, Some("-h" | "--help"));
-            return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    let server = match arguments() {
+        Ok(Arguments::Help) => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Ok(Arguments::Server(server)) => server,
+        Err(error) => {
+            eprintln!("{error}\n{USAGE}");
+            return ExitCode::from(2);
         }
     };
     let told = match &server {

@@ -4,11 +4,11 @@
 //! a ratio is taken within a round. `tests/figures` builds the programs and runs this.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use lexopt::{Arg, ValueExt};
 use serde_json::Value;
 
 /// What is measured, in the order of its rows. A suite of another program goes to the end.
@@ -411,17 +411,17 @@ fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
         rounds: 5,
         locks: None,
     };
-    let mut arguments = env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
-        match argument.as_str() {
-            "-h" | "--help" => return Ok(None),
-            "--programs" => parsed.programs = value()?.into(),
-            "--no-pin" => parsed.pin = false,
-            "--seconds" => parsed.seconds = value()?,
-            "--only" => parsed.only = value()?,
-            "--locks" => parsed.locks = Some(value()?),
-            rounds => parsed.rounds = rounds.parse().map_err(|_| format!("{rounds}?\n{USAGE}"))?,
+    let mut arguments = lexopt::Parser::from_env();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(None),
+            Arg::Long("programs") => parsed.programs = arguments.value()?.into(),
+            Arg::Long("no-pin") => parsed.pin = false,
+            Arg::Long("seconds") => parsed.seconds = arguments.value()?.string()?,
+            Arg::Long("only") => parsed.only = arguments.value()?.string()?,
+            Arg::Long("locks") => parsed.locks = Some(arguments.value()?.string()?),
+            Arg::Value(rounds) => parsed.rounds = rounds.parse()?,
+            other => return Err(other.unexpected().into()),
         }
     }
     if parsed.rounds == 0 {
