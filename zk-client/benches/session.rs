@@ -114,7 +114,7 @@ impl Connection {
         }
         let mut events = 0;
         while let Some(event) = self.session.poll_event() {
-            assert!(!matches!(event, Event::Hangup(_) | Event::Unwatched { .. }), "{event:?}");
+            assert!(!matches!(event, Event::Hangup(_) | Event::WatchRemoved { .. }), "{event:?}");
             events += 1;
         }
         events

@@ -254,11 +254,13 @@ impl SharedSession {
                     spent.extend(token.answer((result, zxid)));
                 }
                 // A caller that has gone does not want to know.
-                Event::Watched { watcher, change, .. } => watcher.send(change).unwrap_or_default(),
+                Event::WatchFired { watcher, change, .. } => {
+                    watcher.send(change).unwrap_or_default()
+                }
                 // Whoever waits is told by the end of the channel.
-                Event::Unwatched { watcher } => drop(watcher),
-                Event::Noticed { stream, event } => stream.push(event),
-                Event::Unstreamed { stream } => stream.close(),
+                Event::WatchRemoved { watcher } => drop(watcher),
+                Event::StreamEvent { stream, event } => stream.push(event),
+                Event::StreamClosed { stream } => stream.close(),
                 Event::State(state) => {
                     let mut locked = self.lock();
                     locked.state_log.push(state);
@@ -356,12 +358,12 @@ impl SharedSession {
 
 /// Whether no more than one caller hears of it: the events of one stream have one reader.
 fn is_for_one(events: &VecDeque<CoreEvent>) -> bool {
-    let Some(Event::Noticed { stream: first, .. }) = events.front() else {
+    let Some(Event::StreamEvent { stream: first, .. }) = events.front() else {
         return events.len() <= 1;
     };
-    events
-        .iter()
-        .all(|event| matches!(event, Event::Noticed { stream, .. } if Arc::ptr_eq(stream, first)))
+    events.iter().all(
+        |event| matches!(event, Event::StreamEvent { stream, .. } if Arc::ptr_eq(stream, first)),
+    )
 }
 
 impl fmt::Debug for SharedSession {
@@ -415,11 +417,11 @@ mod tests {
     #[test]
     fn a_driver_comes_again_by_itself_or_is_woken_by_the_next_change() {
         let shared = shared();
-        let told = |stream: &Arc<EventQueue>| Event::Noticed {
+        let told = |stream: &Arc<EventQueue>| Event::StreamEvent {
             stream: Arc::clone(stream),
             event: StreamEvent::Rearmed,
         };
-        let unwatched = || Event::Unstreamed { stream: Arc::default() };
+        let unwatched = || Event::StreamClosed { stream: Arc::default() };
         let (one, other) = (Arc::default(), Arc::default());
         let cases: [(Vec<CoreEvent>, bool, bool); 7] = [
             (vec![], true, false),

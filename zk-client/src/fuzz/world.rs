@@ -144,7 +144,7 @@ impl World {
                     self.completed.push(token);
                     self.concluded(token, &result);
                 }
-                Event::Watched { watcher, path, .. } => {
+                Event::WatchFired { watcher, path, .. } => {
                     assert!(!over, "{watcher} fires behind the end");
                     let watched = self.watching.remove(&watcher);
                     assert_eq!(
@@ -153,7 +153,7 @@ impl World {
                         "of {watcher}"
                     );
                 }
-                Event::Unwatched { watcher } => {
+                Event::WatchRemoved { watcher } => {
                     assert!(!over, "{watcher} is given back behind the end");
                     assert!(self.watching.remove(&watcher).is_some(), "{watcher} was not watching");
                 }
@@ -165,7 +165,7 @@ impl World {
                     let is_none = self.session.credentials().is_none();
                     assert!(!(expired && is_none), "a session that no server gave expires");
                 }
-                Event::Noticed { stream, event } => {
+                Event::StreamEvent { stream, event } => {
                     assert!(!over, "{stream} is told something behind the end");
                     let path = self.watching.get(&stream).map(|(_, path)| path.as_str());
                     assert!(path.is_some(), "{stream} was not watching");
@@ -173,7 +173,7 @@ impl World {
                         assert!(Some(event.path.as_str()) == path, "{stream} hears of {event:?}");
                     }
                 }
-                Event::Unstreamed { stream } => {
+                Event::StreamClosed { stream } => {
                     assert!(!over, "{stream} is given back behind the end");
                     assert!(self.watching.remove(&stream).is_some(), "{stream} was not watching");
                 }

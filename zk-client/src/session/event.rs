@@ -51,7 +51,7 @@ pub enum Event<T, W, S = W> {
         zxid: Option<Zxid>,
     },
     /// A one-shot watch has fired and is gone.
-    Watched {
+    WatchFired {
         /// The caller's.
         watcher: W,
         /// The path that the watch was set with.
@@ -60,13 +60,13 @@ pub enum Event<T, W, S = W> {
         change: Change,
     },
     /// A watch is gone without an event: its request failed, it was forgotten, or the session is
-    /// over. Every watcher that was accepted comes back exactly once, like this or as `Watched`.
-    Unwatched {
+    /// over. Every watcher that was accepted comes back exactly once, like this or as `WatchFired`.
+    WatchRemoved {
         /// The caller's.
         watcher: W,
     },
     /// A stream has something to tell. This comes before every reply that reflects it.
-    Noticed {
+    StreamEvent {
         /// The caller's.
         stream: S,
         /// What happened; the session itself never says [`StreamEvent::Lagged`].
@@ -74,7 +74,7 @@ pub enum Event<T, W, S = W> {
     },
     /// A stream is over: its request failed, it was forgotten, or the session is over. This comes
     /// exactly once for every stream that was accepted, behind all that it is told.
-    Unstreamed {
+    StreamClosed {
         /// The caller's.
         stream: S,
     },
@@ -91,8 +91,8 @@ pub enum Event<T, W, S = W> {
 impl<T, W, S> From<Returned<W, S>> for Event<T, W, S> {
     fn from(returned: Returned<W, S>) -> Self {
         match returned {
-            Returned::Once(watcher) => Self::Unwatched { watcher },
-            Returned::Stream(stream) => Self::Unstreamed { stream },
+            Returned::Once(watcher) => Self::WatchRemoved { watcher },
+            Returned::Stream(stream) => Self::StreamClosed { stream },
         }
     }
 }

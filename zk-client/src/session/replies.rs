@@ -241,10 +241,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
                         Returned::Once(watcher) => {
                             let kind = EventType::NODE_CHILDREN_CHANGED;
                             let change = Change { kind, zxid: None, missed: true };
-                            Event::Watched { watcher, path: Arc::clone(&path), change }
+                            Event::WatchFired { watcher, path: Arc::clone(&path), change }
                         }
                         Returned::Stream(stream) => {
-                            Event::Noticed { stream, event: StreamEvent::Rearmed }
+                            Event::StreamEvent { stream, event: StreamEvent::Rearmed }
                         }
                     });
                 });
@@ -289,12 +289,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Self { watches, events, .. } = self;
         watches.end(kind, path, |watcher, path| {
             watchers += 1;
-            events.push_back(Event::Watched { watcher, path, change });
+            events.push_back(Event::WatchFired { watcher, path, change });
         });
         watches.notice(kind, path, |stream| {
             streams += 1;
             let event = StreamEvent::Changed(change.of(path));
-            events.push_back(Event::Noticed { stream, event });
+            events.push_back(Event::StreamEvent { stream, event });
         });
         let zxid = zxid.map(tracing::field::display);
         trace!(target: trace::WATCH, %kind, path, zxid, missed, watchers, streams, "event");

@@ -134,7 +134,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let id = self.watches.next_id();
         if self.is_unknown(OpCode::ADD_WATCH) {
             self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
-            self.events.push_back(Event::Unstreamed { stream });
+            self.events.push_back(Event::StreamClosed { stream });
             return Ok(id);
         }
         let request = AddWatchRequest { path, mode: mode.into() };
@@ -228,7 +228,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Takes back a request that was not sent, by its id: its token comes back and no answer will.
     /// If it was to set a watch, that is told as
-    /// [`Event::Unwatched`](crate::session::Event::Unwatched).
+    /// [`Event::WatchRemoved`](crate::session::Event::WatchRemoved).
     ///
     /// `None` if it was sent or answered, or did not come by [`submit`](Self::submit) or
     /// [`submit_watching`](Self::submit_watching): then everything goes on.

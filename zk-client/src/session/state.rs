@@ -315,7 +315,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     pub(super) fn notice(&mut self, streams: Vec<S>, event: &StreamEvent) {
-        let noticed = |stream| Event::Noticed { stream, event: event.clone() };
+        let noticed = |stream| Event::StreamEvent { stream, event: event.clone() };
         self.events.extend(streams.into_iter().map(noticed));
     }
 

@@ -167,16 +167,16 @@ fn text(event: Event<u32, u32>) -> String {
             }
             other => format!("{token} {other:?}"),
         },
-        Event::Watched { watcher, path, change: Change { kind, zxid, missed, .. } } => {
+        Event::WatchFired { watcher, path, change: Change { kind, zxid, missed, .. } } => {
             format!("{watcher} saw {}", change(kind, &path, zxid, missed))
         }
-        Event::Unwatched { watcher } => format!("{watcher} unwatched"),
-        Event::Noticed { stream, event: StreamEvent::Changed(event) } => {
+        Event::WatchRemoved { watcher } => format!("{watcher} unwatched"),
+        Event::StreamEvent { stream, event: StreamEvent::Changed(event) } => {
             let WatchedEvent { kind, path, zxid, missed, .. } = event;
             format!("{stream} hears {}", change(kind, &path, zxid, missed))
         }
-        Event::Noticed { stream, event } => format!("{stream} {event:?}"),
-        Event::Unstreamed { stream } => format!("{stream} unstreamed"),
+        Event::StreamEvent { stream, event } => format!("{stream} {event:?}"),
+        Event::StreamClosed { stream } => format!("{stream} unstreamed"),
         Event::State(state) => format!("{state:?}"),
         Event::Hangup(why) => format!("hangup: {why}"),
         other => format!("{other:?}"),
