@@ -66,7 +66,7 @@ pub fn digest(credentials: &[u8]) -> String {
     format!("{user}:{}", BASE64_STANDARD.encode(Sha1::digest(credentials.as_bytes())))
 }
 
-#[cfg(all(test, feature = "digest"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
-use zk_client::session::{ClaimId, Event, Watch, WatchKind};
+use zk_client::session::{Event, OwnedNodeId, Watch, WatchKind};
 use zk_client::{
     Client, ClientBuilder, CreateOptions, Credential, ErrorKind, Failure, Hangup, Limits, Op,
     Outcome, ProtocolError, WatchMode,
@@ -158,15 +158,15 @@ const CREATE: CreateRequest<'_> = CreateRequest {
 };
 
 /// A session whose create was answered with too much, and which looks for the node.
-fn unheard() -> (Bench, ClaimId) {
+fn unheard() -> (Bench, OwnedNodeId) {
     let mut bench = Bench::attached();
-    let claim = bench.session.submit_owned(&CREATE, 1).unwrap();
+    let node = bench.session.submit_owned(&CREATE, 1).unwrap();
     assert_eq!(bench.sent(), ["create2#1 /l/x-"]);
     bench.oversized(1, ErrorCode::OK, LARGE);
     assert_eq!(bench.said(), [""; 0], "the creator waits");
     assert_eq!(bench.sent(), ["sync#2 /l", "getChildren#3 /l"]);
     bench.answer(2, &SyncResponse { path: Text::new("/l") });
-    (bench, claim)
+    (bench, node)
 }
 
 fn own() -> ExistsResponse {
@@ -175,12 +175,12 @@ fn own() -> ExistsResponse {
 
 #[test]
 fn an_owned_node_whose_reply_was_too_large_is_found() {
-    let (mut bench, claim) = unheard();
+    let (mut bench, node) = unheard();
     bench.answer(3, &GetChildrenResponse { children: List::new(&["x-0000000007"]) });
     assert_eq!(bench.sent(), ["exists#4 /l/x-0000000007"]);
     bench.answer(4, &own());
     assert_eq!(bench.said(), ["1 ok"]);
-    bench.session.release(claim, None).unwrap();
+    bench.session.release(node, None).unwrap();
     assert_eq!(bench.sent(), ["delete#5 /l/x-0000000007"]);
     bench.answer(5, &());
     assert_eq!(bench.load(), (0, 0, 0));
@@ -188,10 +188,10 @@ fn an_owned_node_whose_reply_was_too_large_is_found() {
 
 #[test]
 fn an_owned_node_that_cannot_be_listed_is_looked_for_again_and_goes() {
-    let (mut bench, claim) = unheard();
+    let (mut bench, node) = unheard();
     bench.oversized(3, ErrorCode::OK, LARGE + 1);
     assert_eq!(bench.said(), ["1 too large: 20000000"], "of the create, not of the list");
-    bench.session.release(claim, None).unwrap();
+    bench.session.release(node, None).unwrap();
     assert_eq!(bench.load(), (0, 0, 1), "it is not forgotten");
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
@@ -230,11 +230,11 @@ fn owned_nodes_of_a_multi_whose_reply_was_too_large_are_found() {
 
 #[test]
 fn a_delete_that_was_answered_at_length_is_done() {
-    let (mut bench, claim) = unheard();
+    let (mut bench, node) = unheard();
     bench.answer(3, &GetChildrenResponse { children: List::new(&["x-0000000007"]) });
     assert_eq!(bench.sent(), ["exists#4 /l/x-0000000007"]);
     bench.answer(4, &own());
-    bench.session.release(claim, Some(2)).unwrap();
+    bench.session.release(node, Some(2)).unwrap();
     assert_eq!(bench.sent(), ["delete#5 /l/x-0000000007"]);
     bench.oversized(5, ErrorCode::OK, LARGE);
     assert_eq!(bench.said(), ["1 ok", "2 too large: 20000000"]);

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use zk_client::session::{ClaimId, Event, LeaseId};
+use zk_client::session::{Event, LeaseId, OwnedNodeId};
 use zk_client::{DeadlineRule, Ended, Lapse, LeaseState, SessionConfig};
 use zk_proto::{
     CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, EventType,
@@ -57,27 +57,27 @@ fn pong(bench: &mut Bench) {
     bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
 }
 
-fn create(bench: &mut Bench) -> ClaimId {
+fn create(bench: &mut Bench) -> OwnedNodeId {
     let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
     let request = CreateRequest { path: STEM, data: None, acl: List::new(&[]), mode };
     bench.session.submit_owned(&request, 1).unwrap()
 }
 
 /// Creates the node as request `xid`, with an answer at once.
-fn own(bench: &mut Bench, xid: i32) -> ClaimId {
-    let claim = create(bench);
+fn own(bench: &mut Bench, xid: i32) -> OwnedNodeId {
+    let node = create(bench);
     assert_eq!(bench.sent(), [format!("create2#{xid} {STEM}")]);
     bench.answer(xid, &created(NODE));
     assert_eq!(bench.said(), ["1 ok"]);
-    claim
+    node
 }
 
 /// A connected session that relies on a node, all at the same moment.
-fn held(rule: DeadlineRule) -> (Bench, ClaimId, LeaseId) {
+fn held(rule: DeadlineRule) -> (Bench, OwnedNodeId, LeaseId) {
     let mut bench = attached(rule);
-    let claim = own(&mut bench, 1);
-    let lease = bench.session.open_lease(bench.now, claim, None);
-    (bench, claim, lease)
+    let node = own(&mut bench, 1);
+    let lease = bench.session.open_lease(bench.now, node, None);
+    (bench, node, lease)
 }
 
 fn state(bench: &Bench, lease: LeaseId) -> LeaseState {
@@ -133,8 +133,8 @@ fn the_handshake_counts_behind_any_later_write() {
     bench.pass(3 * MS);
     bench.frame(payload(&welcome(TIMEOUT)));
     assert_eq!(bench.said(), ["Connected"]);
-    let claim = own(&mut bench, 1);
-    let lease = bench.session.open_lease(bench.now, claim, None);
+    let node = own(&mut bench, 1);
+    let lease = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, lease), valid(handshake + TERM), "from its send");
 }
 
@@ -143,13 +143,13 @@ fn the_deadline_counts_from_the_send_and_not_from_the_reply() {
     let mut bench = attached(DeadlineRule::Contact);
     bench.pass(MS);
     let asked = bench.now;
-    let claim = create(&mut bench);
+    let node = create(&mut bench);
     assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
     bench.pass(TIMEOUT * 6 / 10);
     assert_eq!(bench.sent(), ["ping"]);
     bench.answer(1, &created(NODE));
     assert_eq!(bench.said(), ["1 ok"]);
-    let lease = bench.session.open_lease(bench.now, claim, None);
+    let lease = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, lease), valid(asked + TERM));
 
     bench.cut();
@@ -167,11 +167,11 @@ fn the_same_holds_for_a_quorum() {
     bench.pass(MS);
     // The first write vouches for the handshake, a second for the first.
     let first = bench.now;
-    let claim = own(&mut bench, 1);
+    let node = own(&mut bench, 1);
     bench.pass(THIRD - MS);
     bench.session.submit(&PUT, 2).unwrap();
     assert_eq!(bench.sent(), ["delete#2 /a"]);
-    let lease = bench.session.open_lease(bench.now, claim, None);
+    let lease = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, lease), valid(first - MS + TERM), "from the handshake");
     bench.pass(THIRD);
     assert_eq!(sent(&mut bench), ["ping", "multi check /"]);
@@ -194,7 +194,7 @@ fn the_same_holds_for_a_quorum() {
 fn the_term_counts_from_the_send_of_the_create() {
     let mut bench = attached(DeadlineRule::default());
     let asked = bench.now;
-    let claim = create(&mut bench);
+    let node = create(&mut bench);
     assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
     bench.pass(THIRD / 2);
     bench.answer(1, &created(NODE));
@@ -203,8 +203,8 @@ fn the_term_counts_from_the_send_of_the_create() {
     };
     assert_eq!(answer.requested_at, asked);
     let term = answer.requested_at + THIRD;
-    let lease = bench.session.open_lease(bench.now, claim, Some(term));
-    let other = bench.session.open_lease(bench.now, claim, None);
+    let lease = bench.session.open_lease(bench.now, node, Some(term));
+    let other = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, lease), valid(term));
     bench.pass(THIRD / 2 - MS);
     assert_eq!(state(&bench, lease), valid(term));
@@ -216,15 +216,15 @@ fn the_term_counts_from_the_send_of_the_create() {
     assert_eq!(sent(&mut bench), [DELETE], "at once, and no probe: nobody relies on it");
 
     // The holder's own delete is the same one.
-    bench.session.release(claim, Some(2)).unwrap();
-    bench.session.release(claim, None).unwrap();
+    bench.session.release(node, Some(2)).unwrap();
+    bench.session.release(node, None).unwrap();
     assert_eq!(bench.said(), [""; 0]);
     bench.answer(2, &());
     assert_eq!(bench.said(), ["2 ok"]);
     assert_eq!(bench.load(), (0, 0, 0));
-    bench.session.release(claim, Some(2)).unwrap();
+    bench.session.release(node, Some(2)).unwrap();
     assert_eq!(bench.said(), ["2 NoNode"]);
-    let late = bench.session.open_lease(bench.now, claim, None);
+    let late = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, late), LATE, "there is nothing to rely on");
 }
 
@@ -321,7 +321,7 @@ fn a_ping_counts_from_its_send_and_suspends_leases_without_an_answer() {
 
 #[test]
 fn what_has_lapsed_stays_lapsed_although_the_session_lives() {
-    let (mut bench, claim, lease) = held(DeadlineRule::default());
+    let (mut bench, node, lease) = held(DeadlineRule::default());
     bench.cut();
     bench.pass(TERM);
     assert_eq!(bench.said(), ["Disconnected", "Leases", "Leases"]);
@@ -330,15 +330,15 @@ fn what_has_lapsed_stays_lapsed_although_the_session_lives() {
     assert_eq!(sent(&mut bench), [DELETE], "the node must not outlive its lease");
     bench.answer(2, &());
     assert_eq!(state(&bench, lease), LATE);
-    bench.session.release(claim, None).unwrap();
+    bench.session.release(node, None).unwrap();
     assert_eq!(sent(&mut bench), [""; 0]);
 
     own(&mut bench, 3);
-    let next = bench.session.open_lease(bench.now, claim, None);
+    let next = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, next), LATE, "that was the old node");
     bench.session.close_lease(next);
-    let claim = own(&mut bench, 4);
-    let next = bench.session.open_lease(bench.now, claim, None);
+    let node = own(&mut bench, 4);
+    let next = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, next), valid(bench.now + TERM));
     assert_eq!(state(&bench, lease), LATE);
 }
@@ -467,8 +467,8 @@ fn a_lease_of_a_session_that_was_idle_stays_valid() {
     for idle in (0..60).map(|n| TIMEOUT * 5 + n * TIMEOUT / 120) {
         let mut bench = attached(DeadlineRule::default());
         live(&mut bench, idle);
-        let claim = own(&mut bench, 1);
-        let lease = bench.session.open_lease(bench.now, claim, None);
+        let node = own(&mut bench, 1);
+        let lease = bench.session.open_lease(bench.now, node, None);
         answered_late(&mut bench, lease, TIMEOUT * 5, |_| TIMEOUT / 50);
     }
 }
@@ -507,9 +507,9 @@ fn a_request_that_was_held_up_is_not_vouched_for_by_the_next_write() {
 
 #[test]
 fn probes_end_with_the_last_lease() {
-    let (mut bench, claim, lease) = held(DeadlineRule::default());
+    let (mut bench, node, lease) = held(DeadlineRule::default());
     let more: Vec<LeaseId> =
-        (0..10).map(|_| bench.session.open_lease(bench.now, claim, None)).collect();
+        (0..10).map(|_| bench.session.open_lease(bench.now, node, None)).collect();
     let for_eleven = live(&mut bench, TIMEOUT * 10).len();
     more.into_iter().for_each(|lease| bench.session.close_lease(lease));
     let for_one = live(&mut bench, TIMEOUT * 10).len();
@@ -629,7 +629,7 @@ fn forbidden_writes_neither_prove_a_quorum_nor_keep_probes_away() {
 /// anything since.
 fn found() -> (Bench, LeaseId, Instant) {
     let mut bench = attached(DeadlineRule::default());
-    let claim = create(&mut bench);
+    let node = create(&mut bench);
     assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
@@ -647,7 +647,7 @@ fn found() -> (Bench, LeaseId, Instant) {
     };
     assert_eq!(answer.requested_at, asked, "when it was found");
 
-    let lease = bench.session.open_lease(bench.now, claim, None);
+    let lease = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, lease), suspended(asked + TERM));
     assert_eq!(bench.sent(), ["multi#5 check /"], "asked for at once");
     (bench, lease, asked)
@@ -707,8 +707,8 @@ fn of_the_timeouts_that_servers_have_granted_the_least_counts() {
     bench.frame(payload(&welcome(TIMEOUT)));
     bench.said();
     assert_eq!(bench.session.timeout(), TIMEOUT);
-    let claim = own(&mut bench, 1);
-    let lease = bench.session.open_lease(bench.now, claim, None);
+    let node = own(&mut bench, 1);
+    let lease = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, lease), valid(again + TERM / 4));
     bench.cut();
     // The answer of this one is lost.
@@ -721,12 +721,12 @@ fn of_the_timeouts_that_servers_have_granted_the_least_counts() {
 
 #[test]
 fn the_end_of_the_session_ends_its_leases() {
-    let (mut bench, claim, lease) = held(DeadlineRule::default());
+    let (mut bench, node, lease) = held(DeadlineRule::default());
     bench.cut();
     bench.connect();
     bench.frame(payload(&expired()));
     assert_eq!(state(&bench, lease), LeaseState::Lapsed(Lapse::Ended(Ended::Expired)));
-    let next = bench.session.open_lease(bench.now, claim, None);
+    let next = bench.session.open_lease(bench.now, node, None);
     assert!(matches!(state(&bench, next), LeaseState::Lapsed(_)));
     assert_eq!(bench.due_in(), None);
     let said = bench.said();

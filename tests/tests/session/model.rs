@@ -1,11 +1,11 @@
-//! Claims against an honest server that is cut off at any moment: random histories, each checked
-//! for what a claim promises. Nothing that it owns outlives its owner, every caller is answered
-//! once, and what is said of a node is so.
+//! Owned nodes against an honest server that is cut off at any moment: random histories, each
+//! checked for what an owned node promises. No node outlives its owner, every caller is answered
+//! once, and what a caller hears of a node is true.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zk_client::Failure;
-use zk_client::session::{ClaimId, Event};
+use zk_client::session::{Event, OwnedNodeId};
 use zk_proto::{
     CreateMode, CreateRequest, ErrorCode, ExistsResponse, GetChildrenResponse, List, OpCode,
     SyncResponse, Text,
@@ -90,8 +90,8 @@ struct History {
     server: Server,
     /// Sent, and not carried out yet; `None` while there is no connection.
     wire: Option<VecDeque<Request>>,
-    /// Claims that are held, with the token of their creator.
-    held: Vec<(ClaimId, u32)>,
+    /// Owned nodes that are held, with the token of their creator.
+    held: Vec<(OwnedNodeId, u32)>,
     released: BTreeSet<u32>,
     /// The path of each creator's node, up to its digits.
     stems: BTreeMap<u32, String>,
@@ -125,16 +125,16 @@ impl History {
         let stem = format!("/l/n{token}-");
         let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
         let request = CreateRequest { path: &stem, data: None, acl: List::new(&[]), mode };
-        let claim = self.bench.session.submit_owned(&request, token).unwrap();
+        let node = self.bench.session.submit_owned(&request, token).unwrap();
         self.stems.insert(token, stem);
-        self.held.push((claim, token));
+        self.held.push((node, token));
     }
 
     fn release(&mut self, index: usize) {
-        let (claim, creator) = self.held.swap_remove(index);
+        let (node, creator) = self.held.swap_remove(index);
         self.released.insert(creator);
         let token = self.token();
-        self.bench.session.release(claim, Some(token)).unwrap();
+        self.bench.session.release(node, Some(token)).unwrap();
     }
 
     fn send(&mut self) {

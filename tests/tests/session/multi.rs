@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_client::Failure;
-use zk_client::session::{ClaimId, Event};
+use zk_client::session::{Event, OwnedNodeId};
 use zk_proto::{
     CheckVersionRequest, Create2Response, CreateMode, CreateRequest, CreateResponse, Decode,
     DeleteRequest, ErrorCode, ExistsResponse, GetChildrenResponse, GetDataRequest, GetDataResponse,
@@ -26,7 +26,7 @@ const ALL: &[MultiResult<'_>] = &[
     MultiResult::Create(CreateResponse { path: AT }),
 ];
 
-fn submit(bench: &mut Bench) -> [ClaimId; 2] {
+fn submit(bench: &mut Bench) -> [OwnedNodeId; 2] {
     let create =
         |path, mode| MultiOp::Create(CreateRequest { path, data: None, acl: List::new(&[]), mode });
     let ops = [
@@ -36,38 +36,38 @@ fn submit(bench: &mut Bench) -> [ClaimId; 2] {
         create(AT, CreateMode::EPHEMERAL),
     ];
     let owned = [(1, READ, FIRST), (3, WRITE, SECOND)];
-    let claims = bench.session.submit_multi_owned(&MultiRequest::new(&ops), owned).unwrap();
-    claims.try_into().unwrap()
+    let owned_nodes = bench.session.submit_multi_owned(&MultiRequest::new(&ops), owned).unwrap();
+    owned_nodes.try_into().unwrap()
 }
 
 /// A connected session whose multi is on the wire.
-fn asked() -> (Bench, [ClaimId; 2]) {
+fn asked() -> (Bench, [OwnedNodeId; 2]) {
     let mut bench = Bench::attached();
-    let claims = submit(&mut bench);
+    let owned_nodes = submit(&mut bench);
     let [request] = bench.sent().try_into().unwrap();
     let ops = "check /locks, create /locks/u-read-, delete /locks/t-0000000007";
     assert_eq!(request, format!("multi#1 {ops}, create {AT}"));
-    (bench, claims)
+    (bench, owned_nodes)
 }
 
 /// A connected session that owns both nodes.
-fn held() -> (Bench, [ClaimId; 2]) {
-    let (mut bench, claims) = asked();
+fn held() -> (Bench, [OwnedNodeId; 2]) {
+    let (mut bench, owned_nodes) = asked();
     bench.answer(1, &MultiResponse::new(ALL));
     assert_eq!(bench.said(), ["1 ok", "2 ok"]);
     assert_eq!(bench.load(), (0, 0, 2));
-    (bench, claims)
+    (bench, owned_nodes)
 }
 
 /// Cut off before the answer, attached again, and asked where the nodes are.
-fn lost() -> (Bench, [ClaimId; 2]) {
-    let (mut bench, claims) = asked();
+fn lost() -> (Bench, [OwnedNodeId; 2]) {
+    let (mut bench, owned_nodes) = asked();
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"], "the creators wait");
     bench.attach();
     let look = ["sync#2", "getChildren#3", "sync#4", "getChildren#5"];
     assert_eq!(bench.sent(), look.map(|request| format!("{request} /locks")));
-    (bench, claims)
+    (bench, owned_nodes)
 }
 
 fn list(bench: &mut Bench, children: &[&str]) {
@@ -261,10 +261,10 @@ fn a_create_under_way_cannot_be_forgotten() {
 #[test]
 fn a_node_that_is_adopted_is_deleted_when_it_is_released() {
     let mut bench = Bench::attached();
-    let claim = bench.session.adopt(AT).unwrap().unwrap();
+    let node = bench.session.adopt(AT).unwrap().unwrap();
     assert_eq!(bench.session.adopt(AT), Ok(None), "it has an owner");
     assert_eq!(bench.load(), (0, 0, 1));
-    bench.session.release(claim, None).unwrap();
+    bench.session.release(node, None).unwrap();
     assert_eq!(bench.sent(), [format!("delete#1 {AT}")]);
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);

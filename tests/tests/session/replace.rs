@@ -2,7 +2,7 @@
 //! neither node is left behind whatever breaks.
 
 use zk_client::Failure;
-use zk_client::session::{ClaimId, Event};
+use zk_client::session::{Event, OwnedNodeId};
 use zk_proto::{
     CreateMode, CreateRequest, CreateResponse, DeleteRequest, ErrorCode, ExistsResponse,
     GetChildrenResponse, GetDataRequest, List, MultiOp, MultiRequest, MultiResponse, MultiResult,
@@ -29,7 +29,7 @@ fn request(path: &str) -> CreateRequest<'_> {
 }
 
 /// A connected session that owns the old node.
-fn held() -> (Bench, ClaimId) {
+fn held() -> (Bench, OwnedNodeId) {
     let mut bench = Bench::attached();
     let old = bench.session.submit_owned(&request("/locks/x-"), 1).unwrap();
     assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
@@ -38,20 +38,20 @@ fn held() -> (Bench, ClaimId) {
     (bench, old)
 }
 
-fn replace(bench: &mut Bench, old: ClaimId) -> ClaimId {
+fn replace(bench: &mut Bench, old: OwnedNodeId) -> OwnedNodeId {
     bench.session.release(old, Some(RELEASER)).unwrap();
-    let claim = bench.session.submit_replacing(OLD, &request(STEM), CREATOR).unwrap();
-    claim.expect("its delete is the last request")
+    let node = bench.session.submit_replacing(OLD, &request(STEM), CREATOR).unwrap();
+    node.expect("its delete is the last request")
 }
 
 /// Creates the new node by itself, since the old one cannot be replaced.
-fn create(bench: &mut Bench) -> ClaimId {
+fn create(bench: &mut Bench) -> OwnedNodeId {
     assert_eq!(bench.session.submit_replacing(OLD, &request(STEM), 99), Ok(None));
     bench.session.submit_owned(&request(STEM), CREATOR).unwrap()
 }
 
 /// A connected session whose multi is on the wire.
-fn asked() -> (Bench, ClaimId) {
+fn asked() -> (Bench, OwnedNodeId) {
     let (mut bench, old) = held();
     let new = replace(&mut bench, old);
     assert_eq!(bench.sent(), [CREATE_AND_DELETE]);
@@ -68,7 +68,7 @@ fn refuse(bench: &mut Bench, index: usize, code: ErrorCode) {
 }
 
 /// Lets the new node go, which is all that is left.
-fn ends(bench: &mut Bench, new: ClaimId, xid: i32) {
+fn ends(bench: &mut Bench, new: OwnedNodeId, xid: i32) {
     assert_eq!(bench.load(), (0, 0, 1));
     bench.session.release(new, None).unwrap();
     assert_eq!(bench.sent(), [format!("delete#{xid} {NEW}")]);

@@ -16,7 +16,6 @@ const CRATES: &[Layers] = &[
         modules: &[
             "error",
             "path",
-            "digest",
             "jute/wire",
             "jute/text",
             "jute/list",
@@ -79,7 +78,7 @@ const CRATES: &[Layers] = &[
             "session/event",
             "session/owned_nodes/question",
             "session/owned_nodes/multi",
-            "session/owned_nodes/claim",
+            "session/owned_nodes/owned",
             "session/owned_nodes",
             "session/lease",
             "session/assurance",

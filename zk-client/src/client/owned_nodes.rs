@@ -1,6 +1,6 @@
 //! Nodes that a client owns on a caller's behalf: made, taken over, let go.
 //!
-//! A handle here is an obligation to delete, kept by the session's claims; it goes with the reply
+//! A handle here is an obligation to delete, kept by the session; it goes with the reply
 //! that would have brought the node, and then with the [`OwnedNode`]. What makes it survive lost
 //! connections is decided in the session alone.
 
@@ -21,7 +21,7 @@ use crate::model::acl;
 use crate::model::node::{CreateOptions, Deletion};
 use crate::model::path;
 use crate::multi::write::{self, Named, Operations, Transaction};
-use crate::session::{Answer, ClaimId};
+use crate::session::{Answer, OwnedNodeId};
 
 impl Client {
     /// Creates an ephemeral sequential node that this client must not forget.
@@ -145,8 +145,8 @@ impl Client {
         submitted.map_err(|rejected| Error::rejected(OpCode::CREATE2, path, rejected))
     }
 
-    fn owned(&self, id: ClaimId, answer: ReplyReceiver) -> Reply<OwnedNode> {
-        let claim = Claim { client: self.clone(), id, released: false };
+    fn owned(&self, id: OwnedNodeId, answer: ReplyReceiver) -> Reply<OwnedNode> {
+        let node = DeleteOnDrop { client: self.clone(), id, released: false };
         Reply::waiting(self.call(OpCode::CREATE2, answer), move |call, completion| {
             let answer = completion.map_err(|failure| match failure {
                 // It was the delete, of a node that may have been anybody's.
@@ -155,7 +155,7 @@ impl Client {
                 }
                 failure => call.failed(failure),
             })?;
-            OwnedNode::created(claim, call, &answer)
+            OwnedNode::created(node, call, &answer)
         })
     }
 
@@ -203,19 +203,19 @@ impl Client {
         let submitted = write::request(&actions, &self.chroot, |request| {
             self.shared().with(|core| core.submit_multi_owned(request, creates))
         });
-        let claims = match submitted {
-            Ok(claims) => claims,
+        let ids = match submitted {
+            Ok(ids) => ids,
             Err(rejected) => {
                 let error = Error::rejected(OpCode::MULTI, &named.to_string(), rejected);
                 return owned.map(|_| Reply::failed(error.clone())).collect();
             }
         };
-        let replies = claims.into_iter().zip(answers).map(|(id, answer)| {
-            let claim = Claim { client: self.clone(), id, released: false };
+        let replies = ids.into_iter().zip(answers).map(|(id, answer)| {
+            let node = DeleteOnDrop { client: self.clone(), id, released: false };
             let named = Arc::clone(&named);
             Reply::waiting(self.call(OpCode::MULTI, answer), move |call, completion| {
                 let answer = completion.map_err(|failure| named.failed(call, failure))?;
-                OwnedNode::created(claim, call, &answer)
+                OwnedNode::created(node, call, &answer)
             })
         });
         replies.collect()
@@ -255,8 +255,8 @@ impl Client {
                 let Some(id) = id else {
                     return Err(Fault::AlreadyOwned { path }.into());
                 };
-                let claim = Claim { client, id, released: false };
-                Ok(OwnedNode { claim, path, czxid: stat.czxid, requested_at })
+                let node = DeleteOnDrop { client, id, released: false };
+                Ok(OwnedNode { node, path, czxid: stat.czxid, requested_at })
             })
         })
     }
@@ -276,17 +276,17 @@ impl Client {
 #[derive(Debug)]
 #[must_use = "dropping it deletes the node"]
 pub struct OwnedNode {
-    claim: Claim,
+    node: DeleteOnDrop,
     path: String,
     czxid: Zxid,
     requested_at: Instant,
 }
 
 impl OwnedNode {
-    fn created(claim: Claim, call: &Call, answer: &Answer) -> Result<Self, Error> {
+    fn created(node: DeleteOnDrop, call: &Call, answer: &Answer) -> Result<Self, Error> {
         let CreateResponse { path } = call.decode(answer)?;
         let path = call.chroot.strip(path).to_owned();
-        Ok(Self { claim, path, czxid: answer.zxid, requested_at: answer.requested_at })
+        Ok(Self { node, path, czxid: answer.zxid, requested_at: answer.requested_at })
     }
 
     /// The node's path, with its digits.
@@ -335,10 +335,10 @@ impl OwnedNode {
     /// # }
     /// ```
     pub fn lease(&self, term: Option<Duration>) -> Lease {
-        let shared = self.claim.client.shared();
-        let (clock, claim) = (shared.clock(), self.claim.id);
+        let shared = self.node.client.shared();
+        let (clock, node) = (shared.clock(), self.node.id);
         let term = term.and_then(|term| self.requested_at.checked_add(term));
-        let id = shared.with(|core| core.open_lease(clock.now(), claim, term));
+        let id = shared.with(|core| core.open_lease(clock.now(), node, term));
         Lease::new(Arc::clone(shared), id)
     }
 
@@ -346,7 +346,7 @@ impl OwnedNode {
     ///
     /// If it is still there, it stays until somebody deletes it or the session ends.
     pub fn forget(mut self) {
-        let Claim { client, id, released } = &mut self.claim;
+        let DeleteOnDrop { client, id, released } = &mut self.node;
         *released = true;
         client.shared().with(|core| core.forget(*id));
     }
@@ -358,7 +358,7 @@ impl OwnedNode {
     /// Whatever the error, the node is no longer this caller's. After `ConnectionLoss` the client
     /// goes on deleting it until the server has answered or the session ends.
     pub fn delete(mut self) -> Reply<Deletion> {
-        let Claim { client, id, released } = &mut self.claim;
+        let DeleteOnDrop { client, id, released } = &mut self.node;
         *released = true;
         let submitted = client
             .shared()
@@ -377,13 +377,13 @@ impl OwnedNode {
 
 /// The obligation to delete a node, held by a reply or by an [`OwnedNode`].
 #[derive(Debug)]
-struct Claim {
+struct DeleteOnDrop {
     client: Client,
-    id: ClaimId,
+    id: OwnedNodeId,
     released: bool,
 }
 
-impl Drop for Claim {
+impl Drop for DeleteOnDrop {
     fn drop(&mut self) {
         if !self.released {
             // An error means that the session is over, and the node with it.

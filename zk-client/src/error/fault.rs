@@ -85,7 +85,7 @@ impl fmt::Display for Attempts<'_> {
     }
 }
 
-/// Whose a node is, behind the claim that it is not ours.
+/// The owner of a node, as a part of the error that it is not ours.
 struct Owner(SessionId);
 
 impl fmt::Display for Owner {

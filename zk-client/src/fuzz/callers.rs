@@ -12,7 +12,7 @@ use crate::error::{Hangup, Rejected};
 use crate::fuzz::input::Input;
 use crate::fuzz::world::{CREDENTIALS, Link, OVERHEAD, World};
 use crate::model::event::WatchMode;
-use crate::session::{ClaimId, Session, Watch, WatchKind};
+use crate::session::{OwnedNodeId, Session, Watch, WatchKind};
 
 impl World {
     /// Submits a request whose path is its token.
@@ -78,15 +78,15 @@ impl World {
         let path = stem(token);
         let accepted = self.session.submit_owned(&create(&path), token);
         self.accepted(token, accepted.is_ok());
-        if let Ok(claim) = accepted {
-            self.shadow.creating(token, claim);
+        if let Ok(node) = accepted {
+            self.shadow.creating(token, node);
         }
     }
 
     /// Lets a node go and creates another one, in one multi if nothing comes in between.
     pub(super) fn replace(&mut self, input: &mut Input<'_>) {
         let released = self.release(input);
-        let old = released.and_then(|claim| self.shadow.path(claim)).unwrap_or_default().to_owned();
+        let old = released.and_then(|node| self.shadow.path(node)).unwrap_or_default().to_owned();
         let token = self.number();
         let path = stem(token);
         let accepted = match self.session.submit_replacing(&old, &create(&path), token) {
@@ -95,8 +95,8 @@ impl World {
         };
         self.allowance += OVERHEAD;
         self.accepted(token, accepted.is_ok());
-        if let Ok(Some(claim)) = accepted {
-            self.shadow.creating(token, claim);
+        if let Ok(Some(node)) = accepted {
+            self.shadow.creating(token, node);
         }
     }
 
@@ -120,52 +120,55 @@ impl World {
         for token in &tokens {
             self.accepted(*token, accepted.is_ok());
         }
-        if let Ok(claims) = accepted {
-            assert_eq!(claims.len(), tokens.len(), "a claim for each");
-            tokens.into_iter().zip(claims).for_each(|(it, claim)| self.shadow.creating(it, claim));
+        if let Ok(owned_nodes) = accepted {
+            assert_eq!(owned_nodes.len(), tokens.len(), "a node for each");
+            tokens
+                .into_iter()
+                .zip(owned_nodes)
+                .for_each(|(it, node)| self.shadow.creating(it, node));
         }
     }
 
     pub(super) fn adopt(&mut self) {
         let path = format!("/a{}", self.number());
-        if let Ok(Some(claim)) = self.session.adopt(&path) {
+        if let Ok(Some(node)) = self.session.adopt(&path) {
             assert!(!self.over, "a session that is over takes nothing");
-            self.shadow.adopted(claim, path);
+            self.shadow.adopted(node, path);
         }
     }
 
     /// Lets a node go, and tells which.
-    pub(super) fn release(&mut self, input: &mut Input<'_>) -> Option<ClaimId> {
-        let claim = input.pick(&self.shadow.claims())?;
+    pub(super) fn release(&mut self, input: &mut Input<'_>) -> Option<OwnedNodeId> {
+        let node = input.pick(&self.shadow.owned_nodes())?;
         let token = input.byte().is_multiple_of(2).then(|| self.number());
-        let accepted = self.session.release(claim, token).is_ok();
+        let accepted = self.session.release(node, token).is_ok();
         if accepted {
-            self.shadow.released(claim);
+            self.shadow.released(node);
         }
         // The path of the delete is the server's, and its frame was counted when it came.
         self.allowance += OVERHEAD;
         if let Some(token) = token {
             self.accepted(token, accepted);
         }
-        Some(claim)
+        Some(node)
     }
 
     pub(super) fn forget(&mut self, input: &mut Input<'_>) {
-        if let Some(claim) = input.pick(&self.shadow.claims()) {
-            self.session.forget(claim);
-            self.shadow.forgotten(claim);
+        if let Some(node) = input.pick(&self.shadow.owned_nodes()) {
+            self.session.forget(node);
+            self.shadow.forgotten(node);
         }
     }
 
     pub(super) fn open_lease(&mut self, input: &mut Input<'_>) {
-        if let Some(claim) = input.pick(&self.shadow.claims()) {
+        if let Some(node) = input.pick(&self.shadow.owned_nodes()) {
             let term = Some(input.byte()).filter(|tenths| *tenths > 0);
             let term = term.map(|tenths| self.now + Duration::from_millis(100) * tenths.into());
-            let id = self.session.open_lease(self.now, claim, term);
+            let id = self.session.open_lease(self.now, node, term);
             let state = self.session.lease_state(self.now, id);
             // When it lapses the node is deleted.
             self.allowance += OVERHEAD;
-            self.shadow.leased(id, claim, state);
+            self.shadow.leased(id, node, state);
         }
     }
 

@@ -168,7 +168,7 @@ impl World {
         let header = ReplyHeader { xid, zxid: Zxid(self.zxid), error };
         let head = encoded(|writer| header.encode(writer));
         let serving = self.link == Link::Serving;
-        // A create makes its claim ask twice, and a multi has two of them at most.
+        // A create makes its owned node ask twice, and a multi has two of them at most.
         self.allowance += 4 * OVERHEAD;
         self.completed.clear();
         self.session.handle_oversized(self.now, &head, i32::MAX as usize);
@@ -236,11 +236,11 @@ impl World {
         }));
     }
 
-    /// Hands a frame to the session. It may make a claim ask for something, once; if it lets the
-    /// session in, watches and claims ask for more.
+    /// Hands a frame to the session. It may make an owned node ask for something, once; if it lets
+    /// the session in, watches and owned nodes ask for more.
     fn frame(&mut self, frame: Bytes) {
         self.allowance += frame.len() + OVERHEAD;
-        let Stats { watches, streams, owned_nodes: claims, .. } = self.session.stats(self.now);
+        let Stats { watches, streams, owned_nodes, .. } = self.session.stats(self.now);
         // An event may come either way.
         let is_event = frame.starts_with(&Xid::NOTIFICATION.0.to_be_bytes());
         match is_event && frame.len().is_multiple_of(2) {
@@ -250,7 +250,7 @@ impl World {
         if self.link == Link::Up && self.session.state().is_connected() {
             self.link = Link::Serving;
             let credentials = usize::from(CREDENTIALS);
-            self.allowance += (credentials + watches + streams + 4 * claims + 1) * OVERHEAD;
+            self.allowance += (credentials + watches + streams + 4 * owned_nodes + 1) * OVERHEAD;
         }
     }
 

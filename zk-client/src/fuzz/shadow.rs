@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::session::{ClaimId, Lapse, LeaseId, LeaseState};
+use crate::session::{Lapse, LeaseId, LeaseState, OwnedNodeId};
 
-/// A claim and its node.
+/// An owned node.
 #[derive(Default)]
 struct Holding {
     /// As its creator was told.
@@ -33,14 +33,14 @@ impl Holding {
 struct Lease {
     id: LeaseId,
     /// Unless it has lapsed since it was opened.
-    claim: Option<ClaimId>,
+    node: Option<OwnedNodeId>,
 }
 
 #[derive(Default)]
 pub(super) struct Shadow {
-    holdings: BTreeMap<ClaimId, Holding>,
-    /// Claims by the token of the create.
-    creators: BTreeMap<u32, ClaimId>,
+    holdings: BTreeMap<OwnedNodeId, Holding>,
+    /// Owned nodes by the token of the create.
+    creators: BTreeMap<u32, OwnedNodeId>,
     leases: Vec<Lease>,
     /// Paths whose delete was answered.
     gone: BTreeSet<String>,
@@ -49,7 +49,7 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    pub(super) fn claims(&self) -> Vec<ClaimId> {
+    pub(super) fn owned_nodes(&self) -> Vec<OwnedNodeId> {
         self.holdings.keys().copied().collect()
     }
 
@@ -57,23 +57,23 @@ impl Shadow {
         self.leases.iter().map(|lease| lease.id).collect()
     }
 
-    pub(super) fn creating(&mut self, token: u32, claim: ClaimId) {
-        self.creators.insert(token, claim);
-        self.holdings.insert(claim, Holding::default());
+    pub(super) fn creating(&mut self, token: u32, node: OwnedNodeId) {
+        self.creators.insert(token, node);
+        self.holdings.insert(node, Holding::default());
     }
 
     /// A create was completed with this path.
     pub(super) fn created(&mut self, token: u32, path: &str) {
         if let Some(holding) =
-            self.creators.get(&token).and_then(|claim| self.holdings.get_mut(claim))
+            self.creators.get(&token).and_then(|node| self.holdings.get_mut(node))
         {
             holding.path = Some(path.to_owned());
         }
     }
 
-    /// The path of a claim's node, if its creator was told.
-    pub(super) fn path(&self, claim: ClaimId) -> Option<&str> {
-        self.holdings.get(&claim)?.path.as_deref()
+    /// The path of an owned node, if its creator was told.
+    pub(super) fn path(&self, node: OwnedNodeId) -> Option<&str> {
+        self.holdings.get(&node)?.path.as_deref()
     }
 
     /// Whether this token is a create's.
@@ -81,18 +81,18 @@ impl Shadow {
         self.creators.contains_key(&token)
     }
 
-    pub(super) fn adopted(&mut self, claim: ClaimId, path: String) {
-        self.holdings.insert(claim, Holding { path: Some(path), ..Holding::default() });
+    pub(super) fn adopted(&mut self, node: OwnedNodeId, path: String) {
+        self.holdings.insert(node, Holding { path: Some(path), ..Holding::default() });
     }
 
-    pub(super) fn released(&mut self, claim: ClaimId) {
-        if let Some(holding) = self.holdings.get_mut(&claim).filter(|holding| !holding.forgotten) {
+    pub(super) fn released(&mut self, node: OwnedNodeId) {
+        if let Some(holding) = self.holdings.get_mut(&node).filter(|holding| !holding.forgotten) {
             holding.released = true;
         }
     }
 
-    pub(super) fn forgotten(&mut self, claim: ClaimId) {
-        if let Some(holding) = self.holdings.get_mut(&claim)
+    pub(super) fn forgotten(&mut self, node: OwnedNodeId) {
+        if let Some(holding) = self.holdings.get_mut(&node)
             && holding.path.is_some()
             && !holding.released
         {
@@ -101,18 +101,18 @@ impl Shadow {
     }
 
     /// A lease was opened, and stands like this.
-    pub(super) fn leased(&mut self, id: LeaseId, claim: ClaimId, state: LeaseState) {
-        let held = self.holdings.get_mut(&claim).filter(|holding| holding.is_held());
+    pub(super) fn leased(&mut self, id: LeaseId, node: OwnedNodeId, state: LeaseState) {
+        let held = self.holdings.get_mut(&node).filter(|holding| holding.is_held());
         match (held, state) {
             // Nothing was known of the session, so the node goes.
             (Some(holding), LeaseState::Lapsed(Lapse::Deadline | Lapse::Term)) => {
                 holding.lapsed = true;
-                self.leases.push(Lease { id, claim: None });
+                self.leases.push(Lease { id, node: None });
             }
-            (_, LeaseState::Lapsed(_)) => self.leases.push(Lease { id, claim: None }),
+            (_, LeaseState::Lapsed(_)) => self.leases.push(Lease { id, node: None }),
             (held, _) => {
                 assert!(held.is_some(), "a lease of a node that is not held: {state:?}");
-                self.leases.push(Lease { id, claim: Some(claim) });
+                self.leases.push(Lease { id, node: Some(node) });
             }
         }
     }
@@ -132,14 +132,14 @@ impl Shadow {
         state: impl Fn(LeaseId) -> LeaseState,
     ) {
         for lease in &mut self.leases {
-            match (lease.claim, state(lease.id)) {
+            match (lease.node, state(lease.id)) {
                 (None, state) => {
                     assert!(matches!(state, LeaseState::Lapsed(_)), "{state:?} behind a lapse");
                 }
-                (Some(_), LeaseState::Lapsed(Lapse::Ended(_))) => lease.claim = None,
-                (Some(claim), LeaseState::Lapsed(_)) => {
-                    lease.claim = None;
-                    if let Some(holding) = self.holdings.get_mut(&claim) {
+                (Some(_), LeaseState::Lapsed(Lapse::Ended(_))) => lease.node = None,
+                (Some(node), LeaseState::Lapsed(_)) => {
+                    lease.node = None;
+                    if let Some(holding) = self.holdings.get_mut(&node) {
                         holding.lapsed = true;
                     }
                 }
@@ -159,7 +159,7 @@ impl Shadow {
     /// Probes were sent at once: one, and only if somebody relies on a node.
     pub(super) fn probed(&mut self, probes: usize) {
         assert!(probes <= usize::from(self.relied), "{probes} probes");
-        self.relied = self.leases.iter().any(|lease| lease.claim.is_some());
+        self.relied = self.leases.iter().any(|lease| lease.node.is_some());
     }
 
     /// A node is about to be deleted: its holder has let it go.

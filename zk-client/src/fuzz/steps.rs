@@ -112,10 +112,10 @@ impl World {
         }
         if !self.over {
             let stats = self.session.stats(self.now);
-            let claims = stats.owned_nodes;
+            let owned_nodes = stats.owned_nodes;
             assert_eq!(stats.in_flight + stats.queued, 0, "everything was answered");
             assert!(self.waiting.is_empty(), "nobody answered {:?}", self.waiting);
-            assert!(self.cramped || claims == self.shadow.held(), "{claims} claims");
+            assert!(self.cramped || owned_nodes == self.shadow.held(), "{owned_nodes} owned_nodes");
         }
         let detached = self.session.detached().is_some();
         assert!(!detached || self.detaching, "nobody detached it");

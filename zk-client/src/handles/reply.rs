@@ -71,8 +71,8 @@ impl Call {
     }
 }
 
-/// Makes of an answer what the caller asked for. It holds what goes with it: a watcher, a claim or,
-/// most often, nothing, and then the box takes no memory.
+/// Turns an answer into what the caller asked for. It holds what goes with it: a watcher, an owned
+/// node or, most often, nothing, and then the box takes no memory.
 type Finish<R> = Box<dyn FnOnce(&Call, Completion) -> Result<R, Error> + Send>;
 
 /// The answer to a request that is already on its way.

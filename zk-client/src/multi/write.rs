@@ -1,7 +1,7 @@
 //! Transactions: operations that all happen or none, and results of the operations' own types.
 //!
 //! A list of operations is flattened on its way out, whatever shape it has, and the results are
-//! put back into that shape. Knows neither sessions nor claims.
+//! put back into that shape. Knows neither sessions nor owned nodes.
 
 use std::fmt;
 use std::vec::IntoIter;

@@ -14,7 +14,7 @@ use crate::config::DeadlineRule;
 use crate::error::Ended;
 use crate::session::deadline::{Deadline, Proof};
 use crate::session::lease::{Lapse, LeaseId, LeaseState, Leases, Standing};
-use crate::session::owned_nodes::ClaimId;
+use crate::session::owned_nodes::OwnedNodeId;
 use crate::session::timers::{Timer, Timers};
 
 /// The connection, as far as leases depend on it.
@@ -141,7 +141,7 @@ impl Assurance {
     pub(crate) fn open(
         &mut self,
         now: Instant,
-        claim: ClaimId,
+        node: OwnedNodeId,
         term: Option<Instant>,
         connection: Connection,
     ) -> LeaseId {
@@ -152,7 +152,7 @@ impl Assurance {
         if self.leases.running() == 0 {
             self.valid = self.standing(now, connection).is_some_and(|standing| standing.valid);
         }
-        self.leases.open(claim, term)
+        self.leases.open(node, term)
     }
 
     /// The node was not to be relied on.
@@ -187,7 +187,7 @@ impl Assurance {
     }
 
     /// Marks the leases that have lapsed by now, and gives back the nodes that must go.
-    pub(crate) fn expire(&mut self, now: Instant, connection: Connection) -> Vec<ClaimId> {
+    pub(crate) fn expire(&mut self, now: Instant, connection: Connection) -> Vec<OwnedNodeId> {
         let nodes = self.leases.expire(now, self.standing(now, connection));
         self.lapsed |= !nodes.is_empty();
         if self.grace.is_some_and(|until| until <= now) {

@@ -188,9 +188,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Close => self.end(Ended::Closed),
                 Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
                 Timer::Suspects => {
-                    self.claims.look_again();
+                    self.owned_nodes.look_again();
                     self.do_housekeeping(Priority::Normal);
-                    if self.claims.has_suspects() {
+                    if self.owned_nodes.has_suspects() {
                         self.suspect(now);
                     }
                 }
@@ -329,7 +329,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             let requests = self.rearming;
             debug!(target: trace::WATCH, watches, streams, requests, "rearming");
         }
-        self.claims.attached();
+        self.owned_nodes.attached();
         self.do_housekeeping(Priority::Urgent);
     }
 

@@ -9,7 +9,7 @@ use zk_proto::CloseSessionRequest;
 use crate::config::SessionCredentials;
 use crate::error::{Ended, Failure, Hangup};
 use crate::session::event::Event;
-use crate::session::owned_nodes::ClaimId;
+use crate::session::owned_nodes::OwnedNodeId;
 use crate::session::pipeline::{Priority, Slot};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::trace;
@@ -67,7 +67,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
 impl<T, W, S: Clone> Session<T, W, S> {
     #[inline]
     pub(super) fn detach_if_done(&mut self) {
-        let is_busy = || self.pipeline.len() > 0 || self.claims.is_busy() || self.auths.is_busy();
+        let is_busy =
+            || self.pipeline.len() > 0 || self.owned_nodes.is_busy() || self.auths.is_busy();
         if self.detaching && !is_busy() && self.ended().is_none() {
             self.end(Ended::Closed);
         }
@@ -78,12 +79,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Slot { xid, op, ref path, .. } = slot;
         trace!(target: trace::REQUEST, xid = xid.0, %op, path, ?failure, "unanswered");
         match slot.purpose {
-            Purpose::Create(claim) => self.give_up_create(claim, failure),
+            Purpose::Create(node) => self.give_up_create(node, failure),
             Purpose::Multi(owned) => {
-                owned.into_iter().for_each(|(_, claim)| self.give_up_create(claim, failure));
+                owned.into_iter().for_each(|(_, node)| self.give_up_create(node, failure));
             }
             Purpose::Replace(delete, create) => {
-                self.claims.unanswered(&delete, failure);
+                self.owned_nodes.unanswered(&delete, failure);
                 self.give_up_create(create, failure);
             }
             Purpose::Call { token, watch } => {
@@ -95,7 +96,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Failure::ConnectionLoss { .. } => self.auths.wait(id, tokens),
                 _ => tokens.into_iter().for_each(|token| self.complete(token, Err(failure))),
             },
-            Purpose::Question(question) => self.claims.unanswered(&question, failure),
+            Purpose::Question(question) => self.owned_nodes.unanswered(&question, failure),
             Purpose::Arm(token, armed) => {
                 self.arming.end(&armed);
                 self.watches.concluded(&armed);
@@ -105,8 +106,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    fn give_up_create(&mut self, claim: ClaimId, failure: Failure) {
-        if let Some(creator) = self.claims.create_unanswered(claim, failure) {
+    fn give_up_create(&mut self, node: OwnedNodeId, failure: Failure) {
+        if let Some(creator) = self.owned_nodes.create_unanswered(node, failure) {
             self.complete(creator, Err(failure));
         }
     }
@@ -129,7 +130,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         for token in self.auths.take_all() {
             self.complete(token, Err(Failure::Ended { sent: false, ended }));
         }
-        self.claims.end(Failure::Ended { sent: true, ended });
+        self.owned_nodes.end(Failure::Ended { sent: true, ended });
         self.end_leases(ended);
         self.do_housekeeping(Priority::Normal);
         let watchers = self.watches.take_all();

@@ -19,16 +19,16 @@ use crate::session::timers::Timer;
 use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Does what claims and watches want done; what claims ask has this priority.
+    /// Does what owned nodes and watches want done; what owned nodes ask has this priority.
     #[inline]
     pub(super) fn do_housekeeping(&mut self, priority: Priority) {
-        if self.claims.has_effects() || self.watches.has_follow_ups() {
+        if self.owned_nodes.has_effects() || self.watches.has_follow_ups() {
             self.do_housekeeping_now(priority);
         }
     }
 
     fn do_housekeeping_now(&mut self, priority: Priority) {
-        while let Some(effect) = self.claims.poll_effect() {
+        while let Some(effect) = self.owned_nodes.poll_effect() {
             match effect {
                 Effect::Complete(token, result) => self.complete(token, result),
                 Effect::Ask(question) => self.ask(priority, question),
@@ -57,14 +57,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 "a node may outlive its owner until the session ends"
             );
             let failure = Failure::ConnectionLoss { sent: false, why: self.last_hangup };
-            self.claims.unanswered(&question, failure);
+            self.owned_nodes.unanswered(&question, failure);
         }
     }
 
     /// Sees to it that what is suspected is looked for again: after one session timeout, and then
     /// after twice as long each time.
     pub(super) fn suspect(&mut self, now: Instant) {
-        let doubled = 1_u32.checked_shl(self.claims.looks()).unwrap_or(u32::MAX);
+        let doubled = 1_u32.checked_shl(self.owned_nodes.looks()).unwrap_or(u32::MAX);
         let wait = self.timeout.saturating_mul(doubled);
         self.timers.reset(Timer::Suspects, now.checked_add(wait));
     }
@@ -79,8 +79,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     #[inline(never)]
     fn expire_now(&mut self, now: Instant) {
-        for claim in self.assurance.expire(now, self.connection()) {
-            self.claims.release(claim, None);
+        for node in self.assurance.expire(now, self.connection()) {
+            self.owned_nodes.release(node, None);
             self.do_housekeeping(Priority::Normal);
         }
     }

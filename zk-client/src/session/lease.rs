@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::error::Ended;
-use crate::session::owned_nodes::ClaimId;
+use crate::session::owned_nodes::OwnedNodeId;
 
 /// Where a lease stands.
 ///
@@ -62,7 +62,7 @@ pub(crate) struct Standing {
 
 #[derive(Debug)]
 struct Lease {
-    claim: ClaimId,
+    node: OwnedNodeId,
     term: Option<Instant>,
     lapse: Option<Lapse>,
 }
@@ -90,10 +90,10 @@ impl Leases {
     }
 
     /// Somebody begins to rely on a node.
-    pub(crate) fn open(&mut self, claim: ClaimId, term: Option<Instant>) -> LeaseId {
+    pub(crate) fn open(&mut self, node: OwnedNodeId, term: Option<Instant>) -> LeaseId {
         let id = LeaseId(self.next);
         self.next += 1;
-        self.leases.insert(id, Lease { claim, term, lapse: None });
+        self.leases.insert(id, Lease { node, term, lapse: None });
         self.running += 1;
         self.terms.extend(term.map(|term| (term, id)));
         id
@@ -130,18 +130,18 @@ impl Leases {
     }
 
     /// Marks what has lapsed by now, and gives back the nodes that must go.
-    pub(crate) fn expire(&mut self, now: Instant, standing: Option<Standing>) -> Vec<ClaimId> {
+    pub(crate) fn expire(&mut self, now: Instant, standing: Option<Standing>) -> Vec<OwnedNodeId> {
         let over = standing.is_none_or(|standing| standing.deadline <= now);
         if self.running == 0 || !(over || self.first_term().is_some_and(|term| term <= now)) {
             return Vec::new();
         }
         let running = self.leases.values().filter(|lease| lease.lapse.is_none());
         // The node goes, and whatever else rests on it.
-        let nodes: BTreeMap<ClaimId, Lapse> =
-            running.filter_map(|it| Some((it.claim, it.lapsed(now, standing)?))).collect();
+        let nodes: BTreeMap<OwnedNodeId, Lapse> =
+            running.filter_map(|it| Some((it.node, it.lapsed(now, standing)?))).collect();
         let lapsed = self.leases.iter();
         let lapsed: Vec<(LeaseId, Lapse)> =
-            lapsed.filter_map(|(id, lease)| Some((*id, *nodes.get(&lease.claim)?))).collect();
+            lapsed.filter_map(|(id, lease)| Some((*id, *nodes.get(&lease.node)?))).collect();
         lapsed.into_iter().for_each(|(id, lapse)| self.lapse(id, lapse));
         nodes.into_keys().collect()
     }

@@ -48,7 +48,7 @@ mod connection;
 
 pub use self::event::{Answer, Event, Watch};
 pub use self::lease::{Lapse, LeaseId, LeaseState};
-pub use self::owned_nodes::ClaimId;
+pub use self::owned_nodes::OwnedNodeId;
 pub use self::pipeline::RequestId;
 pub use self::replies::HEAD_BYTES;
 pub use self::state::Session;

@@ -121,7 +121,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let understood = self.conclude(slot, result);
         self.replying = None;
         understood?;
-        if self.claims.has_suspects() && !self.timers.is_set(Timer::Suspects) {
+        if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::Suspects) {
             self.suspect(now);
         }
         self.detach_if_done();
@@ -148,11 +148,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     };
                     self.give_back(returned);
                 }
-                if self.claims.has_suspects()
+                if self.owned_nodes.has_suspects()
                     && [OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2].contains(&slot.op)
                     && let Ok(list) = &result
                 {
-                    self.claims.listed(list);
+                    self.owned_nodes.listed(list);
                 }
                 self.complete(token, result);
             }
@@ -168,10 +168,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     self.end(ended);
                 }
             }
-            Purpose::Create(claim) => understood = self.claims.create_answered(claim, result),
-            Purpose::Multi(owned) => understood = self.claims.multi_answered(&owned, result),
+            Purpose::Create(node) => understood = self.owned_nodes.create_answered(node, result),
+            Purpose::Multi(owned) => understood = self.owned_nodes.multi_answered(&owned, result),
             Purpose::Replace(delete, create) => {
-                understood = self.claims.replace_answered(delete, create, result);
+                understood = self.owned_nodes.replace_answered(delete, create, result);
                 // A delete that is repeated was asked for ahead of all that waits.
                 self.do_housekeeping(Priority::Urgent);
             }
@@ -181,11 +181,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     && code(&result) == Some(ErrorCode::NOT_READ_ONLY) =>
             {
                 let failure = Failure::ConnectionLoss { sent: false, why: Hangup::Moving };
-                self.claims.unanswered(&question, failure);
+                self.owned_nodes.unanswered(&question, failure);
             }
             Purpose::Question(question) => {
                 let own = self.credentials.map(|own| own.id);
-                understood = self.claims.answered(question, result, own);
+                understood = self.owned_nodes.answered(question, result, own);
             }
             Purpose::Arm(token, armed) => {
                 self.arming.end(&armed);

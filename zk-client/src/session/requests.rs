@@ -17,7 +17,7 @@ use crate::model::event::WatchMode;
 use crate::session::auths::AuthId;
 use crate::session::event::{Event, Watch};
 use crate::session::lease::{LeaseId, LeaseState};
-use crate::session::owned_nodes::ClaimId;
+use crate::session::owned_nodes::OwnedNodeId;
 use crate::session::pipeline::{Priority, RequestId};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::watches::one_shots::{WatchId, WatchKind};
@@ -153,18 +153,18 @@ impl<T, W, S: Clone> Session<T, W, S> {
         &mut self,
         request: &CreateRequest<'_>,
         token: T,
-    ) -> Result<ClaimId, Rejected> {
+    ) -> Result<OwnedNodeId, Rejected> {
         self.accept()?;
-        let claim = self.claims.open(request.path, token);
+        let node = self.owned_nodes.open(request.path, token);
         if self.is_unknown(request.op()) {
-            if let Some(token) = self.claims.withdraw(claim) {
+            if let Some(token) = self.owned_nodes.withdraw(node) {
                 self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
             }
-            return Ok(claim);
+            return Ok(node);
         }
-        let queued = self.queue(request, Purpose::Create(claim));
-        queued.inspect_err(|_| drop(self.claims.withdraw(claim)))?;
-        Ok(claim)
+        let queued = self.queue(request, Purpose::Create(node));
+        queued.inspect_err(|_| drop(self.owned_nodes.withdraw(node)))?;
+        Ok(node)
     }
 
     /// The same, in one transaction with the delete of the node at `old`, which was
@@ -183,20 +183,20 @@ impl<T, W, S: Clone> Session<T, W, S> {
         old: &str,
         request: &CreateRequest<'_>,
         token: T,
-    ) -> Result<Option<ClaimId>, Rejected> {
+    ) -> Result<Option<OwnedNodeId>, Rejected> {
         self.accept()?;
         let taken = self.pipeline.take_last(|purpose| purpose.deletes(old));
         let Some(Purpose::Question(delete)) = taken.map(|slot| slot.purpose) else {
             return Ok(None);
         };
-        let claim = self.claims.open(request.path, token);
+        let node = self.owned_nodes.open(request.path, token);
         let both = [MultiOp::Create(*request), MultiOp::Delete(delete.deletion())];
-        let purpose = Purpose::Replace(delete.clone(), claim);
+        let purpose = Purpose::Replace(delete.clone(), node);
         if self.queue(&MultiRequest::new(&both), purpose).is_ok() {
-            return Ok(Some(claim));
+            return Ok(Some(node));
         }
         // Each of them may fit into a frame.
-        drop(self.claims.withdraw(claim));
+        drop(self.owned_nodes.withdraw(node));
         self.ask(Priority::Normal, delete);
         Ok(None)
     }
@@ -205,19 +205,21 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ///
     /// `owned` names each of them by its place in the multi and by its path up to the digits, with
     /// a token that is answered as by [`submit_owned`](Self::submit_owned); nothing else tells how
-    /// the multi went. The claims come in the same order.
+    /// the multi went. Their ids come in the same order.
     pub fn submit_multi_owned<'p>(
         &mut self,
         request: &MultiRequest<'_>,
         owned: impl IntoIterator<Item = (usize, &'p str, T)>,
-    ) -> Result<Vec<ClaimId>, Rejected> {
+    ) -> Result<Vec<OwnedNodeId>, Rejected> {
         self.accept()?;
-        let open = |(place, stem, token)| (place, self.claims.open(stem, token));
+        let open = |(place, stem, token)| (place, self.owned_nodes.open(stem, token));
         let owned = owned.into_iter().map(open).collect::<Vec<_>>();
-        let claims = owned.iter().map(|(_, claim)| *claim).collect::<Vec<_>>();
+        let owned_nodes = owned.iter().map(|(_, node)| *node).collect::<Vec<_>>();
         let queued = self.queue(request, Purpose::Multi(owned));
-        queued.inspect_err(|_| claims.iter().for_each(|id| drop(self.claims.withdraw(*id))))?;
-        Ok(claims)
+        queued.inspect_err(|_| {
+            owned_nodes.iter().for_each(|id| drop(self.owned_nodes.withdraw(*id)))
+        })?;
+        Ok(owned_nodes)
     }
 
     /// What the last [`submit`](Self::submit) or [`submit_watching`](Self::submit_watching) has
@@ -272,14 +274,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Takes over a node that belongs to this session already. It is held from now on.
     ///
     /// `None` if it is owned already.
-    pub fn adopt(&mut self, path: &str) -> Result<Option<ClaimId>, Rejected> {
+    pub fn adopt(&mut self, path: &str) -> Result<Option<OwnedNodeId>, Rejected> {
         self.own()?;
-        Ok(self.claims.adopt(path))
+        Ok(self.owned_nodes.adopt(path))
     }
 
-    /// Ends the claim of a node that is held, and leaves the node alone.
-    pub fn forget(&mut self, claim: ClaimId) {
-        self.claims.forget(claim);
+    /// Forgets a node that is owned and held, and leaves it alone on the server.
+    pub fn forget(&mut self, node: OwnedNodeId) {
+        self.owned_nodes.forget(node);
     }
 
     /// Lets go of a node: it is deleted now, or as soon as it is known to exist, and again on
@@ -287,9 +289,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ///
     /// `releaser` hears the answer to the first delete, or `NoNode` at once if the node is not
     /// known to exist.
-    pub fn release(&mut self, claim: ClaimId, releaser: Option<T>) -> Result<(), Rejected> {
+    pub fn release(&mut self, node: OwnedNodeId, releaser: Option<T>) -> Result<(), Rejected> {
         self.own()?;
-        self.claims.release(claim, releaser);
+        self.owned_nodes.release(node, releaser);
         self.do_housekeeping(Priority::Normal);
         Ok(())
     }
@@ -309,11 +311,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// latest. A change is told as [`Event::Leases`](crate::session::Event::Leases).
     ///
     /// A lease of a node that was released, or of which a lease has lapsed, has lapsed.
-    pub fn open_lease(&mut self, now: Instant, claim: ClaimId, term: Option<Instant>) -> LeaseId {
+    pub fn open_lease(
+        &mut self,
+        now: Instant,
+        node: OwnedNodeId,
+        term: Option<Instant>,
+    ) -> LeaseId {
         self.expire_leases(now);
         let connection = self.connection();
-        let id = self.assurance.open(now, claim, term, connection);
-        if !self.claims.holds(claim) {
+        let id = self.assurance.open(now, node, term, connection);
+        if !self.owned_nodes.holds(node) {
             self.assurance.void(id);
         }
         if let Some(ended) = self.ended().or(self.closing.then_some(Ended::Closed)) {

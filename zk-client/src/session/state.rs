@@ -19,7 +19,7 @@ use crate::session::assurance::Assurance;
 use crate::session::auths::{AuthId, Auths};
 use crate::session::counters::Counters;
 use crate::session::event::{Answer, Event};
-use crate::session::owned_nodes::{ClaimId, Claims, Question};
+use crate::session::owned_nodes::{OwnedNodeId, OwnedNodes, Question};
 use crate::session::pings::Pings;
 use crate::session::pipeline::{Pipeline, Priority, RequestId};
 use crate::session::timers::{Timer, Timers};
@@ -60,7 +60,7 @@ pub struct Session<T, W, S = W> {
     /// What a server has refused as unknown.
     pub(super) unknown: Vec<OpCode>,
     pub(super) watches: Watches<W, S>,
-    pub(super) claims: Claims<T>,
+    pub(super) owned_nodes: OwnedNodes<T>,
     pub(super) timers: Timers,
     /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
     pub(super) control: BytesMut,
@@ -114,11 +114,11 @@ pub(super) enum Purpose<T> {
     },
     /// Those who wait for it: none if the session repeats it of itself.
     Auth(AuthId, Vec<T>),
-    Create(ClaimId),
+    Create(OwnedNodeId),
     /// Creates with their places in the multi.
-    Multi(Vec<(usize, ClaimId)>),
-    /// A multi of the create of this claim and, behind it, a delete.
-    Replace(Question, ClaimId),
+    Multi(Vec<(usize, OwnedNodeId)>),
+    /// A multi of the create of this owned node and, behind it, a delete.
+    Replace(Question, OwnedNodeId),
     Question(Question),
     /// Watches that these nodes get at once.
     Arm(T, Vec<Arc<str>>),
@@ -149,7 +149,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             pipeline: Pipeline::new(config.limits),
             unknown: Vec::new(),
             watches: Watches::new(),
-            claims: Claims::new(),
+            owned_nodes: OwnedNodes::new(),
             timers: Timers::default(),
             control: BytesMut::new(),
             pings: Pings::default(),
@@ -229,7 +229,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             last_round_trip: counters.last_round_trip(),
             watches,
             streams,
-            owned_nodes: self.claims.len(),
+            owned_nodes: self.owned_nodes.len(),
             leases: self.assurance.leases(),
             frames_sent: counters.frames_sent,
             bytes_sent: counters.bytes_sent,
@@ -340,7 +340,7 @@ impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {
             .field("last_zxid", &self.last_zxid)
             .field("requests", &self.pipeline.len())
             .field("watches", &self.watches.lengths())
-            .field("owned_nodes", &self.claims.len())
+            .field("owned_nodes", &self.owned_nodes.len())
             .finish_non_exhaustive()
     }
 }

@@ -189,7 +189,8 @@ impl Lock {
 /// lock until the session ends.
 ///
 /// Tasks may share it in an [`Arc`]: each of them can ask what a [`Hold`] can, and any of them can
-/// [release](Self::release) the lock, which the others then see as lost, by [`Loss::Released`](crate::Loss::Released).
+/// [release](Self::release) the lock. The others then see it as lost, by
+/// [`Loss::Released`](crate::Loss::Released).
 ///
 /// What is queued is sent by the client's task. If the runtime ends first, as at the end of `main`,
 /// nothing is sent, and the lock is taken until the session has expired. So end a program with
@@ -217,9 +218,11 @@ impl Guard {
         self.resumes
     }
 
-    /// Releases the lock and waits until the server has said so. From the call on, everybody who
-    /// shares this guard sees the lock as [released](crate::Loss::Released). While the client is cut off that
-    /// is the next connection, or the end of the session.
+    /// Releases the lock and waits until the server has said so. While the client is cut off, it
+    /// waits for the next connection, or for the end of the session.
+    ///
+    /// From the call on, all tasks that share this guard see the lock as
+    /// [released](crate::Loss::Released).
     ///
     /// `release().await?` does not tell a lock that was ours until then from one that was
     /// [lost before](Release::AlreadyLost). Where that matters, look at the result.

@@ -1,9 +1,9 @@
-//! Nodes that this session owns on somebody's behalf, and must not forget.
+//! Nodes that this session owns on a caller's behalf, and must not forget.
 //!
-//! A claim begins with the create of an ephemeral node under a unique name and ends when no such
-//! node is left. In between it survives everything that leaves others with a ghost: a create whose
-//! reply was lost is looked for by its name after the reconnect, a delete is repeated until it is
-//! answered, and a claim whose holder has gone at any point is deleted as soon as it can be.
+//! Ownership begins with the create of an ephemeral node under a unique name, and ends when no such
+//! node is left. In between, the session does what keeps ghosts from staying behind: it looks for a
+//! node by its name after the reconnect if the reply to the create was lost, it repeats a delete
+//! until that is answered, and it deletes a node as soon as it can once the caller has dropped it.
 //!
 //! Pure: replies and losses go in, [`Effect`]s come out, and the session carries them out.
 
@@ -11,7 +11,7 @@ mod question;
 
 mod multi;
 
-mod claim;
+mod owned;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,18 +25,18 @@ use zk_proto::{
 
 use crate::error::{Failure, ProtocolError};
 use crate::session::event::Answer;
-pub(crate) use crate::session::owned_nodes::claim::Effect;
-use crate::session::owned_nodes::claim::{Claim, State, created};
-pub use crate::session::owned_nodes::question::ClaimId;
+pub(crate) use crate::session::owned_nodes::owned::Effect;
+use crate::session::owned_nodes::owned::{Owned, State, created};
+pub use crate::session::owned_nodes::question::OwnedNodeId;
 use crate::session::owned_nodes::question::Query;
 pub(crate) use crate::session::owned_nodes::question::Question;
 use crate::trace;
 
-/// All claims of a session, oldest first.
+/// All nodes that a session owns, oldest first.
 #[derive(Debug)]
-pub(crate) struct Claims<T> {
+pub(crate) struct OwnedNodes<T> {
     next: u64,
-    claims: BTreeMap<ClaimId, Claim<T>>,
+    nodes: BTreeMap<OwnedNodeId, Owned<T>>,
     effects: VecDeque<Effect<T>>,
     /// How often the session was attached to a server.
     connection: u64,
@@ -46,14 +46,14 @@ pub(crate) struct Claims<T> {
     looks: u32,
 }
 
-impl<T> Claims<T> {
+impl<T> OwnedNodes<T> {
     pub(crate) fn new() -> Self {
-        let (claims, effects) = (BTreeMap::new(), VecDeque::new());
-        Self { next: 0, claims, effects, connection: 0, suspects: false, looks: 0 }
+        let (nodes, effects) = (BTreeMap::new(), VecDeque::new());
+        Self { next: 0, nodes, effects, connection: 0, suspects: false, looks: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.claims.len()
+        self.nodes.len()
     }
 
     #[inline]
@@ -67,32 +67,32 @@ impl<T> Claims<T> {
     }
 
     /// A create under `stem` is about to be queued.
-    pub(crate) fn open(&mut self, stem: &str, creator: T) -> ClaimId {
+    pub(crate) fn open(&mut self, stem: &str, creator: T) -> OwnedNodeId {
         self.insert(stem, State::Creating, Some(creator))
     }
 
     /// A node that is there is somebody's from now on.
     ///
-    /// `None` if there is a claim to it already.
-    pub(crate) fn adopt(&mut self, path: &str) -> Option<ClaimId> {
-        let is_claimed = self.claims.values().any(|claim| match &claim.state {
+    /// `None` if the session owns it already.
+    pub(crate) fn adopt(&mut self, path: &str) -> Option<OwnedNodeId> {
+        let is_owned = self.nodes.values().any(|node| match &node.state {
             State::Held { path: held } | State::Deleting { path: held } => **held == *path,
             _ => false,
         });
-        (!is_claimed).then(|| self.insert(path, State::Held { path: path.into() }, None))
+        (!is_owned).then(|| self.insert(path, State::Held { path: path.into() }, None))
     }
 
-    fn insert(&mut self, stem: &str, state: State, waiting: Option<T>) -> ClaimId {
-        let id = ClaimId(self.next);
+    fn insert(&mut self, stem: &str, state: State, waiting: Option<T>) -> OwnedNodeId {
+        let id = OwnedNodeId(self.next);
         self.next += 1;
-        self.claims.insert(id, Claim::new(stem, state, waiting));
+        self.nodes.insert(id, Owned::new(stem, state, waiting));
         id
     }
 
     /// The create was answered.
     pub(crate) fn create_answered(
         &mut self,
-        id: ClaimId,
+        id: OwnedNodeId,
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
         match result {
@@ -111,7 +111,7 @@ impl<T> Claims<T> {
     /// A multi was answered, in which these creates have their places.
     pub(crate) fn multi_answered(
         &mut self,
-        owned: &[(usize, ClaimId)],
+        owned: &[(usize, OwnedNodeId)],
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
         let ids = owned.iter().map(|(_, id)| *id);
@@ -136,11 +136,11 @@ impl<T> Claims<T> {
         Ok(())
     }
 
-    /// A multi was answered of the create of this claim and, behind it, a delete.
+    /// A multi was answered of the create of this owned node and, behind it, a delete.
     pub(crate) fn replace_answered(
         &mut self,
         delete: Question,
-        create: ClaimId,
+        create: OwnedNodeId,
         result: Result<Answer, Failure>,
     ) -> Result<(), ProtocolError> {
         let answer = match result {
@@ -179,21 +179,21 @@ impl<T> Claims<T> {
     }
 
     /// The create made this. It goes at once if its holder has.
-    fn created(&mut self, id: ClaimId, path: &str, czxid: Zxid, requested_at: Instant) {
-        if let Some(claim) = self.claims.get_mut(&id) {
-            claim.state = State::Held { path: path.into() };
-            if let Some(creator) = claim.waiting.take() {
+    fn created(&mut self, id: OwnedNodeId, path: &str, czxid: Zxid, requested_at: Instant) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.state = State::Held { path: path.into() };
+            if let Some(creator) = node.waiting.take() {
                 let answer = created(path, czxid, requested_at);
                 self.effects.push_back(Effect::Complete(creator, Ok(answer)));
             }
-            if claim.due {
-                claim.delete(id, None, &mut self.effects);
+            if node.due {
+                node.delete(id, None, &mut self.effects);
             }
         }
     }
 
     /// The creates were refused: nothing was made.
-    fn refused(&mut self, ids: impl IntoIterator<Item = ClaimId>, failure: Failure) {
+    fn refused(&mut self, ids: impl IntoIterator<Item = OwnedNodeId>, failure: Failure) {
         for id in ids {
             let creator = self.withdraw(id);
             self.effects.extend(creator.map(|token| Effect::Complete(token, Err(failure))));
@@ -203,7 +203,7 @@ impl<T> Claims<T> {
     /// The answer makes no sense. Something was created; the next connection will tell what.
     fn garbled(
         &mut self,
-        ids: impl IntoIterator<Item = ClaimId>,
+        ids: impl IntoIterator<Item = OwnedNodeId>,
         error: ProtocolError,
     ) -> ProtocolError {
         let failure = Failure::ConnectionLoss { sent: true, why: error.into() };
@@ -212,29 +212,29 @@ impl<T> Claims<T> {
     }
 
     /// The answer was not kept. Something may have been created, which the server can be asked for.
-    fn unheard(&mut self, ids: impl IntoIterator<Item = ClaimId>, failure: Failure) {
+    fn unheard(&mut self, ids: impl IntoIterator<Item = OwnedNodeId>, failure: Failure) {
         for id in ids {
             self.lost(id, failure);
-            if let Some(claim) = self.claims.get_mut(&id) {
-                claim.look(id, &mut self.effects);
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.look(id, &mut self.effects);
             }
         }
     }
 
     /// The create made nothing. Gives back who waits to hear it.
-    pub(crate) fn withdraw(&mut self, id: ClaimId) -> Option<T> {
-        self.claims.remove(&id)?.waiting
+    pub(crate) fn withdraw(&mut self, id: OwnedNodeId) -> Option<T> {
+        self.nodes.remove(&id)?.waiting
     }
 
     /// The create may have made something.
-    fn lost(&mut self, id: ClaimId, failure: Failure) {
-        if let Some(claim) = self.claims.get_mut(&id) {
-            claim.state = State::Lost { failure };
+    fn lost(&mut self, id: OwnedNodeId, failure: Failure) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.state = State::Lost { failure };
         }
     }
 
     /// The create will get no answer. Gives back its creator, unless the node will be looked for.
-    pub(crate) fn create_unanswered(&mut self, id: ClaimId, failure: Failure) -> Option<T> {
+    pub(crate) fn create_unanswered(&mut self, id: OwnedNodeId, failure: Failure) -> Option<T> {
         if let Failure::ConnectionLoss { sent: true, .. } = failure {
             self.lost(id, failure);
             return None;
@@ -243,27 +243,27 @@ impl<T> Claims<T> {
     }
 
     /// Whether the node is there and is to stay.
-    pub(crate) fn holds(&self, id: ClaimId) -> bool {
-        self.claims
+    pub(crate) fn holds(&self, id: OwnedNodeId) -> bool {
+        self.nodes
             .get(&id)
-            .is_some_and(|claim| !claim.due && matches!(claim.state, State::Held { .. }))
+            .is_some_and(|node| !node.due && matches!(node.state, State::Held { .. }))
     }
 
     /// The holder lets go. If the node is not known to exist, `releaser` hears that at once, and
-    /// the claim sees to it alone.
-    pub(crate) fn release(&mut self, id: ClaimId, releaser: Option<T>) {
-        let releaser = match self.claims.get_mut(&id) {
-            Some(claim) => {
-                claim.due = true;
-                if matches!(claim.state, State::Held { .. }) {
-                    return claim.delete(id, releaser, &mut self.effects);
+    /// the owned node is looked for by itself.
+    pub(crate) fn release(&mut self, id: OwnedNodeId, releaser: Option<T>) {
+        let releaser = match self.nodes.get_mut(&id) {
+            Some(node) => {
+                node.due = true;
+                if matches!(node.state, State::Held { .. }) {
+                    return node.delete(id, releaser, &mut self.effects);
                 }
                 // Being deleted already, and nobody waits to hear how that went.
-                if matches!(claim.state, State::Deleting { .. }) && claim.waiting.is_none() {
-                    claim.waiting = releaser;
+                if matches!(node.state, State::Deleting { .. }) && node.waiting.is_none() {
+                    node.waiting = releaser;
                     return;
                 }
-                claim.tell_creator(true, &mut self.effects);
+                node.tell_creator(true, &mut self.effects);
                 releaser
             }
             None => releaser,
@@ -273,17 +273,17 @@ impl<T> Claims<T> {
     }
 
     /// The holder lets go of a node that shall stay, or that is gone.
-    pub(crate) fn forget(&mut self, id: ClaimId) {
-        let held = |claim: &Claim<T>| matches!(claim.state, State::Held { .. });
-        if self.claims.get(&id).is_some_and(held) {
-            self.claims.remove(&id);
+    pub(crate) fn forget(&mut self, id: OwnedNodeId) {
+        let held = |node: &Owned<T>| matches!(node.state, State::Held { .. });
+        if self.nodes.get(&id).is_some_and(held) {
+            self.nodes.remove(&id);
         }
     }
 
     /// Whether there is something left to learn or to delete, if need be on the next connection.
     pub(crate) fn is_busy(&self) -> bool {
-        self.claims.values().any(|claim| match &claim.state {
-            State::Lost { .. } => claim.due || claim.waiting.is_some(),
+        self.nodes.values().any(|node| match &node.state {
+            State::Lost { .. } => node.due || node.waiting.is_some(),
             State::Deleting { .. } => true,
             State::Creating | State::Suspect { .. } | State::Held { .. } => false,
         })
@@ -296,37 +296,37 @@ impl<T> Claims<T> {
         result: Result<Answer, Failure>,
         own: Option<SessionId>,
     ) -> Result<(), ProtocolError> {
-        let Question { claim: id, query, path } = question;
-        let Some(claim) = self.claims.get_mut(&id) else {
+        let Question { node: id, query, path } = question;
+        let Some(node) = self.nodes.get_mut(&id) else {
             return Ok(());
         };
-        claim.asking = claim.asking.saturating_sub(1);
+        node.asking = node.asking.saturating_sub(1);
         let effects = &mut self.effects;
         let mut result = result;
         if query == Query::List
-            && let Some(code) = claim.unsynced.take()
+            && let Some(code) = node.unsynced.take()
         {
             result = Err(Failure::Refused(code));
         }
         match (query, &result) {
             (Query::Sync, Ok(_)) => {}
-            (Query::Sync, Err(Failure::Refused(code))) => claim.unsynced = Some(*code),
+            (Query::Sync, Err(Failure::Refused(code))) => node.unsynced = Some(*code),
             // Shed unexecuted by a server that is overloaded, and that paces us by its answers.
             (Query::List, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
-                claim.look(id, effects);
+                node.look(id, effects);
             }
             (_, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
-                claim.ask(id, query, path, effects);
+                node.ask(id, query, path, effects);
             }
             (Query::List, Ok(answer)) => {
                 let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
-                claim.choose(&list);
+                node.choose(&list);
                 self.look_closer(id);
             }
             (Query::Stat, Ok(answer)) => {
                 let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
                 match own == Some(stat.ephemeral_owner) {
-                    true => claim.found(id, path, stat, answer.requested_at, effects),
+                    true => node.found(id, path, stat, answer.requested_at, effects),
                     // Another session's: perhaps an earlier life of ours, under the same names.
                     false => self.look_closer(id),
                 }
@@ -337,13 +337,13 @@ impl<T> Claims<T> {
             // It may be anybody's (since 3.9.2 exists needs the permission to read), but ours may
             // be among the others.
             (Query::Stat, Err(Failure::Refused(ErrorCode::NO_AUTH))) => {
-                claim.unreadable = true;
+                node.unreadable = true;
                 self.look_closer(id);
             }
             (Query::Sync | Query::List | Query::Stat, Err(_)) => {
                 // Nothing was learnt. The caller must not wait for the next connection to tell
                 // more; what is found then belongs to nobody, and goes.
-                claim.tell_creator(true, effects);
+                node.tell_creator(true, effects);
             }
             (Query::Delete, result) => {
                 if let Err(Failure::Refused(code)) = result
@@ -354,7 +354,7 @@ impl<T> Claims<T> {
                         "a node outlives its owner until the session ends"
                     );
                 }
-                let releaser = self.claims.remove(&id).and_then(|claim| claim.waiting);
+                let releaser = self.nodes.remove(&id).and_then(|node| node.waiting);
                 let told = releaser.map(|token| Effect::Complete(token, result.clone()));
                 effects.extend(told);
             }
@@ -365,12 +365,12 @@ impl<T> Claims<T> {
     /// A question went down with its connection. It is asked again on the next one; who waits for
     /// a delete hears of the loss.
     pub(crate) fn unanswered(&mut self, question: &Question, failure: Failure) {
-        if let Some(claim) = self.claims.get_mut(&question.claim) {
-            claim.asking = claim.asking.saturating_sub(1);
-            claim.unsynced = None;
-            claim.candidates.clear();
-            if matches!(claim.state, State::Deleting { .. }) {
-                let releaser = claim.waiting.take();
+        if let Some(node) = self.nodes.get_mut(&question.node) {
+            node.asking = node.asking.saturating_sub(1);
+            node.unsynced = None;
+            node.candidates.clear();
+            if matches!(node.state, State::Deleting { .. }) {
+                let releaser = node.waiting.take();
                 self.effects.extend(releaser.map(|token| Effect::Complete(token, Err(failure))));
             }
         }
@@ -378,10 +378,10 @@ impl<T> Claims<T> {
 
     /// A question was not decided, and is asked again.
     fn repeat(&mut self, question: Question) {
-        let Question { claim: id, query, path } = question;
-        if let Some(claim) = self.claims.get_mut(&id) {
-            claim.asking = claim.asking.saturating_sub(1);
-            claim.ask(id, query, path, &mut self.effects);
+        let Question { node: id, query, path } = question;
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.asking = node.asking.saturating_sub(1);
+            node.ask(id, query, path, &mut self.effects);
         }
     }
 
@@ -392,11 +392,11 @@ impl<T> Claims<T> {
     }
 
     /// Those of which nothing is being asked just now.
-    fn suspects(&mut self) -> impl Iterator<Item = (ClaimId, &mut Claim<T>)> {
-        let is_suspect = |claim: &Claim<T>| matches!(claim.state, State::Suspect { .. });
-        self.suspects = self.claims.values().any(is_suspect);
-        let is_idle = move |claim: &Claim<T>| is_suspect(claim) && claim.asking == 0;
-        self.claims.iter_mut().map(|(id, claim)| (*id, claim)).filter(move |(_, it)| is_idle(it))
+    fn suspects(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
+        let is_suspect = |node: &Owned<T>| matches!(node.state, State::Suspect { .. });
+        self.suspects = self.nodes.values().any(is_suspect);
+        let is_idle = move |node: &Owned<T>| is_suspect(node) && node.asking == 0;
+        self.nodes.iter_mut().map(|(id, node)| (*id, node)).filter(move |(_, it)| is_idle(it))
     }
 
     /// Somebody has listed a folder: a node that is suspected may be in it.
@@ -404,9 +404,9 @@ impl<T> Claims<T> {
         // Whoever asked for a list that makes no sense will say so.
         if let Ok(list) = GetChildrenResponse::decode(&mut Reader::new(&list.body)) {
             let mut found = Vec::new();
-            for (id, claim) in self.suspects() {
-                claim.choose(&list);
-                found.extend((!claim.candidates.is_empty()).then_some(id));
+            for (id, node) in self.suspects() {
+                node.choose(&list);
+                found.extend((!node.candidates.is_empty()).then_some(id));
             }
             found.into_iter().for_each(|id| self.look_closer(id));
         }
@@ -421,7 +421,7 @@ impl<T> Claims<T> {
     pub(crate) fn look_again(&mut self) {
         self.looks = self.looks.saturating_add(1);
         let mut effects = std::mem::take(&mut self.effects);
-        self.suspects().for_each(|(id, claim)| claim.look(id, &mut effects));
+        self.suspects().for_each(|(id, node)| node.look(id, &mut effects));
         self.effects = effects;
     }
 
@@ -429,13 +429,13 @@ impl<T> Claims<T> {
     pub(crate) fn attached(&mut self) {
         self.connection += 1;
         self.looks = 0;
-        for (id, claim) in self.claims.iter_mut().filter(|(_, claim)| claim.asking == 0) {
-            match &claim.state {
+        for (id, node) in self.nodes.iter_mut().filter(|(_, node)| node.asking == 0) {
+            match &node.state {
                 State::Creating | State::Held { .. } => {}
-                State::Lost { .. } | State::Suspect { .. } => claim.look(*id, &mut self.effects),
+                State::Lost { .. } | State::Suspect { .. } => node.look(*id, &mut self.effects),
                 State::Deleting { path } => {
                     let path = Arc::clone(path);
-                    claim.ask(*id, Query::Delete, path, &mut self.effects);
+                    node.ask(*id, Query::Delete, path, &mut self.effects);
                 }
             }
         }
@@ -444,37 +444,37 @@ impl<T> Claims<T> {
     /// The session is over, and every node with it: all who wait hear `failure`.
     pub(crate) fn end(&mut self, failure: Failure) {
         self.suspects = false;
-        let waiting = std::mem::take(&mut self.claims).into_values().filter_map(|it| it.waiting);
+        let waiting = std::mem::take(&mut self.nodes).into_values().filter_map(|it| it.waiting);
         self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
     }
 
     /// Looks whose the next node of this name is.
-    fn look_closer(&mut self, id: ClaimId) {
-        let Some(claim) = self.claims.get_mut(&id) else {
+    fn look_closer(&mut self, id: OwnedNodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        match claim.candidates.pop() {
-            Some(path) => claim.ask(id, Query::Stat, path.into(), &mut self.effects),
+        match node.candidates.pop() {
+            Some(path) => node.ask(id, Query::Stat, path.into(), &mut self.effects),
             // Nothing was learnt.
-            None if claim.unreadable => claim.tell_creator(true, &mut self.effects),
+            None if node.unreadable => node.tell_creator(true, &mut self.effects),
             None => self.missing(id),
         }
     }
 
     /// There is no such node, or only somebody else's.
-    fn missing(&mut self, id: ClaimId) {
-        let Some(claim) = self.claims.get_mut(&id) else {
+    fn missing(&mut self, id: OwnedNodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        match &claim.state {
+        match &node.state {
             State::Lost { .. } => {
-                claim.tell_creator(false, &mut self.effects);
-                claim.state = State::Suspect { connection: self.connection };
+                node.tell_creator(false, &mut self.effects);
+                node.state = State::Suspect { connection: self.connection };
                 self.suspects = true;
             }
             // The server has answered on two connections that it is not there.
             State::Suspect { connection } if *connection < self.connection => {
-                self.claims.remove(&id);
+                self.nodes.remove(&id);
             }
             State::Suspect { .. } => {}
             State::Creating | State::Held { .. } | State::Deleting { .. } => {}

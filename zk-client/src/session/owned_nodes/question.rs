@@ -1,4 +1,4 @@
-//! What a claim asks the server: small requests of the session's own, sent like anybody's.
+//! What an owned node asks the server: small requests of the session's own, sent like anybody's.
 //!
 //! Knows what goes on the wire, and nothing of what the answers mean.
 
@@ -8,19 +8,19 @@ use zk_proto::{
     DeleteRequest, Encode, ExistsRequest, GetChildrenRequest, OpCode, SyncRequest, Writer,
 };
 
-/// One claim.
+/// One owned node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClaimId(pub(crate) u64);
+pub struct OwnedNodeId(pub(crate) u64);
 
-/// Something to ask the server on a claim's behalf.
+/// Something to ask the server on an owned node's behalf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    pub(crate) claim: ClaimId,
+    pub(crate) node: OwnedNodeId,
     pub(crate) query: Query,
     pub(crate) path: Arc<str>,
 }
 
-/// The requests of a claim.
+/// The requests of an owned node.
 ///
 /// A lost create is looked for with sync, since the server of the new connection may be behind the
 /// one that got the create, and right behind it list, since the digits are not known. Then comes

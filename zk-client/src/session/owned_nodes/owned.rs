@@ -11,7 +11,7 @@ use zk_proto::{CreateResponse, Encode, ErrorCode, GetChildrenResponse, Stat, Wri
 
 use crate::error::Failure;
 use crate::session::event::Answer;
-use crate::session::owned_nodes::question::{ClaimId, Query, Question};
+use crate::session::owned_nodes::question::{OwnedNodeId, Query, Question};
 
 /// What a path takes beside its text.
 const LENGTH_BYTES: usize = 4;
@@ -26,7 +26,7 @@ pub(crate) enum Effect<T> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Claim<T> {
+pub(crate) struct Owned<T> {
     /// The path up to the digits that the server appends; unique for ever.
     pub(crate) stem: String,
     pub(crate) state: State,
@@ -62,7 +62,7 @@ pub(crate) enum State {
     Deleting { path: Arc<str> },
 }
 
-impl<T> Claim<T> {
+impl<T> Owned<T> {
     pub(crate) fn new(stem: &str, state: State, waiting: Option<T>) -> Self {
         Self {
             stem: stem.to_owned(),
@@ -78,17 +78,17 @@ impl<T> Claim<T> {
 
     pub(crate) fn ask(
         &mut self,
-        id: ClaimId,
+        id: OwnedNodeId,
         query: Query,
         path: Arc<str>,
         effects: &mut VecDeque<Effect<T>>,
     ) {
         self.asking += 1;
-        effects.push_back(Effect::Ask(Question { claim: id, query, path }));
+        effects.push_back(Effect::Ask(Question { node: id, query, path }));
     }
 
     /// Looks for the node by its name.
-    pub(crate) fn look(&mut self, id: ClaimId, effects: &mut VecDeque<Effect<T>>) {
+    pub(crate) fn look(&mut self, id: OwnedNodeId, effects: &mut VecDeque<Effect<T>>) {
         let (folder, _) = split(&self.stem);
         let folder = Arc::<str>::from(folder);
         self.ask(id, Query::Sync, Arc::clone(&folder), effects);
@@ -110,7 +110,7 @@ impl<T> Claim<T> {
     /// The node that is held must go.
     pub(crate) fn delete(
         &mut self,
-        id: ClaimId,
+        id: OwnedNodeId,
         releaser: Option<T>,
         effects: &mut VecDeque<Effect<T>>,
     ) {
@@ -125,7 +125,7 @@ impl<T> Claim<T> {
     /// The node that was looked for is there, and ours.
     pub(crate) fn found(
         &mut self,
-        id: ClaimId,
+        id: OwnedNodeId,
         path: Arc<str>,
         stat: Stat,
         requested_at: Instant,

@@ -1,7 +1,7 @@
 //! Owned nodes: whatever breaks and whenever, no node is left behind and no caller is left waiting.
 
 use bytes::Bytes;
-use zk_client::session::{ClaimId, Event, Watch, WatchKind};
+use zk_client::session::{Event, OwnedNodeId, Watch, WatchKind};
 use zk_proto::{
     CreateMode, CreateRequest, CreateResponse, Decode, DeleteRequest, ErrorCode, ExistsResponse,
     GetChildren2Request, GetChildren2Response, GetChildrenRequest, GetChildrenResponse,
@@ -19,36 +19,36 @@ const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 const CREATOR: u32 = 1;
 const RELEASER: u32 = 2;
 
-fn create(bench: &mut Bench) -> ClaimId {
+fn create(bench: &mut Bench) -> OwnedNodeId {
     let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
     let request = CreateRequest { path: STEM, data: None, acl: List::new(&[]), mode };
     bench.session.submit_owned(&request, CREATOR).unwrap()
 }
 
 /// A connected session whose create is on the wire.
-fn creating() -> (Bench, ClaimId) {
+fn creating() -> (Bench, OwnedNodeId) {
     let mut bench = Bench::attached();
-    let claim = create(&mut bench);
+    let node = create(&mut bench);
     assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
-    (bench, claim)
+    (bench, node)
 }
 
 /// A connected session that owns the node.
-fn held() -> (Bench, ClaimId) {
-    let (mut bench, claim) = creating();
+fn held() -> (Bench, OwnedNodeId) {
+    let (mut bench, node) = creating();
     bench.answer(1, &created(NODE));
     assert_eq!(bench.said(), ["1 ok"]);
     assert_eq!(bench.load(), (0, 0, 1));
-    (bench, claim)
+    (bench, node)
 }
 
 /// A session whose create was lost, cut off.
-fn lost() -> (Bench, ClaimId) {
-    let (mut bench, claim) = creating();
+fn lost() -> (Bench, OwnedNodeId) {
+    let (mut bench, node) = creating();
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"], "the creator waits");
     assert_eq!(bench.load(), (0, 0, 1));
-    (bench, claim)
+    (bench, node)
 }
 
 /// Attaches again and answers the look for the node with these children of the folder.
@@ -72,23 +72,23 @@ fn owned_by(owner: SessionId) -> ExistsResponse {
 
 #[test]
 fn a_release_deletes_the_node_once_at_any_version() {
-    let (mut bench, claim) = held();
-    bench.session.release(claim, Some(RELEASER)).unwrap();
-    bench.session.release(claim, None).unwrap();
+    let (mut bench, node) = held();
+    bench.session.release(node, Some(RELEASER)).unwrap();
+    bench.session.release(node, None).unwrap();
     let [delete] = bench.requests().try_into().unwrap();
     assert_eq!(delete.body::<DeleteRequest<'_>>(), DeleteRequest { path: NODE, version: -1 });
     bench.answer(2, &());
     assert_eq!(bench.said(), ["2 ok"]);
     assert_eq!(bench.load(), (0, 0, 0));
-    bench.session.release(claim, Some(RELEASER)).unwrap();
+    bench.session.release(node, Some(RELEASER)).unwrap();
     assert_eq!(bench.said(), ["2 NoNode"], "there is nothing left to delete");
 }
 
 #[test]
 fn the_delete_goes_behind_what_was_asked_before() {
-    let (mut bench, claim) = held();
+    let (mut bench, node) = held();
     bench.session.submit(&GET, 5).unwrap();
-    bench.session.release(claim, None).unwrap();
+    bench.session.release(node, None).unwrap();
     bench.session.submit(&GET, 6).unwrap();
     assert_eq!(bench.sent(), ["getData#2 /a", "delete#3 /locks/x-0000000003", "getData#4 /a"]);
     (2..=4).for_each(|xid| bench.answer(xid, &()));
@@ -98,8 +98,8 @@ fn the_delete_goes_behind_what_was_asked_before() {
 
 #[test]
 fn released_before_the_reply_it_is_deleted_right_behind_it() {
-    let (mut bench, claim) = creating();
-    bench.session.release(claim, None).unwrap();
+    let (mut bench, node) = creating();
+    bench.session.release(node, None).unwrap();
     assert_eq!(bench.sent(), [""; 0], "nothing is known to delete yet");
     bench.answer(1, &created(NODE));
     assert_eq!(bench.said(), ["1 ok"]);
@@ -111,8 +111,8 @@ fn released_before_the_reply_it_is_deleted_right_behind_it() {
 #[test]
 fn released_before_it_was_sent_it_is_made_and_deleted() {
     let mut bench = Bench::attached();
-    let claim = create(&mut bench);
-    bench.session.release(claim, None).unwrap();
+    let node = create(&mut bench);
+    bench.session.release(node, None).unwrap();
     assert_eq!(bench.sent(), ["create2#1 /locks/x-"]);
     bench.answer(1, &created(NODE));
     assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
@@ -124,14 +124,14 @@ fn released_before_it_was_sent_it_is_made_and_deleted() {
 #[test]
 fn a_refused_create_leaves_nothing_to_do() {
     for released in [false, true] {
-        let (mut bench, claim) = creating();
+        let (mut bench, node) = creating();
         if released {
-            bench.session.release(claim, None).unwrap();
+            bench.session.release(node, None).unwrap();
         }
         bench.refuse(1, ErrorCode::NO_NODE);
         assert_eq!(bench.said(), ["1 NoNode"]);
         assert_eq!(bench.load(), (0, 0, 0));
-        bench.session.release(claim, None).unwrap();
+        bench.session.release(node, None).unwrap();
         assert_eq!(bench.sent(), [""; 0]);
     }
 }
@@ -150,7 +150,7 @@ fn a_create_that_was_not_sent_waits_for_the_next_connection() {
 
 #[test]
 fn a_lost_create_is_looked_for_found_and_answered() {
-    let (mut bench, claim) = lost();
+    let (mut bench, node) = lost();
     look(&mut bench, 2, FOUND);
     assert_eq!(bench.said(), [""; 0]);
     assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
@@ -164,7 +164,7 @@ fn a_lost_create_is_looked_for_found_and_answered() {
     assert_eq!(answered, CreateResponse { path: NODE });
     assert_eq!(answer.zxid, Zxid(0x77), "the create's own transaction");
 
-    bench.session.release(claim, Some(RELEASER)).unwrap();
+    bench.session.release(node, Some(RELEASER)).unwrap();
     assert_eq!(bench.sent(), ["delete#5 /locks/x-0000000003"]);
     bench.answer(5, &());
     assert_eq!(bench.said(), ["2 ok"]);
@@ -209,11 +209,11 @@ fn a_lost_create_that_made_nothing_is_told_and_looked_for_once_more() {
 #[test]
 fn a_node_that_shows_up_in_the_second_look_is_deleted() {
     for released in [false, true] {
-        let (mut bench, claim) = lost();
+        let (mut bench, node) = lost();
         look(&mut bench, 2, OTHERS);
         assert_eq!(bench.said(), ["1 lost, unsent"]);
         if released {
-            bench.session.release(claim, None).unwrap();
+            bench.session.release(node, None).unwrap();
         }
         bench.cut();
         assert_eq!(bench.said(), ["Disconnected"]);
@@ -422,17 +422,17 @@ fn a_look_whose_answer_does_not_decode_is_repeated() {
 
 #[test]
 fn released_while_lost_the_node_is_deleted_when_it_is_found() {
-    let (mut bench, claim) = lost();
-    bench.session.release(claim, None).unwrap();
+    let (mut bench, node) = lost();
+    bench.session.release(node, None).unwrap();
     assert_eq!(serve(&mut bench, FOUND).deleted, 1);
     assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
 fn released_during_the_look_the_node_is_deleted_when_it_is_seen() {
-    let (mut bench, claim) = lost();
+    let (mut bench, node) = lost();
     look(&mut bench, 2, FOUND);
-    bench.session.release(claim, None).unwrap();
+    bench.session.release(node, None).unwrap();
     assert_eq!(bench.sent(), ["exists#4 /locks/x-0000000003"]);
     bench.answer(4, &owned_by(SESSION));
     assert_eq!(bench.sent(), ["delete#5 /locks/x-0000000003"]);
@@ -444,8 +444,8 @@ fn released_during_the_look_the_node_is_deleted_when_it_is_seen() {
 #[test]
 fn a_creator_is_answered_although_it_was_released_while_lost() {
     for children in [FOUND, OTHERS] {
-        let (mut bench, claim) = lost();
-        bench.session.release(claim, None).unwrap();
+        let (mut bench, node) = lost();
+        bench.session.release(node, None).unwrap();
         let served = serve(&mut bench, children);
         assert_eq!(served.answers(CREATOR), 1, "{:?}", served.said);
         assert_eq!(served.deleted, usize::from(children == FOUND));
@@ -455,8 +455,8 @@ fn a_creator_is_answered_although_it_was_released_while_lost() {
 #[test]
 fn a_creator_is_answered_although_it_was_released_before_its_create_was_lost() {
     for children in [FOUND, OTHERS] {
-        let (mut bench, claim) = creating();
-        bench.session.release(claim, None).unwrap();
+        let (mut bench, node) = creating();
+        bench.session.release(node, None).unwrap();
         bench.cut();
         let served = serve(&mut bench, children);
         assert_eq!(served.answers(CREATOR), 1, "{:?}", served.said);
@@ -466,7 +466,7 @@ fn a_creator_is_answered_although_it_was_released_before_its_create_was_lost() {
 
 #[test]
 fn a_releaser_is_answered_although_a_look_that_was_held_back_comes_late() {
-    let (mut bench, claim) = lost();
+    let (mut bench, node) = lost();
     // The look asks for the node's state, but the transport has no room until it breaks. Nothing
     // may be asked twice, or the later answer would be taken for news.
     look(&mut bench, 2, FOUND);
@@ -474,7 +474,7 @@ fn a_releaser_is_answered_although_a_look_that_was_held_back_comes_late() {
     assert_eq!(bench.said(), ["Disconnected"]);
     look_beside(&mut bench);
     assert_eq!(bench.said(), ["1 ok"]);
-    bench.session.release(claim, Some(RELEASER)).unwrap();
+    bench.session.release(node, Some(RELEASER)).unwrap();
     let mut served = serve(&mut bench, FOUND);
     bench.session.abandon();
     served.said.extend(bench.said());
@@ -538,8 +538,8 @@ fn answer(bench: &mut Bench, request: &Request, children: &[&str]) {
 
 #[test]
 fn a_lost_delete_is_told_and_repeated_until_it_is_answered() {
-    let (mut bench, claim) = held();
-    bench.session.release(claim, Some(RELEASER)).unwrap();
+    let (mut bench, node) = held();
+    bench.session.release(node, Some(RELEASER)).unwrap();
     assert_eq!(bench.sent(), ["delete#2 /locks/x-0000000003"]);
     bench.cut();
     assert_eq!(bench.said(), ["2 lost, sent", "Disconnected"]);
@@ -567,13 +567,13 @@ fn a_lost_delete_is_told_and_repeated_until_it_is_answered() {
 
 #[test]
 fn a_due_delete_goes_right_behind_the_watches() {
-    let (mut bench, claim) = held();
+    let (mut bench, node) = held();
     let watch = Watch { kind: WatchKind::Data, path: "/w".into(), watcher: 7 };
     let get = GetDataRequest { path: "/w", watch: true };
     bench.session.submit_watching(&get, 5, watch).unwrap();
     bench.sent();
     bench.answer(2, &there());
-    bench.session.release(claim, None).unwrap();
+    bench.session.release(node, None).unwrap();
     bench.sent();
     bench.session.submit(&GET, 6).unwrap();
     bench.cut();
@@ -596,10 +596,10 @@ fn a_due_delete_goes_right_behind_the_watches() {
 
 #[test]
 fn a_delete_that_was_not_sent_waits_with_its_releaser() {
-    let (mut bench, claim) = held();
+    let (mut bench, node) = held();
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
-    bench.session.release(claim, Some(RELEASER)).unwrap();
+    bench.session.release(node, Some(RELEASER)).unwrap();
     assert_eq!(bench.said(), [""; 0]);
     bench.connect();
     bench.cut();
@@ -612,8 +612,8 @@ fn a_delete_that_was_not_sent_waits_with_its_releaser() {
 
 #[test]
 fn a_delete_that_is_refused_is_told_and_over() {
-    let (mut bench, claim) = held();
-    bench.session.release(claim, Some(RELEASER)).unwrap();
+    let (mut bench, node) = held();
+    bench.session.release(node, Some(RELEASER)).unwrap();
     bench.sent();
     bench.refuse(2, ErrorCode::NOT_EMPTY);
     assert_eq!(bench.said(), ["2 NotEmpty"]);
@@ -685,8 +685,8 @@ fn the_end_of_the_session_answers_everybody_and_empties_everything() {
         (
             "deleting",
             || {
-                let (mut bench, claim) = held();
-                bench.session.release(claim, Some(RELEASER)).unwrap();
+                let (mut bench, node) = held();
+                bench.session.release(node, Some(RELEASER)).unwrap();
                 bench.sent();
                 bench
             },
@@ -717,20 +717,20 @@ fn the_end_of_the_session_answers_everybody_and_empties_everything() {
 
 #[test]
 fn a_session_that_is_over_takes_no_release() {
-    let (mut bench, claim) = held();
+    let (mut bench, node) = held();
     bench.cut();
     bench.connect();
     bench.frame(payload(&expired()));
     bench.said();
-    assert!(bench.session.release(claim, Some(RELEASER)).is_err());
+    assert!(bench.session.release(node, Some(RELEASER)).is_err());
     assert_eq!(bench.said(), [""; 0]);
 }
 
 #[test]
 fn closing_ends_what_is_owned() {
-    let (mut bench, claim) = held();
+    let (mut bench, node) = held();
     bench.session.close();
-    bench.session.release(claim, Some(RELEASER)).unwrap();
+    bench.session.release(node, Some(RELEASER)).unwrap();
     assert_eq!(bench.sent()[0], "closeSession#2");
     bench.answer(2, &Bytes::new().is_empty());
     let said = bench.said();
