@@ -9,40 +9,46 @@ use zk_client::{Ended, Outcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The client failed: [`Error::client`] says how.
+    /// The client failed: [`Error::client`] returns its error.
     Client,
-    /// Caller: names made of these parts could not be told apart.
+    /// Wrong use: names made of these parts could not be told apart.
     InvalidLayout,
-    /// Caller: locks that are taken together must have different paths and one client.
+    /// Wrong use: locks that are taken together must have different paths and one client.
     InvalidSet,
-    /// Caller: what reads a lock asked to write it, and would wait for itself for ever.
+    /// Wrong use: an owner that reads the lock asked to write it, and would wait for itself for
+    /// ever.
     WouldDeadlock,
-    /// Caller: there is no such holder here, or it is not whose ticket this is.
+    /// Wrong use: the text is no ticket, or the ticket is of another session, folder or layout.
     InvalidTicket,
-    /// The ticket was used before, so this caller holds nothing. If another process has used it,
-    /// the lock and the session are that one's: the client was
-    /// [detached](zk_client::Client::detach).
+    /// The ticket was used before, so this caller holds nothing.
+    ///
+    /// If another process has used it, that process has the lock and the session, and this client
+    /// was [detached](zk_client::Client::detach).
     TicketUsed,
-    /// Somebody deleted this contender's node while it waited in the queue. It owns nothing.
+    /// Somebody deleted this contender's node while it waited in the queue, so it owns nothing.
     NodeVanished,
-    /// The folder has nearly used up its 2^31 sequence numbers, behind which servers lose count.
-    /// Delete it while nobody holds the lock, use another path, or let locks do so themselves:
-    /// [`Options::rotate`](crate::Options::rotate).
+    /// The folder has nearly used up its 2^31 sequence numbers, beyond which servers lose count.
+    ///
+    /// Delete the folder while nobody holds the lock, use another path, or let the locks make the
+    /// folder anew by themselves: [`Options::rotate`](crate::Options::rotate).
     SequenceExhausted,
     /// A node in the folder looks like a contender of another layout, and
     /// [`Options::strict_foreign`](crate::Options::strict_foreign) is set.
     ForeignContender,
     /// The lock could not be acquired in time: [`Error::timeout`] says why.
     TimedOut,
-    /// The lock is lost: [`Error::loss`] says how. What was to be done in one transaction with it
-    /// was not done.
+    /// The lock is lost: [`Error::loss`] returns how.
+    ///
+    /// A transaction that was to be carried out only under the lock was not carried out.
     Lost,
-    /// The connection broke before the server confirmed the release. The lock is no longer this
-    /// caller's, and the client goes on deleting the node until the server answers.
+    /// The connection broke before the server confirmed the release.
+    ///
+    /// The caller no longer has the lock, and the client goes on deleting the node until the server
+    /// replies.
     Unconfirmed,
 }
 
-/// How a lock was lost. It is lost for good: whoever wants it again has to queue up again.
+/// How a lock was lost, for good: to have it again, a contender must queue up again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
@@ -52,10 +58,10 @@ pub enum Loss {
     /// Somebody deleted the node.
     #[error("somebody deleted the node")]
     NodeDeleted,
-    /// The ensemble was not heard of for so long that it may have ended the session.
+    /// The client has not heard from the ensemble for so long that it may have ended the session.
     #[error("the ensemble may have ended the session")]
     Deadline,
-    /// It was held for as long as [`Options::max_hold`](crate::Options::max_hold) allows.
+    /// The lock was held for as long as [`Options::max_hold`](crate::Options::max_hold) allows.
     #[error("it was held for as long as was agreed")]
     TermOver,
     /// Its holder released it. Tasks that share a guard learn of it like this.
@@ -75,7 +81,7 @@ pub enum Timeout {
     Disconnected,
 }
 
-/// Why a lock was not acquired, or something was not done under it, or its release not confirmed.
+/// Why a lock was not acquired, work under it was not done, or its release was not confirmed.
 #[derive(Clone, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Fault);
@@ -109,7 +115,7 @@ pub(crate) enum Fault {
 }
 
 impl Error {
-    /// What went wrong, as something to match on.
+    /// The kind of error, to match on.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Fault::Client(_) => ErrorKind::Client,
@@ -127,7 +133,8 @@ impl Error {
         }
     }
 
-    /// The same for a lock that was never handed out: its contender's node has vanished.
+    /// The error of an acquire. A lock that was never handed out is not lost: its node has
+    /// vanished.
     pub(crate) fn while_waiting(self) -> Self {
         match self.0 {
             Fault::Lost { path, loss: Loss::NodeDeleted } => Fault::NodeVanished(path).into(),
@@ -135,7 +142,7 @@ impl Error {
         }
     }
 
-    /// Whether the server may have carried out what failed.
+    /// Whether the server may have carried out the request that failed.
     pub fn outcome(&self) -> Outcome {
         self.client().map_or(Outcome::NotApplied, zk_client::Error::outcome)
     }
@@ -156,16 +163,17 @@ impl Error {
         }
     }
 
-    /// Whether the session is over, whichever way: a lock that was held is lost
-    /// ([`Loss::SessionOver`]), and one that was waited for will not come
-    /// ([`Client`](ErrorKind::Client)). Only a lock of a new client helps; a
-    /// [`SessionKeeper`](zk_client::SessionKeeper) has one.
+    /// True if the session is over, whichever way it ended.
+    ///
+    /// A lock that was held is lost then ([`Loss::SessionOver`]), and a lock that was waited for
+    /// cannot be acquired any more ([`Client`](ErrorKind::Client)). Only a lock of a new client
+    /// helps; a [`SessionKeeper`](zk_client::SessionKeeper) has one.
     pub fn is_session_over(&self) -> bool {
         matches!(self.loss(), Some(Loss::SessionOver(_)))
             || self.client().is_some_and(zk_client::Error::is_session_over)
     }
 
-    /// The client's error behind this one, if there is one.
+    /// The client's error that caused this one, if there is one.
     pub fn client(&self) -> Option<&zk_client::Error> {
         match &self.0 {
             Fault::Client(error) | Fault::Unconfirmed(error) => Some(error),
@@ -186,7 +194,7 @@ impl From<zk_client::Error> for Error {
     }
 }
 
-/// Reads like the error itself: it is what a `main` that returns it shows.
+/// Prints the kind and the message, because a `main` that returns the error shows this text.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Error({:?}: {self})", self.kind())

@@ -8,14 +8,15 @@
 //! | [`MultiLock`] | several locks at once, [without deadlocks](MultiLock#deadlocks) |
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
 //!
-//! The tasks of a process hand a reentrant lock on among themselves without a request, and an owner
-//! may take it again.
+//! The tasks of one process hand a reentrant lock on among themselves without a request, and an
+//! owner may acquire it again.
 //!
 //! # The queue
 //!
 //! A lock is a folder. Each contender creates an ephemeral sequential node in it, and the server
-//! numbers the nodes. The lowest number holds the lock; everybody else watches the two nodes right
-//! ahead, so that a release wakes one or two contenders and not all of them:
+//! numbers the nodes. The contender with the lowest number holds the lock. Every other contender
+//! watches the two nodes directly ahead of its own, so that a release wakes one or two contenders
+//! and not all of them:
 //!
 //! ```text
 //! /locks/invoices
@@ -26,14 +27,14 @@
 //! ```
 //!
 //! An acquire has three steps: *join* creates the node and lists the folder in one round trip,
-//! *wait* lasts until everybody ahead in that listing has gone, and *hold* is the guard. The
+//! *wait* lasts until every contender ahead in that listing has gone, and *hold* is the guard. The
 //! example `textbook_lock` is the same algorithm in sixty lines, with a link from each hazard that
 //! it ignores to the file that handles it.
 //!
-//! All of them cost one round trip when they are free (two when the folder is missing: see
-//! [`Options::persistent_folder`]) and no request at the hand-over, and leave no trace of whatever
-//! is dropped, cancelled or lost on the way. What holds for every request (order, outcomes, the
-//! session's life) stands at [`zk_client`]. End a program with a release, or with
+//! Each of these locks costs one round trip when it is free (two when the folder is missing: see
+//! [`Options::persistent_folder`]) and no request at the hand-over. Whatever is dropped, cancelled
+//! or lost on the way leaves no node behind. The rules for every request (order, outcomes, the
+//! session's life) are at [`zk_client`]. End a program with a release, or with
 //! [`Client::close`](zk_client::Client::close): see [`Guard`].
 //!
 //! ```
@@ -56,33 +57,34 @@
 //!
 //! # When a lock is lost
 //!
-//! A lock is an ephemeral node. It goes with the session of its holder, and the ensemble ends a
+//! A lock is an ephemeral node, so it ends with the session of its holder. The ensemble ends a
 //! session that it has not heard from for a session timeout, whatever the holder believes. So every
-//! guard knows until when it is surely held ([`Hold::state`]), tells when it no longer is
-//! ([`Hold::lost`]) and stops work with it ([`Hold::run`]). It goes by the time at which requests
-//! were sent, and by answers that only a majority of the servers could give: a server that is cut
-//! off from the others answers pings for many seconds after the ensemble has given the lock away.
+//! guard knows until when the lock is surely held ([`Hold::state`]), reports when it no longer is
+//! ([`Hold::lost`]), and stops work at that moment ([`Hold::run`]). It computes this from the times
+//! at which requests were sent, and from replies that only a majority of the servers can give: a
+//! server that is cut off from the others answers pings for many seconds after the ensemble has
+//! given the lock away.
 //!
 //! A lock that is held and not used costs its client about three small writes and a dozen pings in
-//! each session timeout, however many locks the client holds. For that, the lock stays
-//! [`Held`](LockState::Held) although every answer is late by 0.3 session timeouts. What this
-//! assumes of the servers is said at [`DeadlineRule`](zk_client::DeadlineRule).
+//! each session timeout, however many locks the client holds. In return, the lock stays
+//! [`Held`](LockState::Held) even if every reply is late by 0.3 session timeouts.
+//! [`DeadlineRule`](zk_client::DeadlineRule) states what this assumes of the servers.
 //!
 //! The time for which a machine is suspended counts on Linux and Android. On other systems the
-//! client cannot measure it by itself: there a guard may say after a suspension that it is held
-//! although it is lost. [`Clock`](zk_client::Clock) says what to do.
+//! client cannot measure it by itself. There a guard may report after a suspension that the lock is
+//! held although it is lost. [`Clock`](zk_client::Clock) says what to do.
 //!
-//! No clock helps a process that is stopped between looking and acting. For that there is the
+//! No clock helps a process that is stopped between looking and acting. Two tools are for that: the
 //! [`FencingToken`], which a store compares, and [`Hold::fenced`], which writes to ZooKeeper only
 //! if the lock is still held. The example `fencing` shows both: `cargo run --example fencing`.
 //!
 //! # When a session ends
 //!
-//! Its locks are lost, and who waits for one gets an error: both answer
-//! [`Error::is_session_over`]. A client is good for one session, and so are its locks. A service
-//! that shall go on takes the client of a [`SessionKeeper`](zk_client::SessionKeeper), and makes a
-//! new lock in each session. The example `leader` is such a loop:
-//! `cargo run -p zk-recipes --example leader`.
+//! The locks of the session are lost, and a contender that waits for one gets an error.
+//! [`Error::is_session_over`] is true for the errors of both. A client is valid for one session,
+//! and so are its locks. A service that must continue takes its client from a
+//! [`SessionKeeper`](zk_client::SessionKeeper), and makes a new lock in each session. The example
+//! `leader` is such a loop: `cargo run -p zk-recipes --example leader`.
 //!
 //! # Who else may share a lock
 //!
@@ -90,7 +92,7 @@
 //!
 //! # Layout
 //!
-//! A file uses only what stands above it here:
+//! Each file uses only files that are listed above it:
 //!
 //! ```text
 //! error, node, options   what goes wrong; what nodes are called, and who is ahead; settings
@@ -114,7 +116,7 @@ mod locks;
 
 mod two_level;
 
-/// The examples of the README, which are tested with those of the documentation.
+/// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

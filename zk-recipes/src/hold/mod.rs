@@ -1,6 +1,6 @@
-//! Holding a lock: what every guard can ask and do, whichever lock it is of.
+//! Holding a lock: what every guard reports and does, whichever lock it belongs to.
 //!
-//! A [`Hold`] owns the node; [`ownership`] is what is known about it.
+//! A [`Hold`] owns the node; [`ownership`] keeps what is known about it.
 
 use std::fmt;
 use std::future::Future;
@@ -32,40 +32,41 @@ pub use token::{FencingToken, InvalidToken};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockState {
-    /// It is ours.
+    /// The lock is ours.
     Held,
-    /// It is ours until then at least, by the [clock](zk_client::Client::clock) of the client. The
-    /// connection is gone or silent, so unless that changes it is lost then.
-    /// [`Hold::remaining`] tells how long that is from now.
+    /// The lock is surely ours until then. The connection is gone or silent.
+    ///
+    /// Unless that changes, the lock is lost then. The time is one of the client's
+    /// [clock](zk_client::Client::clock). [`Hold::remaining`] returns how long that is from now.
     Suspended {
-        /// When it will be lost.
+        /// When the lock will be lost.
         until: Instant,
     },
-    /// It is no longer ours, for good.
+    /// The lock is no longer ours, for good.
     Lost(Loss),
 }
 
-/// What became of a lock that was released.
+/// The result of releasing a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
-    /// It was ours until now.
+    /// The lock was ours until now.
     Released,
     /// Somebody deleted the node, or the session ended, before the release was carried out. Or the
     /// lock was released before, by another task that shares the guard.
     AlreadyLost,
 }
 
-/// What every guard knows and can do: all guards dereference to it.
+/// The state and the methods that all guards share: every guard dereferences to it.
 ///
 /// # What it does not promise
 ///
-/// Whatever it says may be outdated when the caller acts on it: a process can be stopped between
-/// the two. Where that would harm, let the resource decide: by the [`token`](Self::token), or in
+/// A result may be outdated when the caller acts on it, because a process can be stopped between
+/// the two. Where that would do harm, let the resource decide: by the [`token`](Self::token), or in
 /// one transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
     ownership: Arc<Ownership>,
-    /// Gone once it was released. Apart from the rest, which futures may keep for longer.
+    /// `None` once it was released. It is apart from the rest, which futures may keep for longer.
     node: Arc<Mutex<Option<OwnedNode>>>,
     token: FencingToken,
     /// True once this holder has released it. Others may hold it still, under the same node.
@@ -80,7 +81,7 @@ impl Hold {
         Ok(hold)
     }
 
-    /// The same, before it is confirmed.
+    /// Turns the head of the queue into a hold that is not confirmed yet.
     pub(crate) fn unconfirmed(place: Place) -> Self {
         let (ownership, node) = Ownership::new(place);
         let token = FencingToken::new(ownership.czxid.0, 0);
@@ -127,12 +128,12 @@ impl Hold {
         Self::new(place).await.map_err(Error::while_waiting)
     }
 
-    /// Takes a turn that is there at once, or none.
+    /// Takes the lock if it is free at once. Returns `None` if it is not.
     pub(crate) async fn try_acquire(queue: &Arc<Queue>, role: Role) -> Result<Option<Self>, Error> {
         Self::if_first(Join::send(queue, role, Patience::Tries)).await
     }
 
-    /// The same without waiting: leaves the queue if somebody is ahead.
+    /// Joins the queue, and leaves it again if somebody is ahead.
     pub(crate) async fn if_first(join: Join) -> Result<Option<Self>, Error> {
         let (place, standing) = join.finish().await?;
         match place.is_first(standing.as_ref()).await? {
@@ -141,7 +142,7 @@ impl Hold {
         }
     }
 
-    /// The same for who holds it after others, under one node.
+    /// The same hold for a later holder under the same node.
     pub(crate) fn with_pass(&self, pass: u32) -> Self {
         let token = FencingToken::new(self.token.czxid(), pass);
         Self {
@@ -152,8 +153,9 @@ impl Hold {
         }
     }
 
-    /// The same for who took over the place of `earlier` in the queue with a node of its own: that
-    /// is newer than those of everybody who waits there, and they are still to come.
+    /// Gives this hold the next token behind that of `earlier`, whose place in the queue it took
+    /// over with a node of its own. That node is newer than those of all contenders that wait
+    /// there, although their turns are still to come.
     pub(crate) fn in_place_of(self, earlier: &Self) -> Self {
         let (czxid, pass) = (earlier.token.czxid(), earlier.token.pass());
         Self { token: FencingToken::new(czxid, pass.saturating_add(1)), ..self }
@@ -190,36 +192,38 @@ impl Hold {
         is_first
     }
 
-    /// Takes the node out, to let it go in another way. `None` if that was done before.
+    /// Takes the node out, to release it in another way. `None` if that was done before.
     pub(crate) fn take_node(&self) -> Option<OwnedNode> {
         self.node.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whether the node is still there to be let go, and not known to be lost.
+    /// True if the node is still here to be released, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
         let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         node && self.known_loss().is_none()
     }
 
-    /// Orders this holder after all earlier ones.
+    /// The fencing token, which orders this holder after all earlier ones.
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
-    /// The node that stands for this holder in the queue.
+    /// The path of the node that stands for this holder in the queue.
     pub fn node(&self) -> &str {
         &self.ownership.path
     }
 
-    /// Where the lock stands now. Reads the clock, so that a process that was stopped for too long
-    /// sees at its first look that the lock is lost.
+    /// The current state of the lock.
+    ///
+    /// This reads the clock, so a process that was stopped for too long finds at its first call
+    /// that the lock is lost.
     ///
     /// On Linux and Android the time for which the machine was suspended counts, too. On other
-    /// systems it does not count by default: after a suspension this may say `Held` although the
+    /// systems it does not count by default: after a suspension this may return `Held` although the
     /// ensemble has given the lock away. See [`Clock`](zk_client::Clock) for what to do there.
     ///
-    /// The first call may set a watch on the node, and so can only tell that somebody deleted it
-    /// from when that is answered on.
+    /// The first call may set a watch on the node. Before the reply to that, this cannot report
+    /// that somebody deleted the node.
     pub fn state(&self) -> LockState {
         if self.is_released.load(Ordering::Acquire) {
             return LockState::Lost(Loss::Released);
@@ -240,7 +244,7 @@ impl Hold {
 
     /// For how long from now the lock is surely still ours. Zero if it is [lost](LockState::Lost).
     ///
-    /// While the connection is well, each proof from the ensemble makes it longer again. It reads
+    /// While the connection works, each proof from the ensemble extends this time. The method reads
     /// the clock, and counts suspensions of the machine where [`state`](Self::state) does.
     pub fn remaining(&self) -> Duration {
         match self.state() {
@@ -249,11 +253,11 @@ impl Hold {
         }
     }
 
-    /// Waits until the lock is lost, and tells how.
+    /// Waits until the lock is lost, and returns how.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing. Any number may wait.
+    /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn lost(&self) -> Loss {
         let loss = || match self.state() {
             LockState::Lost(loss) => Some(loss),
@@ -262,8 +266,9 @@ impl Hold {
         self.ownership.wait_until(loss).await
     }
 
-    /// Runs `work` until it is done or the lock is lost, whichever comes first; then `work` is
-    /// dropped where it stands.
+    /// Runs `work` until it is done or the lock is lost, whichever comes first.
+    ///
+    /// When the lock is lost, `work` is dropped where it stands.
     ///
     /// ```
     /// # async fn f(guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
@@ -276,7 +281,7 @@ impl Hold {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost): the lock was, before `work` was done.
+    /// [`Lost`](crate::ErrorKind::Lost): the lock was lost before `work` was done.
     ///
     /// # Cancel safety
     ///
@@ -286,8 +291,10 @@ impl Hold {
         first_of(lost, async { Ok(work.await) }).await
     }
 
-    /// Waits until somebody asks for the lock back, by [`revoke`](crate::Lock::revoke), Curator's
-    /// `Revoker`, or by writing `unlock` to the node. Nothing happens to the lock.
+    /// Waits until somebody asks for the lock back. Nothing happens to the lock.
+    ///
+    /// A caller asks by [`revoke`](crate::Lock::revoke), by Curator's `Revoker`, or by writing
+    /// `unlock` to the node.
     ///
     /// # Errors
     ///
@@ -295,7 +302,7 @@ impl Hold {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing. Once asked, it returns at once.
+    /// Dropping the future loses nothing. After somebody has asked, each call returns at once.
     pub async fn revoke_requested(&self) -> Result<(), Error> {
         let requested = || match self.state() {
             _ if self.ownership.is_revoke_requested() => Some(Ok(())),
@@ -305,12 +312,14 @@ impl Hold {
         self.ownership.wait_until(requested).await
     }
 
-    /// Asks the ensemble whether the lock is ours: one round trip and a write. `Ok` means that it
-    /// was at a moment between call and return.
+    /// Asks the ensemble whether the lock is ours.
+    ///
+    /// This costs one round trip and a write. `Ok` means that the lock was ours at a moment between
+    /// call and return.
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) if it is not. Other errors leave it open.
+    /// [`Lost`](crate::ErrorKind::Lost) if it is not ours. Other errors leave that open.
     ///
     /// # Cancel safety
     ///
@@ -323,8 +332,10 @@ impl Hold {
         })
     }
 
-    /// Carries out `ops` in one transaction, only if the lock is still ours then: exact, whatever
-    /// clocks and networks do. It takes the permission to read our node.
+    /// Carries out `ops` in one transaction, only if the lock is still ours at that moment.
+    ///
+    /// The check is exact, whatever clocks and networks do. It needs the permission to read our
+    /// node.
     ///
     /// ```
     /// # async fn f(guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
@@ -338,10 +349,10 @@ impl Hold {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost): the lock was, so nothing was carried out; if that was
-    /// known before, nothing was asked either. A client's error tells which operation was refused
+    /// [`Lost`](crate::ErrorKind::Lost): the lock was lost, so nothing was carried out. If that was
+    /// known before, nothing was sent either. A client's error tells which operation was refused
     /// ([`failed_op`](zk_client::Error::failed_op): 0 is the check of the lock, and the first of
-    /// `ops` is 1), or that the outcome is open.
+    /// `ops` is 1), or that the outcome is unknown.
     ///
     /// # Cancel safety
     ///
@@ -355,7 +366,7 @@ impl Hold {
         Fenced { reply, ownership }
     }
 
-    /// Lets the node go: its delete is on its way.
+    /// Releases the node. Its delete is on its way when this returns.
     pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
         let lost = self.known_loss().is_some();
         self.mark_released();
@@ -375,8 +386,8 @@ impl Hold {
         }
     }
 
-    /// Carries out `ops` and lets the node go, in one transaction. On a refusal nothing has
-    /// happened, and the lock is held as before.
+    /// Carries out `ops` and releases the node, in one transaction. If the server refuses, nothing
+    /// has happened, and the lock is held as before.
     pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
         let ownership = &self.ownership;
         if let Some(loss) = self.known_loss() {
@@ -394,7 +405,7 @@ impl Hold {
                 Err(self.ownership.mark_deleted())
             }
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // It may be gone, and must be.
+                // The node may be gone. If it is not, dropping it here deletes it.
                 drop(self.take_node());
                 Err(Fault::Unconfirmed(error).into())
             }
@@ -403,10 +414,10 @@ impl Hold {
     }
 }
 
-/// The answer to come of a transaction under a lock: see [`Hold::fenced`].
+/// The reply to a transaction under a lock, as a future: see [`Hold::fenced`].
 #[must_use = "the transaction happens in any case, but only awaiting it tells how it went"]
 pub struct Fenced<R> {
-    /// Nothing was asked if the lock was known to be lost.
+    /// A loss if the lock was known to be lost. Nothing was sent then.
     reply: Result<Reply<((), R)>, Loss>,
     ownership: Arc<Ownership>,
 }
@@ -434,14 +445,16 @@ impl<R> fmt::Debug for Fenced<R> {
     }
 }
 
-/// A transaction with a release in it that was not carried out.
+/// The error of a transaction with a release in it that was not carried out.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NotReleased<G> {
-    /// The lock, if it is still held: nothing has happened then. Without it the lock is lost, or
-    /// the outcome is open and the client goes on releasing it.
+    /// The guard, if the lock is still held: nothing has happened then.
+    ///
+    /// Without it the lock is lost, or the outcome is unknown and the client goes on releasing the
+    /// lock.
     pub guard: Option<G>,
-    /// Why.
+    /// Why the transaction was not carried out.
     pub error: Error,
 }
 

@@ -91,7 +91,7 @@ impl Ownership {
         (ownership, node)
     }
 
-    /// How the lock was lost, as far as is known. Waits for nothing, and asks for nothing. The
+    /// How the lock was lost, as far as is known. Waits for nothing, and sends no request. The
     /// lease comes first: once it has lapsed, the client deletes the node by itself.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         match self.lease.state() {
@@ -100,7 +100,7 @@ impl Ownership {
         }
     }
 
-    /// The same by the node alone, whatever the lease says.
+    /// How the lock was lost according to the node alone, whatever the lease says.
     pub(crate) fn node_loss(&self) -> Option<Loss> {
         self.poll_node(false)
     }
@@ -126,7 +126,7 @@ impl Ownership {
         lost.is_none() && !revoked && !is_unclear && is_valid
     }
 
-    /// True if somebody was seen to ask for the lock back.
+    /// True if a request for the lock back was seen.
     pub(crate) fn is_revoke_requested(&self) -> bool {
         self.status().revoked
     }
@@ -134,7 +134,7 @@ impl Ownership {
     /// True if other contenders may be in the queue.
     pub(crate) fn has_others(&self) -> bool {
         let others = &mut self.status().others;
-        // A watch fires once, and it is not set again: whoever came may still be there.
+        // A watch fires once, and it is not set again: a contender that came may still be there.
         let waker = others.is_set().then(|| Waker::from(Arc::clone(&self.changes)));
         waker.is_none_or(|waker| others.poll_changed(&mut Context::from_waker(&waker)).is_ready())
     }
@@ -218,8 +218,8 @@ impl Ownership {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of what the watches have reported. `may_read` allows to read the node where
-    /// nothing reports. Returns how the lock was lost, if it was.
+    /// Takes note of what the watches have reported. `may_read` allows reading the node where no
+    /// watch reports. Returns how the lock was lost, if it was.
     fn poll_node(&self, may_read: bool) -> Option<Loss> {
         // Wakes everybody who waits for a change.
         let waker = Waker::from(Arc::clone(&self.changes));
@@ -242,8 +242,8 @@ impl Ownership {
         lost
     }
 
-    /// Takes note of one event or answer. Returns how the node is watched from then on, or `None`
-    /// if nothing has come.
+    /// Takes note of one event or reply. Returns how the node is watched from then on, or `None` if
+    /// nothing has come.
     fn poll_watch(
         &self,
         status: &mut NodeStatus,

@@ -1,14 +1,17 @@
-//! What orders the holders of a lock, for resources that must not trust any of them.
+//! The fencing token: orders the holders of a lock, for resources that must not trust any of them.
 
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// Orders the holders of a lock: each one's token is greater than those of all before it, on any
-/// path of the ensemble and also after the folder was deleted and made again.
+/// Orders the holders of a lock, so that a resource can refuse writes of earlier holders.
 ///
-/// Hand it to the resource with every write, and let the resource refuse a token that is smaller
-/// than the greatest it has seen: then a holder that was stopped and lost the lock cannot do harm.
+/// Each holder's token is greater than the tokens of all holders before it, on any path of the
+/// ensemble, and also after the folder was deleted and created again.
+///
+/// Send it to the resource with every write, and let the resource refuse a token that is smaller
+/// than the greatest one that it has seen. Then a holder that was stopped and lost the lock cannot
+/// do harm.
 ///
 /// ```
 /// # use zk_recipes::FencingToken;
@@ -21,11 +24,11 @@ use std::str::FromStr;
 /// # }
 /// ```
 ///
-/// A store in another process gets it as text, which [`parse`](str::parse) makes a token again, or
-/// as the pair `(token.czxid(), token.pass())` for [`new`](Self::new).
+/// A store in another process receives it as text, which [`parse`](str::parse) turns into a token
+/// again, or as the pair `(token.czxid(), token.pass())` for [`new`](Self::new).
 ///
-/// Transactions are numbered by the ensemble. One that was set up anew, or from a backup, begins
-/// with lower numbers: resources must then forget what they have seen.
+/// The ensemble numbers its transactions. An ensemble that was set up anew, or from a backup,
+/// begins with lower numbers: resources must then forget what they have seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken {
     czxid: i64,
@@ -33,18 +36,22 @@ pub struct FencingToken {
 }
 
 impl FencingToken {
-    /// A token from its parts, as they came from another process.
+    /// Makes a token from its parts, as another process sent them.
     pub const fn new(czxid: i64, pass: u32) -> Self {
         Self { czxid, pass }
     }
 
-    /// The transaction that created the holder's node; of a reader that was a writer, the writer's.
+    /// The transaction that created the holder's node.
+    ///
+    /// For a reader that was a writer, it is the transaction that created the writer's node.
     pub const fn czxid(&self) -> i64 {
         self.czxid
     }
 
-    /// Tells holders apart that had one node, or one place, after each other; always 0 but for a
-    /// [`ReentrantLock`](crate::ReentrantLock) and its kind, and a reader that was a writer.
+    /// Distinguishes holders that had one node, or one place in the queue, one after another.
+    ///
+    /// It is always 0, except for two-level locks such as a
+    /// [`ReentrantLock`](crate::ReentrantLock), and for a reader that was a writer.
     pub const fn pass(&self) -> u32 {
         self.pass
     }
@@ -56,7 +63,7 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// Reads what [`Display`](fmt::Display) writes.
+/// Parses what [`Display`](fmt::Display) writes.
 ///
 /// ```
 /// use zk_recipes::FencingToken;
@@ -81,7 +88,7 @@ impl FromStr for FencingToken {
     }
 }
 
-/// A text that is no token.
+/// The error for a text that is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no fencing token: it reads like 0x100000007.2")]
 #[non_exhaustive]

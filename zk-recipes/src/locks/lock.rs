@@ -1,7 +1,8 @@
 //! The exclusive lock.
 //!
 //! Contenders queue in the order in which the ensemble created their nodes. The first one owns the
-//! lock for as long as its node exists; its end wakes the next one, however many there are behind.
+//! lock for as long as its node exists. The end of its node wakes the next one, however many wait
+//! behind.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -18,7 +19,7 @@ use crate::queue::Queue;
 use crate::queue::inspect::QueueEntry;
 use crate::queue::join::Join;
 
-/// A lock that one process in the world holds at a time.
+/// An exclusive lock: it has one holder at a time, across all processes.
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -32,43 +33,44 @@ use crate::queue::join::Join;
 /// # }
 /// ```
 ///
-/// A free lock costs three requests in two writes: a create and a list that leave together, and the
-/// delete. A contended one takes one more, for watches, and the hand-over itself takes none.
+/// A free lock costs three requests in two writes: a create and a list that are sent together, and
+/// the delete. A contended lock costs one more, for watches, and the hand-over itself costs none.
 /// [`requeue`](Guard::requeue) replaces a delete and a create by one transaction.
 ///
 /// # Who shares it
 ///
-/// Everybody who uses the same path on the same ensemble, below the same chroot: this crate, and
-/// whom its [`Layout`](crate::Layout) names. It is fair: first come, first served. It is not
-/// reentrant: a second acquire queues like anybody's. For many tasks of one process
-/// [`ReentrantLock`](crate::ReentrantLock) is cheaper.
+/// The lock is shared by all clients that use the same path on the same ensemble, below the same
+/// chroot: those of this crate, and those that its [`Layout`](crate::Layout) names. It is fair:
+/// first come, first served. It is not reentrant: a second acquire queues like any other. For many
+/// tasks of one process [`ReentrantLock`](crate::ReentrantLock) is cheaper.
 ///
 /// # What it does not promise
 ///
 /// A holder that is stopped for longer than its session timeout, or cut off, loses the lock, and
-/// another gets it. The guard tells ([`state`](Hold::state), [`lost`](Hold::lost),
-/// [`run`](Hold::run)), but not to a process that is stopped. Where that would harm, let the
+/// another contender gets it. The guard reports this ([`state`](Hold::state), [`lost`](Hold::lost),
+/// [`run`](Hold::run)), but not to a process that is stopped. Where that would do harm, let the
 /// resource refuse tokens that are older than the newest it has seen ([`token`](Hold::token)), or
 /// write to ZooKeeper by [`fenced`](Hold::fenced).
 #[derive(Clone, Debug)]
 pub struct Lock(Arc<Queue>);
 
 impl Lock {
-    /// A lock on the folder `path`, which is made with its ancestors, as containers, when it is
-    /// missing. It should hold nothing else.
+    /// Makes a lock on the folder `path`, which should hold nothing else.
+    ///
+    /// If the folder is missing, an acquire creates it and its ancestors as containers.
     ///
     /// # Errors
     ///
-    /// The path breaks a rule of ZooKeeper's.
+    /// The path is not valid in ZooKeeper.
     pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
         Self::with_options(client, path, Options::new())
     }
 
-    /// The same, used in another way.
+    /// Makes a lock on the folder `path` with other settings than the defaults.
     ///
     /// # Errors
     ///
-    /// The path breaks a rule of ZooKeeper's.
+    /// The path is not valid in ZooKeeper.
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
         let queue = Queue::new(client, path, options.layout.mutex(), options)?;
         Ok(Self(Arc::new(queue)))
@@ -78,48 +80,50 @@ impl Lock {
         &self.0
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn path(&self) -> &str {
         self.0.folder()
     }
 
     /// Waits in the queue until the lock is ours.
     ///
-    /// A free lock takes one round trip, and another one if the folder is missing: servers remove
-    /// empty ones, unless they are [persistent](Options::persistent_folder). A contended one takes
-    /// at most another one to watch those ahead, and then none: the event that frees it is the
-    /// hand-over.
+    /// A free lock costs one round trip, and another one if the folder is missing: servers remove
+    /// empty folders, unless they are [persistent](Options::persistent_folder). A contended lock
+    /// costs at most another one to watch the contenders ahead, and then none: the event that frees
+    /// the lock is the hand-over.
     ///
-    /// A connection that breaks costs neither the place nor the lock while the session lives: a
-    /// create whose answer was lost is found again.
+    /// While the session lives, a connection that breaks costs neither the place nor the lock: the
+    /// client finds a node again if the reply to its create was lost.
     ///
     /// # Errors
     ///
     /// The server refuses ([`ErrorKind::Client`](crate::ErrorKind::Client)), for instance without
-    /// permission; connections break again and again over what is asked; the session is over;
-    /// somebody deleted our node while it waited; the folder's sequence numbers are nearly used
-    /// up. Nothing is left behind in any case.
+    /// permission; connections break again and again over the requests; the session is over;
+    /// somebody deleted our node while it waited; the folder's sequence numbers are nearly used up.
+    /// Nothing is left behind in any case.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves the queue: the node is deleted as soon as it can be, also if its
-    /// create was still on its way.
+    /// create is still in flight.
     ///
     /// # Futures that are not polled
     ///
-    /// A future that was polled and is neither polled any more nor dropped, such as that of another
-    /// branch of `select!`, keeps its place in the queue. When its turn comes, everybody behind it
-    /// waits until it is polled or dropped. So drop a future that will not be polled soon, or spawn
-    /// it as a task.
+    /// A future that was polled and is then neither polled nor dropped, such as that of another
+    /// branch of `select!`, keeps its place in the queue. When its turn comes, all contenders
+    /// behind it wait until it is polled or dropped. So drop a future that will not be polled soon,
+    /// or spawn it as a task.
     pub async fn acquire(&self) -> Result<Guard, Error> {
         Hold::acquire(&self.0, Role::Exclusive).await.map(Guard::new)
     }
 
-    /// Takes the lock if it is free, in one round trip if its folder is there. `None` if it is not;
-    /// then the delete of our node is on its way.
+    /// Takes the lock if it is free, and returns `None` if it is not.
     ///
-    /// While the client is cut off this waits for the next connection, until the session is over.
-    /// Who cannot wait that long takes [`acquire_within`](Self::acquire_within).
+    /// This costs one round trip if the folder exists. With `None`, the delete of our node is on
+    /// its way.
+    ///
+    /// While the client is cut off, this waits for the next connection, until the session is over.
+    /// A caller that cannot wait that long uses [`acquire_within`](Self::acquire_within).
     ///
     /// # Errors and cancel safety
     ///
@@ -159,7 +163,7 @@ impl Lock {
         self.0.within(time, self.acquire()).await
     }
 
-    /// Everybody who holds the lock or waits for it, first come first.
+    /// All contenders, which hold the lock or wait for it, in the order of the queue.
     ///
     /// # Errors
     ///
@@ -168,9 +172,10 @@ impl Lock {
         self.0.contenders().await
     }
 
-    /// Asks whoever holds the lock to give it back, as Curator's `Revoker` does: its node's data is
-    /// replaced by `__REVOKE__`. Returns how many were asked. It is up to them
-    /// ([`revoke_requested`](Hold::revoke_requested)).
+    /// Asks the holder to give the lock back. Returns how many contenders were asked.
+    ///
+    /// Like Curator's `Revoker`, this replaces the data of the holder's node by `__REVOKE__`. The
+    /// holder decides what to do ([`revoke_requested`](Hold::revoke_requested)).
     ///
     /// # Errors
     ///
@@ -182,26 +187,26 @@ impl Lock {
 
 /// Proof of holding a [`Lock`], until it is dropped or released.
 ///
-/// Not `Clone`: there is one holder. It keeps the session alive, unless somebody
-/// [closes](Client::close) that. Dropping it queues the release at once, on any thread and without
-/// a runtime, behind every request made before. If the connection breaks before the answer, the
-/// release is sent again ahead of all other requests of the next one. `std::mem::forget` keeps the
-/// lock until the session ends.
+/// It is not `Clone`, because there is one holder. It keeps the session alive, unless somebody
+/// [closes](Client::close) the client. Dropping it queues the release at once, on any thread and
+/// without a runtime, behind every request made before. If the connection breaks before the reply,
+/// the release is sent again on the next connection, ahead of all other requests.
+/// `std::mem::forget` keeps the lock until the session ends.
 ///
 /// Tasks may share it in an [`Arc`]: each of them can ask what a [`Hold`] can, and any of them can
 /// [release](Self::release) the lock. The others then see it as lost, by
 /// [`Loss::Released`](crate::Loss::Released).
 ///
-/// What is queued is sent by the client's task. If the runtime ends first, as at the end of `main`,
+/// The client's task sends what is queued. If the runtime ends first, as at the end of `main`,
 /// nothing is sent, and the lock is taken until the session has expired. So end a program with
 /// [`release`](Self::release) or [`Client::close`], and await it.
 ///
-/// What it knows of the lock, and what can be done under it, stands at [`Hold`].
+/// [`Hold`] describes what it reports about the lock, and what can be done under the lock.
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock"]
 pub struct Guard {
     hold: Hold,
-    /// How often its lock was taken up by a ticket.
+    /// How often the lock was resumed by a ticket.
     resumes: i32,
 }
 
@@ -218,20 +223,22 @@ impl Guard {
         self.resumes
     }
 
-    /// Releases the lock and waits until the server has said so. While the client is cut off, it
-    /// waits for the next connection, or for the end of the session.
+    /// Releases the lock and waits until the server has confirmed it.
     ///
     /// From the call on, all tasks that share this guard see the lock as
     /// [released](crate::Loss::Released).
     ///
-    /// `release().await?` does not tell a lock that was ours until then from one that was
+    /// While the client is cut off, this waits for the next connection, or for the end of the
+    /// session.
+    ///
+    /// `release().await?` does not distinguish a lock that was ours until then from one that was
     /// [lost before](Release::AlreadyLost). Where that matters, look at the result.
     ///
     /// # Errors
     ///
     /// [`Unconfirmed`](crate::ErrorKind::Unconfirmed): the connection broke first. The lock is no
-    /// longer ours whatever happens, and the client goes on releasing it. Other errors are the
-    /// server's refusal to delete the node, which then lasts until the session ends.
+    /// longer ours in any case, and the client goes on releasing it. Other errors mean that the
+    /// server refuses to delete the node, which then lasts until the session ends.
     ///
     /// # Cancel safety
     ///
@@ -240,17 +247,18 @@ impl Guard {
         self.hold.let_go()
     }
 
-    /// Carries out `ops` and releases the lock, in one transaction: the result is there exactly if
-    /// the lock was ours until then.
+    /// Carries out `ops` and releases the lock, in one transaction.
+    ///
+    /// The results of `ops` are there exactly if the lock was ours until then.
     ///
     /// # Errors
     ///
-    /// If nothing has happened and the lock is still ours, the error brings the guard back.
+    /// If nothing has happened and the lock is still ours, the error contains the guard.
     ///
     /// # Cancel safety
     ///
-    /// The transaction is on its way once the future has been polled. If it is dropped then, the
-    /// lock is released in any case.
+    /// The transaction is on its way once the future has been polled. If the future is dropped
+    /// after that, the lock is released in any case.
     pub async fn release_with<O: Operations>(
         self,
         ops: O,
@@ -261,8 +269,9 @@ impl Guard {
         }
     }
 
-    /// Releases the lock and queues up for it again, behind everybody who waits: one transaction
-    /// for both, so that nobody sees the queue without us.
+    /// Releases the lock and queues up for it again, behind all contenders that wait.
+    ///
+    /// Both are one transaction, so no client sees the queue without us.
     ///
     /// # Errors
     ///

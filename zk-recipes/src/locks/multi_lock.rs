@@ -1,9 +1,10 @@
-//! Several locks taken together, without a deadlock whatever order they are named in.
+//! Several locks taken together, without a deadlock, in whatever order they are named.
 //!
-//! All nodes are created in one transaction: if all locks are free, that is all. If not, the locks
-//! are taken in the order of their paths: those up to the first one that is not free are kept, that
-//! one is waited for, and the nodes behind it are deleted at once. So whoever waits holds locks
-//! with smaller paths alone, like those who take them one by one, and nobody waits in a circle.
+//! One transaction creates all nodes. If all locks are free, that is enough. If not, the locks are
+//! taken in the order of their paths: those up to the first one that is not free are kept, that one
+//! is waited for, and the nodes behind it are deleted at once. So a contender that waits holds only
+//! locks with smaller paths, like a task that takes them one by one, and no contenders wait for
+//! each other in a circle.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -24,7 +25,7 @@ use crate::queue::place::Place;
 use crate::queue::wakeups::first_of;
 use crate::queue::{Listing, Queue};
 
-/// Several [`Lock`](crate::Lock)s that are held all or none.
+/// Several [`Lock`](crate::Lock)s that are acquired together: all of them or none.
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -37,45 +38,46 @@ use crate::queue::{Listing, Queue};
 /// # }
 /// ```
 ///
-/// Each is a lock like any other, and shared with those who take it alone.
+/// Each is a lock like any other, and is shared with contenders that take it alone.
 ///
 /// # Deadlocks
 ///
 /// If all are free, one transaction takes them all. Otherwise they are taken in the order of their
-/// paths, which are compared byte by byte: while a `MultiLock` waits for one, it holds no lock with
-/// a greater path. In whatever order they are named, there is no deadlock with
+/// paths, which are compared byte by byte. While a `MultiLock` waits for one lock, it holds no lock
+/// with a greater path. In whatever order the locks are named, there is no deadlock with
 ///
 /// - any other `MultiLock`;
-/// - whoever holds one lock at a time;
-/// - whoever takes several, of this crate's or of others such as Curator's `InterProcessMutex` and
-///   `InterProcessMultiLock`, one by one in the order of their paths.
+/// - a task that holds one lock at a time;
+/// - a task that takes several locks one by one in the order of their paths, be they of this crate
+///   or others such as Curator's `InterProcessMutex` and `InterProcessMultiLock`.
 ///
 /// There can be a deadlock, as with any two locks, with
 ///
-/// - whoever waits for a lock while it holds one with a greater path: locks that are taken one by
-///   one in another order, such as an `InterProcessMultiLock` whose list is not sorted;
+/// - a task that waits for a lock while it holds one with a greater path: locks that are taken one
+///   by one in another order, such as an `InterProcessMultiLock` whose list is not sorted;
 /// - a holder of a `MultiLock` that waits for one more lock whose path is not greater than all
 ///   that it holds;
-/// - whoever waits for something else that a holder has to do first.
+/// - a task that waits for something else that a holder has to do first.
 ///
-/// Where one client will not do, because the locks are on several ensembles: take
-/// [`Lock`](crate::Lock)s one by one, in one order that everybody keeps to, and let go of all if
+/// If the locks are on several ensembles, one client is not enough. Then take
+/// [`Lock`](crate::Lock)s one by one, in one order that all processes keep to, and release all if
 /// one fails.
 #[derive(Clone, Debug)]
 pub struct MultiLock {
-    /// By their paths.
+    /// Sorted by their paths.
     queues: Vec<Arc<Queue>>,
-    /// Where in the order of their names each of them stands.
+    /// The position of each of them in the order in which the caller named them.
     named: Vec<usize>,
 }
 
 impl MultiLock {
-    /// The locks on these folders, which are made with their ancestors, as containers, where they
-    /// are missing.
+    /// Makes a lock on these folders.
+    ///
+    /// Where a folder is missing, an acquire creates it and its ancestors as containers.
     ///
     /// # Errors
     ///
-    /// A path breaks a rule of ZooKeeper's, is named twice, or there is none.
+    /// A path is not valid in ZooKeeper, is named twice, or there is none.
     pub fn new<P: AsRef<str>>(
         client: &Client,
         paths: impl IntoIterator<Item = P>,
@@ -83,12 +85,14 @@ impl MultiLock {
         Self::with_options(client, paths, &Options::new())
     }
 
-    /// The same, used in another way. Numbers that are nearly used up are an error here: nothing is
+    /// Makes a lock on these folders with other settings than the defaults.
+    ///
+    /// Sequence numbers that are nearly used up are an error here: no folder is
     /// [rotated](Options::rotate).
     ///
     /// # Errors
     ///
-    /// A path breaks a rule of ZooKeeper's, is named twice, or there is none.
+    /// A path is not valid in ZooKeeper, is named twice, or there is none.
     pub fn with_options<P: AsRef<str>>(
         client: &Client,
         paths: impl IntoIterator<Item = P>,
@@ -109,17 +113,19 @@ impl MultiLock {
         Ok(Self { queues, named })
     }
 
-    /// Waits until all locks are ours: one round trip if they are free. Otherwise each one that has
-    /// to be waited for costs another round trip, for those behind it.
+    /// Waits until all locks are ours.
+    ///
+    /// This costs one round trip if they are free. Otherwise each lock that has to be waited for
+    /// costs another round trip, for those behind it.
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`](crate::Lock::acquire), for any of them. Nothing is left behind. That
-    /// somebody deleted a node of ours may be told only when the last lock would be ours.
+    /// As [`Lock::acquire`](crate::Lock::acquire), for any of them. Nothing is left behind. If
+    /// somebody deletes a node of ours, the error may come only when the last lock would be ours.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves all queues. One that is not polled keeps its places: see
+    /// Dropping the future leaves all queues. A future that is not polled keeps its places: see
     /// [`Lock::acquire`](crate::Lock::acquire).
     pub async fn acquire(&self) -> Result<MultiGuard, Error> {
         let mut taken = Vec::<Place>::new();
@@ -129,25 +135,26 @@ impl MultiLock {
             while let Some((mut place, standing)) = places.next() {
                 if !place.is_first(standing.as_ref()).await? {
                     waited = true;
-                    // Nobody may wait for us where we do not wait in turn.
+                    // The places behind this one are given up, so that nobody waits for us there.
                     place.queue.client().batch(|| places.by_ref().for_each(drop));
                     place.wait(standing).await?;
                 }
                 taken.push(place);
             }
         }
-        // From now on they are held, and no sooner.
+        // The locks count as held from now on, and not from an earlier moment.
         taken.iter_mut().for_each(|place| place.has_waited |= waited);
         let guard = self.hold(taken).await.map_err(Error::while_waiting)?;
         if waited {
-            // One may have been lost while another was waited for.
+            // One lock may have been lost while we waited for another.
             guard.fenced(()).await.map_err(Error::while_waiting)?;
         }
         Ok(guard)
     }
 
-    /// Takes all locks if they are free, in one round trip. `None` if one is not; then it leaves
-    /// the queues. While the client is cut off it waits: see
+    /// Takes all locks if they are free, in one round trip; else leaves the queues.
+    ///
+    /// Returns `None` if one lock is not free. While the client is cut off this waits: see
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors and cancel safety
@@ -177,7 +184,7 @@ impl MultiLock {
         }
     }
 
-    /// What places are worth that are first, in the order in which the locks were named.
+    /// Turns places that are first into holds, in the order in which the locks were named.
     async fn hold(&self, places: Vec<Place>) -> Result<MultiGuard, Error> {
         let holds = all(places.into_iter().map(Hold::new)).await?;
         let mut holds = self.named.iter().zip(holds).collect::<Vec<_>>();
@@ -197,7 +204,8 @@ impl MultiLock {
             for reply in created {
                 match reply.await {
                     Ok(node) => nodes.push(node),
-                    // That it is open how it went counts for more than that nothing is there now.
+                    // An unknown outcome counts for more than an error that says that no node
+                    // exists.
                     Err(error) if error.outcome() == Outcome::Unknown => refused = Some(error),
                     Err(error) => drop(refused.get_or_insert(error)),
                 }
@@ -219,7 +227,7 @@ impl MultiLock {
         }
     }
 
-    /// Asks for a place in each queue.
+    /// Requests a place in each queue.
     fn request_places(queues: &[Arc<Queue>], folders: Option<&CreateOptions<'_>>) -> Requests {
         let Some(first) = queues.first() else {
             return Requests { folders: Vec::new(), created: Vec::new(), lists: Vec::new() };
@@ -237,10 +245,10 @@ impl MultiLock {
     }
 }
 
-/// A place with the list behind it.
+/// A place with the listing behind it.
 type Seat = (Place, Option<Standing>);
 
-/// What gets a contender into all queues.
+/// The requests that get a contender into all queues.
 struct Requests {
     folders: Vec<Reply<Created>>,
     created: Vec<Reply<OwnedNode>>,
@@ -249,24 +257,24 @@ struct Requests {
 
 /// Proof of holding all locks of a [`MultiLock`], until it is dropped or released.
 ///
-/// What [`Guard`](crate::Guard) says of dropping holds for all of them.
+/// What [`Guard`](crate::Guard) says about dropping applies to all of them.
 #[derive(Debug)]
 #[must_use = "dropping it releases the locks"]
 pub struct MultiGuard(Vec<Hold>);
 
 impl MultiGuard {
-    /// Orders this holder after all earlier ones, of each of the locks.
+    /// The fencing token, which orders this holder after all earlier ones, of each of the locks.
     pub fn token(&self) -> FencingToken {
         let newest = self.0.iter().map(Hold::token).max();
         newest.unwrap_or(FencingToken::new(0, 0))
     }
 
-    /// What each lock says for itself, in the order in which they were named.
+    /// The hold of each lock, in the order in which the locks were named.
     pub fn locks(&self) -> &[Hold] {
         &self.0
     }
 
-    /// Where the locks stand now: as the worst of them does.
+    /// The current state of the locks, which is that of the worst of them.
     pub fn state(&self) -> LockState {
         let mut worst = LockState::Held;
         for state in self.0.iter().map(Hold::state) {
@@ -286,11 +294,11 @@ impl MultiGuard {
         self.0.iter().map(Hold::remaining).min().unwrap_or_default()
     }
 
-    /// Waits until one of the locks is lost, and tells how.
+    /// Waits until one of the locks is lost, and returns how.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing. Any number may wait.
+    /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn lost(&self) -> Loss {
         let mut lost = self.0.iter().map(|hold| Box::pin(hold.lost())).collect::<Vec<_>>();
         poll_fn(|cx| {
@@ -304,7 +312,7 @@ impl MultiGuard {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost): one was, before `work` was done.
+    /// [`Lost`](crate::ErrorKind::Lost): one lock was lost before `work` was done.
     ///
     /// # Cancel safety
     ///
@@ -319,8 +327,9 @@ impl MultiGuard {
         first_of(lost, async { Ok(work.await) }).await
     }
 
-    /// Carries out `ops` in one transaction, only if all locks are still ours then: see
-    /// [`Hold::fenced`].
+    /// Carries out `ops` in one transaction, only if all locks are still ours at that moment.
+    ///
+    /// See [`Hold::fenced`].
     ///
     /// # Errors
     ///
@@ -344,7 +353,7 @@ impl MultiGuard {
                 let client = error.client();
                 let failed = client.filter(|error| error.is_no_node());
                 let failed = failed.and_then(zk_client::Error::failed_op);
-                // The first check is of the first lock.
+                // The first check belongs to the first lock.
                 match failed.and_then(|failed| others.get(failed.checked_sub(1)?)) {
                     Some(hold) => Err(hold.ownership().mark_deleted()),
                     None => Err(error),
@@ -353,12 +362,14 @@ impl MultiGuard {
         }
     }
 
-    /// Releases all locks and waits until the server has said so: see
-    /// [`Guard::release`](crate::Guard::release).
+    /// Releases all locks and waits until the server has confirmed it.
+    ///
+    /// See [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
     ///
-    /// As there, for the first of the locks that has one. The others are released all the same.
+    /// As there, for the first of the locks that has an error. The others are released all the
+    /// same.
     ///
     /// # Cancel safety
     ///
@@ -383,7 +394,7 @@ impl MultiGuard {
     }
 }
 
-/// Waits for all of them together, or for the first error.
+/// Waits for all futures together, or for the first error.
 async fn all<T, F: Future<Output = Result<T, Error>>>(
     futures: impl Iterator<Item = F>,
 ) -> Result<Vec<T>, Error> {

@@ -1,7 +1,8 @@
-//! The read/write lock: readers share it, a writer has it alone.
+//! The read/write lock: readers share it, and a writer has it alone.
 //!
-//! All queue in one folder, first come, first served. A reader waits for the writers ahead of it, a
-//! writer for everybody ahead; nobody waits for who came later, so nobody waits in a circle.
+//! All contenders queue in one folder, first come, first served. A reader waits for the writers
+//! ahead of it, and a writer for all contenders ahead. No contender waits for one that came later,
+//! so there are no circles of contenders that wait for each other.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -35,43 +36,44 @@ use crate::queue::place::Place;
 /// # }
 /// ```
 ///
-/// It is fair: a writer that waits is not overtaken by readers that come later, nor a reader by
-/// writers. It is not reentrant, and a reader cannot become a writer: whoever reads and waits to
-/// write without letting go first waits for ever, like any two that wait for each other.
+/// It is fair: readers that come later do not overtake a writer that waits, nor do writers overtake
+/// a reader. It is not reentrant, and a reader cannot become a writer: a task that reads and waits
+/// to write, without releasing first, waits for ever, like any two that wait for each other.
 /// [`ReentrantRwLock`](crate::ReentrantRwLock) knows its owners and refuses that.
 ///
-/// What a guard promises, and whom the lock is shared with, is as with [`Lock`](crate::Lock). A
-/// future that is not polled keeps its place: see [`Lock::acquire`](crate::Lock::acquire).
+/// The promises of a guard, and the clients that share the lock, are as with [`Lock`](crate::Lock).
+/// A future that is not polled keeps its place: see [`Lock::acquire`](crate::Lock::acquire).
 #[derive(Clone, Debug)]
 pub struct RwLock(Arc<Queue>);
 
 impl RwLock {
-    /// A lock on the folder `path`, which is made with its ancestors, as containers, when it is
-    /// missing. It should hold nothing else.
+    /// Makes a lock on the folder `path`, which should hold nothing else.
+    ///
+    /// If the folder is missing, an acquire creates it and its ancestors as containers.
     ///
     /// # Errors
     ///
-    /// The path breaks a rule of ZooKeeper's.
+    /// The path is not valid in ZooKeeper.
     pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
         Self::with_options(client, path, Options::new())
     }
 
-    /// The same, used in another way.
+    /// Makes a lock on the folder `path` with other settings than the defaults.
     ///
     /// # Errors
     ///
-    /// The path breaks a rule of ZooKeeper's.
+    /// The path is not valid in ZooKeeper.
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
         let queue = Queue::new(client, path, options.layout.read_write(), options)?;
         Ok(Self(Arc::new(queue)))
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn path(&self) -> &str {
         self.0.folder()
     }
 
-    /// Waits until no writer is ahead.
+    /// Waits until the lock is ours to read: until no writer is ahead.
     ///
     /// # Errors and cancel safety
     ///
@@ -80,7 +82,7 @@ impl RwLock {
         Hold::acquire(&self.0, Role::Shared).await.map(ReadGuard)
     }
 
-    /// Waits until nobody is ahead.
+    /// Waits until the lock is ours to write: until nobody is ahead.
     ///
     /// # Errors and cancel safety
     ///
@@ -89,8 +91,9 @@ impl RwLock {
         Hold::acquire(&self.0, Role::Exclusive).await.map(WriteGuard)
     }
 
-    /// Reads if no writer is ahead, in one round trip, and otherwise leaves the queue. While the
-    /// client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Takes the lock to read if no writer is ahead, in one round trip; else leaves the queue.
+    ///
+    /// While the client is cut off this waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors and cancel safety
     ///
@@ -99,8 +102,9 @@ impl RwLock {
         Ok(Hold::try_acquire(&self.0, Role::Shared).await?.map(ReadGuard))
     }
 
-    /// Writes if nobody is ahead, in one round trip, and otherwise leaves the queue. While the
-    /// client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Takes the lock to write if nobody is ahead, in one round trip; else leaves the queue.
+    ///
+    /// While the client is cut off this waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors and cancel safety
     ///
@@ -109,7 +113,7 @@ impl RwLock {
         Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(WriteGuard))
     }
 
-    /// [`read`](Self::read) for no longer than `time`: see
+    /// Waits like [`read`](Self::read), but for no longer than `time`: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors and cancel safety
@@ -119,7 +123,7 @@ impl RwLock {
         self.0.within(time, self.read()).await
     }
 
-    /// [`write`](Self::write) for no longer than `time`: see
+    /// Waits like [`write`](Self::write), but for no longer than `time`: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors and cancel safety
@@ -129,7 +133,7 @@ impl RwLock {
         self.0.within(time, self.write()).await
     }
 
-    /// Everybody who holds the lock or waits for it, first come first.
+    /// All contenders, which hold the lock or wait for it, in the order of the queue.
     ///
     /// # Errors
     ///
@@ -138,7 +142,7 @@ impl RwLock {
         self.0.contenders().await
     }
 
-    /// Asks all who hold the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke).
+    /// Asks all holders to give the lock back: see [`Lock::revoke`](crate::Lock::revoke).
     ///
     /// # Errors
     ///
@@ -148,15 +152,17 @@ impl RwLock {
     }
 }
 
-/// Proof of reading under an [`RwLock`], until it is dropped or released: a [`Hold`], with what
-/// [`Guard`](crate::Guard) says of dropping.
+/// Proof of reading under an [`RwLock`], until it is dropped or released.
+///
+/// It is a [`Hold`]. What [`Guard`](crate::Guard) says about dropping applies to it, too.
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock"]
 pub struct ReadGuard(Hold);
 
 impl ReadGuard {
-    /// Releases the lock and waits until the server has said so: see
-    /// [`Guard::release`](crate::Guard::release).
+    /// Releases the lock and waits until the server has confirmed it.
+    ///
+    /// See [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
     ///
@@ -170,15 +176,17 @@ impl ReadGuard {
     }
 }
 
-/// Proof of writing under an [`RwLock`], until it is dropped or released: a [`Hold`], with what
-/// [`Guard`](crate::Guard) says of dropping.
+/// Proof of writing under an [`RwLock`], until it is dropped or released.
+///
+/// It is a [`Hold`]. What [`Guard`](crate::Guard) says about dropping applies to it, too.
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock"]
 pub struct WriteGuard(Hold);
 
 impl WriteGuard {
-    /// Releases the lock and waits until the server has said so: see
-    /// [`Guard::release`](crate::Guard::release).
+    /// Releases the lock and waits until the server has confirmed it.
+    ///
+    /// See [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
     ///
@@ -191,12 +199,13 @@ impl WriteGuard {
         self.0.let_go()
     }
 
-    /// Carries out `ops` and releases the lock, in one transaction: see
-    /// [`Guard::release_with`](crate::Guard::release_with).
+    /// Carries out `ops` and releases the lock, in one transaction.
+    ///
+    /// See [`Guard::release_with`](crate::Guard::release_with).
     ///
     /// # Errors
     ///
-    /// If nothing has happened and the lock is still ours, the error brings the guard back.
+    /// If nothing has happened and the lock is still ours, the error contains the guard.
     ///
     /// # Cancel safety
     ///
@@ -211,12 +220,13 @@ impl WriteGuard {
         }
     }
 
-    /// Becomes a reader, at the same place in the queue, and without letting any writer in between:
-    /// the two are one transaction. Readers that wait right behind get in.
+    /// Becomes a reader, at the same place in the queue, without letting any writer in between.
+    ///
+    /// One transaction replaces the node. Readers that wait directly behind get in.
     ///
     /// # Errors
     ///
-    /// If nothing has happened and the lock is still ours, the error brings the guard back.
+    /// If nothing has happened and the lock is still ours, the error contains the guard.
     ///
     /// # Cancel safety
     ///
@@ -237,7 +247,7 @@ impl WriteGuard {
             }
             Err(error) => {
                 if error.outcome() == Outcome::Unknown {
-                    // It may be gone, and must be.
+                    // The node may be gone. If it is not, dropping it here deletes it.
                     drop(self.0.take_node());
                 }
                 Err(NotReleased { guard: self.0.has_node().then_some(self), error })
@@ -245,7 +255,7 @@ impl WriteGuard {
         }
     }
 
-    /// Puts a reader's node in place of ours.
+    /// Replaces our node by a reader's.
     async fn downgraded_name(&self) -> Result<OwnedNode, Error> {
         if let Some(loss) = self.0.known_loss() {
             return Err(self.0.ownership().lost_error(loss));
@@ -260,7 +270,7 @@ impl WriteGuard {
             Op::create_owned(&path, &options.data, &reader),
             Op::delete(self.0.node(), None),
         ));
-        // One operation makes an owned node, so there is one reply.
+        // One operation creates an owned node, so there is one reply.
         let Some(reply) = replies.pop() else {
             return Err(self.0.ownership().mark_deleted());
         };

@@ -1,9 +1,10 @@
 //! A lock that survives a planned restart of its process.
 //!
-//! A lock is a node, and a node belongs to a session, not to a process. So who hands the session's
-//! id and password to its successor hands over the lock; in between nobody else can have it, for as
-//! long as the session lives without a sign of life. Two processes that read the same ticket share
-//! the session, so one write that only one of them can win decides whose the lock is.
+//! A lock is a node, and a node belongs to a session, not to a process. So a process that hands its
+//! session's id and password to its successor hands over the lock. No other contender can have it
+//! in between, for as long as the session lives without a sign of life. Two processes that read the
+//! same ticket share the session, so a write that only one of them can win decides which of them
+//! has the lock.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -25,8 +26,8 @@ use crate::queue::{Queue, is_transient};
 /// What the text of a ticket begins with: its version.
 const VERSION: &str = "zk-lock-2";
 
-/// The user in whose name a used ticket is marked. No password makes the rest of a mark, and it
-/// permits nothing.
+/// The user name of the access list entry that marks a ticket as used. No password produces the
+/// rest of such an entry, and the entry permits nothing.
 const MARK: &str = "zk-lock-ticket:";
 
 /// What a process leaves to its successor, so that the lock it holds stays held.
@@ -53,41 +54,40 @@ const MARK: &str = "zk-lock-ticket:";
 /// # }
 /// ```
 ///
-/// Several locks of one client each have a ticket of their own; one client resumes them all.
-/// Whoever has a ticket can be the session: keep it as secret as a password. Its Debug shows no
-/// secret.
+/// Several locks of one client each have a ticket of their own; one client resumes them all. A
+/// ticket gives access to the session: keep it as secret as a password. Its Debug shows no secret.
 ///
 /// # Used once
 ///
-/// The first process that [resumes](Lock::resume) a ticket uses it up. Any other one is refused
+/// The first process that [resumes](Lock::resume) a ticket uses it up. Any other process is refused
 /// with [`TicketUsed`](crate::ErrorKind::TicketUsed), and its client is detached, so that the first
-/// keeps the lock. Until then the two take the connection from each other, which a guard may tell
-/// as [`Suspended`](LockState::Suspended) and outlives: a client whose connection was taken
-/// connects again.
+/// one keeps the lock. Until then the two processes take the connection from each other. A guard
+/// may report this as [`Suspended`](LockState::Suspended), and survives it: a client whose
+/// connection was taken connects again.
 ///
-/// That a ticket is used is noted in the access list of the node, by a change that names the
-/// version it replaces. The data of the node and a request to [revoke](Lock::revoke) the lock stay
-/// as they are. Resuming takes the permission to change that list ([`Perms::ADMIN`]), and if
-/// anybody else changes it, the ticket counts as used.
+/// The access list of the node records that a ticket is used, by a change that names the version it
+/// replaces. The data of the node and a request to [revoke](Lock::revoke) the lock stay as they
+/// are. Resuming needs the permission to change that list ([`Perms::ADMIN`]). If another client
+/// changes the list, the ticket counts as used.
 #[derive(Clone)]
 pub struct LockTicket {
     session: SessionCredentials,
     czxid: Zxid,
     /// How often the lock was resumed before. The access list was changed as often.
     resumes: i32,
-    /// As the client named it, within its chroot.
+    /// The path as the client sees it, within its chroot.
     node: String,
-    /// What became of it in this process.
+    /// Whether it was used in this process.
     usage: Arc<Mutex<Usage>>,
 }
 
-/// What became of a ticket in this process.
+/// Whether a ticket was used in this process.
 #[derive(Clone, Copy, Debug)]
 enum Usage {
     Unused,
-    /// Somebody began to use it, and may have left this mark at the node.
+    /// A resume has begun, and may have left this mark at the node.
     Begun(u128),
-    /// It has become a guard.
+    /// The ticket has become a guard.
     Used,
 }
 
@@ -101,7 +101,7 @@ impl LockTicket {
         self.session
     }
 
-    /// The node that is the lock.
+    /// The path of the node that is the lock.
     pub fn node(&self) -> &str {
         &self.node
     }
@@ -120,7 +120,7 @@ impl LockTicket {
 }
 
 impl PartialEq for LockTicket {
-    /// Whether they are of the same lock at the same time, whatever became of either.
+    /// True if both are of the same lock at the same time, whether or not either was used.
     fn eq(&self, other: &Self) -> bool {
         let all = |one: &Self| (one.session, one.czxid, one.resumes);
         all(self) == all(other) && self.node == other.node
@@ -132,7 +132,7 @@ impl Eq for LockTicket {}
 impl FromStr for LockTicket {
     type Err = Error;
 
-    /// Reads what [`to_secret`](Self::to_secret) wrote. Errors show nothing of it.
+    /// Parses what [`to_secret`](Self::to_secret) wrote. Errors show no part of it.
     fn from_str(text: &str) -> Result<Self, Error> {
         parse(text).ok_or_else(|| Fault::Ticket("this is no ticket".to_owned()).into())
     }
@@ -156,7 +156,7 @@ fn parse(text: &str) -> Option<LockTicket> {
     Some(LockTicket::new(SessionCredentials::new(id, password), czxid, resumes, node))
 }
 
-/// Digits alone, which the standard library's own reading is not strict about.
+/// Parses hexadecimal digits. The standard library would also accept a sign.
 fn hex(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     u64::from_str_radix(text, 16).ok().filter(|_| digits)
@@ -172,14 +172,15 @@ impl fmt::Debug for LockTicket {
 }
 
 impl Guard {
-    /// Leaves the lock to another process: it stays held, and nothing here releases it any more,
-    /// but for the end of the session. So [`detach`](zk_client::Client::detach) the client
-    /// afterwards, which ends this side without ending the session; its other locks need tickets of
-    /// their own.
+    /// Leaves the lock to another process, which resumes it with the ticket.
+    ///
+    /// The lock stays held. This process no longer releases it, unless it ends the session. So
+    /// [`detach`](zk_client::Client::detach) the client afterwards, which ends this side without
+    /// ending the session. The client's other locks need tickets of their own.
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost): there is nothing to leave.
+    /// [`Lost`](crate::ErrorKind::Lost): there is no lock to leave.
     pub fn into_ticket(self) -> Result<LockTicket, Error> {
         if let LockState::Lost(loss) = self.state() {
             return Err(self.ownership().lost_error(loss));
@@ -196,31 +197,32 @@ impl Guard {
 }
 
 impl Lock {
-    /// Takes up a lock that another process has left with this ticket, and uses the ticket up: four
-    /// round trips, one of them a write. The client must have taken up the ticket's session; the
-    /// [term](crate::Options::max_hold) begins anew. Connections that break are waited out for as
-    /// long as the session lives.
+    /// Resumes a lock that another process has left with this ticket, and uses the ticket up.
+    ///
+    /// This costs four round trips, one of them a write. The client must have resumed the ticket's
+    /// session. The [term](crate::Options::max_hold) begins anew. If connections break, this waits
+    /// for new ones for as long as the session lives.
     ///
     /// # Errors
     ///
     /// [`TicketUsed`](crate::ErrorKind::TicketUsed): another process has used the ticket, and this
-    /// client was [detached](zk_client::Client::detach) from that one's session; or this process
-    /// has used it itself, and nothing happened.
+    /// client was [detached](zk_client::Client::detach) from that process's session; or this
+    /// process has used the ticket itself, and nothing happened.
     ///
-    /// [`InvalidTicket`](crate::ErrorKind::InvalidTicket): it is of another session, folder or
-    /// layout.
+    /// [`InvalidTicket`](crate::ErrorKind::InvalidTicket): the ticket is of another session, folder
+    /// or layout.
     ///
     /// [`Lost`](crate::ErrorKind::Lost): the node is gone. If another process may have had the
-    /// ticket, it may still have the session: detach the client then, since closing or dropping it
-    /// ends that.
+    /// ticket, it may still have the session. Detach the client then, since closing or dropping it
+    /// ends the session.
     ///
     /// The client's errors, for instance without the permission to change the node's access list,
-    /// leave the ticket good.
+    /// leave the ticket valid.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the lock held. The ticket may be used up then, but for whoever
-    /// resumes it by this value or a clone of it.
+    /// Dropping the future leaves the lock held. The ticket may be used up then, except for a
+    /// caller that resumes it by this value or a clone of it.
     pub async fn resume(&self, ticket: &LockTicket) -> Result<Guard, Error> {
         let queue = self.queue();
         let client = queue.client();
@@ -259,8 +261,8 @@ impl Lock {
 }
 
 impl LockTicket {
-    /// Uses the ticket up in the name of `mark`, unless that was done before: of all who try, the
-    /// server lets one change the access list in this version.
+    /// Uses the ticket up in the name of `mark`, unless that was done before. Of all processes that
+    /// try, the server lets one change the access list in this version.
     async fn consume(&self, queue: &Queue, mark: u128) -> Result<(), Error> {
         let client = queue.client();
         let own = format!("{MARK}{mark:032x}");
@@ -278,21 +280,22 @@ impl LockTicket {
             }
             let marked = acl.iter().find(|entry| is_mark(&entry.id));
             if stat.aversion != self.resumes {
-                // This is also how the answer to our own change is known.
+                // This is also how the result of our own change becomes known.
                 if marked.is_some_and(|entry| entry.id.id == own) {
                     return Ok(());
                 }
                 if !marked.is_some_and(|entry| is_made_by(client, &entry.id)) {
-                    // The session is another process's, and goes on there: nothing waits for this.
+                    // The session is another process's, and continues there. Nothing waits for the
+                    // detach.
                     drop(client.detach());
                 }
                 return Err(self.used());
             }
             acl.retain(|entry| !is_mark(&entry.id));
             acl.push(Acl::new(Perms::NONE, Id::new("digest", own.clone())));
-            // Only the list tells who changed it. A failed change may have been made all the same.
-            // And success may be another process's: servers match a transaction with the request
-            // that waits for it by session and xid, which both processes have in common.
+            // Only the list tells who changed it. A change that failed may have been made all the
+            // same. And a success may be another process's: servers match a transaction with the
+            // request that waits for it by session and xid, which both processes have in common.
             match client.set_acl(&self.node, &acl, Some(self.resumes)).await {
                 Err(error)
                     if !is_transient(&error) && error.code() != Some(ErrorCode::BAD_VERSION) =>
@@ -318,18 +321,18 @@ impl LockTicket {
     }
 }
 
-/// Whether this entry of an access list tells that a ticket was used.
+/// True if this entry of an access list marks a ticket as used.
 fn is_mark(id: &Id) -> bool {
     id.scheme == "digest" && id.id.starts_with(MARK)
 }
 
-/// Whether this mark was made by this client: all that is unique to a client begins alike.
+/// True if this client made this mark: all unique numbers of a client begin alike.
 fn is_made_by(client: &Client, mark: &Id) -> bool {
     let mark = mark.id.strip_prefix(MARK).and_then(|mark| u128::from_str_radix(mark, 16).ok());
     mark.is_some_and(|mark| mark >> 64 == client.unique() >> 64)
 }
 
-/// Leaves the node of a lock alone when this is dropped.
+/// Keeps the node of a lock when this is dropped.
 struct LeftHeld<'h>(Option<&'h Hold>);
 
 impl Drop for LeftHeld<'_> {

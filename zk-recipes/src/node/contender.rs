@@ -1,8 +1,8 @@
-//! Who is ahead: the one decision that every lock rests on, as a pure function.
+//! Decides who is ahead: the one decision on which every lock rests, as a pure function.
 //!
 //! The set of contenders ahead is fixed when a node is created, since later nodes get higher
-//! sequence numbers, and it only shrinks from then on. Readers do not wait for readers. Knows no
-//! client and no time.
+//! sequence numbers, and it only shrinks from then on. Readers do not wait for readers. This module
+//! knows no client and no time.
 
 use crate::node::layout::{NodeNaming, Role};
 
@@ -32,7 +32,7 @@ impl Contender {
     }
 }
 
-/// What one listing tells a contender that is in it.
+/// What a contender that is in a listing learns from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// The last two contenders ahead, the nearest one first.
@@ -89,7 +89,7 @@ impl Standing {
         self.nearest.is_empty() && self.farther == 0
     }
 
-    /// A contender ahead was seen to go.
+    /// Removes a contender ahead that was seen to go.
     pub(crate) fn remove(&mut self, gone: &Contender) {
         self.nearest.retain(|one| one != gone);
     }

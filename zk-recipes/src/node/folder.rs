@@ -1,6 +1,7 @@
 //! The paths of a folder's children.
 //!
-//! Only the root's end in the slash that parts a folder from its children. Pure: knows no client.
+//! Only the path of the root ends in the slash that separates a folder from its children. Pure:
+//! knows no client.
 
 /// A folder that holds a queue.
 #[derive(Clone, Debug)]
@@ -15,7 +16,7 @@ impl Folder {
         &self.0
     }
 
-    /// What the slash comes behind.
+    /// The part of a child's path ahead of the last slash.
     fn base(&self) -> &str {
         if self.0 == "/" { "" } else { &self.0 }
     }
@@ -29,7 +30,7 @@ impl Folder {
         path
     }
 
-    /// The name of the child at this path; `None` if that is none.
+    /// The name of the child at this path, or `None` if the path is not a child's.
     pub(crate) fn name<'p>(&self, path: &'p str) -> Option<&'p str> {
         let name = path.strip_prefix(self.base())?.strip_prefix('/')?;
         (!name.is_empty() && !name.contains('/')).then_some(name)

@@ -1,35 +1,36 @@
 //! How contenders name their nodes, so that other clients' locks queue up with ours.
 //!
-//! A name is a unique stem, a marker that tells the contender's role, and the number that the
-//! server appends. The number behind the marker decides; the rest of a name never does. A name that
-//! does not fit is no contender's: no lock can join every other client's queue at once.
+//! A name consists of a unique stem, a marker for the contender's role, and the number that the
+//! server appends. The number behind the marker decides the order; the rest of a name never does. A
+//! child whose name does not fit is not a contender: no lock can join every other client's queue at
+//! once.
 
 use std::borrow::Cow;
 
 use crate::error::{Error, Fault};
 
-/// What Curator begins names with, and those who follow it.
+/// How names begin in Curator's layout, and in the layouts that follow it.
 const CURATORS: &str = "_c_";
 
-/// A marker that no name has.
+/// A marker that no name contains, for a role that the lock does not have.
 const NOBODY: &str = "/";
 
-/// A UUID as text.
+/// The length of a UUID as text.
 const UUID_LENGTH: usize = 36;
 
 /// The number that the server appends is padded to this width, a minus sign included.
 const DIGITS: usize = 10;
 
-/// Whose names the nodes of a lock have, and so with whom it is shared.
+/// How the nodes of a lock are named, and so with which clients the lock is shared.
 ///
-/// Everybody who uses one path must use one layout. These sort by different parts of a name, so two
-/// of them on one path may both believe that they own the lock;
+/// All users of one path must use one layout. Layouts sort by different parts of a name, so clients
+/// with different layouts on one path may both believe that they own the lock.
 /// [`strict_foreign`](crate::Options::strict_foreign) turns that into an error, on our side alone.
 /// These do not exclude each other:
 ///
 /// * a mutex and a read/write lock of Curator's layout, ours or Curator's own;
 /// * kazoo's layout and Curator's. kazoo's `Lock` can be told to wait for Curator's mutexes, by
-///   `extra_lock_patterns=["-lock-"]`; but nobody of these waits for it.
+///   `extra_lock_patterns=["-lock-"]`, but none of those waits for it.
 ///
 /// ```
 /// use zk_recipes::{Layout, Options};
@@ -50,27 +51,32 @@ enum Family {
 }
 
 impl Layout {
-    /// Curator's, the default: `_c_<uuid>-lock-<number>`, and `-__READ__` and `-__WRIT__` in a
-    /// read/write lock.
+    /// Curator's names, the default: `_c_<uuid>-lock-<number>`.
+    ///
+    /// A read/write lock has `-__READ__` and `-__WRIT__` in place of `-lock-`.
     ///
     /// Curator's `InterProcessMutex` and `InterProcessReadWriteLock`, go-zk's `Lock` and the Rust
-    /// crate zookeeper-client queue up with it. A writer of Curator's that becomes a reader queues
-    /// up anew up to its release 5.4, and a writer that waits gets in beside it (CURATOR-621).
+    /// crate zookeeper-client queue up with it. Up to Curator's release 5.4, its writers that
+    /// become readers queue up anew, and a writer that waits gets in beside such a reader
+    /// (CURATOR-621).
     pub const CURATOR: Self = Self(Family::Curator);
 
-    /// go-zk's: `_c_<32 hex digits>-lock-<number>`. It excludes whom Curator's does.
+    /// go-zk's names: `_c_<32 hex digits>-lock-<number>`.
+    ///
+    /// They exclude the same contenders as Curator's names.
     pub const GO_ZK: Self = Self(Family::GoZk);
 
-    /// kazoo's: `<32 hex digits>__lock__<number>`, and `__rlock__` for readers. kazoo's `Lock`,
-    /// `WriteLock` and `ReadLock` queue up with it.
+    /// kazoo's names: `<32 hex digits>__lock__<number>`, and `__rlock__` for readers.
+    ///
+    /// kazoo's `Lock`, `WriteLock` and `ReadLock` queue up with it.
     pub const KAZOO: Self = Self(Family::Kazoo);
 
     /// Names of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
     ///
     /// # Errors
     ///
-    /// A marker is empty or ends in a digit, one of them ends with the other, or a part cannot
-    /// stand in a path.
+    /// A marker is empty or ends in a digit, one of them ends with the other, or a part is not
+    /// allowed in a path.
     ///
     /// ```
     /// # fn f() -> Result<(), zk_recipes::Error> {
@@ -115,12 +121,12 @@ impl Layout {
     }
 }
 
-/// What a contender is in the queue for.
+/// How a contender wants to hold the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Role {
-    /// To be alone.
+    /// Alone.
     Exclusive,
-    /// To share with others of this role.
+    /// Together with others of this role.
     Shared,
 }
 
@@ -128,7 +134,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeNaming {
     prefix: Cow<'static, str>,
-    /// Whether the unique part is written like a UUID.
+    /// True if the unique part is written like a UUID.
     uuid: bool,
     exclusive: Cow<'static, str>,
     shared: Cow<'static, str>,
@@ -156,7 +162,7 @@ impl NodeNaming {
         }
     }
 
-    /// Whether there may be readers at all.
+    /// True if the layout has readers at all.
     pub(crate) fn has_readers(&self) -> bool {
         self.shared != NOBODY
     }
@@ -173,7 +179,7 @@ impl NodeNaming {
             stem.push(hex_digit(byte >> 4));
             stem.push(hex_digit(byte & 0xf));
         }
-        // Curator and those who follow it begin alike and put a dash behind the unique part.
+        // With Curator's prefix, a dash follows the unique part.
         if prefix == CURATORS {
             stem.push('-');
         }
@@ -181,26 +187,26 @@ impl NodeNaming {
         stem
     }
 
-    /// What the names of all contenders begin with whose unique part has this upper half.
+    /// The common beginning of the names of all contenders whose unique part has this upper half.
     pub(crate) fn session_prefix(&self, upper: u64) -> String {
         let mut stem = self.stem(Role::Exclusive, u128::from(upper) << 64);
-        // Behind the upper half of a UUID comes a dash.
+        // The upper half of a UUID contains two dashes.
         stem.truncate(self.prefix.len() + if self.uuid { 18 } else { 16 });
         stem
     }
 
-    /// The name of the same contender, in another role and at the same place in the queue.
+    /// The name of the same contender in another role. The place in the queue stays the same.
     pub(crate) fn downgraded_name(&self, name: &str, from: Role, to: Role) -> Option<String> {
         let (stem, digits) = name.rsplit_once(self.marker(from))?;
         Some(format!("{stem}{}{digits}", self.marker(to)))
     }
 
-    /// A contender's role and number, or `None` for a child that is no contender.
+    /// A contender's role and number, or `None` for a child that is not a contender.
     ///
-    /// The number is compared as one: as text, -1 would come before -2 and the end of the range
-    /// before 0.
+    /// The number is compared as a number: as text, -1 would come before -2, and the end of the
+    /// range before 0.
     pub(crate) fn parse(&self, name: &str) -> Option<(Role, i32)> {
-        // No marker ends in a digit: it ends where they begin, or ahead of the minus sign.
+        // No marker ends in a digit, so it ends where the digits begin, or ahead of the minus sign.
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let plain = name.get(..name.len().saturating_sub(digits))?;
         let negative = plain.strip_suffix('-');
@@ -211,7 +217,7 @@ impl NodeNaming {
         })
     }
 
-    /// Whether a child that is no contender here may well be one of another layout.
+    /// True if a child that is not a contender here looks like one of another layout.
     pub(crate) fn is_foreign(&self, name: &str) -> bool {
         let digits = name.len().checked_sub(DIGITS).and_then(|at| name.get(at..));
         let numbered = digits.is_some_and(|digits| sequence(digits).is_some());
@@ -223,7 +229,8 @@ fn hex_digit(value: u8) -> char {
     char::from(if value < 10 { b'0' + value } else { b'a' + (value - 10) })
 }
 
-/// What the server appended, as a number. It never puts a plus sign there, which Rust would read.
+/// Parses the number that the server appended. Rust would accept a plus sign, which the server
+/// never writes.
 fn sequence(digits: &str) -> Option<i32> {
     let fits = digits.len() >= DIGITS && !digits.starts_with('+');
     if fits { digits.parse().ok() } else { None }

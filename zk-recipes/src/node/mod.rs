@@ -1,4 +1,4 @@
-//! What the nodes of a queue are called, and what their names tell.
+//! How the nodes of a queue are named, and what their names say.
 //!
 //! Pure: knows no client and no time.
 
