@@ -28,6 +28,12 @@ const NOT_ON_A_REAL_SERVER: &[(&str, &str)] = &[
     ("test_utils.py::TestCreateTCPConnection::test_timeout_arg_eventlet", "it takes eventlet"),
 ];
 
+/// Tests that a real server may fail on a busy machine, and why.
+const SLOW_ON_A_REAL_SERVER: &[(&str, &str)] = &[(
+    "test_client.py::TestClient::test_request_queuing_session_",
+    "it gives a server five seconds to stop, to start again and to let the client in",
+)];
+
 /// Tests that pass on a real server and not on the embedded one, and why.
 const NOT_ON_THE_EMBEDDED_SERVER: &[(&str, &str)] = &[];
 
@@ -62,8 +68,9 @@ async fn what_passes_on_a_real_server_passes_on_the_embedded_one() -> Result<()>
     }
     if soak {
         let suite = Suite::find("real").await?;
-        let outcomes = suite.outcomes(NOT_ON_A_REAL_SERVER).await?;
-        check("real", &outcomes, NOT_ON_A_REAL_SERVER, NOT_ON_A_REAL_SERVER)?;
+        let excused = [NOT_ON_A_REAL_SERVER, SLOW_ON_A_REAL_SERVER].concat();
+        let outcomes = suite.outcomes(&excused).await?;
+        check("real", &outcomes, &excused, NOT_ON_A_REAL_SERVER)?;
     }
     Ok(())
 }
