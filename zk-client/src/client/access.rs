@@ -10,12 +10,14 @@ use crate::handles::reply::Reply;
 use crate::model::acl::{self, AccessList, Acl, Id};
 use crate::model::path;
 
-/// Any version will do.
+/// The version that servers take for any version.
 const ANY_VERSION: i32 = -1;
 
 impl Client {
-    /// Who may do what to a node. It takes the permission to read the node, or to change this list;
-    /// from those who have only the former, servers hide the hashes of digests.
+    /// The access list of a node.
+    ///
+    /// This needs the permission to read the node or to change the list. From a client that may
+    /// only read, servers hide the hashes of digests.
     pub fn get_acl(&self, path: &str) -> Reply<AccessList> {
         self.at(path, path::check, |full| {
             self.send(path, &GetAclRequest { path: full }, |call, completion| {
@@ -26,14 +28,16 @@ impl Client {
         })
     }
 
-    /// Replaces a node's access list, if it was changed `aversion` times or that is `None`. Returns
-    /// the node's new state. It takes the permission [`ADMIN`](crate::Perms::ADMIN).
+    /// Replaces a node's access list. Returns the node's new state.
     ///
-    /// The list counts its changes by itself, in [`Stat::aversion`]: neither the node's version nor
-    /// its time of modification moves, and no watch fires.
+    /// The list is replaced if it was changed `aversion` times, or always if that is `None`. This
+    /// needs the permission [`ADMIN`](crate::Perms::ADMIN).
     ///
-    /// A leader judges writes by the old list until it has applied the new one itself, and may do
-    /// so later than the server that answers: seen with 3.8.0, for milliseconds.
+    /// Changes of the list have their own count, [`Stat::aversion`]. The node's version and its
+    /// time of modification stay as they are, and no watch fires.
+    ///
+    /// A leader checks writes against the old list until it has applied the new one itself, which
+    /// may be later than the server that replies: seen with 3.8.0, for milliseconds.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -49,8 +53,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidACL` if the list is empty or the server knows no such identity;
-    /// [`Acl::CREATOR_ALL`] is one for a connection that has authenticated as nobody.
+    /// `InvalidACL` if the list is empty or names an identity that the server does not know, as
+    /// [`Acl::CREATOR_ALL`] does on a connection that has not authenticated.
     pub fn set_acl(&self, path: &str, acl: &[Acl], aversion: Option<i32>) -> Reply<Stat> {
         self.at(path, path::check, |full| {
             acl::lend(acl, |acl| {
@@ -64,9 +68,10 @@ impl Client {
         })
     }
 
-    /// Who this client is to its server, in all of its identities: the address that it connects
-    /// from, and whatever it has authenticated as. A digest shows the user alone, so it is not what
-    /// an access list takes. Since ZooKeeper 3.7.
+    /// All identities that the server knows this client by. Since ZooKeeper 3.7.
+    ///
+    /// They are the address that the client connects from, and those it has authenticated as. Of a
+    /// digest only the user is shown, so it cannot be used in an access list.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Who a client is to the servers, and what that lets it do.
+//! Authentication: the identities that a client proves to the servers.
 
 use zk_proto::OpCode;
 
@@ -8,14 +8,16 @@ use crate::error::Error;
 use crate::handles::reply::Reply;
 
 impl Client {
-    /// Proves an identity to the server, now and on every later connection ahead of all else, until
-    /// the session ends. What is called afterwards, on any clone, may do what that identity may.
+    /// Authenticates this session to the server, now and first of all on every later connection.
     ///
-    /// With the scheme `digest`, `auth` is `user:password` in the clear: use it over TLS alone. No
-    /// server refuses it, since whoever knows the password *is* that user; a wrong password shows
-    /// when an access list refuses (`NoAuth`). The `super` user, whom nothing is refused, is a
-    /// digest that the servers were told of (`zookeeper.DigestAuthenticationProvider.superDigest`).
-    /// Other schemes are those of the servers' own plug-ins.
+    /// Later calls, on any clone, have the permissions of that identity, until the session ends.
+    ///
+    /// With the scheme `digest`, `auth` is `user:password` in clear text: use it over TLS only. No
+    /// server refuses a digest, because the password alone makes the user; a wrong password shows
+    /// when an access list refuses a request (`NoAuth`). The `super` user, who is refused nothing,
+    /// is a digest in the servers' configuration
+    /// (`zookeeper.DigestAuthenticationProvider.superDigest`). Other schemes are those of the
+    /// servers' own plug-ins.
     ///
     /// Identical credentials are remembered once. A session remembers at most 100 of them, together
     /// no larger than [`Limits::max_request`](crate::Limits::max_request).
@@ -29,18 +31,19 @@ impl Client {
     ///
     /// # Ordering
     ///
-    /// The answer may overtake those of earlier requests, and requests called before it may be
-    /// carried out without the identity.
+    /// The reply may overtake those of earlier requests, and the server may carry out earlier
+    /// requests without the identity.
     ///
     /// # Errors
     ///
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed) if the server refuses, as it does with a scheme
-    /// that it does not know. Then the client is over: every call that waits and every later one
-    /// fails like that. The session itself goes on at the ensemble, with its ephemeral nodes, until
-    /// its timeout has passed. [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if no more can be
-    /// remembered.
+    /// that it does not know. The client is over then: all calls that wait and all later ones fail
+    /// with that error. The ensemble keeps the session, with its ephemeral nodes, until the session
+    /// timeout has passed. [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if no more
+    /// credentials can be remembered.
     ///
-    /// Never `ConnectionLoss`: it is sent again on the next connection, and waits for that answer.
+    /// Never `ConnectionLoss`: the client sends the credential again on the next connection, and
+    /// the call waits for that reply.
     ///
     /// # Cancel safety
     ///

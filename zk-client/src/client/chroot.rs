@@ -1,23 +1,23 @@
 //! Chroots: several clients of one session, each of which sees another node as its root.
 //!
-//! The docs call such a client a view. It is a client with a longer chroot, and nothing else tells
-//! the two apart. The session knows of no view.
+//! The docs call such a client a view. It differs from any other client only in its longer chroot.
+//! The session knows nothing of views.
 
 use crate::client::handle::Client;
 use crate::error::Error;
 use crate::model::path;
 
 impl Client {
-    /// The same session as seen from below: a client whose root is the node at `path` of this one.
+    /// A view of the same session: a client whose root is the node at `path` of this one.
     ///
-    /// Whatever names a path goes through the view: calls, the operations of a multi, watchers and
-    /// streams, owned nodes and the paths in errors. Views can be made of views, cost no request,
-    /// and are clones in all else: the session lives until the last of them is dropped, and
-    /// closing one closes all.
+    /// All paths are relative to the view's root: those of calls, of the operations of a multi, of
+    /// watchers and streams, of owned nodes and in errors. Views can be made of views, cost no
+    /// request, and are clones in all else: the session lives until the last of them is dropped,
+    /// and closing one closes all.
     ///
-    /// Nobody looks whether the node exists. Until it does, reads find
-    /// [`NoNode`](Error::is_no_node) and creates lack a parent; `create("/", ..)` on the view makes
-    /// it. A path that a server tells and that is not below the view's root is left as it is.
+    /// The call does not check that the node exists. Until it does, reads return
+    /// [`NoNode`](Error::is_no_node) and creates lack a parent; `create("/", ..)` on the view
+    /// creates it. A path from a server that is not below the view's root is returned unchanged.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {

@@ -1,8 +1,9 @@
 //! The deletion of whole trees.
 //!
-//! A node with children cannot be deleted, so leaves are tried first: many in one transaction, and
-//! one by one if that is refused, which tells which of them have children. A node that has some is
-//! emptied and tried again, so children that appear meanwhile are found in the same way.
+//! A node with children cannot be deleted, so nodes are first tried as leaves: many in one
+//! transaction, and if that is refused, one by one, which shows the ones with children. A node with
+//! children is emptied and tried again, so children that are created meanwhile are found in the
+//! same way.
 
 use std::future::Future;
 
@@ -14,26 +15,26 @@ use crate::model::child_names::Names;
 use crate::model::node::Children;
 use crate::multi::op::Op;
 
-/// Deletes in one transaction, and what their paths may take: far below the frame limit of any
-/// server, and little to repeat if one of them is refused.
+/// The number of deletes in one transaction, and the total length of their paths: far below the
+/// frame limit of any server, and little to repeat if one delete is refused.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// Nodes whose children are listed at once: each list may be as large as a reply can be.
 const LISTS: usize = 16;
 
-/// How often a node is emptied before somebody who fills it again has won.
+/// How often a node is emptied before the call gives up, because another client keeps filling it.
 const ATTEMPTS: usize = 8;
 
-/// The servers' own, below their root.
+/// The servers' own nodes, below their root.
 const SYSTEM: &str = "/zookeeper";
 
 impl Client {
-    /// Deletes a node and everything below it. Returns how many nodes that were; 0 if there was
-    /// none.
+    /// Deletes a node and everything below it. Returns the number of deleted nodes.
     ///
-    /// Of `/` all goes but the root itself, be it that of a chroot or of the servers, where
-    /// `/zookeeper` stays as well. Versions do not matter, nor who owns the nodes.
+    /// That is 0 if the node did not exist. Of `/`, whether it is the root of a chroot or of the
+    /// servers, all is deleted but the root itself, and on the servers `/zookeeper` stays as well.
+    /// Versions and owners of the nodes do not matter.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -42,31 +43,31 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// It is not one transaction: others see the tree shrink, children before their parents. A
-    /// child that somebody creates meanwhile is deleted, too, if its parent is still there; but
-    /// what stays is listed once, and what is created right below `/` then stays.
+    /// It is not one transaction: other clients see the tree shrink, children before their parents.
+    /// A child that is created meanwhile is deleted, too, while its parent still exists. Only `/`
+    /// is listed just once, so a child that is created right below it meanwhile stays.
     ///
     /// # Cost
     ///
     /// One round trip for a node without children. Then one to list up to 16 nodes with children,
-    /// and one to delete up to 256 that have none, or two if others with children are among them.
-    /// In memory, for each level the names in those 16 lists.
+    /// and one to delete up to 256 that have none, or two if nodes with children are among them.
+    /// The memory for each level holds the names in those 16 lists.
     ///
     /// # Ordering
     ///
     /// The first request is sent by the call, in call order: the delete of `path` itself, or the
-    /// list of the children of `/`. All others are sent when the future is polled.
+    /// listing of the children of `/`. All others are sent when the future is polled.
     ///
     /// # Errors
     ///
     /// The server's refusal of one node, such as `NoAuth`; `NotEmpty` if a node was emptied eight
-    /// times and filled again each time; the loss of the connection, also of one that a delete was
-    /// lost with. What was deleted stays so and is not counted; called again, it goes on with the
-    /// rest.
+    /// times and filled again each time; the loss of the connection, even if a delete was lost with
+    /// it. Nodes that were deleted stay deleted, and the error does not count them. A repeated call
+    /// deletes the rest.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops it; what was asked for by then is deleted.
+    /// Dropping the future stops the deletion. Requests made by then are carried out.
     pub fn delete_all(
         &self,
         path: &str,
@@ -95,11 +96,11 @@ impl Client {
 struct Pruning {
     client: Client,
     deleted: u64,
-    /// The deepest last.
+    /// The deepest step is the last.
     stack: Vec<Step>,
 }
 
-/// Nodes that stand in no other's way.
+/// Nodes of which none is below another.
 #[derive(Default)]
 struct Step {
     /// Perhaps without children.
@@ -140,7 +141,7 @@ impl Pruning {
         Ok(())
     }
 
-    /// The children of all these, as paths.
+    /// Lists the children of all these nodes, as paths.
     async fn list(&self, parents: &[String]) -> Result<Vec<String>, Error> {
         let lists = self.client.batch(|| {
             let list = |parent: &String| self.client.get_children(parent);
@@ -153,7 +154,7 @@ impl Pruning {
         Ok(children)
     }
 
-    /// The children of one of them. None if it is gone.
+    /// The children of one node, as paths; empty if the node is gone.
     fn children(&self, parent: &str, list: Result<Children, Error>) -> Result<Vec<String>, Error> {
         let names = match list {
             Ok(list) => list.names,
@@ -166,7 +167,7 @@ impl Pruning {
         Ok(paths.filter(|path| !(of_servers && path == SYSTEM)).collect())
     }
 
-    /// Deletes what has no children. Gives back what has, with the server's word.
+    /// Deletes the nodes without children. Returns the others, each with the server's refusal.
     async fn delete(&mut self, batch: Vec<String>) -> Result<Vec<(String, Error)>, Error> {
         if batch.len() > 1 {
             let ops: Vec<_> = batch.iter().map(|path| Op::delete(path, None)).collect();
@@ -175,7 +176,7 @@ impl Pruning {
                     self.deleted += batch.len() as u64;
                     return Ok(Vec::new());
                 }
-                // One of them has children or is gone, which concerns the others no further.
+                // One node has children or is gone. The others can still be deleted.
                 Err(error) if error.failed_op().is_some() => {}
                 // The client's own limit may be set lower than a batch.
                 Err(error) if error.kind() == ErrorKind::TooLarge => {}
@@ -194,7 +195,7 @@ impl Pruning {
         Ok(full)
     }
 
-    /// Counts what is deleted. Gives the error back that tells of children.
+    /// Counts a deleted node. Returns the error if the node has children.
     fn judge(&mut self, answer: Result<(), Error>) -> Result<Option<Error>, Error> {
         match answer {
             Ok(()) => {
@@ -208,7 +209,7 @@ impl Pruning {
     }
 }
 
-/// Some from the end: as many as one transaction takes.
+/// Takes paths from the end, as many as fit into one transaction.
 fn take_batch(paths: &mut Vec<String>) -> Vec<String> {
     let mut bytes = 0;
     let fits = |path: &&String| {

@@ -1,4 +1,4 @@
-//! The ensemble itself: who its members are, and changing that while it serves.
+//! The ensemble itself: its members, and changing them while it serves.
 //!
 //! The membership is the data of a node outside of every chroot.
 
@@ -19,10 +19,9 @@ const CONFIG: &str = "/zookeeper/config";
 const ANY_CONFIG: i64 = -1;
 
 impl Client {
-    /// The members of the ensemble. Of a server that stands alone there are none. Since ZooKeeper
-    /// 3.5.
+    /// The members of the ensemble; none if the server is standalone. Since ZooKeeper 3.5.
     ///
-    /// A chroot does not matter. The server answers by what it knows:
+    /// A chroot does not matter. The server replies with the state that it knows: call
     /// [`sync`](Self::sync) first to see what others have just changed.
     ///
     /// ```
@@ -37,17 +36,17 @@ impl Client {
         self.send(CONFIG, &GetDataRequest { path: CONFIG, watch: false }, config)
     }
 
-    /// The same, with a watch for the next change of the membership.
+    /// Like [`get_config`](Self::get_config), with a watch for the next change of the membership.
     pub fn get_config_and_watch(&self) -> Reply<(EnsembleConfig, Watcher)> {
         let request = GetDataRequest { path: CONFIG, watch: true };
         self.send_watching(CONFIG, CONFIG, &request, WatchKind::Data, config)
     }
 
-    /// Changes the membership of the ensemble, if its configuration is still `from_config` or that
-    /// is `None`. Returns the new one. Since ZooKeeper 3.5.
+    /// Changes the membership of the ensemble. Returns the new configuration. Since ZooKeeper 3.5.
     ///
+    /// The change is made if the configuration is still `from_config`, or always if that is `None`.
     /// The servers must run with `reconfigEnabled=true`, and this client needs the permission to
-    /// write `/zookeeper/config`, which by default nobody but the superuser has.
+    /// write `/zookeeper/config`, which by default only the superuser has.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -64,13 +63,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `ReconfigDisabled` if the servers do not allow it, and `Unimplemented` if the server stands
-    /// alone or is [too old](crate#old-servers); `NoAuth`; `BadVersion` if the configuration is
+    /// `ReconfigDisabled` if the servers do not allow it, and `Unimplemented` if the server is
+    /// standalone or [too old](crate#old-servers); `NoAuth`; `BadVersion` if the configuration is
     /// another one; `BadArguments` if the change makes no sense; `NewConfigNoQuorum` if too few of
-    /// the new members are there and up to date; `ReconfigInProgress`.
+    /// the new members are running and up to date; `ReconfigInProgress`.
     ///
-    /// A change that ends the leader's office breaks this client's connection, with the
-    /// [`outcome`](Error::outcome) `Unknown`: [`get_config`](Self::get_config) tells.
+    /// A change that deposes the leader breaks this client's connection, with the
+    /// [`outcome`](Error::outcome) `Unknown`: [`get_config`](Self::get_config) shows whether it was
+    /// made.
     pub fn reconfig(
         &self,
         change: Reconfig<'_>,

@@ -1,4 +1,4 @@
-//! The handle itself, and the words that its methods are written with.
+//! The handle itself, and the helpers that its methods are written with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use crate::session::{Watch, WatchKind};
 
 /// A session with a ZooKeeper ensemble.
 ///
-/// Clones share the session. Dropping the last of them, and of the
-/// [`OwnedNode`](crate::OwnedNode)s, closes it in the background; [`close`](Client::close) does so
-/// and waits. End a program with that: at the end of `main` the runtime ends, and with it what goes
-/// on in the background. The session then lasts, with its ephemeral nodes, until it expires.
+/// Clones share the session. When the last clone and the last [`OwnedNode`](crate::OwnedNode) are
+/// dropped, the session is closed in the background; [`close`](Client::close) closes it and waits.
+/// End a program with that: at the end of `main` the runtime ends, and its background tasks with
+/// it. The session then lasts, with its ephemeral nodes, until it expires.
 ///
 /// # Ordering
 ///
 /// A call's request is on its way when the call returns, whether or not the [`Reply`] is awaited:
-/// requests reach the server in call order and are answered in that order. A watch event is
+/// requests reach the server in call order, and their replies come in that order. A watch event is
 /// delivered before any reply that reflects the change.
 ///
 /// # Cancel safety
 ///
-/// No method loses anything by being dropped: a request is sent in any case, and a wait can be
+/// Dropping the future of a method loses nothing: a request is sent in any case, and a wait can be
 /// repeated.
 ///
 /// # Errors
 ///
-/// Every method fails if its path breaks a rule, its request is above
-/// [`Limits`](crate::Limits), the server refuses, the connection breaks before the answer, or the
-/// session is over. While the client is cut off, requests wait for the next connection; those that
-/// were sent before fail with [`ConnectionLoss`](crate::ErrorKind::ConnectionLoss) and
-/// [`outcome`](Error::outcome) `Unknown`.
+/// Every method fails if its path breaks a rule, its request is above [`Limits`](crate::Limits),
+/// the server refuses it, the connection breaks before the reply, or the session is over. While the
+/// client is cut off, requests wait for the next connection. Requests that were sent before fail
+/// with [`ConnectionLoss`](crate::ErrorKind::ConnectionLoss) and [`outcome`](Error::outcome)
+/// `Unknown`.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
     pub(crate) chroot: Chroot,
 }
 
-/// What the clones of a client share; dropping it closes the session.
+/// The part that the clones of a client share. Dropping it closes the session.
 struct Handle(Arc<SharedSession>);
 
 impl Drop for Handle {
@@ -63,10 +63,10 @@ impl Client {
         &self.handle.0
     }
 
-    /// Sends all requests that `calls` makes in one go: one write for all of them.
+    /// Sends all requests that `calls` makes in one go, with one write.
     ///
     /// Without it two calls may be two packets, if the driver wakes up between them. `calls` must
-    /// not block: no request of this session leaves while it runs.
+    /// not block: the session sends no request while it runs.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -80,7 +80,7 @@ impl Client {
         calls()
     }
 
-    /// 128 random bits, for names that nobody else will use.
+    /// 128 random bits, for names that no other client will use.
     pub fn unique(&self) -> u128 {
         self.shared().unique()
     }
@@ -145,7 +145,7 @@ impl Client {
                 let watcher = Watcher::new(shared, id, full, chroot, event);
                 let call = Call { request: submitted, ..self.call(request.op(), answer) };
                 Reply::waiting(call, move |call, completion| {
-                    // On an error the watch is forgotten, if it was set.
+                    // On an error the watch is dropped, if it was set.
                     finish(call, completion).map(|result| (result, watcher))
                 })
             }

@@ -1,4 +1,4 @@
-//! The session behind a client: where it stands, and how it ends.
+//! The session behind a client: its state, and how it ends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,45 +13,52 @@ use crate::driver::shared_session::Core;
 use crate::model::event::SessionState;
 
 impl Client {
-    /// Where the session stands now.
+    /// The current state of the session.
     pub fn state(&self) -> SessionState {
         self.shared().state()
     }
 
-    /// Where the session stands, as a channel that can be waited on. It holds the latest state
-    /// alone, so a short disconnect may go unseen.
+    /// The state of the session, as a channel to wait on.
+    ///
+    /// The channel holds only the latest state, so a short disconnect may go unseen.
     pub fn states(&self) -> watch::Receiver<SessionState> {
         self.shared().states()
     }
 
-    /// The session's id and password, once a server that serves writes has given them: what another
-    /// client needs to take it up.
+    /// The session's id and password, with which another client can resume it.
+    ///
+    /// `None` until a server that serves writes has assigned them.
     pub fn session(&self) -> Option<SessionCredentials> {
         self.shared().look(|core| core.credentials())
     }
 
-    /// Whether another client began the session, which this one [took
-    /// up](crate::ClientBuilder::session): then it may have ephemeral nodes that this client did
-    /// not make.
+    /// True if this client [resumed](crate::ClientBuilder::session) a session that another client
+    /// began.
+    ///
+    /// The session may then have ephemeral nodes that this client did not create.
     pub fn is_resumed(&self) -> bool {
         self.shared().look(|core| core.is_resumed())
     }
 
-    /// What this client reads time from.
+    /// The clock that this client reads time from.
     pub fn clock(&self) -> &Clock {
         self.shared().clock()
     }
 
-    /// The session timeout: as the server settled it, or as wanted before the first connection.
+    /// The session timeout: as negotiated with the server, or as requested until the first
+    /// connection.
     pub fn session_timeout(&self) -> Duration {
         self.shared().look(|core| core.timeout())
     }
 
-    /// Ends the session and waits until the server has said so: its ephemeral nodes are gone then,
-    /// and everything called before is answered. Calls that come later fail at once.
+    /// Ends the session and waits until the server has confirmed it.
     ///
-    /// Always returns: if no server answers anything, after one session timeout at most. The
-    /// ensemble then ends the session by itself, as soon as it has not heard of it for that long.
+    /// Its ephemeral nodes are gone then, and all earlier calls have their replies. Later calls
+    /// fail at once.
+    ///
+    /// The future always completes: if no server replies, after one session timeout at most. The
+    /// ensemble then ends the session by itself, as soon as it has not heard from the client for
+    /// that long.
     ///
     /// # Cancel safety
     ///
@@ -65,21 +72,23 @@ impl Client {
         }
     }
 
-    /// Ends this client and leaves its session to another: unlike [`close`](Self::close) it does
-    /// not tell the server, so ephemeral nodes stay for as long as the session does without a
-    /// client, one session timeout.
+    /// Ends this client and leaves its session to another client.
     ///
-    /// Everything called before is sent and answered, and the connection is dropped then. All
-    /// clones are closed: calls that come later fail at once, and owned nodes are nobody's, so
-    /// that dropping them, or a reply that would have brought one, deletes nothing any more.
+    /// Unlike [`close`](Self::close), it does not end the session at the server. So ephemeral nodes
+    /// stay for as long as the session lives without a client, which is one session timeout.
     ///
-    /// Returns the id and password that [`ClientBuilder::session`](crate::ClientBuilder::session)
-    /// takes the session up with, and there [`adopt`](Self::adopt) the nodes. The password is a
-    /// secret: whoever has it has the session. `None` if there is no session to take up: no server
-    /// has given one yet, or it has ended otherwise.
+    /// Requests of earlier calls are sent and answered, and then the connection is dropped. All
+    /// clones are closed: later calls fail at once. Owned nodes have no owner any more: dropping
+    /// them, or a reply that would have brought one, deletes nothing.
     ///
-    /// Always returns: what is not answered within one session timeout fails as closed, with its
-    /// [`outcome`](crate::Error::outcome).
+    /// Returns the id and password. With them,
+    /// [`ClientBuilder::session`](crate::ClientBuilder::session) resumes the session, and the new
+    /// client can [`adopt`](Self::adopt) the nodes. The password is a secret: it is all that it
+    /// takes to have the session. `None` if there is no session to resume: no server has assigned
+    /// one yet, or it has ended otherwise.
+    ///
+    /// The future always completes: a request without a reply after one session timeout fails as
+    /// closed, with its [`outcome`](crate::Error::outcome).
     ///
     /// # Cancel safety
     ///

@@ -1,10 +1,10 @@
 //! The handle that users hold: one method per operation.
 //!
-//! A call checks its path, encodes its request into the session and returns; whatever is awaited
-//! is only the answer. Knows nothing of sockets, servers or time.
+//! A call checks its path, encodes its request into the session and returns a future of the reply.
+//! This module knows nothing of sockets, servers or time.
 //!
-//! The modules below are in reading order: the handle and how its calls are sent, and then its
-//! methods by what they are for.
+//! The modules below are in reading order: first the handle and how its calls are sent, and then
+//! its methods, grouped by purpose.
 
 mod handle;
 

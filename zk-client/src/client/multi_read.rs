@@ -1,4 +1,4 @@
-//! Reads that concern many nodes, each by one request: of their data, their number, their owner.
+//! Reads of many nodes by one request: of their data, their number, their owner.
 
 use zk_proto::{
     GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetEphemeralsRequest,
@@ -11,11 +11,12 @@ use crate::model::path;
 use crate::multi::read::{self, Asked, Reads};
 
 impl Client {
-    /// Reads many nodes by one request, each at the same moment or later than the one before it:
-    /// writes of others may come in between. Each read succeeds or fails by itself. Since ZooKeeper
-    /// 3.6.
+    /// Reads many nodes by one request. Since ZooKeeper 3.6.
     ///
-    /// One round trip is what reads take, too, that are called together and awaited together; this
+    /// Each node is read at the same moment as the one before it or later: writes of others may
+    /// come in between. Each read succeeds or fails by itself.
+    ///
+    /// Separate reads that are sent together and then awaited take one round trip, too. This call
     /// saves their headers, and a server some work.
     ///
     /// ```
@@ -38,8 +39,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the server says of one node fails that read alone, `NoNode` and `NoAuth` alike. Older
-    /// servers answer [`Unimplemented`](crate#old-servers) to the whole.
+    /// An error of the server about one node, such as `NoNode` and `NoAuth`, fails only that read.
+    /// Older servers answer [`Unimplemented`](crate#old-servers) to the whole request.
     pub fn multi_read<R: Reads>(&self, reads: R) -> Reply<R::Results> {
         let (list, asked) = match Asked::new(&reads) {
             Ok(asked) => asked,
@@ -51,11 +52,11 @@ impl Client {
         })
     }
 
-    /// The paths of this session's ephemeral nodes that begin with these characters, in no order;
-    /// `/` is for all of them. Below a [chroot](crate::ClientBuilder::connect) only what is in it.
-    /// Since ZooKeeper 3.6.
+    /// The paths of this session's ephemeral nodes that begin with `prefix`. Since ZooKeeper 3.6.
     ///
-    /// It is a prefix of text: `/jobs/a` finds `/jobs/ab`, too.
+    /// They come in no order. `/` finds all of them; below a
+    /// [chroot](crate::ClientBuilder::connect), only those inside it. The prefix is one of text:
+    /// `/jobs/a` finds `/jobs/ab`, too.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl Client {
     pub fn get_ephemerals(&self, prefix: &str) -> Reply<Vec<String>> {
         self.at(prefix, path::check_sequential, |full| {
             let inside = match self.chroot.as_str() {
-                // Not what merely begins with the same name.
+                // Without the slash, nodes whose names merely begin alike would be found.
                 Some(chroot) if full == chroot => format!("{chroot}/"),
                 _ => full.to_owned(),
             };
@@ -76,8 +77,9 @@ impl Client {
         })
     }
 
-    /// How many nodes there are below a node, at any depth. It takes the permission to read that
-    /// node alone, and the server walks the tree for it. Since ZooKeeper 3.6.
+    /// The number of nodes below a node, at any depth. Since ZooKeeper 3.6.
+    ///
+    /// This needs only the permission to read that node. The server walks the tree for it.
     ///
     /// # Errors
     ///

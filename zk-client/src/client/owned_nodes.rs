@@ -1,8 +1,8 @@
-//! Nodes that a client owns on a caller's behalf: made, taken over, let go.
+//! Nodes that a client owns on a caller's behalf: created, adopted, released.
 //!
-//! A handle here is an obligation to delete, kept by the session; it goes with the reply
-//! that would have brought the node, and then with the [`OwnedNode`]. What makes it survive lost
-//! connections is decided in the session alone.
+//! A handle here is an obligation to delete the node. The session keeps it. First the reply that
+//! would bring the node holds it, and then the [`OwnedNode`]. Only the session decides how the
+//! obligation survives lost connections.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,17 +24,17 @@ use crate::multi::write::{self, Named, Operations, Transaction};
 use crate::session::{Answer, OwnedNodeId};
 
 impl Client {
-    /// Creates an ephemeral sequential node that this client must not forget.
+    /// Creates an ephemeral sequential node that this client never loses track of.
     ///
-    /// `path` ends where the server appends the digits, and must be unique for ever: put
-    /// [`unique`](Self::unique) into it. In return nothing leaves a ghost behind. If the connection
-    /// breaks before the reply, the client looks for the node once it is connected again, and the
-    /// reply is that node. `ConnectionLoss` with the outcome `NotApplied` means that it looked and
-    /// there is none; with `Unknown` that the server would not let it look. Should the node come
-    /// all the same, the client deletes it when it finds it: in a list of the folder that anybody
-    /// asks of this client, or when it looks again, which it does ever more seldom and on the next
-    /// connection. If the [`Reply`] or the [`OwnedNode`] is dropped, at whatever moment, the node
-    /// is deleted as soon as it can be.
+    /// The server appends the digits to `path`, which must be unique for ever: put
+    /// [`unique`](Self::unique) into it. In return no node is left behind without an owner. If the
+    /// connection breaks before the reply, the client looks for the node on the next connection,
+    /// and the reply is that node. `ConnectionLoss` with the outcome `NotApplied` means that it
+    /// looked and found no node; with `Unknown`, that the server did not let it look. Should the
+    /// node appear later all the same, the client deletes it when it finds it: in a listing of the
+    /// folder that any caller of this client requests, or when it looks again, which it does ever
+    /// more seldom and on the next connection. If the [`Reply`] or the [`OwnedNode`] is dropped, at
+    /// whatever moment, the node is deleted as soon as possible.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -52,7 +52,7 @@ impl Client {
     /// # Errors
     ///
     /// [`InvalidOptions`](crate::ErrorKind::InvalidOptions) unless the options are ephemeral and
-    /// sequential; what [`create`](Self::create) fails with.
+    /// sequential; the errors of [`create`](Self::create).
     pub fn create_owned(
         &self,
         path: &str,
@@ -65,17 +65,20 @@ impl Client {
         }
     }
 
-    /// Creates such a node in one transaction with the delete of the one at `old`: one request, one
-    /// round trip and one proposal of the ensemble for both. If the new node is there, the old one
-    /// went in the same transaction, and nothing happened in between; the create comes first, and
-    /// so does what watches tell of it.
+    /// Creates an owned node and deletes the one at `old` in one transaction.
     ///
-    /// That can be if `old` is an [`OwnedNode`] that was let go, nothing was asked for since, and
-    /// its delete was not sent. Otherwise it is `None`, and nothing was asked: then there is
-    /// [`create_owned`](Self::create_owned). So it is where both do not fit into one frame.
+    /// Both cost one request, one round trip and one proposal of the ensemble. If the new node
+    /// exists, the old one was deleted in the same transaction, and nothing happened in between.
+    /// The create comes first, and so do its watch events.
     ///
-    /// For whoever leaves a queue and joins it again. On a runtime of several threads, a delete is
-    /// sent as soon as another thread comes to it, unless both are in one [`batch`](Self::batch).
+    /// This needs an `old` that is a released [`OwnedNode`], whose delete was not sent yet, and no
+    /// request may have been made since the release. Otherwise the method returns `None` and sends
+    /// nothing: use [`create_owned`](Self::create_owned) then. It also returns `None` if both
+    /// operations do not fit into one frame.
+    ///
+    /// The method is for a client that leaves a queue and joins it again. On a runtime of several
+    /// threads, a delete is sent as soon as another thread runs the driver, unless both are in one
+    /// [`batch`](Self::batch).
     ///
     /// ```
     /// # use zk_client::{Client, Error, OwnedNode};
@@ -98,12 +101,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`create_owned`](Self::create_owned), and one more: if the server refused the delete, for
-    /// instance since somebody else deleted the node, nothing was created, and
-    /// [`failed_op`](Error::failed_op) is 1. Ask again then.
+    /// Those of [`create_owned`](Self::create_owned), and one more: if the server refuses the
+    /// delete, for instance because another client has deleted the node, nothing was created, and
+    /// [`failed_op`](Error::failed_op) is 1. Call again then.
     ///
-    /// Whatever becomes of the create, the delete is repeated until it was answered. If the create
-    /// is refused, that comes behind what was sent meanwhile.
+    /// The delete is repeated until it is answered, whatever happens to the create. If the create
+    /// was refused, the repeated delete comes after the requests that were sent meanwhile.
     pub fn replace_owned(
         &self,
         old: &str,
@@ -149,7 +152,7 @@ impl Client {
         let node = DeleteOnDrop { client: self.clone(), id, released: false };
         Reply::waiting(self.call(OpCode::CREATE2, answer), move |call, completion| {
             let answer = completion.map_err(|failure| match failure {
-                // It was the delete, of a node that may have been anybody's.
+                // The delete was refused, of a node that may have belonged to any client.
                 Failure::OpRefused { .. } => {
                     Error::failed(OpCode::DELETE, &format!("behind {}", call.path()), failure)
                 }
@@ -159,12 +162,13 @@ impl Client {
         })
     }
 
-    /// Carries all operations out, or none, and returns the nodes that
-    /// [`Op::create_owned`](crate::Op::create_owned) makes: one reply for each of them, in order.
-    /// Each reply makes the same promise as that of [`create_owned`](Self::create_owned).
+    /// Carries out all operations or none, and returns the nodes that they create as owned ones.
     ///
-    /// The other operations just take part. Without an owned node among them, nothing tells how it
-    /// went: that is for [`multi`](Self::multi).
+    /// There is one reply for each [`Op::create_owned`](crate::Op::create_owned), in order. Each
+    /// reply makes the same promise as that of [`create_owned`](Self::create_owned).
+    ///
+    /// The other operations have no reply. Without an owned node among the operations, the caller
+    /// does not learn the result: use [`multi`](Self::multi) for that.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -183,10 +187,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the multi is refused, every reply fails with the same error, as that of
-    /// [`multi`](Self::multi) does. If the connection breaks before the answer, each node is looked
-    /// for by itself: `ConnectionLoss` with the outcome `NotApplied` means of every one that
-    /// nothing of the multi has happened.
+    /// If the multi is refused, every reply fails with the same error, which is that of
+    /// [`multi`](Self::multi). If the connection breaks before the reply, the client looks for each
+    /// node by itself: `ConnectionLoss` with the outcome `NotApplied` on any of them means that
+    /// nothing of the multi was applied.
     pub fn multi_owned(&self, ops: impl Operations) -> Vec<Reply<OwnedNode>> {
         let Transaction { actions, .. } = Transaction::new(&ops);
         let owned = actions.iter().enumerate().filter(|(_, action)| action.is_owned());
@@ -221,12 +225,11 @@ impl Client {
         replies.collect()
     }
 
-    /// Takes over an ephemeral node that this session has already: for who
-    /// [resumes a session](crate::ClientBuilder::session) that was
-    /// [left to it](Self::detach).
+    /// Takes over an ephemeral node that this session already has.
     ///
-    /// Nothing changes on the server. A server
-    /// that lags behind the one that the session was at before may not know the node yet, so
+    /// This is for a client that [resumes a session](crate::ClientBuilder::session) which another
+    /// client [detached from](Self::detach). Nothing changes on the server. A server that lags
+    /// behind the one that the session used before may not know the node yet, so
     /// [`sync`](Self::sync) first.
     ///
     /// # Errors
@@ -262,15 +265,16 @@ impl Client {
     }
 }
 
-/// An ephemeral node that goes when this does: see [`Client::create_owned`],
-/// [`Client::multi_owned`] and [`Client::adopt`].
+/// An ephemeral node that is deleted when this handle is dropped.
 ///
-/// Not `Clone`: there is one owner. It keeps the session alive like a [`Client`]. Dropping it
+/// See [`Client::create_owned`], [`Client::multi_owned`] and [`Client::adopt`].
+///
+/// It is not `Clone`: there is one owner. It keeps the session alive like a [`Client`]. Dropping it
 /// queues the delete at once, behind every request made before, on any thread and without a
-/// runtime. If the connection breaks before the answer, the delete is sent again ahead of all other
-/// requests of the next one.
+/// runtime. If the connection breaks before the reply, the delete is sent again on the next
+/// connection, ahead of all other requests.
 ///
-/// What is queued is sent by the client's task. If the runtime ends first, as at the end of `main`,
+/// The client's task sends what is queued. If the runtime ends first, as at the end of `main`,
 /// nothing is sent, and the node stays until the session has expired. So end a program with
 /// [`delete`](Self::delete) or [`Client::close`], and await it.
 #[derive(Debug)]
@@ -294,33 +298,37 @@ impl OwnedNode {
         &self.path
     }
 
-    /// The transaction that created the node, which orders it after all nodes that were created
-    /// before. Nodes of one multi share it.
+    /// The zxid of the transaction that created the node.
+    ///
+    /// It orders the node after all nodes that were created before. Nodes of one multi share it.
     pub fn czxid(&self) -> Zxid {
         self.czxid
     }
 
-    /// When its create was handed to the transport, by the client's [`Clock`](crate::Clock). If the
-    /// create's answer was lost, when the question was that found the node; so the node may be
-    /// older.
+    /// When the create was handed to the transport, by the client's [`Clock`](crate::Clock).
+    ///
+    /// If the reply to the create was lost, this is the time of the request that found the node, so
+    /// the node may be older.
     pub fn requested_at(&self) -> Instant {
         self.requested_at
     }
 
-    /// Begins to rely on the node: tells until when the ensemble surely keeps the session, and the
-    /// node with it, by the client's [`DeadlineRule`](crate::DeadlineRule).
+    /// Opens a lease: until when the ensemble surely keeps the session, and with it the node.
     ///
-    /// With a `term` the lease lapses that long after [`requested_at`](Self::requested_at) at the
-    /// latest. A lease of a node that was just created is valid at once; of a node whose create was
-    /// lost and found again it may be suspended for a round trip, until there is a proof.
+    /// The time is computed by the client's [`DeadlineRule`](crate::DeadlineRule).
+    ///
+    /// With a `term` the lease lapses at the latest that long after
+    /// [`requested_at`](Self::requested_at). The lease of a node that was just created is valid at
+    /// once. If the reply to the create was lost and the node was found again, the lease may be
+    /// suspended for a round trip, until there is a proof.
     ///
     /// When the lease lapses while the node may exist, the client deletes the node, at once or on
-    /// the next connection, whether or not anybody looks. To delete or drop the `OwnedNode`
-    /// afterwards does no harm, and the deletion then tells of that delete, or `AlreadyGone` once
-    /// it was answered. A lease that lapsed never becomes valid again, and a new lease of its node
-    /// has lapsed, too.
+    /// the next connection, whether or not any task looks at the lease. Deleting or dropping the
+    /// `OwnedNode` afterwards does no harm. Its deletion is then the result of that delete, or
+    /// `AlreadyGone` once that was answered. A lease that lapsed never becomes valid again, and a
+    /// new lease of its node has lapsed, too.
     ///
-    /// A lease does not tell whether somebody else deleted the node: for that, watch it.
+    /// A lease does not show whether another client deleted the node. Watch the node for that.
     ///
     /// ```
     /// # async fn f(node: &zk_client::OwnedNode) {
@@ -342,21 +350,21 @@ impl OwnedNode {
         Lease::new(Arc::clone(shared), id)
     }
 
-    /// Gives the node up and leaves it alone: it is gone, or somebody else's business now.
+    /// Gives up the node without deleting it: it is gone, or another client now takes care of it.
     ///
-    /// If it is still there, it stays until somebody deletes it or the session ends.
+    /// If it still exists, it stays until a client deletes it or the session ends.
     pub fn forget(mut self) {
         let DeleteOnDrop { client, id, released } = &mut self.node;
         *released = true;
         client.shared().with(|core| core.forget(*id));
     }
 
-    /// Deletes the node and tells how that went.
+    /// Deletes the node. Returns whether it still existed.
     ///
     /// # Errors
     ///
-    /// Whatever the error, the node is no longer this caller's. After `ConnectionLoss` the client
-    /// goes on deleting it until the server has answered or the session ends.
+    /// After any error the caller no longer owns the node. After `ConnectionLoss` the client goes
+    /// on deleting it until the server has replied or the session ends.
     pub fn delete(mut self) -> Reply<Deletion> {
         let DeleteOnDrop { client, id, released } = &mut self.node;
         *released = true;

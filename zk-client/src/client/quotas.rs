@@ -1,6 +1,6 @@
 //! Quotas: nodes below `/zookeeper/quota`, which servers act on.
 //!
-//! They are outside of every chroot, so all of this goes through a view of the whole tree.
+//! They are outside of every chroot, so this module works through a view of the whole tree.
 
 use zk_proto::{ErrorCode, OpCode};
 
@@ -13,26 +13,26 @@ use crate::model::quota::{Quota, Usage};
 /// Where servers look for quotas, each below the path of its tree.
 const QUOTAS: &str = "/zookeeper/quota";
 
-/// Names that servers know.
+/// The names of the nodes in which servers look for limits and keep their counts.
 const LIMITS: &str = "zookeeper_limits";
 const STATS: &str = "zookeeper_stats";
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 impl Client {
-    /// Limits a node and everything below it, or changes its limits. `zkCli.sh setquota` does the
-    /// same.
+    /// Limits the size of a node and of everything below it, or changes its limits.
     ///
-    /// Servers count for the nearest quota above a node alone, so keep them out of one another.
+    /// `zkCli.sh setquota` does the same. Servers count only for the nearest quota above a node, so
+    /// do not put one quota inside another.
     ///
     /// # Errors
     ///
-    /// [`NoNode`](Error::is_no_node) if the node does not exist; what the server refuses;
-    /// the loss of the connection, after which calling again does no harm.
+    /// [`NoNode`](Error::is_no_node) if the node does not exist; a refusal of the server; the loss
+    /// of the connection, after which the call can safely be repeated.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped may leave limits that nothing is counted for; call again.
+    /// Dropping the future may leave limits without a count. Call again then.
     pub async fn set_quota(&self, path: &str, quota: &Quota) -> Result<(), Error> {
         let (whole, node) = self.quota_node(path)?;
         if self.exists(path).await?.is_none() {
@@ -47,14 +47,14 @@ impl Client {
             }
             made => drop(made?),
         }
-        // Servers count what is there when this is made, and keep count from then on.
+        // Servers count the nodes that exist when this node is created, and keep counting.
         match whole.create(&stats, Usage::NONE, &PERSISTENT).await {
             Err(error) if error.is_node_exists() => Ok(()),
             made => made.map(drop),
         }
     }
 
-    /// The limits of a tree, and what it holds; `None` if it has no quota of its own.
+    /// The limits of a tree and its usage; `None` if it has no quota of its own.
     pub async fn get_quota(&self, path: &str) -> Result<Option<(Quota, Usage)>, Error> {
         let (whole, node) = self.quota_node(path)?;
         let (limits, stats) = whole.batch(|| {
@@ -71,11 +71,11 @@ impl Client {
         Ok(limits.map(|limits| (Quota::parse(&limits), usage)))
     }
 
-    /// Takes the limits of a tree away. Tells whether there were any.
+    /// Removes the limits of a tree. Returns true if there were any.
     ///
     /// # Cancel safety
     ///
-    /// The limits go with the first request, which is sent when the future is polled first.
+    /// The first request deletes the limits. It is sent when the future is first polled.
     pub async fn delete_quota(&self, path: &str) -> Result<bool, Error> {
         let (whole, node) = self.quota_node(path)?;
         let (limits, stats, folder) = whole.batch(|| {
@@ -89,7 +89,7 @@ impl Client {
         };
         for rest in [stats.await, folder.await] {
             match rest {
-                // The folder of others below it stays.
+                // The folder stays if quotas of nodes further down are in it.
                 Err(error) if error.code().is_none() => return Err(error),
                 _ => {}
             }
@@ -97,7 +97,7 @@ impl Client {
         Ok(had)
     }
 
-    /// A view of the whole tree, and where in it the quota of a node is.
+    /// A view of the whole tree, and the path in it of the node's quota.
     fn quota_node(&self, path: &str) -> Result<(Self, String), Error> {
         path::check(path)?;
         let mut whole = self.clone();

@@ -23,7 +23,7 @@ impl Client {
         })
     }
 
-    /// The same, with a watch for the node's creation, change or deletion.
+    /// Like [`exists`](Self::exists), with a watch for the node's creation, change or deletion.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -48,7 +48,7 @@ impl Client {
         })
     }
 
-    /// The same, with a watch for the node's change or deletion.
+    /// Like [`get_data`](Self::get_data), with a watch for the node's change or deletion.
     pub fn get_data_and_watch(&self, path: &str) -> Reply<(Node, Watcher)> {
         self.at(path, path::check, |full| {
             let request = GetDataRequest { path: full, watch: true };
@@ -63,7 +63,9 @@ impl Client {
         })
     }
 
-    /// The same, with a watch for children that come or go, and for the node's deletion.
+    /// Like [`get_children`](Self::get_children), with a watch.
+    ///
+    /// The watch is for children that are created or deleted, and for the node's deletion.
     pub fn get_children_and_watch(&self, path: &str) -> Reply<(Children, Watcher)> {
         self.at(path, path::check, |full| {
             let request = GetChildren2Request { path: full, watch: true };
@@ -74,9 +76,9 @@ impl Client {
     /// Waits until this client's server has caught up with the leader as of now.
     ///
     /// It is not a quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may
-    /// answer. And one that serves clients itself answers theirs at once: what a follower has told
-    /// its client already may be missing there for a moment. To see what another client has seen,
-    /// wait to be [`at_least`](Self::at_least) where that one was.
+    /// answer. A leader that serves clients itself answers theirs at once, so a write that a
+    /// follower has already reported to its client may be missing there for a moment. To see what
+    /// another client has seen, wait with [`at_least`](Self::at_least) for the zxid of that client.
     pub fn sync(&self, path: &str) -> Reply<()> {
         self.at(path, path::check, |full| {
             self.send(path, &SyncRequest { path: full.into() }, |call, completion| {

@@ -1,11 +1,11 @@
-//! Writes whose answer was lost, resolved by looking at what is there.
+//! Writes whose reply was lost, resolved by looking at the state of the node.
 //!
-//! A state has one past only as far as its counters tell: a node's czxid, whether it is the node of
-//! before; its version, how often it was written; its parent's pzxid, whether a child came or went.
-//! What was before is told by the highest zxid that was seen when the write was sent. Where these
-//! prove that nothing happened, the write is sent again, and where they prove neither, its outcome
-//! stays unknown. The nodes of [`Client::create_owned`] are found again by the session itself,
-//! since that is owed also to callers that have gone.
+//! The counters of a state show its past: the czxid, whether this is the same node as before; the
+//! version, how often it was written; the pzxid of the parent, whether a child was created or
+//! deleted. The highest zxid seen when the write was sent marks the state before it. Where these
+//! prove that nothing happened, the write is sent again. Where they prove nothing, its outcome
+//! stays unknown. The session itself finds the nodes of [`Client::create_owned`] again, because it
+//! must do so for callers that have gone, too.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use crate::error::{Error, Outcome};
 use crate::handles::reply::Reply;
 use crate::model::node::{CreateOptions, Created, Node};
 
-/// Any version will do: what servers take this one for.
+/// The version that servers match with any version.
 const ANY_VERSION: i32 = -1;
 
-/// Before a server that would not yet is asked again.
+/// The pause before a server that could not serve a request yet is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Client {
-    /// Writes that look what became of them if the connection breaks before their answer.
+    /// Writes that find out whether they were applied if the connection breaks before the reply.
     pub fn resolving(&self) -> Resolving {
         Resolving { client: self.clone() }
     }
 }
 
-/// A client's writes, each carried out once at most and told truly: see [`Client::resolving`].
+/// A client's writes, each applied at most once and reported truly: see [`Client::resolving`].
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -42,44 +42,44 @@ impl Client {
 /// # }
 /// ```
 ///
-/// While connections last, each does what the [`Client`]'s method does, at the same cost. If the
-/// connection breaks before the answer, the client looks on the next one, with a sync ahead, and
-/// compares with what it knew when the write was sent:
+/// While the connection lasts, each method does what that of the [`Client`] does, at the same cost.
+/// If the connection breaks before the reply, the client reads the node on the next connection,
+/// after a sync, and compares it with what it knew when the write was sent:
 ///
-/// | it finds | and so |
+/// | the client finds | so |
 /// |---|---|
-/// | what the write would have left, and newer than before | the write is done |
-/// | proof that nothing was changed | the write is sent again, and the server's answer counts |
-/// | anything else: the node was changed further, deleted, or made anew | nobody can know |
+/// | the state that the write leads to, newer than the state before | the write is done |
+/// | proof that nothing was changed | the write is sent again, and the server's reply counts |
+/// | anything else: the node was changed again, deleted, or created anew | the outcome is unknown |
 ///
-/// What is done was done by this write, or by one that is equal in all that a node shows. Where
-/// nobody can know, the error of the loss is given back, with the outcome
+/// A write counts as done if it was applied, or an equal one in all that a node shows. Where the
+/// outcome cannot be known, the error of the loss is returned, with the outcome
 /// [`Unknown`](Outcome::Unknown).
 ///
-/// So a success means that the write was carried out, an error with the outcome
-/// [`NotApplied`](Outcome::NotApplied) that it was not and will not be, and no write is carried out
-/// twice. Who must tell their own write from an equal one of others puts something
+/// So a success means that the write was applied, an error with the outcome
+/// [`NotApplied`](Outcome::NotApplied) means that it was not and never will be, and no write is
+/// applied twice. To tell a write from an equal one of another client, put something
 /// [unique](Client::unique) into the data.
 ///
-/// Why a look is final: a write that was lost on the way to one server cannot arrive later. The
-/// next server takes the session over at the leader, which refuses from then on what others still
-/// forward for it. One thing is beyond a client: a leader that was deposed and does not know it yet
-/// may answer the look (ZOOKEEPER-1675), and then a write may happen again that others have undone
-/// meanwhile.
+/// The result is final because a write that was lost on the way to one server cannot arrive later.
+/// The next server moves the session at the leader, which from then on refuses the requests that
+/// other servers still forward for it. One case is beyond a client: a leader that was deposed and
+/// does not know it yet may serve the read (ZOOKEEPER-1675). Then a write may be applied again
+/// after others have undone it.
 ///
 /// # Ordering
 ///
-/// The write is sent by the call, in call order. If it is sent again, it is behind what was called
-/// meanwhile.
+/// The write is sent by the call, in call order. If it is sent again, it comes after the requests
+/// that were made meanwhile.
 ///
 /// # Errors
 ///
-/// Those of the [`Client`]'s method. An unknown outcome is looked into for one session timeout,
-/// counted from the loss; the end of the session ends it as well.
+/// Those of the [`Client`]'s method. The client tries to resolve an unknown outcome for one session
+/// timeout, counted from the loss, or until the session ends.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future stops looking: the write is sent in any case, and not again.
+/// Dropping the future ends the search. The write is sent in any case, but not again.
 #[derive(Clone, Debug)]
 pub struct Resolving {
     client: Client,
@@ -88,14 +88,14 @@ pub struct Resolving {
 impl Resolving {
     /// Creates a node, as [`Client::create`] does.
     ///
-    /// A node is recognised by its data, an ephemeral one by its session as well, and none if it
-    /// was changed since; a client that has had no answer before knows of no persistent node that
-    /// it is new. That there is no node yet is proved by a parent whose children have not changed
-    /// since the write was sent, so in a folder where others are busy a loss may stay unknown. The
-    /// state in [`Created`] is that which was found.
+    /// The client recognises its node by the data, and an ephemeral node by its session as well. It
+    /// does not recognise a node that was changed since. Before its first reply, a client cannot
+    /// know that a persistent node is new. The proof that there is no node yet is a parent whose
+    /// children have not changed since the write was sent, so in a folder where others are busy the
+    /// outcome of a loss may stay unknown. The state in [`Created`] is the one that was found.
     ///
-    /// A sequential node has no name to look for, and a loss stays unknown: for ephemeral ones
-    /// there is [`Client::create_owned`].
+    /// A sequential node has no name to look for, so the outcome of a loss stays unknown. For
+    /// ephemeral ones there is [`Client::create_owned`].
     pub fn create<'a>(
         &self,
         path: &'a str,
@@ -105,12 +105,14 @@ impl Resolving {
         resolve(self.client.clone(), Create { path, data, options: *options })
     }
 
-    /// Replaces a node's data if it is at `version`, as [`Client::set_data`] does, and returns its
-    /// new state, or the state that was found.
+    /// Replaces a node's data if it is at `version`, as [`Client::set_data`] does.
     ///
-    /// The version is what makes it recognisable: the write leads to the next one. If others have
-    /// written upon it, a loss stays unknown; if they have written in its place, it was refused.
-    /// Version -1, which servers take for any, leaves every loss unknown.
+    /// Returns the new state, or the state that was found.
+    ///
+    /// The client recognises its write by the version that it leads to. If others have written
+    /// after it, the outcome of a loss stays unknown; if they have written in its place, the write
+    /// was refused. With version -1, which servers match with any version, the outcome of every
+    /// loss stays unknown.
     pub fn set_data<'a>(
         &self,
         path: &'a str,
@@ -122,8 +124,8 @@ impl Resolving {
 
     /// Deletes a node that has no children if it is at `version`, as [`Client::delete`] does.
     ///
-    /// A node that is gone tells nobody who deleted it: if it is gone after a loss, the outcome
-    /// stays unknown. If it is still there, the delete is sent again.
+    /// A node that is gone does not show which client deleted it, so the outcome is unknown then.
+    /// If the node is still there, the delete is sent again.
     pub fn delete<'a>(
         &self,
         path: &'a str,
@@ -139,11 +141,11 @@ trait Write {
 
     fn send(&self, client: &Client) -> Reply<Self::Done>;
 
-    /// Where to look, if that helps at all.
+    /// The path to look at, if looking can help.
     fn trace(&self) -> Option<&str>;
 
-    /// What became of the write, if that can be known. `before` is the highest zxid that was seen
-    /// when it was first sent, so that of the write is higher.
+    /// The outcome of the write, if the state shows it. `before` is the highest zxid that was seen
+    /// when the write was first sent, so the zxid of the write is higher.
     fn judge(&self, before: Zxid, seen: Seen) -> Option<Verdict<Self::Done>>;
 }
 
@@ -152,7 +154,7 @@ enum Verdict<R> {
     NotApplied,
 }
 
-/// What is there now.
+/// The state that was found.
 struct Seen {
     own: Option<SessionId>,
     node: Option<Node>,
@@ -197,8 +199,8 @@ impl Write for Create<'_> {
         }
         let owner = match self.options.mode() {
             CreateMode::EPHEMERAL => seen.own,
-            // Of all others servers show nothing but that they are not ephemeral, which is as true
-            // of a node that was there long before this client saw anything.
+            // Servers show of all other nodes only that they are not ephemeral. That is also true
+            // of a node that existed long before this client saw anything.
             _ => Some(SessionId(0)).filter(|_| before > Zxid(0)),
         };
         let is_as_made =
@@ -226,13 +228,14 @@ impl Write for SetData<'_> {
         if stat.mzxid <= before {
             return Some(Verdict::NotApplied);
         }
-        // Versions count within one life of a node.
+        // Versions count within the life of one node.
         if stat.czxid > before {
             return None;
         }
         match stat.version.wrapping_sub(self.version) {
             1 if data == self.data => Some(Verdict::Applied(stat)),
-            // Or it has not come so far, and never will: another write has led to its version.
+            // A lower version means that it was not applied and never will be: another write has
+            // led to this version.
             ..=1 => Some(Verdict::NotApplied),
             _ => None,
         }
@@ -256,7 +259,7 @@ impl Write for Delete<'_> {
     }
 }
 
-/// Sends at once; the rest is up to who polls.
+/// Sends the write at once. All else happens when the future is polled.
 fn resolve<W: Write + Send + Sync>(
     client: Client,
     write: W,
@@ -280,7 +283,8 @@ where
     }
 }
 
-/// Looks, and sends again what surely did not happen, until one or the other tells.
+/// Looks at the node, and repeats the write if it surely did not happen, until the outcome is
+/// known.
 async fn inquire<W: Write>(
     client: &Client,
     write: &W,
@@ -307,8 +311,8 @@ async fn inquire<W: Write>(
         match write.send(client).await {
             Ok(done) => return Ok(done),
             Err(error) if is_later(&error) => tokio::time::sleep(PAUSE).await,
-            // Perhaps because it did happen: where a leader without a majority has answered the
-            // sync (ZOOKEEPER-1675), what was seen was old.
+            // Perhaps refused because it was applied before: if a leader without a majority has
+            // answered the sync (ZOOKEEPER-1675), the state was old.
             Err(error) if error.code().is_some() => refused = Some(error),
             Err(error) if error.is_connection_loss() || is_lost(&error) => {}
             Err(_) => return Err(lost.clone()),
@@ -316,7 +320,7 @@ async fn inquire<W: Write>(
     }
 }
 
-/// The state behind all that was committed before, with that of the parent.
+/// The node's state after all that was committed before, and the state of its parent.
 async fn look(client: &Client, path: &str) -> Result<Seen, Error> {
     let parent = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
     let parent = if parent.is_empty() { "/" } else { parent };
@@ -328,19 +332,19 @@ async fn look(client: &Client, path: &str) -> Result<Seen, Error> {
         node => Some(node?),
     };
     let parent = match parent.await {
-        // Servers ask for that permission since 3.8.4 and 3.9.2. The node tells most by itself.
+        // Servers require that permission since 3.8.4 and 3.9.2. The node alone shows most.
         Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => None,
         parent => parent?,
     };
     Ok(Seen { own: client.session().map(|own| own.id), node, parent })
 }
 
-/// Whether the write may have happened, and the session lives on to tell.
+/// True if the write may have been applied, and the session lives on to find out.
 fn is_lost(error: &Error) -> bool {
     error.outcome() == Outcome::Unknown && !error.is_session_over()
 }
 
-/// Whether the server may say otherwise when it is asked again, or the next one.
+/// True if this server or the next one may reply differently later.
 fn is_later(error: &Error) -> bool {
     let later = [ErrorCode::THROTTLED_OP, ErrorCode::NOT_READ_ONLY];
     error.code().is_some_and(|code| later.contains(&code))

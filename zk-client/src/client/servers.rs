@@ -5,23 +5,25 @@ use crate::config::ConnectString;
 use crate::error::{Error, Fault};
 
 impl Client {
-    /// Replaces the servers that this client and all who share its session know of, written as in
-    /// a connect string without a chroot.
+    /// Replaces the list of servers that this client and all that share its session connect to.
     ///
-    /// It may move the client to another server, so that the load spreads evenly if all clients are
-    /// told the same (as in ZOOKEEPER-1355): a client whose server is gone always moves, one whose
-    /// server stays moves only if servers were added, and then with the probability that leaves
-    /// each server its share. From 3 servers to 5, two of five clients move. Servers are compared
-    /// as they are written, name and port; the same ones again change nothing.
+    /// `servers` is a connect string without a chroot.
     ///
-    /// A move costs no request its answer. Nothing more is sent, what was sent is waited for, and
-    /// then the client connects elsewhere; what is called meanwhile waits for that. For these few
-    /// round trips the session is [`Disconnected`](crate::SessionState::Disconnected). Only an
-    /// answer that is owed for a third of the session timeout is not waited for any longer, and is
+    /// The call may move the client to another server, so that the load spreads evenly if all
+    /// clients get the same list (as in ZOOKEEPER-1355). A client whose server is gone always
+    /// moves. A client whose server stays moves only if servers were added, and then with the
+    /// probability that leaves each server its share: from 3 servers to 5, two of five clients
+    /// move. Servers are compared as they are written, by name and port. The same list again
+    /// changes nothing.
+    ///
+    /// A move costs no request its reply. The client stops sending, waits for the replies in
+    /// flight, and then connects to another server; calls made meanwhile wait for that connection.
+    /// For these few round trips the session is
+    /// [`Disconnected`](crate::SessionState::Disconnected). The client waits for a third of the
+    /// session timeout at most; a request that has no reply by then is
     /// [lost](crate::ErrorKind::ConnectionLoss). A client that is being closed stays where it is.
     ///
-    /// The sessions to come of a [`SessionKeeper`](crate::SessionKeeper) know of these servers,
-    /// too.
+    /// Later sessions of a [`SessionKeeper`](crate::SessionKeeper) use these servers, too.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {

@@ -1,4 +1,4 @@
-//! The states of a session as a stream, in which none is lost without a word.
+//! The states of a session as a stream, which reports how many states it missed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,10 @@ use crate::driver::state_log::{self, Found};
 use crate::model::event::{SessionState, StateEvent};
 
 impl Client {
-    /// Every state of the session in order, from the one of now on: for who must see each
-    /// disconnect, where [`states`](Self::states) holds the latest alone.
+    /// Every state of the session in order, from the current one on.
+    ///
+    /// This is for a caller that must see each disconnect. [`states`](Self::states) holds only the
+    /// latest state.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) {
@@ -44,30 +46,34 @@ impl Client {
 pub struct StateStream {
     shared: Arc<SharedSession>,
     changes: watch::Receiver<SessionState>,
-    /// The number of the state to be told of next.
+    /// The number of the next state to return.
     next: u64,
 }
 
 impl StateStream {
-    /// States that are kept for readers. Whoever falls behind by more is told how many it
-    /// [missed](StateEvent::Lagged), and then of those that are kept.
+    /// The number of states that are kept for readers.
+    ///
+    /// A reader that falls further behind receives the number of states that it
+    /// [missed](StateEvent::Lagged), and then the states that are kept.
     pub const CAPACITY: usize = state_log::CAPACITY;
 
-    /// The next state; `None` behind the one in which the session [ended](SessionState::ended),
-    /// which is always told.
+    /// Waits for the next state. Returns `None` after the state that [ended](SessionState::ended)
+    /// the session.
+    ///
+    /// That last state is always returned.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing: call it again.
     pub async fn next(&mut self) -> Option<StateEvent> {
         loop {
-            // What comes behind this look wakes us.
+            // A change after this look wakes this task.
             let state = *self.changes.borrow_and_update();
             match self.shared.state_log(|log| log.read(&mut self.next)) {
                 Found::Next(state) => return Some(StateEvent::Entered(state)),
                 Found::Missed(missed) => return Some(StateEvent::Lagged(missed)),
                 Found::Nothing if state.ended().is_some() => return None,
-                // No error can come: the sender is in the shared session, which we hold.
+                // The sender cannot be gone: it is in the shared session, which we hold.
                 Found::Nothing => drop(self.changes.changed().await),
             }
         }

@@ -4,11 +4,10 @@ use crate::client::handle::Client;
 use crate::stats::Stats;
 
 impl Client {
-    /// The client in numbers, as of now: what a service exports as metrics. Cheap enough to be
-    /// called for every scrape, or every second: it takes the session's lock for a moment, and
-    /// copies.
+    /// The current numbers of the client, for a service to export as metrics.
     ///
-    /// Clones and views share a session, and so tell the same.
+    /// The call is cheap enough for every scrape, or every second: it takes the session's lock for
+    /// a moment, and copies. Clones and views share a session, and so return the same numbers.
     ///
     /// ```
     /// # fn f(client: &zk_client::Client) {

@@ -1,8 +1,8 @@
 //! Nodes together with the parents that they need.
 //!
-//! Parents are there nearly always, so the node is created first and they are only when the server
-//! says that they are missing: all of them and the node again in one flush, since a create of what
-//! is there already changes nothing.
+//! The parents nearly always exist, so the node is created first. Only when the server replies that
+//! parents are missing, all of them and the node are created in one flush. A create of a node that
+//! exists changes nothing.
 
 use std::future::Future;
 
@@ -13,11 +13,12 @@ use crate::error::Error;
 use crate::handles::reply::Reply;
 use crate::model::node::{CreateOptions, Created};
 
-/// How often the parents are made before somebody who deletes them again has won.
+/// How often the parents are created before the call gives up, because another client keeps
+/// deleting them.
 const ATTEMPTS: usize = 8;
 
 impl Client {
-    /// Creates a node, and before it those of its parents that do not exist.
+    /// Creates a node, after those of its parents that do not exist.
     ///
     /// The parents are persistent nodes without data, or
     /// [containers](CreateOptions::container_parents), with the same access list as the node. The
@@ -40,20 +41,20 @@ impl Client {
     ///
     /// # Ordering
     ///
-    /// The first create is sent by the call, in call order; what follows a missing parent is sent
-    /// when the future is polled, in one flush, parents first.
+    /// The first create is sent by the call, in call order. If parents are missing, they and the
+    /// node are created when the future is polled, in one flush, parents first.
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create) fails, with its [`outcome`](Error::outcome), which tells of the
-    /// node alone: parents may have been made in any case. Of a parent that cannot be made, the
+    /// The errors of [`create`](Self::create). The [`outcome`](Error::outcome) is that of the node
+    /// alone: parents may have been created in any case. If a parent cannot be created, the
     /// server's refusal. `NoNode` means that the parents vanished again, eight times in a row, or
     /// that the chroot does not exist.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future takes nothing back: the node and its parents may have been made, or
-    /// some of the parents alone.
+    /// Dropping the future undoes nothing: the node and its parents, or some of the parents alone,
+    /// may have been created.
     pub fn create_all<'a>(
         &self,
         path: &'a str,
@@ -72,7 +73,7 @@ impl Client {
         }
     }
 
-    /// Makes sure that a node exists: looks, and creates it and its parents if it does not.
+    /// Makes sure that a node exists: reads it, and creates it and its parents if it does not.
     ///
     /// They are created without data and with the access list of `kind`: as containers if `kind`
     /// is a container, as persistent nodes if it is anything else.
@@ -92,9 +93,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`create_all`](Self::create_all), but for a node that exists, also one that this client
-    /// may not read. After an error, whatever
-    /// its outcome, it may just be called again: to ensure twice is to ensure once.
+    /// Those of [`create_all`](Self::create_all), except that a node that exists is no error, even
+    /// if this client may not read it. After an error with any outcome the call can be repeated: it
+    /// is idempotent.
     ///
     /// # Cancel safety
     ///
@@ -109,7 +110,7 @@ impl Client {
         async move {
             match look.await {
                 Ok(None) => {}
-                // Of a node that is not there no permission is asked for.
+                // The server asks for no permission to a node that does not exist.
                 Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => return Ok(()),
                 there => return there.map(drop),
             }
@@ -140,7 +141,7 @@ impl Client {
                 created => return created,
             };
             for parent in making {
-                // One that is there will do, and one whose parent is missing is not to blame.
+                // A parent that exists is fine, and so is one whose own parent is missing.
                 match parent.await {
                     Err(error) if !error.is_node_exists() && !error.is_no_node() => {
                         return Err(error);
@@ -148,7 +149,7 @@ impl Client {
                     _ => {}
                 }
             }
-            // All of them were there, and one has gone since.
+            // All parents existed, and one has been deleted since.
             if attempt == ATTEMPTS {
                 return Err(missing);
             }

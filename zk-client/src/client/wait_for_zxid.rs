@@ -1,9 +1,9 @@
-//! The zxid as a token of what was seen: carried from one client to another, it says how far that
-//! one must have come before it reads.
+//! The zxid as a token of what was seen. One client passes it to another, which waits until it has
+//! caught up to there before it reads.
 //!
-//! A server never answers from an older state than it did before, and none takes a session that has
-//! seen more than itself; so to have seen a zxid once is enough for good. Knows nothing of
-//! connections: a sync is sent like any request.
+//! A server never answers from an older state than it did before, and no server accepts a session
+//! that has seen more than the server itself. So a session that has seen a zxid once never reads an
+//! older state. This module knows nothing of connections: a sync is sent like any request.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,23 +14,26 @@ use crate::client::handle::Client;
 use crate::error::{Error, Fault};
 use crate::handles::reply::Reply;
 
-/// Between two questions to a server that is behind: at first about what it takes a follower to
-/// hear of a commit, and in the end no burden to a server that is in trouble.
+/// The shortest and the longest pause between two syncs to a server that is behind. The first is
+/// about the time in which a follower learns of a commit. The last is no burden to a server in
+/// trouble.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 impl Client {
-    /// The highest zxid that an answer has told this session of: it sees everything up to there
-    /// from now on, on whichever server. 0 before the first answer.
+    /// The highest zxid in any reply to this session so far; 0 before the first reply.
     ///
-    /// It is a token for others: a client that is [`at_least`](Self::at_least) there sees what this
-    /// one has seen and written.
+    /// From now on the session sees everything up to this zxid, on every server. Another client
+    /// that waits with [`at_least`](Self::at_least) for it sees everything that this one has seen
+    /// and written.
     pub fn last_zxid(&self) -> Zxid {
         self.shared().look(|core| core.last_zxid())
     }
 
-    /// Waits until this client sees everything up to `zxid`: reads that are called then tell of it,
-    /// or of something later. With the zxid of somebody's write, from
-    /// [`with_zxid`](Reply::with_zxid) or a [`Stat`](crate::Stat), that write can be read here.
+    /// Waits until this client sees everything up to `zxid`.
+    ///
+    /// Reads called afterwards return that state or a later one. With the zxid of another client's
+    /// write, from [`with_zxid`](Reply::with_zxid) or a [`Stat`](crate::Stat), that write can be
+    /// read here.
     ///
     /// ```
     /// # use zk_client::{Client, Error};
@@ -45,25 +48,26 @@ impl Client {
     ///
     /// # Cost
     ///
-    /// None if this session has seen so much already, else a [`sync`](Self::sync), and that again
-    /// in growing pauses while the server remains behind, on the next connection if need be.
+    /// None if this session has seen that zxid already, else a [`sync`](Self::sync). The sync is
+    /// repeated in growing pauses while the server is behind, on the next connection if need be.
     ///
     /// # What it promises, and what not
     ///
-    /// The server's answer to the sync tells how far it has come, so nothing depends on whether the
-    /// sync was worth something: the answer of a leader that was deposed (ZOOKEEPER-1675) has too
-    /// low a zxid, and is asked for again. Once the zxid is reached, it stays so: a reconnect tells
-    /// the highest zxid that was seen, and servers that have not come so far refuse the session.
+    /// The zxid in the reply to the sync shows how far the server has come, so the guarantee does
+    /// not rest on the sync itself: a leader that was deposed (ZOOKEEPER-1675) replies with too low
+    /// a zxid, and is asked again. Once the zxid is reached, the session stays there: it reports
+    /// the highest zxid that it saw when it reconnects, and servers that are behind it refuse the
+    /// session.
     ///
-    /// It does not promise the latest state: others may have written since. It says nothing of
-    /// watch events that are still to come. And the zxid must be of the same ensemble: those of
-    /// another one, or of one that was set up anew, mean nothing here.
+    /// The state need not be the latest: others may have written since. Watch events may still be
+    /// to come. The zxid must be of the same ensemble: one of another ensemble, or from before this
+    /// ensemble was set up anew, means nothing here.
     ///
     /// # Errors
     ///
     /// [`Behind`](crate::ErrorKind::Behind) if no server that was reached has come so far within
     /// one session timeout; the end of the session; a sync that the client's
-    /// [limits](crate::Limits) refuse. It never fails for the loss of a connection alone.
+    /// [limits](crate::Limits) refuse. It never fails only because a connection was lost.
     ///
     /// # Cancel safety
     ///
@@ -102,7 +106,7 @@ impl Client {
     }
 }
 
-/// Whether a sync that failed like this may succeed later, or on the next server.
+/// True if a sync that failed like this may succeed later, or on the next server.
 fn passes(error: &Error) -> bool {
     let later = [ErrorCode::THROTTLED_OP, ErrorCode::NOT_READ_ONLY];
     error.is_connection_loss() || error.code().is_some_and(|code| later.contains(&code))

@@ -1,8 +1,8 @@
 //! A tree, node by node and from the top.
 //!
-//! Asking for a node's children brings its state as well, so a node costs one request. Answers come
-//! in the order of the questions, so what is on its way is a queue, and a walk is that queue behind
-//! another one of what is still to be asked.
+//! A reply with a node's children holds its state as well, so a node costs one request. Replies
+//! come in the order of the requests. So a walk is two queues: the requests in flight, and the
+//! paths that are still to be requested.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::handles::reply::Reply;
 use crate::model::node::Children;
 
-/// Requests on their way at once: enough to fill a round trip, and no burden to others.
+/// Requests in flight at once: enough to fill a round trip, and no burden to others.
 const AT_ONCE: usize = 64;
 
 impl Client {
@@ -32,14 +32,14 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// It is no snapshot: each node is as it was when it was visited, in that order. What is
-    /// created meanwhile may be missed, and what was deleted is left out. Of the servers' root,
-    /// `/zookeeper` is a part.
+    /// It is no snapshot: each node is as it was when it was visited, in that order. Nodes that are
+    /// created meanwhile may be missed, and nodes that were deleted are left out. `/zookeeper` is
+    /// part of a walk from the servers' root.
     ///
     /// # Cost
     ///
-    /// One request for each node, up to 64 of them on their way at once. The paths that are still
-    /// to be visited are held in memory: in the worst case all of the widest level.
+    /// One request for each node, up to 64 of them in flight at once. The paths that are still to
+    /// be visited are held in memory: in the worst case the whole widest level.
     pub fn walk(&self, path: &str) -> Walk {
         let mut walk = Walk {
             client: self.clone(),
@@ -52,7 +52,7 @@ impl Client {
     }
 }
 
-/// A node that a [`Walk`] came by.
+/// A node that a [`Walk`] visited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Visited {
@@ -67,23 +67,22 @@ pub struct Visited {
 #[must_use = "a walk goes on when it is asked for the next node"]
 pub struct Walk {
     client: Client,
-    /// Whether the first node was there: nobody expects the others to be.
+    /// True if the first node exists. Any other node may be gone by the time it is visited.
     found: bool,
     to_ask: VecDeque<String>,
     asked: VecDeque<(String, Reply<Children>)>,
 }
 
 impl Walk {
-    /// The next node, or `None` behind the last one.
+    /// Waits for the next node. Returns `None` after the last one.
     ///
     /// # Errors
     ///
-    /// If the connection breaks, the walk does not: the next call goes on with the node that the
-    /// error tells of, as it does if the server was too busy or the client's
-    /// [limits](crate::Limits) were reached. A node that the server refuses to list is left out,
-    /// with all below it, and the next call goes on behind it; [`Client::walk`]'s own node fails
-    /// with `NoNode` if it does not exist. Nothing comes after the end of the session but that
-    /// error.
+    /// If the connection breaks, the walk can go on: the next call visits the node that the error
+    /// is about. So it is if the server was too busy or the client's [limits](crate::Limits) were
+    /// reached. A node that the server refuses to list is left out, with everything below it, and
+    /// the next call goes on after it. [`Client::walk`]'s own node fails with `NoNode` if it does
+    /// not exist. After the end of the session every call returns that error.
     ///
     /// # Cancel safety
     ///
@@ -92,7 +91,7 @@ impl Walk {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The same for a future or stream of your own. Wakes the last task that was told to wait.
+    /// Polls for the next node, in a future or stream of your own. Wakes the last task that polled.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Visited>, Error>> {
         loop {
             self.ask();
@@ -126,7 +125,7 @@ impl Walk {
         }
     }
 
-    /// Keeps as many questions on their way as there may be.
+    /// Keeps as many requests in flight as are allowed.
     fn ask(&mut self) {
         let Self { client, to_ask, asked, .. } = self;
         let room = AT_ONCE.saturating_sub(asked.len()).min(to_ask.len());
@@ -141,7 +140,7 @@ impl Walk {
         });
     }
 
-    /// A connection broke: what was asked is asked again, in the same order.
+    /// After a broken connection, requests again what was in flight, in the same order.
     fn ask_again(&mut self, path: String) {
         let asked = std::mem::take(&mut self.asked).into_iter().map(|(path, _)| path);
         let again: Vec<String> = std::iter::once(path).chain(asked).collect();

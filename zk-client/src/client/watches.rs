@@ -14,18 +14,17 @@ use crate::handles::watcher::Watcher;
 use crate::model::event::{Change, WatchMode};
 use crate::model::path;
 
-/// Paths as the server names them, with where their events go.
+/// Full paths, each with the sender of its event.
 type Nodes = Vec<(Arc<str>, oneshot::Sender<Change>)>;
 
 impl Client {
-    /// Watches many nodes for change or deletion, by one request and without reading them: for
-    /// whoever has just listed them.
+    /// Watches many nodes for change or deletion, by one request and without reading them.
     ///
-    /// The watchers come in the order of `paths`. That of a node which is gone, or was written to
-    /// since the last answer of the server, has fired by then, with an event marked as
-    /// [`missed`](crate::WatchedEvent::missed); all others are set, at one moment. Nobody asks
-    /// whether the nodes may be read: servers of 3.8.4, 3.9.2 and later tell nothing of those that
-    /// may not.
+    /// This is for a caller that has just listed the nodes. The watchers come in the order of
+    /// `paths`. If a node is gone, or was written to since the last reply of the server, its
+    /// watcher has fired by then, with an event marked as [`missed`](crate::WatchedEvent::missed).
+    /// All others are set, at one moment. Servers do not check whether the client may read the
+    /// nodes: those of 3.8.4, 3.9.2 and later send no events of nodes that it may not read.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -66,8 +65,9 @@ impl Client {
         }
     }
 
-    /// Every change from the reply on, of a node that need not exist, or of everything below it
-    /// too.
+    /// Streams every change from the reply on, of one node or of everything below it too.
+    ///
+    /// The node need not exist.
     ///
     /// Servers can do so since 3.6; older ones answer [`Unimplemented`](crate#old-servers).
     ///

@@ -14,7 +14,7 @@ use crate::model::node::{CreateOptions, Created};
 use crate::model::path;
 use crate::multi::write::{self, Named, Operations, Transaction};
 
-/// Any version will do.
+/// The version that servers match with any version.
 const ANY_VERSION: i32 = -1;
 
 impl Client {
@@ -52,7 +52,7 @@ impl Client {
         })
     }
 
-    /// Deletes a node that has no children, if it is at `version` or that is `None`.
+    /// Deletes a node that has no children, if it is at `version`, or always if that is `None`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
         self.at(path, path::check, |full| {
             let request = DeleteRequest { path: full, version: version.unwrap_or(ANY_VERSION) };
@@ -60,7 +60,9 @@ impl Client {
         })
     }
 
-    /// Replaces a node's data, if it is at `version` or that is `None`. Returns its new state.
+    /// Replaces a node's data. Returns its new state.
+    ///
+    /// The data is replaced if the node is at `version`, or always if that is `None`.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -81,7 +83,7 @@ impl Client {
         })
     }
 
-    /// Carries all operations out, or none: as one transaction, in this order.
+    /// Carries out all operations in this order as one transaction, or none of them.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -107,17 +109,18 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// Returns what each operation came to, in the shape that they came in: see [`Operations`]. An
-    /// empty list is a transaction that changes nothing. Limits hold for the request as a whole.
+    /// Returns the result of each operation, in the shape that the operations came in: see
+    /// [`Operations`]. An empty list is a transaction that changes nothing. Limits apply to the
+    /// request as a whole.
     ///
     /// # Errors
     ///
     /// A refused multi is [`Refused`](crate::ErrorKind::Refused) with the
-    /// [`code`](crate::Error::code) of the operation that failed, whose place
-    /// [`failed_op`](crate::Error::failed_op) tells. `None` there means that the server refused
-    /// the request as a whole. An [owned](crate::Op::create_owned) create is
-    /// [`InvalidOp`](crate::ErrorKind::InvalidOp): that is for
-    /// [`multi_owned`](Self::multi_owned).
+    /// [`code`](crate::Error::code) of the operation that failed.
+    /// [`failed_op`](crate::Error::failed_op) is the index of that operation; `None` there means
+    /// that the server refused the request as a whole. An [owned](crate::Op::create_owned) create
+    /// is [`InvalidOp`](crate::ErrorKind::InvalidOp): use [`multi_owned`](Self::multi_owned) for
+    /// it.
     pub fn multi<O: Operations>(&self, ops: O) -> Reply<O::Results> {
         let Transaction { actions, read } = Transaction::new(&ops);
         let named = match Named::new(&actions, false) {

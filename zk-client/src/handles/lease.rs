@@ -1,7 +1,7 @@
-//! What the holder of an owned node may rely on, and until when.
+//! Leases: until when the holder of an owned node may rely on it.
 //!
-//! Reading a lease reads the clock, so it is true even when nothing else of this process has run
-//! since. Whoever waits for a change is woken by the driver. It decides nothing: see
+//! Reading a lease reads the clock, so the result is true even when nothing else of this process
+//! has run since. The driver wakes tasks that wait for a change. This module decides nothing: see
 //! `session/assurance`.
 
 use std::fmt;
@@ -12,11 +12,11 @@ use std::time::Duration;
 use crate::driver::shared_session::SharedSession;
 use crate::session::{Lapse, LeaseId, LeaseState};
 
-/// The time that the holder of an [`OwnedNode`](crate::OwnedNode) can count on: see
-/// [`OwnedNode::lease`](crate::OwnedNode::lease).
+/// The time for which the holder of an [`OwnedNode`](crate::OwnedNode) can rely on it.
 ///
-/// Not `Clone`. Dropping it does nothing to the node; while any lease of the session has not
-/// lapsed, the session asks for the proofs that keep it valid.
+/// See [`OwnedNode::lease`](crate::OwnedNode::lease). It is not `Clone`. Dropping it does nothing
+/// to the node. While any lease of the session has not lapsed, the session requests the proofs that
+/// keep it valid.
 #[must_use = "dropping it gives it up"]
 pub struct Lease {
     shared: Arc<SharedSession>,
@@ -28,19 +28,20 @@ impl Lease {
         Self { shared, id }
     }
 
-    /// Where it stands now, by the client's [`Clock`](crate::Clock), which says on which systems a
-    /// suspension of the machine counts.
+    /// The current state of the lease, by the client's [`Clock`](crate::Clock).
     ///
-    /// It may lapse between this and what the caller does next: only the servers can tell at the
-    /// moment of a write whether a node is still there.
+    /// The clock's documentation says on which systems a suspension of the machine counts. The
+    /// lease may lapse between this call and the caller's next action: only the servers know at the
+    /// moment of a write whether a node still exists.
     pub fn state(&self) -> LeaseState {
         let clock = self.shared.clock();
-        // Under the lock, so that what is read here and what the session marks are in one order.
+        // Read under the lock, so that this and the marks of the session are in one order.
         self.shared.look(|core| core.lease_state(clock.now(), self.id))
     }
 
-    /// For how long from now it is surely good, whether it is valid or suspended. Zero if it has
-    /// lapsed.
+    /// How long from now the lease surely holds, whether it is valid or suspended.
+    ///
+    /// Zero if it has lapsed.
     pub fn remaining(&self) -> Duration {
         let clock = self.shared.clock();
         let (now, state) = self.shared.look(|core| {
@@ -55,8 +56,9 @@ impl Lease {
         }
     }
 
-    /// Waits until it stands differently than `from`: it was suspended, became valid again, or has
-    /// lapsed. That `until` moves is no change. Returns at once if it does already.
+    /// Waits until the state differs from `from`: suspended, valid again, or lapsed.
+    ///
+    /// A new `until` is no change. Returns at once if the state already differs.
     ///
     /// ```
     /// # async fn f(lease: &zk_client::Lease) {
@@ -72,7 +74,7 @@ impl Lease {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing. Any number may wait.
+    /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn changed(&self, from: LeaseState) -> LeaseState {
         loop {
             let mut news = pin!(self.shared.leases());
@@ -85,13 +87,14 @@ impl Lease {
         }
     }
 
-    /// Waits until it has lapsed, and tells why.
+    /// Waits until the lease has lapsed, and returns the reason.
     ///
-    /// A machine that was suspended meanwhile may be told late; [`state`](Self::state) is not.
+    /// On a machine that was suspended meanwhile, this may return late; [`state`](Self::state) is
+    /// right at once.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing. Any number may wait.
+    /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn lapsed(&self) -> Lapse {
         let mut state = self.state();
         loop {

@@ -1,7 +1,9 @@
-//! What calls return: the reply to one request, and what lasts longer than a request.
+//! The types that calls return: the reply to one request, and handles that last longer than a
+//! request.
 //!
-//! A watcher waits for one change and a stream tells all; a lease says how long a node can be
-//! counted on. They wait and decode. They know nothing of the operations that return them.
+//! A watcher waits for one change, and a stream reports all changes. A lease says how long the
+//! caller can rely on a node. They wait and decode, and know nothing of the operations that return
+//! them.
 
 pub(crate) mod watcher;
 

@@ -1,8 +1,8 @@
-//! The answer to come: what every call on a client returns.
+//! The reply to a request: a future that every call on a client returns.
 //!
-//! The request is on its way when the call returns, in call order; this only waits. The reply's
-//! record is decoded here, in the task that asked, so that the driver never does it for a caller
-//! that has gone.
+//! The request is on its way when the call returns, in call order; the future only waits. The
+//! reply's record is decoded here, in the task that made the call, so that the driver never decodes
+//! it for a caller that has gone.
 
 use std::fmt;
 use std::future::Future;
@@ -23,13 +23,13 @@ use crate::model::path::Chroot;
 use crate::session::{Answer, RequestId};
 use crate::trace;
 
-/// What was asked, to make sense of the answer and of errors.
+/// The request, as far as the reply and errors need it.
 pub(crate) struct Call {
     pub(crate) op: OpCode,
     pub(crate) answer: ReplyReceiver,
     pub(crate) chroot: Chroot,
     pub(crate) shared: Arc<SharedSession>,
-    /// If it can be taken back.
+    /// `Some` if the request can be cancelled.
     pub(crate) request: Option<RequestId>,
 }
 
@@ -39,7 +39,7 @@ impl Call {
         self.answer.path()
     }
 
-    /// Decodes the answer's record, and lets it be followed by what a newer server appended.
+    /// Decodes the reply's record. It may be followed by data that a newer server appended.
     pub(crate) fn decode<'a, T: Decode<'a>>(&self, answer: &'a Answer) -> Result<T, Error> {
         let mut reader = Reader::new(&answer.body);
         let record = T::decode(&mut reader).map_err(|source| self.undecodable(source))?;
@@ -50,7 +50,7 @@ impl Call {
         Ok(record)
     }
 
-    /// The answer, or the failure as an error that names the request.
+    /// The reply, or the failure as an error that names the request.
     pub(crate) fn answer(&self, completion: Completion) -> Result<Answer, Error> {
         completion.map_err(|failure| self.failed(failure))
     }
@@ -59,7 +59,7 @@ impl Call {
         Error::failed(self.op, self.path(), failure)
     }
 
-    /// Takes the request back, if that can be.
+    /// Cancels the request, if that is possible.
     fn timed_out(&self, limit: Duration) -> Error {
         let (op, path) = (self.op, self.path().to_owned());
         let taken = self.request.and_then(|id| self.shared.with(|core| core.withdraw(id)));
@@ -71,22 +71,22 @@ impl Call {
     }
 }
 
-/// Turns an answer into what the caller asked for. It holds what goes with it: a watcher, an owned
+/// Turns a reply into the caller's result. It holds what belongs to the result: a watcher, an owned
 /// node or, most often, nothing, and then the box takes no memory.
 type Finish<R> = Box<dyn FnOnce(&Call, Completion) -> Result<R, Error> + Send>;
 
-/// The answer to a request that is already on its way.
+/// The reply to a request that is already on its way.
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not take the request back: it is sent and carried out in its turn, and the
-/// answer is thrown away. Two kinds clean up: a watch that nobody waits for is forgotten, and an
-/// [owned node](crate::Client::create_owned) that nobody got is deleted.
+/// Dropping it does not cancel the request: it is sent and carried out in its turn, and the reply
+/// is discarded. Two kinds clean up: a watch without a watcher is dropped, and an [owned
+/// node](crate::Client::create_owned) without an owner is deleted.
 #[must_use = "the request is sent in any case, but only awaiting it tells how it went"]
 pub struct Reply<R>(State<R>);
 
 enum State<R> {
-    /// Refused on this side.
+    /// The request was refused on this side.
     Failed(Error),
     Waiting {
         call: Call,
@@ -96,11 +96,11 @@ enum State<R> {
     Done,
 }
 
-/// When the answer is late.
+/// The time limit of a reply.
 struct Deadline {
     at: Instant,
     limit: Duration,
-    /// Made when it is first waited for, which may be where there is a runtime.
+    /// Created at the first poll, because only then a runtime is sure to be there.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -129,15 +129,16 @@ impl<R> Reply<R> {
         Self(State::Waiting { call, finish: Box::new(finish), deadline: None })
     }
 
-    /// The same answer, if it comes within this time from now on; an error of the kind
-    /// [`TimedOut`](crate::ErrorKind::TimedOut) if it does not.
+    /// Limits the wait for the reply to this time from now on.
     ///
-    /// A read or write that was not sent by then, because the client was cut off all the time, is
-    /// taken back: it will never be carried out, and the [`outcome`](Error::outcome) is
-    /// `NotApplied`. What was sent cannot be taken back, and the outcome is `Unknown`, as it is of
-    /// those that are queued with a promise: an [owned node](crate::Client::create_owned) is
-    /// deleted if it comes to be. Connection, session and the order of all other requests are
-    /// untouched, and of two limits the last one counts.
+    /// If the reply is not there by then, the result is an error of the kind
+    /// [`TimedOut`](crate::ErrorKind::TimedOut). A read or write that was not sent by then, because
+    /// the client was cut off all the time, is cancelled: it will never be carried out, and the
+    /// [`outcome`](Error::outcome) is `NotApplied`. A request that was sent cannot be cancelled,
+    /// and the outcome is `Unknown`. It is `Unknown`, too, for a request that is queued with a
+    /// promise: an [owned node](crate::Client::create_owned) is deleted if it is created later. The
+    /// connection, the session and the order of all other requests are not affected. A second limit
+    /// replaces the first.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -155,7 +156,7 @@ impl<R> Reply<R> {
     ///
     /// # Cancel safety
     ///
-    /// A reply that is not awaited does not time out, and dropping one takes nothing back.
+    /// A reply that is not awaited does not time out, and dropping one cancels nothing.
     ///
     /// # Panics
     ///
@@ -168,10 +169,11 @@ impl<R> Reply<R> {
         self
     }
 
-    /// The same answer, with the zxid that it came with: of a write its own transaction, of a read
-    /// the last one that the server had applied when it answered. An
-    /// [`exists`](crate::Client::exists) of no node has one, too. That of a refusal is in the
-    /// [error](Error::zxid).
+    /// The same reply, with its zxid.
+    ///
+    /// The zxid of a write is that of its own transaction. The zxid of a read is the last one that
+    /// the server had applied when it replied; an [`exists`](crate::Client::exists) of no node has
+    /// one, too. The zxid of a refusal is in the [error](Error::zxid).
     ///
     /// ```
     /// # use zk_client::{Client, Error};
@@ -184,16 +186,16 @@ impl<R> Reply<R> {
     /// # }
     /// ```
     ///
-    /// The zxid is 0 of the few answers that tell of no transaction, such as that of an
-    /// authentication; everybody has seen that one.
+    /// The zxid is 0 in the few replies that belong to no transaction, such as that to an
+    /// authentication. Every session has seen that one.
     pub fn with_zxid(self) -> WithZxid<R> {
         WithZxid(self)
     }
 
-    /// Whoever finds answer after answer lets other tasks run in between, and this client's driver
-    /// with them, as with anything of tokio's.
+    /// A task that finds reply after reply ready lets other tasks run in between, and so the driver
+    /// of this client, as with every future of tokio.
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Result<R, Error>, Option<Zxid>)> {
-        // Before the limit is looked at, which is none for an answer that is there.
+        // Checked before the time limit, because a reply that is ready has none.
         let coop = ready!(poll_proceed(cx));
         let answer = self.poll_now(cx);
         if answer.is_ready() {
@@ -214,11 +216,11 @@ impl<R> Reply<R> {
                     self.0 = State::Done;
                     return Poll::Ready((Err(error), None));
                 }
-                // The session answers every request, so this is a session that is no more.
+                // The session answers every request, so the session itself is gone.
                 Poll::Ready(answered) => answered
                     .unwrap_or((Err(Failure::Ended { sent: true, ended: Ended::Closed }), None)),
             },
-            // Polled after it was done, like any future that is not fused.
+            // Polled after completion, like any future that is not fused.
             State::Failed(_) | State::Done => {
                 (Err(Failure::Ended { sent: false, ended: Ended::Closed }), None)
             }
@@ -255,11 +257,11 @@ impl<R> fmt::Debug for Reply<R> {
     }
 }
 
-/// The answer to come, with its zxid: see [`Reply::with_zxid`].
+/// The reply to a request, with its zxid: see [`Reply::with_zxid`].
 ///
 /// # Cancel safety
 ///
-/// As that of the [`Reply`].
+/// That of the [`Reply`].
 #[derive(Debug)]
 #[must_use = "the request is sent in any case, but only awaiting it tells how it went"]
 pub struct WithZxid<R>(Reply<R>);

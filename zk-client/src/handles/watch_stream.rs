@@ -15,25 +15,25 @@ use crate::model::event::{StreamEvent, WatchedEvent};
 use crate::model::path::Chroot;
 use crate::session::WatchId;
 
-/// Tells every change of a node, or of a whole tree: see [`Client::watch`](crate::Client::watch).
+/// Reports every change of a node, or of a whole tree: see [`Client::watch`](crate::Client::watch).
 ///
-/// It keeps neither the client nor the session alive. Dropping it forgets the watch; the server is
-/// told when nobody else of this client watches that path.
+/// It keeps neither the client nor the session alive. Dropping it removes the watch, and removes it
+/// at the server when nothing else of this client watches that path.
 ///
 /// # Ordering
 ///
 /// Events come in the order of the changes, and are in the stream before any reply that reflects
-/// them is delivered. So whoever has seen the reply to a create, and then polls the stream until it
-/// is pending, has seen everything before that create.
+/// them is delivered. So a caller that has the reply to a create, and then polls the stream until
+/// it is pending, has seen all earlier changes.
 ///
-/// # What is not told
+/// # What is not reported
 ///
-/// After [`Rearmed`](StreamEvent::Rearmed) and [`Lagged`](StreamEvent::Lagged) only reading again
-/// tells what the tree looks like. Use reads that set no watch, at least for the node that the
-/// stream is set on: before 3.9 a one-shot watch ends a persistent one at the same path. The
-/// client sets it again at once, which is one more `Rearmed`.
+/// After [`Rearmed`](StreamEvent::Rearmed) and [`Lagged`](StreamEvent::Lagged) the caller must read
+/// again to know the state of the tree. Use reads that set no watch, at least for the node that the
+/// stream is set on: before 3.9 a one-shot watch ends a persistent one at the same path. The client
+/// sets it again at once, which is one more `Rearmed`.
 ///
-/// Servers of 3.8.4, 3.9.2 and later tell nothing of nodes that the session may not read.
+/// Servers of 3.8.4, 3.9.2 and later report nothing of nodes that the session may not read.
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -53,21 +53,22 @@ use crate::session::WatchId;
 pub struct WatchStream {
     shared: Arc<SharedSession>,
     id: WatchId,
-    /// The server's.
+    /// The full path.
     path: String,
     chroot: Chroot,
     queue: Arc<EventQueue>,
-    /// What was taken out of it and is not handed out yet.
+    /// Events that were taken out of the queue and are not returned yet.
     read: VecDeque<StreamEvent>,
 }
 
 impl WatchStream {
-    /// How much may wait to be read, in bytes: a change takes those of its path and 64 more.
-    /// Changes that come while this much waits are dropped, and [counted](StreamEvent::Lagged) in
+    /// The size of the queue in bytes: a change takes those of its path and 64 more.
+    ///
+    /// Changes that come while the queue is full are dropped, and [counted](StreamEvent::Lagged) in
     /// their place.
     ///
-    /// That is ten thousand changes of ordinary paths, and many times what the client takes from
-    /// its connection before it lets readers run.
+    /// The queue holds ten thousand changes of ordinary paths. That is many times what the client
+    /// reads from its connection before it lets readers run.
     pub const CAPACITY: usize = event_queue::CAPACITY;
 
     pub(crate) fn new(
@@ -80,11 +81,12 @@ impl WatchStream {
         Self { shared, id, path, chroot, queue, read: VecDeque::new() }
     }
 
-    /// The next event.
+    /// Waits for the next event.
     ///
     /// # Errors
     ///
-    /// The session is over, and everything that came before was handed out. It stays like this.
+    /// The session is over, and all earlier events were returned. Every later call fails in the
+    /// same way.
     ///
     /// # Cancel safety
     ///
@@ -93,8 +95,9 @@ impl WatchStream {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// [`next`](Self::next) for hand-written futures. If it is polled with different wakers, the
-    /// last one is woken.
+    /// [`next`](Self::next) for hand-written futures.
+    ///
+    /// If it is polled with different wakers, the last one is woken.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamEvent, Error>> {
         if self.read.is_empty() {
             ready!(self.queue.poll_take(cx, &mut self.read));
@@ -109,7 +112,7 @@ impl WatchStream {
         }))
     }
 
-    /// The event as this client names its node.
+    /// The event with its path as this client names it.
     fn seen(&self, mut event: WatchedEvent) -> WatchedEvent {
         let inner = self.chroot.strip(&event.path);
         if inner.len() != event.path.len() {

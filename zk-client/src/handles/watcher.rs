@@ -17,13 +17,13 @@ use crate::session::WatchId;
 
 /// Waits for one change of a node.
 ///
-/// It survives reconnects: what happened while the client was cut off is told on reconnect, marked
-/// as [`missed`](WatchedEvent::missed). Dropping it forgets the watch. The server is told when
-/// nobody else of this client watches that path; one before 3.5 does not understand and hangs up,
-/// once in a session.
+/// It survives reconnects: a change that happened while the client was cut off is reported after
+/// the reconnect, marked as [`missed`](WatchedEvent::missed). Dropping the watcher removes the
+/// watch. The client removes it at the server, too, when nothing else of this client watches that
+/// path. A server before 3.5 does not understand that and hangs up, once in a session.
 ///
-/// Where a [recursive stream](crate::WatchMode::PersistentRecursive) is set on the very same path,
-/// a watch of children may fire without a change, and says `missed` then.
+/// If a [recursive stream](crate::WatchMode::PersistentRecursive) is set on the very same path, a
+/// watch of children may fire without a change. Its event is marked as `missed` then.
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -37,10 +37,10 @@ use crate::session::WatchId;
 pub struct Watcher {
     shared: Arc<SharedSession>,
     id: WatchId,
-    /// The server's.
+    /// The full path.
     path: Arc<str>,
     chroot: Chroot,
-    /// Gone once the event was handed out.
+    /// `None` once the event was returned.
     event: Option<oneshot::Receiver<Change>>,
 }
 
@@ -55,11 +55,13 @@ impl Watcher {
         Self { shared, id, path, chroot, event: Some(event) }
     }
 
-    /// The event, once. A watch is one-shot: read again and watch again to see the next change.
+    /// Waits for the event, which comes once.
+    ///
+    /// A watch is one-shot: to see the next change, read again and watch again.
     ///
     /// # Errors
     ///
-    /// The session is over, or the event was handed out before
+    /// The session is over, or the event was returned before
     /// ([`WatchSpent`](crate::ErrorKind::WatchSpent)).
     ///
     /// # Cancel safety
@@ -67,7 +69,7 @@ impl Watcher {
     /// Dropping the future loses nothing: call it again.
     pub async fn changed(&mut self) -> Result<WatchedEvent, Error> {
         poll_fn(|cx| {
-            // Whoever finds event after event lets other tasks run in between.
+            // A task that finds event after event ready lets other tasks run in between.
             let coop = ready!(poll_proceed(cx));
             let event = ready!(self.poll_changed(cx));
             coop.made_progress();
@@ -76,8 +78,9 @@ impl Watcher {
         .await
     }
 
-    /// [`changed`](Self::changed) for hand-written futures: ready if the event is there, whatever
-    /// tokio's budget for the task.
+    /// [`changed`](Self::changed) for hand-written futures.
+    ///
+    /// It is ready if the event is there, whatever is left of tokio's budget for the task.
     pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Result<WatchedEvent, Error>> {
         let event = match &mut self.event {
             None => {
@@ -93,22 +96,24 @@ impl Watcher {
         Poll::Ready(event)
     }
 
-    /// Drops the watch without telling the server, for a node that is about to be deleted anyway:
-    /// this saves a request, and costs an event that is ignored.
+    /// Drops the watch without removing it at the server.
+    ///
+    /// This is for a node that is about to be deleted anyway. It saves a request, and costs an
+    /// event that is ignored.
     pub fn forget(mut self) {
         if self.event.take().is_some() {
             self.shared.with(|core| core.forget_watch(self.id, &self.path));
         }
     }
 
-    /// An event that cannot come any more means that the session is over.
+    /// If the event cannot come any more, the session is over.
     fn ended(&self) -> Error {
         self.shared.look(|core| core.ended()).unwrap_or(Ended::Closed).into()
     }
 }
 
-/// What is there, even for a task that has used up its budget: who does not wait takes "not yet"
-/// for the truth.
+/// Takes the event if it is there, even for a task that has used up its budget: a caller that does
+/// not wait believes the answer "not yet".
 fn received(
     receiver: &mut oneshot::Receiver<Change>,
     cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! Access lists as values: who may do what to a node.
 //!
-//! An entry owns its text or borrows it for ever, so that what was read can be changed, kept and
-//! written back. Knows neither requests nor who this client is.
+//! An entry owns its text or borrows it for ever, so a list that was read can be changed, kept and
+//! written back. This module knows neither requests nor the identities of this client.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::ops::{BitOr, BitOrAssign};
 
 use zk_proto::{List, Stat};
 
-/// What an entry of an access list permits: a set.
+/// The set of permissions that an entry of an access list grants.
 ///
 /// ```
 /// use zk_client::Perms;
@@ -23,7 +23,7 @@ use zk_proto::{List, Stat};
 pub struct Perms(i32);
 
 impl Perms {
-    /// Nothing.
+    /// No permission.
     pub const NONE: Self = Self(0);
     /// Read the data, list the children.
     pub const READ: Self = Self(zk_proto::Acl::READ);
@@ -31,35 +31,37 @@ impl Perms {
     pub const WRITE: Self = Self(zk_proto::Acl::WRITE);
     /// Create children.
     pub const CREATE: Self = Self(zk_proto::Acl::CREATE);
-    /// Delete children. To delete a node takes this permission at its parent.
+    /// Delete children. To delete a node, a client needs this permission at its parent.
     pub const DELETE: Self = Self(zk_proto::Acl::DELETE);
     /// Change the access list.
     pub const ADMIN: Self = Self(zk_proto::Acl::ADMIN);
-    /// Everything.
+    /// All permissions.
     pub const ALL: Self = Self(zk_proto::Acl::ALL);
 
-    /// Permissions as they go over the wire. Servers store bits that have no meaning as they come.
+    /// The permissions of a set of bits on the wire.
+    ///
+    /// Servers store bits without a meaning unchanged.
     pub const fn from_bits(bits: i32) -> Self {
         Self(bits)
     }
 
-    /// The permissions as they go over the wire.
+    /// The permissions as bits on the wire.
     pub const fn bits(self) -> i32 {
         self.0
     }
 
-    /// Whether all of `other` is in this set.
+    /// True if all of `other` is in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// These and those, as `|` does, for constants.
+    /// The union of both sets, as `|` makes it, for constants.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These but not those.
+    /// This set without the permissions of `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -80,7 +82,7 @@ impl BitOrAssign for Perms {
     }
 }
 
-/// As `zkCli.sh` writes them: `cdrwa` is everything.
+/// Prints them as `zkCli.sh` does: `cdrwa` is everything.
 impl fmt::Display for Perms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = [
@@ -108,8 +110,7 @@ impl fmt::Debug for Perms {
     }
 }
 
-/// An identity: whom an entry of an access list means, or who a connection
-/// [is](crate::Client::who_am_i).
+/// An identity: that of an access list's entry, or of a [connection](crate::Client::who_am_i).
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Id {
@@ -120,12 +121,13 @@ pub struct Id {
 }
 
 impl Id {
-    /// Everybody: `world:anyone`.
+    /// Every client: `world:anyone`.
     pub const ANYONE: Self = Self::fixed("world", "anyone");
 
-    /// Whoever writes the access list. The server puts one entry for each identity of the
-    /// connection in its place, but for that of its address, and refuses the list with
-    /// `InvalidACL` if there is none.
+    /// The identities of the client that writes the access list.
+    ///
+    /// The server replaces the entry by one for each identity of the connection except its address,
+    /// and refuses the list with `InvalidACL` if there is none.
     pub const CREATOR: Self = Self::fixed("auth", "");
 
     const fn fixed(scheme: &'static str, id: &'static str) -> Self {
@@ -137,11 +139,10 @@ impl Id {
         Self { scheme: scheme.into(), id: id.into() }
     }
 
-    /// Who knows this user's password, under the scheme `digest`:
-    /// `user:BASE64(SHA1(user:password))`.
+    /// A user with this password, by the scheme `digest`: `user:BASE64(SHA1(user:password))`.
     ///
-    /// The hash is without salt, so an access list all but tells a weak password. Servers take no
-    /// user with a colon, and none that is empty.
+    /// The hash has no salt, so an access list all but reveals a weak password. Servers accept no
+    /// user with a colon, and no empty one.
     ///
     /// ```
     /// use zk_client::Id;
@@ -153,31 +154,34 @@ impl Id {
         Self::new("digest", zk_proto::digest(format!("{user}:{password}").as_bytes()))
     }
 
-    /// Whoever connects from this address, or from this network if it is `10.0.0.0/8`. IPv6
-    /// since ZooKeeper 3.9.4.
+    /// Clients at this address, or in this network if it is `10.0.0.0/8`.
+    ///
+    /// IPv6 since ZooKeeper 3.9.4.
     pub fn ip(address: impl Into<Cow<'static, str>>) -> Self {
         Self::new("ip", address)
     }
 
-    /// Who has authenticated by SASL, by the authorization id that the server makes of it.
+    /// A client that has authenticated by SASL.
+    ///
+    /// `user` is the authorization id that the server derives.
     pub fn sasl(user: impl Into<Cow<'static, str>>) -> Self {
         Self::new("sasl", user)
     }
 
-    /// Who has shown a TLS certificate of this subject, as in `O=Demo,CN=client1`.
+    /// A client with a TLS certificate of this subject, as in `O=Demo,CN=client1`.
     pub fn x509(subject: impl Into<Cow<'static, str>>) -> Self {
         Self::new("x509", subject)
     }
 }
 
-/// `scheme:id`, with the hash of a digest.
+/// Prints `scheme:id`, with the hash of a digest.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.scheme, self.id)
     }
 }
 
-/// Hides the hash of a digest, as servers do from those who may not change the list.
+/// Hides the hash of a digest, as servers do from clients that may not change the list.
 impl fmt::Debug for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scheme, id } = self;
@@ -188,7 +192,9 @@ impl fmt::Debug for Id {
     }
 }
 
-/// One entry of an access list. A list permits what any of its entries does; nothing is inherited.
+/// One entry of an access list.
+///
+/// A list grants what any of its entries grants. Nothing is inherited.
 ///
 /// ```
 /// use zk_client::{Acl, CreateOptions, Id, Perms};
@@ -204,25 +210,25 @@ impl fmt::Debug for Id {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Acl {
-    /// What is permitted.
+    /// The permissions that the entry grants.
     pub perms: Perms,
-    /// To whom.
+    /// The identity that has them.
     pub id: Id,
 }
 
 impl Acl {
-    /// The list by which everybody may do everything: the default. Java's
-    /// `Ids.OPEN_ACL_UNSAFE`.
+    /// The list that permits everything to everyone: the default. Java's `Ids.OPEN_ACL_UNSAFE`.
     pub const OPEN: &'static [Self] = &[Self::new(Perms::ALL, Id::ANYONE)];
 
-    /// The list by which everybody may read, and nobody do more. Java's `Ids.READ_ACL_UNSAFE`.
+    /// The list that permits only reading, to everyone. Java's `Ids.READ_ACL_UNSAFE`.
     pub const READ_ONLY: &'static [Self] = &[Self::new(Perms::READ, Id::ANYONE)];
 
-    /// The list by which [who writes it](Id::CREATOR) may do everything, and nobody else
-    /// anything. Java's `Ids.CREATOR_ALL_ACL`.
+    /// The list that permits everything to its [creator](Id::CREATOR) alone.
+    ///
+    /// Java's `Ids.CREATOR_ALL_ACL`.
     pub const CREATOR_ALL: &'static [Self] = &[Self::new(Perms::ALL, Id::CREATOR)];
 
-    /// One entry.
+    /// An entry that grants `perms` to `id`.
     pub const fn new(perms: Perms, id: Id) -> Self {
         Self { perms, id }
     }
@@ -243,12 +249,14 @@ impl From<zk_proto::Acl<'_>> for Acl {
     }
 }
 
-/// Who may do what to a node, as it was [read](crate::Client::get_acl).
+/// The access list of a node, as it was [read](crate::Client::get_acl).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessList {
-    /// The entries. From those who may not change the list, servers hide the hashes of digests:
-    /// an id is `user:x` then, and must not be written back.
+    /// The entries.
+    ///
+    /// From a client that may not change the list, servers hide the hashes of digests: an id is
+    /// `user:x` then, and must not be written back.
     pub acl: Vec<Acl>,
     /// The node's state; its [`aversion`](Stat::aversion) counts the changes of the list.
     pub stat: Stat,

@@ -1,7 +1,7 @@
-//! The names of children, as many as there may be, in one piece of text.
+//! The names of any number of children, in one piece of text.
 //!
-//! A node may have a hundred thousand children, so a name costs its bytes and the four that tell
-//! where it ends, and no allocation of its own.
+//! A node may have a hundred thousand children, so a name takes its bytes and four more for the
+//! position of its end, and no allocation of its own.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -11,7 +11,7 @@ use zk_proto::{Decode, DecodeError, List, Reader, Text};
 
 /// The names of a node's children, in no order.
 ///
-/// They lie one behind the other in one `String`, so they are read and not taken out:
+/// They lie one after the other in one `String`, so a name is borrowed from it, not moved out:
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -30,22 +30,22 @@ use zk_proto::{Decode, DecodeError, List, Reader, Text};
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Names {
     text: String,
-    /// Where each name ends in `text`: the next one starts there.
+    /// Where each name ends in `text`. The next one starts there.
     ends: Vec<u32>,
 }
 
 impl Names {
-    /// How many there are.
+    /// The number of names.
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The names as the server listed them.
+    /// Iterates over the names in the server's order.
     pub fn iter(&self) -> NamesIter<'_> {
         NamesIter { text: &self.text, start: 0, ends: self.ends.iter() }
     }
@@ -60,19 +60,19 @@ impl Names {
         self.text.get(start as usize..end as usize)
     }
 
-    /// Whether a name is among them. It looks at one after the other.
+    /// True if the name is in the list. The search is linear.
     pub fn contains(&self, name: &str) -> bool {
         self.iter().any(|other| other == name)
     }
 
-    /// Packs a list, in one pass over what came. None if there is anything wrong with it.
+    /// Packs a list in one pass over the reply. `None` if anything is wrong with it.
     fn pack(reader: &mut Reader<'_>) -> Option<Self> {
         let count = usize::try_from(i32::decode(reader).ok()?).unwrap_or(0);
         if count == 0 {
             return Some(Self::default());
         }
-        // Each name that is announced came with its length: so much is left for text, here and
-        // behind the list.
+        // Each announced name came with its length. That is how much is left for text, here and
+        // after the list.
         let text = reader.remaining().checked_sub(count.checked_mul(size_of::<i32>())?)?;
         let mut text = Vec::with_capacity(text);
         let mut ends = Vec::with_capacity(count);
@@ -81,21 +81,21 @@ impl Names {
             ends.push(u32::try_from(text.len()).ok()?);
         }
         let text = String::from_utf8(text).ok()?;
-        // What is broken in two names may be whole where they meet.
+        // Bytes that are not UTF-8 in two names may be valid where the names meet.
         let whole = ends.iter().all(|end| text.is_char_boundary(*end as usize));
         whole.then_some(Self { text, ends })
     }
 }
 
-/// All names are checked at once, where they are packed, and not one by one: short texts are slow
-/// to check. Null is the same as no names.
+/// All names are checked at once, where they are packed, and not one by one: checking many short
+/// texts is slow. A null list reads as no names.
 impl<'a> Decode<'a> for Names {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let start = reader.clone();
         if let Some(names) = Self::pack(reader) {
             return Ok(names);
         }
-        // Says what is wrong, and with which name.
+        // Decodes again to report what is wrong, and with which name.
         *reader = start;
         Ok(List::<&str>::decode(reader)?.iter().collect())
     }
@@ -129,7 +129,7 @@ impl<'n> IntoIterator for &'n Names {
     }
 }
 
-/// A list of the names.
+/// Prints a list of the names.
 impl fmt::Debug for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self).finish()
@@ -160,7 +160,7 @@ impl<T: AsRef<str>> PartialEq<Vec<T>> for Names {
     }
 }
 
-/// The names of [`Names`], one after the other, from either end.
+/// An iterator over [`Names`], from either end.
 #[derive(Clone)]
 pub struct NamesIter<'n> {
     text: &'n str,
@@ -214,7 +214,7 @@ mod tests {
         wire
     }
 
-    /// A plain list of the same says the same.
+    /// A plain list of the same bytes gives the same result.
     #[track_caller]
     fn check(texts: &[&[u8]]) {
         let list: Vec<Text<'_>> = texts.iter().map(|text| Text::from_bytes(text)).collect();

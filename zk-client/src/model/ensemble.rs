@@ -1,25 +1,26 @@
-//! The membership of an ensemble as values: what servers tell of it, and what may be asked of it.
+//! The membership of an ensemble as values: the configuration that servers report, and a change of
+//! it.
 //!
-//! Its text is that of the servers' own configuration files. What a newer server adds to it is
-//! passed over here, and still there in the text.
+//! Its text is that of the servers' own configuration files. Settings that a newer server adds are
+//! skipped when it is parsed, and kept in the text.
 
 use std::fmt;
 use std::str::FromStr;
 
 use zk_proto::{Stat, Zxid};
 
-/// Who serves, and in what role: see [`Client::get_config`](crate::Client::get_config).
+/// The members of an ensemble: see [`Client::get_config`](crate::Client::get_config).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EnsembleConfig {
-    /// The members, in the order of the text. None of a server that stands alone.
+    /// The members, in the order of the text; none if the server is standalone.
     pub members: Vec<Member>,
-    /// Which configuration it is: the transaction that brought it about. `None` of a server that
-    /// stands alone.
+    /// The zxid of the transaction that made this the configuration. `None` if the server is
+    /// standalone.
     pub version: Option<Zxid>,
-    /// All that the server tells, with groups and weights if there are any.
+    /// The whole text from the server, with groups and weights if there are any.
     pub text: String,
-    /// The state of the node that it is kept in.
+    /// The state of the node that holds the configuration.
     pub stat: Stat,
 }
 
@@ -33,17 +34,16 @@ impl EnsembleConfig {
         Self { members, version, text, stat }
     }
 
-    /// The servers as a client connects to them, of all members that say where they serve clients:
-    /// `zk1:2181,zk2:2181`. Empty if there is none.
+    /// A connect string of all members whose client address is known: `zk1:2181,zk2:2181`.
     ///
-    /// A member that serves clients on every address is named by the host that its peers know it
-    /// by.
+    /// Empty if there is none. A member that serves clients on every address is named by the host
+    /// of its peer address.
     pub fn connect_string(&self) -> String {
         self.members.iter().filter_map(Member::serves_at).collect::<Vec<_>>().join(",")
     }
 }
 
-/// What a member of an ensemble does.
+/// The role of a member of an ensemble.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Role {
@@ -69,18 +69,20 @@ pub enum Role {
 pub struct Member {
     /// Its `myid`.
     pub id: u64,
-    /// Where it meets its peers, with the ports for following and for electing: `zk1:2888:3888`.
-    /// Of several addresses (since ZooKeeper 3.6) each is behind a `|`.
+    /// Its address for peers, with the ports for following and for elections: `zk1:2888:3888`.
+    ///
+    /// Several addresses (since ZooKeeper 3.6) are separated by a `|`.
     pub peer: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// Where it serves clients: `0.0.0.0:2181`, or the port alone. `None` if that is not part of
-    /// the configuration.
+    /// Its address for clients: `0.0.0.0:2181`, or only the port.
+    ///
+    /// `None` if that is not part of the configuration.
     pub client: Option<String>,
 }
 
 impl Member {
-    /// A participant, by its `myid` and by where it meets its peers: `zk1:2888:3888`.
+    /// A participant with this `myid` and this address for peers: `zk1:2888:3888`.
     pub fn new(id: u64, peer: impl Into<String>) -> Self {
         Self { id, peer: peer.into(), role: Role::Participant, client: None }
     }
@@ -91,14 +93,15 @@ impl Member {
         Self { role: Role::Observer, ..self }
     }
 
-    /// Sets where it serves clients: `2181`, or `10.0.0.7:2181`. Servers want to know it of whoever
-    /// joins.
+    /// Sets its address for clients: `2181`, or `10.0.0.7:2181`.
+    ///
+    /// Servers require it of a member that joins.
     #[must_use]
     pub fn client(self, address: impl Into<String>) -> Self {
         Self { client: Some(address.into()), ..self }
     }
 
-    /// Where clients connect to.
+    /// The address that clients connect to.
     fn serves_at(&self) -> Option<String> {
         // A secure port may follow.
         let client = self.client.as_deref()?.split(';').next().unwrap_or_default();
@@ -159,23 +162,24 @@ impl fmt::Display for Member {
     }
 }
 
-/// A change of the membership: see [`Client::reconfig`](crate::Client::reconfig). One without any
-/// member changes the version alone.
+/// A change of the membership: see [`Client::reconfig`](crate::Client::reconfig).
+///
+/// A change without any member changes only the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reconfig<'a> {
-    /// Some join and some leave. Only for ensembles that decide by majority.
+    /// Some members join and some leave. Only for ensembles that decide by majority.
     Change {
-        /// Who joins, or changes its role or its addresses.
+        /// The members that join, or that change their role or addresses.
         joining: &'a [Member],
-        /// Who leaves, by id.
+        /// The ids of the members that leave.
         leaving: &'a [u64],
     },
     /// These are all members from then on.
     Members(&'a [Member]),
 }
 
-/// The items as servers take them, or `None` of nothing.
+/// The items in the servers' format; `None` if there are none.
 pub(crate) fn joined(items: &[impl fmt::Display]) -> Option<String> {
     let items = items.iter().map(|item| item.to_string()).collect::<Vec<_>>();
     (!items.is_empty()).then(|| items.join(","))

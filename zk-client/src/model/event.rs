@@ -1,11 +1,11 @@
-//! What a session tells: its own state, and what its watches saw.
+//! The events of a session: its own state, and the changes that its watches saw.
 
 use zk_proto::{AddWatchMode, EventType, Zxid};
 
 use crate::auth::credentials::Refusal;
 use crate::error::Ended;
 
-/// Where a session stands.
+/// The state of a session.
 ///
 /// ```text
 /// Connecting --> Connected <--> Disconnected
@@ -21,26 +21,27 @@ pub enum SessionState {
     Connecting,
     /// Connected to a server that serves writes.
     Connected,
-    /// Connected to a server without a quorum, which serves reads alone: see
-    /// [`ClientBuilder::allow_read_only`](crate::ClientBuilder::allow_read_only).
+    /// Connected to a server without a quorum, which serves only reads.
+    ///
+    /// See [`ClientBuilder::allow_read_only`](crate::ClientBuilder::allow_read_only).
     ConnectedReadOnly,
-    /// Cut off, or on the way to another server; the session lives on at the ensemble.
+    /// Cut off, or moving to another server. The session lives on at the ensemble.
     Disconnected,
-    /// Over, because the ensemble said so or because it was cut off for 4/3 of its timeout.
+    /// Over: the ensemble said so, or the client was cut off for 4/3 of the session timeout.
     Expired,
-    /// Over, because credentials were refused.
+    /// Over: a server refused the credentials.
     AuthFailed(Refusal),
-    /// Over, because this side closed it.
+    /// Over: this side closed it.
     Closed,
 }
 
 impl SessionState {
-    /// Whether a server is there to answer.
+    /// True if the session is connected to a server.
     pub const fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::ConnectedReadOnly)
     }
 
-    /// How the session ended, if it did.
+    /// How the session ended; `None` if it has not.
     pub const fn ended(self) -> Option<Ended> {
         match self {
             Self::Expired => Some(Ended::Expired),
@@ -51,13 +52,13 @@ impl SessionState {
     }
 }
 
-/// What a [`StateStream`](crate::StateStream) tells.
+/// An event of a [`StateStream`](crate::StateStream).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StateEvent {
-    /// The session is in this state now.
+    /// The session has entered this state.
     Entered(SessionState),
-    /// This many states were not asked for in time, and are lost.
+    /// The reader was late, and missed this many states.
     Lagged(u64),
 }
 
@@ -71,30 +72,32 @@ impl From<Ended> for SessionState {
     }
 }
 
-/// What a watch saw.
+/// A change that a watch saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchedEvent {
-    /// What happened.
+    /// The kind of the change.
     pub kind: EventType,
     /// The node, or the parent whose children changed.
     pub path: String,
-    /// The transaction that did it; servers tell since 3.9.0, and never of what was missed.
+    /// The zxid of the change; `None` before server 3.9.0, and always for missed changes.
     pub zxid: Option<Zxid>,
-    /// Whether this may have happened before the connection watched: it was told on reconnect,
-    /// while watches were armed again; or it is what [`watch_nodes`](crate::Client::watch_nodes) of
-    /// this very node, or of the child that it tells of, may have found, and had no answer yet.
+    /// True if the change may have happened before the connection watched.
     ///
-    /// Events that a connection saw live come in the order of the changes. Those that it is told
-    /// while it arms watches come in no order, and several changes of a node are one event.
+    /// The event came on a reconnect, while watches were armed again. Or it may be a change that
+    /// [`watch_nodes`](crate::Client::watch_nodes) of this very node, or of the child that the
+    /// event is about, has found, while that call had no reply yet.
+    ///
+    /// Events that a connection saw live come in the order of the changes. Events from arming
+    /// watches come in no order, and several changes of a node are one event.
     pub missed: bool,
 }
 
-/// A [`WatchedEvent`] without its path, for one who has that already.
+/// A [`WatchedEvent`] without its path, for a receiver that has the path already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// What happened.
+    /// The kind of the change.
     pub kind: EventType,
     /// See [`WatchedEvent::zxid`].
     pub zxid: Option<Zxid>,
@@ -103,21 +106,22 @@ pub struct Change {
 }
 
 impl Change {
-    /// What is told of a change of this node.
+    /// The event of this change at this node.
     pub(crate) fn of(self, path: &str) -> WatchedEvent {
         let Self { kind, zxid, missed } = self;
         WatchedEvent { kind, path: path.to_owned(), zxid, missed }
     }
 }
 
-/// What a stream watches: see [`Client::watch`](crate::Client::watch).
+/// The scope of a stream: see [`Client::watch`](crate::Client::watch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum WatchMode {
     /// The node: its creation, its data, its list of children, its deletion.
     Persistent,
-    /// The node and everything below it: creation, data and deletion of each. Never
-    /// `NodeChildrenChanged`, since the children tell for themselves.
+    /// The node and everything below it: creation, data and deletion of each.
+    ///
+    /// Never `NodeChildrenChanged`, because the children have events of their own.
     PersistentRecursive,
 }
 
@@ -134,17 +138,19 @@ impl From<WatchMode> for AddWatchMode {
     }
 }
 
-/// What a stream tells.
+/// An event of a [`WatchStream`](crate::WatchStream).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamEvent {
-    /// Something changed.
+    /// A node changed.
     Changed(WatchedEvent),
-    /// The watch was set anew, on a new connection or behind a watch that may have replaced it.
-    /// What happened in between is untold, since servers do not replay it (ZOOKEEPER-4698): read
-    /// again.
+    /// The watch was set anew, on a new connection or after a watch that may have replaced it.
+    ///
+    /// Changes in between are not reported, because servers do not replay them (ZOOKEEPER-4698):
+    /// read again.
     Rearmed,
-    /// This many changes were dropped, because [so much](crate::WatchStream::CAPACITY) waited
-    /// already: read again.
+    /// This many changes were dropped because the queue was [full](crate::WatchStream::CAPACITY).
+    ///
+    /// Read again.
     Lagged(u64),
 }

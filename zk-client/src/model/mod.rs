@@ -1,7 +1,7 @@
 //! The values that calls take and return: paths, access lists, nodes, events, ensembles.
 //!
-//! Plain data, most of it made from records of `zk_proto`. Nothing here sends or waits, and nothing
-//! knows how a session or a connection works.
+//! Plain data, most of it made from records of `zk_proto`. Nothing in this module sends or waits,
+//! and nothing knows how a session or a connection works.
 
 pub(crate) mod path;
 

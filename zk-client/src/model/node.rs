@@ -1,4 +1,4 @@
-//! Nodes as values: what to create, and what was created or read.
+//! Nodes as values: the options of a create, and the nodes that were created or read.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zk_proto::{CreateMode, Decode, DecodeError, OpCode, Reader, Stat, Zxid};
 use crate::model::acl::Acl;
 use crate::model::child_names::Names;
 
-/// What a create makes: the kind of node, and who may use it.
+/// The options of a create: the kind of node, and its access list.
 ///
 /// ```
 /// use zk_client::{Acl, CreateOptions, Id, Perms};
@@ -20,18 +20,18 @@ use crate::model::child_names::Names;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateOptions<'a> {
-    /// As if it had no time to live.
+    /// The mode without the time to live.
     mode: CreateMode,
     pub(crate) acl: &'a [Acl],
     ttl: Option<Duration>,
     container_parents: bool,
 }
 
-/// Data below this size is copied out of the buffer it was read into, so that a value that is kept
-/// does not keep 64 KiB with it.
+/// Data below this size is copied out of the read buffer, so that a value that is kept does not
+/// keep 64 KiB with it.
 const COPY_BELOW: usize = 32 * 1024;
 
-/// The longest time to live in milliseconds: servers keep it in 40 bits of the node's owner.
+/// The longest time to live in milliseconds. Servers keep it in 40 bits of the node's owner.
 const MAX_TTL: u128 = (1 << 40) - 1;
 
 impl<'a> CreateOptions<'a> {
@@ -44,18 +44,19 @@ impl<'a> CreateOptions<'a> {
         Self::new(CreateMode::PERSISTENT)
     }
 
-    /// A node that goes with the session. It cannot have children.
+    /// A node that is deleted when the session ends. It cannot have children.
     pub const fn ephemeral() -> Self {
         Self::new(CreateMode::EPHEMERAL)
     }
 
-    /// A node that the server removes some time after its last child. Since ZooKeeper 3.5.1.
+    /// A node that the server deletes some time after its last child. Since ZooKeeper 3.5.1.
     pub const fn container() -> Self {
         Self::new(CreateMode::CONTAINER)
     }
 
-    /// Lets the server append ten digits that count the parent's children ever created. Containers
-    /// stay as they are.
+    /// Lets the server append ten digits that count the parent's children ever created.
+    ///
+    /// Containers stay as they are.
     #[must_use]
     pub const fn sequential(self) -> Self {
         let mode = match self.mode {
@@ -66,16 +67,18 @@ impl<'a> CreateOptions<'a> {
         Self { mode, ..self }
     }
 
-    /// Gives a persistent node a time to live: the server removes it some time after it has had no
-    /// children and was not written to for that long. In whole milliseconds, rounded up, from 1 to
-    /// 2^40 - 1, some 34 years. Since ZooKeeper 3.5.3.
+    /// Gives a persistent node a time to live. Since ZooKeeper 3.5.3.
     ///
-    /// Servers look once a minute by default (`znode.container.checkIntervalMs`). Children that
-    /// come and go renew nothing.
+    /// The server deletes the node some time after it has had no children and was not written to
+    /// for that long. The time is in whole milliseconds, rounded up, from 1 to 2^40 - 1, some 34
+    /// years.
     ///
-    /// Servers take it only with `zookeeper.extendedTypesEnabled=true`, and answer `Unimplemented`
-    /// otherwise. A time out of range, or that of an ephemeral node or a container, is
-    /// [`InvalidOptions`](crate::ErrorKind::InvalidOptions) when the node is created.
+    /// Servers look once a minute by default (`znode.container.checkIntervalMs`). Children that are
+    /// created and deleted do not renew the time.
+    ///
+    /// Servers accept it only with `zookeeper.extendedTypesEnabled=true`, and answer
+    /// `Unimplemented` otherwise. A time out of range, or that of an ephemeral node or a container,
+    /// is [`InvalidOptions`](crate::ErrorKind::InvalidOptions) when the node is created.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -92,10 +95,11 @@ impl<'a> CreateOptions<'a> {
         Self { ttl: Some(ttl), ..self }
     }
 
-    /// Makes missing parents containers, which servers remove again some time after their last
-    /// child. Without this they are persistent, unless the node itself is a container.
+    /// Creates missing parents as containers.
     ///
-    /// For [`create_all`](crate::Client::create_all); a create of a node alone ignores it.
+    /// Servers delete containers again some time after their last child. Without this option the
+    /// parents are persistent, unless the node itself is a container. The option is for
+    /// [`create_all`](crate::Client::create_all); a create of a single node ignores it.
     #[must_use]
     pub const fn container_parents(self) -> Self {
         Self { container_parents: true, ..self }
@@ -109,8 +113,8 @@ impl<'a> CreateOptions<'a> {
         }
     }
 
-    /// The same for a node that may have children: a container, or else a persistent node, with the
-    /// name that it is given.
+    /// The options of a node that may have children: a container if this is one, else a persistent
+    /// node, under the name that it is given.
     pub(crate) const fn as_parent(self) -> Self {
         let mode = match self.mode {
             CreateMode::CONTAINER => CreateMode::CONTAINER,
@@ -119,7 +123,7 @@ impl<'a> CreateOptions<'a> {
         Self { mode, ttl: None, ..self }
     }
 
-    /// Sets the access list, which by default lets everybody do everything: see [`Acl`].
+    /// Sets the access list. By default everyone may do everything: see [`Acl`].
     #[must_use]
     pub const fn with_acl(self, acl: &'a [Acl]) -> Self {
         Self { acl, ..self }
@@ -133,7 +137,7 @@ impl<'a> CreateOptions<'a> {
         self.mode.is_sequential()
     }
 
-    /// What the servers are told. A mode without a time to live never goes out with one: it kills
+    /// The mode in the request. A mode without a time to live never goes out with one: that kills
     /// servers of 3.9.3 for good.
     pub(crate) const fn mode(&self) -> CreateMode {
         match (self.mode, self.ttl) {
@@ -153,7 +157,7 @@ impl<'a> CreateOptions<'a> {
         self.ttl.filter(|_| has_ttl).and_then(within)
     }
 
-    /// The rule that they break, if any.
+    /// The rule that the options break, if any.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         match (self.mode, self.ttl) {
             (_, None) => Ok(()),
@@ -167,7 +171,7 @@ impl<'a> CreateOptions<'a> {
         }
     }
 
-    /// What it goes out under in a multi.
+    /// The opcode of the create in a multi.
     pub(crate) const fn op_in_multi(&self) -> OpCode {
         match self.mode {
             CreateMode::CONTAINER => OpCode::CREATE_CONTAINER,
@@ -177,7 +181,7 @@ impl<'a> CreateOptions<'a> {
     }
 }
 
-/// Whole milliseconds, rounded up: nothing is to go early.
+/// Whole milliseconds, rounded up, so that no node is deleted early.
 const fn millis(time: Duration) -> u128 {
     time.as_nanos().div_ceil(1_000_000)
 }
@@ -188,10 +192,12 @@ const fn millis(time: Duration) -> u128 {
 pub struct Created {
     /// Its path, with the digits of a sequential one.
     pub path: String,
-    /// The transaction that created it.
+    /// The zxid of the transaction that created it.
     pub czxid: Zxid,
-    /// Its state as created. `None` for a create within a [`multi`](crate::Client::multi): servers
-    /// before 3.7.2, 3.8.2 and 3.9.0 do not send it there (ZOOKEEPER-4026).
+    /// Its state after the create.
+    ///
+    /// `None` for a create within a [`multi`](crate::Client::multi): servers before 3.7.2, 3.8.2
+    /// and 3.9.0 do not send it there (ZOOKEEPER-4026).
     pub stat: Option<Stat>,
 }
 
@@ -199,7 +205,7 @@ pub struct Created {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Node {
-    /// Its data; null reads as empty.
+    /// Its data. Null data reads as empty.
     pub data: Bytes,
     /// Its state.
     pub stat: Stat,
@@ -227,20 +233,20 @@ pub struct Children {
     pub stat: Stat,
 }
 
-/// As getChildren2 is answered.
+/// The record of a reply to getChildren2.
 impl<'a> Decode<'a> for Children {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(Self { names: Names::decode(reader)?, stat: Stat::decode(reader)? })
     }
 }
 
-/// What became of an owned node that was let go.
+/// The result of deleting an owned node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Deletion {
     /// This delete removed it.
     Deleted,
-    /// It was gone before: somebody else deleted it.
+    /// The node was gone before: another client deleted it.
     AlreadyGone,
 }
 

@@ -1,7 +1,7 @@
-//! Paths: the servers' rules, checked before anything is sent, and the chroot.
+//! Paths: the servers' rules, checked before a request is sent, and the chroot.
 //!
-//! Reads are checked too, although servers take any string there: a misspelt path then answers
-//! with its rule and not with `NoNode`.
+//! The paths of reads are checked too, although servers accept any string there. So a misspelt path
+//! returns the rule that it breaks, and not `NoNode`.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -23,12 +23,12 @@ pub fn check(path: &str) -> Result<(), Error> {
     check_path(path).map_err(|source| Fault::Path { path: path.to_owned(), source }.into())
 }
 
-/// Checks a path whose last component the server will complete with digits.
+/// Checks a path to which the server will append digits.
 pub(crate) fn check_sequential(path: &str) -> Result<(), Error> {
     check(path.strip_suffix('/').filter(|stem| stem.len() > 1).unwrap_or(path))
 }
 
-/// The longest path that a thread keeps room for.
+/// The longest path for which a thread keeps a buffer.
 const MAX_KEPT: usize = 1024;
 
 /// The part of the tree that a client sees as its root.
@@ -48,7 +48,7 @@ impl Chroot {
         self.0.as_deref()
     }
 
-    /// The part of the tree below a path of the caller's, which was checked.
+    /// The chroot below `path`, a checked path of the caller.
     pub(crate) fn below(&self, path: &str) -> Self {
         match path {
             "/" => self.clone(),
@@ -56,7 +56,7 @@ impl Chroot {
         }
     }
 
-    /// The server's path of a path of the caller's.
+    /// The full path of a path of the caller.
     pub(crate) fn apply<'p>(&self, path: &'p str) -> Cow<'p, str> {
         match (&self.0, path) {
             (None, path) => Cow::Borrowed(path),
@@ -65,14 +65,13 @@ impl Chroot {
         }
     }
 
-    /// Calls `f` with the server's path of a path of the caller's, which allocates nothing when it
-    /// is done again and again.
+    /// Calls `f` with the full path of a path of the caller. Repeated calls allocate nothing.
     pub(crate) fn applied<R>(&self, path: &str, f: impl FnOnce(&str) -> R) -> R {
         thread_local!(static JOINED: Cell<String> = const { Cell::new(String::new()) });
         let Some(chroot) = &self.0 else {
             return f(path);
         };
-        // There is none where a thread ends and drops what it kept.
+        // There is no buffer while a thread ends and drops its locals.
         let mut joined = JOINED.try_with(Cell::take).unwrap_or_default();
         joined.clear();
         joined.push_str(chroot);
@@ -86,7 +85,7 @@ impl Chroot {
         result
     }
 
-    /// The caller's path of a path of the server's; one outside of the chroot stays as it is.
+    /// The caller's path of a full path. A path outside of the chroot stays as it is.
     pub(crate) fn strip<'p>(&self, path: &'p str) -> &'p str {
         let Some(chroot) = &self.0 else {
             return path;

@@ -1,20 +1,20 @@
-//! Quotas as values, and as servers keep them: in the data of nodes of their own.
+//! Quotas as values, and as the text that servers keep in the data of nodes.
 
 use std::fmt;
 
-/// What the server keeps about a tree, beside its quota: what is there now.
+/// The current size of a tree, which the server counts beside its quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Nodes, with the one at the top.
+    /// The number of nodes, with the top one.
     pub count: u64,
-    /// Bytes of their data.
+    /// The bytes of their data.
     pub bytes: u64,
 }
 
-/// How much a tree may hold; `None` is without limit.
+/// The limits of a tree; `None` is without limit.
 ///
-/// Servers warn in their log when a soft limit is passed. A hard one makes them refuse with
+/// Servers log a warning when a soft limit is passed. They refuse to pass a hard one with
 /// `QuotaExceeded`, since ZooKeeper 3.7 and if they run with `enforceQuota=true`.
 ///
 /// ```
@@ -32,18 +32,19 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "built by callers, field by field")]
 pub struct Quota {
-    /// Nodes that are warned about.
+    /// The soft limit of nodes.
     pub count: Option<u64>,
-    /// Bytes that are warned about.
+    /// The soft limit of bytes.
     pub bytes: Option<u64>,
-    /// Nodes that cannot be passed.
+    /// The hard limit of nodes.
     pub hard_count: Option<u64>,
-    /// Bytes that cannot be passed.
+    /// The hard limit of bytes.
     pub hard_bytes: Option<u64>,
 }
 
 impl Quota {
-    /// From the data of a node of limits. What is missing or no number is no limit, as for servers.
+    /// Parses the data of a node of limits. A missing or invalid number is no limit, as for
+    /// servers.
     pub(crate) fn parse(data: &[u8]) -> Self {
         Self {
             count: field(data, "count"),
@@ -54,7 +55,7 @@ impl Quota {
     }
 }
 
-/// As servers since 3.7 write it; those before read as much as they know.
+/// Prints what servers since 3.7 write. Older servers read the part that they know.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = |limit: Option<u64>| limit.map_or_else(|| "-1".to_owned(), |n| n.to_string());
@@ -66,10 +67,10 @@ impl fmt::Display for Quota {
 }
 
 impl Usage {
-    /// Of an empty tree, which the server counts anew when the node is made.
+    /// The usage of an empty tree. The server counts it anew when the node is created.
     pub(crate) const NONE: &'static [u8] = b"count=0,bytes=0";
 
-    /// From the data of a node of statistics.
+    /// Parses the data of a node of statistics.
     pub(crate) fn parse(data: &[u8]) -> Self {
         let count = field(data, "count").unwrap_or(0);
         Self { count, bytes: field(data, "bytes").unwrap_or(0) }

@@ -1,7 +1,7 @@
 //! Many operations in one request: transactions, and reads of many nodes.
 //!
 //! Callers write a list of operations in any shape, and the results come back in the same shape.
-//! Nothing here knows how a request is sent.
+//! This module knows nothing of how a request is sent.
 
 pub(crate) mod shapes;
 

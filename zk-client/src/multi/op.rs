@@ -1,8 +1,8 @@
-//! One operation of a transaction, and what came of it.
+//! One operation of a transaction, and its result.
 //!
-//! Creates are sent under the original opcode, whose reply holds the path alone. The reply to a
+//! Creates are sent under the original opcode, whose reply holds only the path. The reply to a
 //! create2 inside a multi depends on the server's version (ZOOKEEPER-4026), so none is sent, and
-//! the result has no state of the new node. Knows neither sessions nor owned nodes.
+//! the result has no state of the new node. This module knows neither sessions nor owned nodes.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ use crate::error::{Error, Fault};
 use crate::model::node::{CreateOptions, Created};
 use crate::model::path;
 
-/// Any version will do.
+/// The version that servers match with any version.
 const ANY_VERSION: i32 = -1;
 
-/// What a server appends to a sequential name.
+/// The number of digits that a server appends to a sequential name.
 const DIGITS: usize = 10;
 
-/// One operation of a [`multi`](crate::Client::multi), which comes to an `R`. For a list of
-/// operations that come to different things, there is [`any`](Self::any).
+/// One operation of a [`multi`](crate::Client::multi), with a result of type `R`.
 ///
-/// Each sees what those before it have done: a child can follow its parent.
+/// Operations with different results go into one list by [`any`](Self::any). Each operation sees
+/// what those before it have done: a child can follow its parent.
 pub struct Op<'a, R = OpResult> {
     action: Action<'a>,
     result: fn(OpResult) -> Option<R>,
@@ -34,17 +34,16 @@ impl<'a> Op<'a, Created> {
     /// Creates a node, as [`Client::create`](crate::Client::create) does.
     ///
     /// All nodes of one multi have the same [`czxid`](Created::czxid). [`Created::stat`] is `None`,
-    /// since servers before 3.7.2, 3.8.2 and 3.9.0 do not send it (ZOOKEEPER-4026).
+    /// because servers before 3.7.2, 3.8.2 and 3.9.0 do not send it (ZOOKEEPER-4026).
     pub const fn create(path: &'a str, data: &'a [u8], options: &CreateOptions<'a>) -> Self {
         Self::creating(Action::Create { path, data, options: *options, owned: false })
     }
 
-    /// Creates an ephemeral node that the client must not forget, as
-    /// [`Client::create_owned`](crate::Client::create_owned) does. For
-    /// [`multi_owned`](crate::Client::multi_owned).
+    /// Creates an ephemeral node as [`Client::create_owned`](crate::Client::create_owned) does.
     ///
-    /// The path must be unique for ever up to its ten digits. The server appends them to that of a
-    /// sequential node; the path of any other must end in them.
+    /// It is for [`multi_owned`](crate::Client::multi_owned). The path must be unique for ever up
+    /// to its ten digits. The server appends them to that of a sequential node; the path of any
+    /// other must end in them.
     pub const fn create_owned(path: &'a str, data: &'a [u8], options: &CreateOptions<'a>) -> Self {
         Self::creating(Action::Create { path, data, options: *options, owned: true })
     }
@@ -59,7 +58,9 @@ impl<'a> Op<'a, Created> {
 }
 
 impl<'a> Op<'a, Stat> {
-    /// Replaces a node's data, if it is at `version` or that is `None`, and comes to its new state.
+    /// Replaces a node's data. The result is the node's new state.
+    ///
+    /// The data is replaced if the node is at `version`, or always if that is `None`.
     pub const fn set_data(path: &'a str, data: &'a [u8], version: Option<i32>) -> Self {
         let result = |result| match result {
             OpResult::DataSet(stat) => Some(stat),
@@ -70,14 +71,15 @@ impl<'a> Op<'a, Stat> {
 }
 
 impl<'a> Op<'a, ()> {
-    /// Deletes a node that has no children, if it is at `version` or that is `None`.
+    /// Deletes a node that has no children, if it is at `version`, or always if that is `None`.
     pub const fn delete(path: &'a str, version: Option<i32>) -> Self {
         let result = |result| matches!(result, OpResult::Deleted).then_some(());
         Self { action: Action::Delete { path, version }, result }
     }
 
-    /// Changes nothing, and fails the multi unless the node exists and is at `version` or that is
-    /// `None`. It takes the permission to read the node.
+    /// Fails the multi unless the node exists and is at `version`. Changes nothing.
+    ///
+    /// With `None`, any version passes. This needs the permission to read the node.
     pub const fn check(path: &'a str, version: Option<i32>) -> Self {
         let result = |result| matches!(result, OpResult::Checked).then_some(());
         Self { action: Action::Check { path, version }, result }
@@ -85,8 +87,9 @@ impl<'a> Op<'a, ()> {
 }
 
 impl<'a, R> Op<'a, R> {
-    /// The same operation with a result that says by itself what it is of, so that operations of
-    /// different kinds go into one list.
+    /// The same operation with a result that names its kind.
+    ///
+    /// So operations of different kinds go into one list.
     pub const fn any(self) -> Op<'a> {
         Op { action: self.action, result: Some }
     }
@@ -95,7 +98,7 @@ impl<'a, R> Op<'a, R> {
         self.action
     }
 
-    /// How it reads what came of it.
+    /// The function that reads the result.
     pub(crate) const fn reader(&self) -> fn(OpResult) -> Option<R> {
         self.result
     }
@@ -109,7 +112,7 @@ impl<R> Clone for Op<'_, R> {
 
 impl<R> Copy for Op<'_, R> {}
 
-/// Shows no data.
+/// Does not show the data.
 impl<R> fmt::Debug for Op<'_, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owned = if self.action.is_owned() { " owned" } else { "" };
@@ -117,21 +120,21 @@ impl<R> fmt::Debug for Op<'_, R> {
     }
 }
 
-/// What came of [any](Op::any) operation of a [`multi`](crate::Client::multi).
+/// The result of [any](Op::any) operation of a [`multi`](crate::Client::multi).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpResult {
     /// The node was created.
     Created(Created),
-    /// The node is deleted.
+    /// The node was deleted.
     Deleted,
-    /// The node's state behind the write.
+    /// The node's data was replaced. This is its state after the write.
     DataSet(Stat),
-    /// The node is as expected.
+    /// The check passed.
     Checked,
 }
 
-/// What an operation does, whatever comes of it.
+/// The action of an operation, without the type of its result.
 #[derive(Clone, Copy)]
 pub(crate) enum Action<'a> {
     Create { path: &'a str, data: &'a [u8], options: CreateOptions<'a>, owned: bool },
@@ -145,7 +148,7 @@ impl<'a> Action<'a> {
         matches!(self, Self::Create { owned: true, .. })
     }
 
-    /// As the caller wrote it.
+    /// The path, as the caller wrote it.
     pub(crate) const fn path(&self) -> &'a str {
         match self {
             Self::Create { path, .. }
@@ -164,7 +167,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The part of `path`, which is this operation's under a chroot, that nobody else uses.
+    /// The unique part of `path`, which is the full path of this operation.
     pub(crate) fn stem<'p>(&self, path: &'p str) -> &'p str {
         match self {
             Self::Create { options, owned: true, .. } if !options.is_sequential() => {
@@ -174,7 +177,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The access list that goes with it.
+    /// The access list of the operation.
     pub(crate) fn acl(&self) -> Vec<zk_proto::Acl<'a>> {
         match self {
             Self::Create { options, .. } => options.acl.iter().map(Into::into).collect(),
@@ -182,7 +185,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The same operation at the server's path.
+    /// The same operation at its full path.
     pub(crate) fn at<'p>(&self, path: &'p str, acl: &'p [zk_proto::Acl<'p>]) -> MultiOp<'p>
     where
         'a: 'p,
@@ -214,7 +217,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// Refuses what no server would take, or what nobody could look for.
+    /// Refuses an operation that no server would accept, or whose node could not be found again.
     pub(crate) fn validate(&self, index: usize, owned_too: bool) -> Result<(), Error> {
         let (op, path) = (self.op(), self.path());
         let invalid =

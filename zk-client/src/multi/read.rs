@@ -1,6 +1,7 @@
 //! Reads of many nodes by one request, each with a result of its own.
 //!
-//! Unlike the operations of a transaction they fail one by one. Knows neither sessions nor watches.
+//! Unlike the operations of a transaction they fail one by one. This module knows neither sessions
+//! nor watches.
 
 use std::fmt;
 use std::vec::IntoIter;
@@ -19,8 +20,9 @@ use crate::model::path::{self, Chroot};
 use crate::multi::shapes::shapes;
 use crate::session::Answer;
 
-/// One read of a [`multi_read`](crate::Client::multi_read), which comes to an `R` or fails by
-/// itself.
+/// One read of a [`multi_read`](crate::Client::multi_read), with a result of type `R`.
+///
+/// Each read fails by itself.
 pub struct Read<'a, R = ReadResult> {
     query: Query<'a>,
     result: fn(ReadResult) -> Option<R>,
@@ -38,8 +40,9 @@ impl<'a> Read<'a, Node> {
 }
 
 impl<'a> Read<'a, Names> {
-    /// The names of a node's children, without its path and in no order. Servers do not tell the
-    /// node's state along with them here.
+    /// The names of a node's children, without the node's path and in no order.
+    ///
+    /// Servers do not send the node's state with them here.
     pub const fn get_children(path: &'a str) -> Self {
         let result = |result| match result {
             ReadResult::Children(names) => Some(names),
@@ -50,8 +53,9 @@ impl<'a> Read<'a, Names> {
 }
 
 impl<'a, R> Read<'a, R> {
-    /// The same read with a result that says by itself what it is of, so that reads of both kinds
-    /// go into one list.
+    /// The same read with a result that names its kind.
+    ///
+    /// So reads of both kinds go into one list.
     pub const fn any(self) -> Read<'a> {
         Read { query: self.query, result: Some }
     }
@@ -72,11 +76,11 @@ impl<R> fmt::Debug for Read<'_, R> {
     }
 }
 
-/// What came of [any](Read::any) read of a [`multi_read`](crate::Client::multi_read).
+/// The result of [any](Read::any) read of a [`multi_read`](crate::Client::multi_read).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
-    /// Data and state.
+    /// The data and state of a node.
     Data(Node),
     /// The names of the children.
     Children(Names),
@@ -88,21 +92,22 @@ struct Query<'a> {
     path: &'a str,
 }
 
-/// What [`Client::multi_read`](crate::Client::multi_read) takes: reads in any shape, whose results
-/// come back in the same one, as those of [`Operations`](crate::Operations) do. A
-/// [`Read<R>`](Read) comes to a `Result<R, Error>`.
+/// The argument of [`Client::multi_read`](crate::Client::multi_read): reads in any shape.
+///
+/// The results come back in the same shape, as those of [`Operations`](crate::Operations) do. The
+/// result of a [`Read<R>`](Read) is a `Result<R, Error>`.
 ///
 /// Sealed: it cannot be implemented elsewhere.
 pub trait Reads: sealed::Sealed {
-    /// What they come to.
+    /// The results, in the shape of the reads.
     type Results: 'static;
 
-    /// Adds the reads to the list, and tells how to read what comes of them.
+    /// Adds the reads to the list. Returns the function that reads their results.
     #[doc(hidden)]
     fn enlist<'s>(&'s self, list: &mut Listed<'s>) -> Reader<Self::Results>;
 }
 
-/// Reads in the order in which they go out.
+/// Reads in the order in which they are sent.
 #[derive(Default)]
 pub struct Listed<'s>(Vec<Query<'s>>);
 
@@ -112,12 +117,12 @@ impl fmt::Debug for Listed<'_> {
     }
 }
 
-/// Takes as many results as there were reads, and makes them what the caller wants.
+/// Takes one result for each read, and builds the caller's results from them.
 pub(crate) type Reader<R> =
     Box<dyn FnOnce(&mut IntoIter<Result<ReadResult, Error>>) -> Option<R> + Send>;
 
 mod sealed {
-    /// Only for what is a list of reads here.
+    /// Implemented only for the shapes of this module.
     pub trait Sealed {}
 }
 
@@ -138,14 +143,14 @@ impl<R: 'static> Reads for Read<'_, R> {
 
 shapes!(Reads, Listed, Reader);
 
-/// The reads' names, and what makes sense of their answer.
+/// The reads' names, and the function that reads their results.
 pub(crate) struct Asked<R> {
     queries: Vec<(OpCode, String)>,
     read: Reader<R>,
 }
 
 impl<R: 'static> Asked<R> {
-    /// The reads, if all of them can be sent.
+    /// The list and the names, if all reads can be sent.
     pub(crate) fn new<'s>(reads: &'s impl Reads<Results = R>) -> Result<(Listed<'s>, Self), Error> {
         let mut list = Listed::default();
         let read = reads.enlist(&mut list);
@@ -154,7 +159,7 @@ impl<R: 'static> Asked<R> {
         Ok((list, Self { queries, read }))
     }
 
-    /// Stands for all of them where an error has room for one path.
+    /// Names all reads where an error has room for one path.
     pub(crate) fn name(&self) -> String {
         match self.queries.as_slice() {
             [] => "of nothing".to_owned(),
@@ -163,7 +168,7 @@ impl<R: 'static> Asked<R> {
         }
     }
 
-    /// What the reads came to.
+    /// The results of the reads.
     pub(crate) fn results(self, call: &Call, completion: Completion) -> Result<R, Error> {
         let Self { queries, read } = self;
         let answer = call.answer(completion)?;
@@ -184,13 +189,13 @@ impl<R: 'static> Asked<R> {
         });
         let results = results.collect::<Result<Vec<_>, _>>();
         let results = results.map_err(|source| call.undecodable(source))?;
-        // Each is of its read's type by now, so there is one for everybody who reads.
+        // Each result has its read's type by now, so every reader finds one.
         let missing = || call.undecodable(DecodeError::MultiLength { operations, results: 0 });
         read(&mut results.into_iter()).ok_or_else(missing)
     }
 }
 
-/// Makes a request of reads, below a chroot.
+/// Builds a request from reads, below a chroot.
 pub(crate) fn request<T>(
     list: &Listed<'_>,
     chroot: &Chroot,
@@ -205,7 +210,7 @@ pub(crate) fn request<T>(
     send(&MultiRead(MultiRequest::new(&entries)))
 }
 
-/// What came of a read, if that is a result of one.
+/// The result of a read. `None` if it is not one of that read.
 fn result_of(op: OpCode, result: MultiResult<'_>, answer: &Answer) -> Option<ReadResult> {
     match (op, result) {
         (OpCode::GET_DATA, MultiResult::GetData(GetDataResponse { data, stat })) => {
@@ -218,7 +223,7 @@ fn result_of(op: OpCode, result: MultiResult<'_>, answer: &Answer) -> Option<Rea
     }
 }
 
-/// The request, which is one of reads even if there are none.
+/// A request of reads. It stays one when the list is empty.
 pub(crate) struct MultiRead<'a>(MultiRequest<'a>);
 
 impl Encode for MultiRead<'_> {

@@ -1,11 +1,11 @@
-//! Lists in any shape: tuples, arrays, slices and vectors, one within the other, whose results come
-//! back in the same shape.
+//! Lists in any shape: tuples, arrays, slices and vectors, nested in one another, whose results
+//! come back in the same shape.
 //!
-//! There are two such lists, of operations and of reads, which must not be mixed; so this is a
-//! macro that each of the two traits is given to, and not a trait above both.
+//! There are two such lists, of operations and of reads, which must not be mixed. So this is a
+//! macro that is applied to each of the two traits, and not a trait above both.
 
-/// Implements a trait for all shapes of what implements it. It has the type `Results`, and a method
-/// that adds to a `$list` and returns what reads the results: a `$reader` of them.
+/// Implements a trait for all shapes of the types that implement it. The trait has the type
+/// `Results`, and a method that adds to a `$list` and returns a `$reader`, which reads the results.
 macro_rules! shapes {
     ($trait:ident, $list:ident, $reader:ident) => {
         impl<T: $trait> sealed::Sealed for [T] {}

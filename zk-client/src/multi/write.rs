@@ -1,7 +1,7 @@
-//! Transactions: operations that all happen or none, and results of the operations' own types.
+//! Transactions: operations of which all or none are carried out, with typed results.
 //!
-//! A list of operations is flattened on its way out, whatever shape it has, and the results are
-//! put back into that shape. Knows neither sessions nor owned nodes.
+//! A list of operations in any shape is flattened for the request, and the results are put back
+//! into that shape. This module knows neither sessions nor owned nodes.
 
 use std::fmt;
 use std::vec::IntoIter;
@@ -19,8 +19,10 @@ use crate::model::path::Chroot;
 use crate::multi::op::{Action, Op, OpResult};
 use crate::multi::shapes::shapes;
 
-/// What [`Client::multi`](crate::Client::multi) takes: operations in any shape, whose results come
-/// back in the same one. Those of one list have one type, for which there is [`Op::any`].
+/// The argument of [`Client::multi`](crate::Client::multi): operations in any shape.
+///
+/// The results come back in the same shape. The operations of one list have one type; use
+/// [`Op::any`] for operations of different types.
 ///
 /// | operations | results |
 /// |---|---|
@@ -30,19 +32,19 @@ use crate::multi::shapes::shapes;
 /// | a slice or a `Vec` | a `Vec` |
 /// | a reference to one of them | the same |
 ///
-/// They nest: `(Op::check("/open", None), ops)` puts a check in front of a list and comes to
-/// `((), Vec<_>)`.
+/// Shapes nest: `(Op::check("/open", None), ops)` puts a check in front of a list and has the
+/// results `((), Vec<_>)`.
 ///
 /// Sealed: it cannot be implemented elsewhere.
 pub trait Operations: sealed::Sealed {
-    /// What they come to.
+    /// The results, in the shape of the operations.
     type Results: 'static;
 
-    /// Adds the operations to the list, and tells how to read what comes of them.
+    /// Adds the operations to the list. Returns the function that reads their results.
     #[doc(hidden)]
     fn enlist<'s>(&'s self, list: &mut Listed<'s>) -> Reader<Self::Results>;
 
-    /// How many operations they are.
+    /// The number of operations.
     fn count(&self) -> usize {
         let mut list = Listed::default();
         drop(self.enlist(&mut list));
@@ -50,7 +52,7 @@ pub trait Operations: sealed::Sealed {
     }
 }
 
-/// Operations in the order in which they go out.
+/// Operations in the order in which they are sent.
 #[derive(Default)]
 pub struct Listed<'s>(Vec<Action<'s>>);
 
@@ -60,11 +62,11 @@ impl fmt::Debug for Listed<'_> {
     }
 }
 
-/// Takes as many results as there were operations, and makes them what the caller wants.
+/// Takes one result for each operation, and builds the caller's results from them.
 pub(crate) type Reader<R> = Box<dyn FnOnce(&mut IntoIter<OpResult>) -> Option<R> + Send>;
 
 mod sealed {
-    /// Only for what is a list of operations here.
+    /// Implemented only for the shapes of this module.
     pub trait Sealed {}
 }
 
@@ -82,7 +84,7 @@ impl<R: 'static> Operations for Op<'_, R> {
 
 shapes!(Operations, Listed, Reader);
 
-/// Operations that go out together, and how their results are read.
+/// The operations of a request, and the function that reads their results.
 pub(crate) struct Transaction<'s, R> {
     pub(crate) actions: Vec<Action<'s>>,
     pub(crate) read: Reader<R>,
@@ -96,11 +98,11 @@ impl<'s, R: 'static> Transaction<'s, R> {
     }
 }
 
-/// The operations of a multi by name, for its answer and its errors.
+/// The operations of a multi by name, for its reply and its errors.
 pub(crate) struct Named(Vec<(OpCode, String)>);
 
 impl Named {
-    /// The operations, if all of them can be sent; owned ones only for those who can own.
+    /// The names, if all operations can be sent. `owned_too` allows operations for owned nodes.
     pub(crate) fn new(actions: &[Action<'_>], owned_too: bool) -> Result<Self, Error> {
         for (index, action) in actions.iter().enumerate() {
             action.validate(index, owned_too)?;
@@ -108,7 +110,7 @@ impl Named {
         Ok(Self(actions.iter().map(|action| (action.op(), action.path().to_owned())).collect()))
     }
 
-    /// What the operations came to.
+    /// The results of the operations.
     pub(crate) fn results<R>(
         &self,
         call: &Call,
@@ -130,7 +132,7 @@ impl Named {
         });
         let results = results.collect::<Result<Vec<_>, _>>();
         let results = results.map_err(|source| call.undecodable(source))?;
-        // Each is of its operation's type by now, so there is one for everybody who reads.
+        // Each result has its operation's type by now, so every reader finds one.
         let missing = || call.undecodable(DecodeError::MultiLength { operations, results: 0 });
         read(&mut results.into_iter()).ok_or_else(missing)
     }
@@ -148,7 +150,7 @@ impl Named {
     }
 }
 
-/// Stands for all of them where an error has room for one path.
+/// Names all operations where an error has room for one path.
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_slice() {
@@ -179,7 +181,7 @@ fn result_of(op: OpCode, result: MultiResult<'_>, zxid: Zxid, chroot: &Chroot) -
     }
 }
 
-/// Makes a request of operations, below a chroot.
+/// Builds a request from operations, below a chroot.
 pub(crate) fn request<R>(
     actions: &[Action<'_>],
     chroot: &Chroot,
