@@ -143,8 +143,9 @@ impl Options {
     ///
     /// The time counts from the moment at which their process got the lock. The owner that holds
     /// the lock when the time is over finishes its work. While no other process is known to wait,
-    /// the owners hand the lock on for five seconds, and then queue up once. The default is half a
-    /// second, or a quarter of the session timeout if that is shorter.
+    /// the owners hand the lock on for five seconds, or for the [`linger`](Self::linger) time if
+    /// that is longer, and then queue up once. The default is half a second, or a quarter of the
+    /// session timeout if that is shorter.
     #[must_use]
     pub fn local_handoff_time(mut self, time: Duration) -> Self {
         self.local_handoff_time = Some(time);

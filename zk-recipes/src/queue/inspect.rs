@@ -1,4 +1,4 @@
-//! Who is in a lock's queue, for whoever looks from outside or wants it back.
+//! Lists the contenders in a lock's queue, and asks holders for the lock, from outside.
 
 use zk_client::{SessionId, Zxid};
 
@@ -6,27 +6,28 @@ use crate::error::Error;
 use crate::node::{Contender, Role};
 use crate::queue::Queue;
 
-/// Somebody who holds a lock or waits for it.
+/// A contender that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueEntry {
     /// The path of its node.
     pub node: String,
-    /// What its node says: [`Options::data`](crate::Options::data) of its process.
+    /// The data of its node: [`Options::data`](crate::Options::data) of its process.
     pub data: Vec<u8>,
-    /// Its session.
+    /// The session that owns the node.
     pub session: SessionId,
-    /// The transaction that created its node, which is the first part of its token, unless it is a
-    /// reader that was a writer.
+    /// The transaction that created its node.
+    ///
+    /// This is the first part of its token, unless it is a reader that was a writer.
     pub czxid: Zxid,
-    /// Whether it shares the lock with others that do.
+    /// True if it shares the lock with others that do.
     pub is_shared: bool,
-    /// Whether nobody ahead keeps it waiting: it holds the lock, or is about to learn that.
+    /// True if nobody ahead keeps it waiting: it holds the lock, or is about to learn that.
     pub is_first: bool,
 }
 
 impl Queue {
-    /// Everybody in the queue, first come first. Whoever leaves meanwhile is left out.
+    /// All contenders in the order of the queue. Contenders that leave meanwhile are left out.
     pub(crate) async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
         let client = self.client();
         let list = match client.get_children(self.folder()).await {
@@ -60,7 +61,7 @@ impl Queue {
         Ok(entries)
     }
 
-    /// Asks everybody who holds the lock for it. Returns how many that were.
+    /// Asks all holders for the lock. Returns how many were asked.
     pub(crate) async fn revoke(&self) -> Result<usize, Error> {
         let client = self.client();
         let mut asked = 0;

@@ -1,7 +1,7 @@
-//! Joining a queue: our node's create and a listing behind it, sent together.
+//! Joining a queue: the create of our node and a listing behind it, sent together.
 //!
 //! One round trip is enough to own a free lock. ZooKeeper carries out the requests of a session in
-//! order, so the listing shows at least everybody who was ahead when our node was created.
+//! order, so the listing shows at least all contenders that were ahead when our node was created.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::node::{Role, Standing};
 use crate::queue::place::{MAX_LOSSES, Place};
 use crate::queue::{Listing, Queue, is_transient};
 
-/// Whether a contender waits for its turn, or gives up if it would have to.
+/// Whether a contender waits for its turn, or gives up if it would have to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     Waits,
@@ -45,7 +45,7 @@ impl Join {
         Self { queue: Arc::clone(queue), role, patience, requests }
     }
 
-    /// Sends them with the delete of the node at `old`, which was let go in the same batch: both
+    /// Sends them with the delete of the node at `old`, which was released in the same batch. Both
     /// are one transaction then.
     pub(crate) fn send_in_place_of(queue: &Arc<Queue>, role: Role, old: &str) -> Self {
         let (client, options) = (queue.client(), queue.options());
@@ -59,8 +59,8 @@ impl Join {
         Self { queue: Arc::clone(queue), role, patience: Patience::Waits, requests }
     }
 
-    /// Waits for the place, and for the listing behind it. Makes the folder if it is missing; a
-    /// contender that waits also waits for a used-up folder to be made anew.
+    /// Waits for the place, and for the listing behind it. Creates the folder if it is missing. If
+    /// the folder's numbers are used up, a contender that waits also waits for a new folder.
     pub(crate) async fn finish(self) -> Result<(Place, Option<Standing>), Error> {
         let Self { queue, role, patience, mut requests } = self;
         let mut retry = Retry::default();
@@ -78,7 +78,7 @@ impl Join {
                     }
                     Err(error) => return Err(error),
                 },
-                // The node that was to be replaced had gone already.
+                // The node that was to be replaced was gone already.
                 Err(error) if error.failed_op() == Some(1) => {}
                 Err(error) => retry.after(&queue, error, made)?,
             }
@@ -98,15 +98,15 @@ impl Queue {
         }
     }
 
-    /// Makes the folder with its ancestors, if it is to be made.
+    /// Creates the folder and its ancestors, if `options` are given.
     pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
         let make =
             |options| self.folders().map(move |path| self.client().create(path, b"", options));
         options.into_iter().flat_map(make).collect()
     }
 
-    /// Waits until nobody is in the folder, and removes it: the next one who comes makes it anew,
-    /// and the numbers begin again.
+    /// Waits until the folder is empty, and deletes it. The next contender creates it again, and
+    /// the numbers begin again.
     async fn rotate(&self) -> Result<(), Error> {
         let client = self.client();
         loop {
@@ -132,19 +132,19 @@ impl Queue {
     }
 }
 
-/// What a create is tried with again.
+/// How a create that failed is tried again.
 #[derive(Debug, Default)]
 pub(crate) struct Retry {
-    /// How the folder is made first, if it must be.
+    /// How the folder is created first, if it must be.
     pub(crate) folders: Option<CreateOptions<'static>>,
-    /// The server has refused containers, so that folders are plain nodes.
+    /// True once the server has refused containers. Then folders are persistent nodes.
     without_containers: bool,
     losses: u32,
 }
 
 impl Retry {
-    /// The create in `queue` has failed, behind the creates of its folders. An error if it is no
-    /// use to try again.
+    /// Notes that the create in `queue` has failed, behind the creates of its folders. Returns an
+    /// error if it is of no use to try again.
     pub(crate) fn after(
         &mut self,
         queue: &Queue,
@@ -155,7 +155,7 @@ impl Retry {
         let no_containers = unknown.is_some();
         if let Some(unknown) = unknown {
             if self.without_containers {
-                // It was a plain node: the server is too old for this client.
+                // That was a persistent node: the server is too old for this client.
                 return Err(unknown.into());
             }
             debug!("the server has no containers");
@@ -163,11 +163,11 @@ impl Retry {
             self.folders = Some(CreateOptions::persistent());
         }
         if error.is_connection_loss() && error.outcome() == Outcome::NotApplied {
-            // The client has looked: nothing is left of this attempt.
+            // The client has checked that nothing is left of this attempt.
             self.losses += 1;
             return if self.losses < MAX_LOSSES { Ok(()) } else { Err(error.into()) };
         }
-        // The root that this client sees may be missing, and is not ours to make.
+        // The root that this client sees may be missing, and is not ours to create.
         if !error.is_no_node() || queue.folder() == "/" {
             return Err(error.into());
         }
@@ -177,7 +177,8 @@ impl Retry {
                 self.folders = Some(queue.options().folders());
                 Ok(())
             }
-            // A container that stands empty may go before its child comes; so may the root.
+            // The server may remove an empty container before its child is created, and the root,
+            // too.
             (_, Some(failed)) if !no_containers && failed.is_no_node() => {
                 self.losses += 1;
                 if self.losses < MAX_LOSSES { Ok(()) } else { Err(failed.into()) }
@@ -185,18 +186,19 @@ impl Retry {
             (_, Some(failed)) if !no_containers && !failed.is_connection_loss() => {
                 Err(failed.into())
             }
-            // Made otherwise now; or its create was lost, or somebody removed it again.
+            // The folder is created in another way now; or the reply to its create was lost, or
+            // somebody removed it again.
             _ => Ok(()),
         }
     }
 }
 
-/// What became of the creates of folders.
+/// The results of the creates of folders.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// Why they were not made, if they were not.
+    /// Why they were not created, if they were not.
     failed: Option<ClientError>,
-    /// Why the server cannot make nodes of this kind, if it cannot.
+    /// Why the server cannot create nodes of this kind, if it cannot.
     unknown: Option<ClientError>,
 }
 
@@ -210,12 +212,13 @@ impl Made {
                 Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
                     made.unknown = Some(error);
                 }
-                // A child without its parent, or a lost answer, is the consequence of an earlier
+                // A child without its parent, or a lost reply, is the consequence of an earlier
                 // failure, if there is one.
                 Err(error) if error.is_no_node() || error.is_connection_loss() => {
                     made.failed.get_or_insert(error);
                 }
-                // An ancestor that is there may refuse to be made: the last failure is the cause.
+                // The server may refuse to create an ancestor that exists: the last failure is the
+                // cause.
                 Err(error) => made.failed = Some(error),
             }
         }

@@ -27,10 +27,10 @@ use crate::error::{Error, Fault, Timeout};
 use crate::node::{Folder, NodeNaming, Role};
 use crate::options::Options;
 
-/// From this sequence number on a folder is worth a warning: half of its numbers are used up.
+/// From this sequence number on a warning is written: half of the folder's numbers are used up.
 const MANY_SEQUENCES: i32 = 1 << 30;
 
-/// One folder.
+/// The folder of one lock.
 #[derive(Debug)]
 pub(crate) struct Queue {
     client: Client,
@@ -40,13 +40,13 @@ pub(crate) struct Queue {
     /// another client began the session, whose nodes have names of their own.
     session_prefix: String,
     options: Options,
-    /// True if a list is to come with a watch that tells whether anybody joins or leaves.
+    /// True if a listing must come with a watch that fires when a contender joins or leaves.
     watches_folder: bool,
     /// True once the warning was written that many numbers are used up.
     has_warned: AtomicBool,
 }
 
-/// A listing that is on its way.
+/// A listing that was requested.
 #[derive(Debug)]
 pub(crate) enum Listing {
     Plain(Reply<Children>),
@@ -54,7 +54,7 @@ pub(crate) enum Listing {
 }
 
 impl Listing {
-    /// Waits for the answer.
+    /// Waits for the reply.
     pub(crate) async fn answer(self) -> Result<(Children, Option<Watcher>), ClientError> {
         match self {
             Self::Plain(reply) => Ok((reply.await?, None)),
@@ -86,7 +86,7 @@ impl Queue {
         })
     }
 
-    /// The same queue, for a lock that wants to know whether others come while it is held.
+    /// The same queue, for a lock that needs to know whether others come while it is held.
     pub(crate) fn with_folder_watch(self) -> Self {
         Self { watches_folder: true, ..self }
     }
@@ -134,7 +134,7 @@ impl Queue {
         self.folder.ancestors()
     }
 
-    /// Asks who is in the queue, with a watch on that if the lock wants it.
+    /// Lists the folder, with a watch on it if the lock wants one.
     pub(crate) fn list(&self) -> Listing {
         match self.watches_folder {
             true => Listing::Watching(self.client.get_children_and_watch(self.folder())),
@@ -184,8 +184,8 @@ impl Queue {
     }
 }
 
-/// True if a failure says nothing about what was asked: the connection broke, or the server shed
-/// the request.
+/// True if a failure says nothing about the request itself: the connection broke, or the server
+/// shed the request.
 pub(crate) fn is_transient(error: &ClientError) -> bool {
     error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
 }

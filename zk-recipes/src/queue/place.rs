@@ -1,4 +1,4 @@
-//! Our place in a queue: one ephemeral sequential node, from its create to the moment it is let go.
+//! Our place in a queue: one ephemeral sequential node, from its create to its release.
 //!
 //! The node itself is the client's [`OwnedNode`]: whenever a place is dropped, the client deletes
 //! it, also if the connection is broken at that moment.
@@ -12,32 +12,32 @@ use crate::node::{Contender, Standing};
 use crate::queue::wakeups::QuietWatch;
 use crate::queue::{Queue, is_transient};
 
-/// Sequence numbers end at 2^31 - 1, and what servers do there differs. This far before it no
-/// place is taken any more; the distance is more contenders than can be under way at once.
+/// Sequence numbers end at 2^31 - 1, and servers differ in what they do there. No place is taken
+/// beyond this number. The distance to the end is more contenders than can be under way at once.
 const LAST_SEQUENCE: i32 = i32::MAX - 65_536;
 
-/// How many connections may break in a row over the requests of one place, before it is given up:
-/// a request that breaks each connection it is sent on would take all others of the session with
-/// it.
+/// How many connections may break in a row over the requests of one place, before it is given up. A
+/// request that breaks each connection on which it is sent would take all other requests of the
+/// session with it.
 pub(crate) const MAX_LOSSES: u32 = 5;
 
 /// A contender's place in the queue of one folder.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) queue: Arc<Queue>,
-    // Dropped before the watch on it, which then has nothing to tell any more.
+    // Dropped before the watch on it, which then has nothing to report any more.
     pub(crate) node: OwnedNode,
     pub(crate) own: Contender,
     /// Set if the place had to wait.
     pub(crate) own_watch: QuietWatch,
-    /// True if somebody was ahead.
+    /// True if a contender was ahead.
     pub(crate) has_waited: bool,
-    /// Fires when somebody joins or leaves the queue. Set if the listing found us alone.
+    /// Fires when a contender joins or leaves the queue. Set if the listing found us alone.
     pub(crate) others: QuietWatch,
 }
 
 impl Place {
-    /// The place that `node` is.
+    /// Makes the place whose node this is.
     pub(crate) fn new(queue: &Arc<Queue>, node: OwnedNode) -> Result<Self, Error> {
         let name = queue.name(node.path());
         let own = name.and_then(|name| Contender::parse(queue.naming(), name));
@@ -51,7 +51,7 @@ impl Place {
         Ok(Self { queue, node, own, own_watch, has_waited: false, others: QuietWatch::default() })
     }
 
-    /// Takes the listing that was requested behind the create. `None` if its answer was lost.
+    /// Evaluates the listing that was requested behind the create. `None` if its reply was lost.
     pub(crate) fn listed(
         &mut self,
         answer: Result<(Children, Option<Watcher>), ClientError>,
@@ -70,14 +70,15 @@ impl Place {
         }
     }
 
-    /// Who is ahead in a listing. A place that is not in it is gone.
+    /// Finds who is ahead in a listing. If our node is not in it, it is gone.
     pub(crate) fn standing(&self, list: &Children) -> Result<Standing, Error> {
         self.queue.check_foreign(&list.names)?;
         let standing = Standing::of(&self.own, self.queue.naming(), &list.names);
         standing.ok_or_else(|| self.vanished())
     }
 
-    /// True if nobody is ahead. Does not wait for that, but for a listing if there was none.
+    /// True if nobody is ahead. This does not wait for the turn, but it lists the queue if no
+    /// listing is given.
     pub(crate) async fn is_first(&self, standing: Option<&Standing>) -> Result<bool, Error> {
         if let Some(standing) = standing {
             return Ok(standing.is_first());
@@ -92,7 +93,7 @@ impl Place {
         }
     }
 
-    /// An error that our own node, or the folder with it, is gone, if that is what `error` means.
+    /// The error that our own node, or the folder with it, is gone, if that is what `error` means.
     pub(crate) fn vanished_or(&self, error: ClientError) -> Error {
         if error.is_no_node() { self.vanished() } else { error.into() }
     }

@@ -1,8 +1,8 @@
 //! Waiting until nobody is ahead, without a request at the hand-over.
 //!
-//! A listing tells who is ahead, and from then on that set only shrinks. Watches are set on our own
-//! node and on the two nearest contenders ahead, by one request. When everybody ahead has been seen
-//! to go, we are first, and nothing needs to be asked. Whenever an event may have been missed, a
+//! A listing shows who is ahead, and from then on that set only shrinks. Watches are set on our own
+//! node and on the two nearest contenders ahead, by one request. When all contenders ahead have
+//! been seen to go, we are first without another request. Whenever an event may have been missed, a
 //! new listing decides.
 
 use std::future::poll_fn;
@@ -18,15 +18,15 @@ use crate::queue::place::{MAX_LOSSES, Place};
 use crate::queue::wakeups::{QuietWatch, RecheckTimer};
 
 impl Place {
-    /// Waits until nobody is ahead. `standing` is what the listing behind our create told.
+    /// Waits until nobody is ahead. `standing` comes from the listing behind our create.
     pub(crate) async fn wait(&mut self, standing: Option<Standing>) -> Result<(), Error> {
         let mut wait = Wait::new(self, standing);
         loop {
-            // Nobody is ahead: everybody in our last listing was seen to go.
+            // Nobody is ahead: all contenders of our last listing were seen to go.
             if wait.is_over() && self.confirm(&mut wait)? {
                 break;
             }
-            // Sets the watches that are missing, and lists the queue again where that must be.
+            // Sets the watches that are missing, and lists the queue again where that is needed.
             if self.request_what_is_missing(&mut wait).await? {
                 continue;
             }
@@ -35,10 +35,10 @@ impl Place {
                 Woken::Own(event) if event.kind == EventType::NODE_DELETED => {
                     return Err(self.vanished());
                 }
-                // Somebody wrote to our node, perhaps to revoke the lock: it is watched again.
+                // Somebody wrote to our node, perhaps to revoke the lock. It is watched again.
                 Woken::Own(_) => {}
                 Woken::Folder => wait.must_list = true,
-                // A permission that was taken away may have silenced the watch ahead.
+                // A change of permissions may have silenced the watch ahead.
                 Woken::Recheck => (wait.must_list, wait.doubts_nearest) = (true, true),
             }
         }
@@ -51,9 +51,9 @@ impl Place {
         Ok(())
     }
 
-    /// Everybody ahead has gone, but our own node may have gone before them. Events of one
-    /// connection come in the order of the changes, so its end was told by now if its watch is
-    /// still set. If that has fired, a listing decides.
+    /// All contenders ahead have gone, but our own node may have gone before them. Events of one
+    /// connection come in the order of the changes, so the end of our node would have been reported
+    /// by now if its watch were still set. If that watch has fired, a listing decides.
     fn confirm(&self, wait: &mut Wait) -> Result<bool, Error> {
         if let Some(ended) = self.queue.client().state().ended() {
             return Err(ClientError::from(ended).into());
@@ -69,7 +69,7 @@ impl Place {
         }
     }
 
-    /// Sends everything that is missing, together. Returns false if nothing was.
+    /// Sends all requests that are missing, together. Returns false if none was.
     async fn request_what_is_missing(&self, wait: &mut Wait) -> Result<bool, Error> {
         let unwatched = wait.unwatched();
         let watch_own = !wait.own.is_set() && !wait.own_unreadable;
@@ -78,7 +78,7 @@ impl Place {
             return Ok(false);
         }
         let (queue, client) = (&self.queue, self.queue.client());
-        // A node with an access list may not be readable for us. Only a read tells.
+        // With an access list, we may not be allowed to read our own node. Only a read shows that.
         let reads_own = watch_own && queue.options().has_acl();
         let mut nodes: Vec<String> =
             unwatched.iter().map(|contender| queue.child(&contender.name)).collect();
@@ -117,8 +117,8 @@ impl Place {
             for (contender, mut watcher) in unwatched.into_iter().zip(watchers) {
                 match watcher.poll_changed(&mut Context::from_waker(Waker::noop())) {
                     Poll::Pending => wait.watched.push(Watched { contender, watcher }),
-                    // It had gone when the watches were set. Our own node was there at that
-                    // moment, so this is as good as a listing without the contender.
+                    // It was gone when the watches were set. Our own node existed at that moment,
+                    // so this proves as much as a listing without the contender.
                     Poll::Ready(Ok(event)) if event.missed => {
                         gone.extend(is_deleted(&event).then_some(contender));
                     }
@@ -126,7 +126,7 @@ impl Place {
                 }
             }
         }
-        // Without a watch on our own node, only a listing can tell that we are still there.
+        // Without a watch on our own node, only a listing shows whether it still exists.
         wait.must_list |= watch_own && !wait.own.is_set();
         if let Some(reply) = read {
             // Servers send no events about a node that we may not read.
@@ -172,26 +172,27 @@ impl Place {
     }
 }
 
-/// What a place that is not first knows.
+/// The state of a place that is not first.
 struct Wait {
-    /// Those ahead who were not seen to go since the last listing.
+    /// The contenders ahead that were not seen to go since the last listing.
     standing: Standing,
     /// True if the queue must be listed again before anything follows from `standing`.
     must_list: bool,
-    /// True if anybody was ahead.
+    /// True if a contender was ahead.
     has_waited: bool,
     own: QuietWatch,
-    /// True if our own node may not be read: then only listings tell whether it is there.
+    /// True if we may not read our own node: then only listings show whether it exists.
     own_unreadable: bool,
     watched: Vec<Watched>,
-    /// True if a contender may not be read. No event tells of its end, so the folder is watched.
+    /// True if we may not read the node of a contender. No event reports its end, so the folder is
+    /// watched.
     unreadable: bool,
     folder: Option<Watcher>,
     /// True if the nearest contender may have become unreadable.
     doubts_nearest: bool,
-    /// True if a writer ahead may leave a reader in its place, which must be waited for, too.
+    /// True if a writer ahead may leave a reader in its place, for which we must wait, too.
     has_readers: bool,
-    /// How often in a row the answers were lost, and why the last one was.
+    /// How many times in a row replies were lost, and why the last one was.
     losses: u32,
     loss: Option<ClientError>,
     recheck: RecheckTimer,
@@ -237,10 +238,11 @@ impl Wait {
         !self.must_list && self.standing.is_first()
     }
 
-    /// The nearest contenders ahead that have no watch yet. With a watch on two, the end of the
-    /// second one tells early that only the first is left, and the hand-over needs no listing.
+    /// The nearest contenders ahead that have no watch yet. With watches on two, the event about
+    /// the second one shows early that only the first is left, and the hand-over needs no listing.
     fn unwatched(&self) -> Vec<Contender> {
-        // Of many who were listed a while ago, some have gone: the listing that is due comes first.
+        // Of many contenders that were listed a while ago, some have gone: the listing that is due
+        // comes first.
         if self.unreadable || (self.must_list && self.standing.farther > 0) {
             return Vec::new();
         }
@@ -249,7 +251,7 @@ impl Wait {
         self.standing.nearest.iter().filter(|one| !is_watched(one)).cloned().collect()
     }
 
-    /// Takes over who is ahead from a new listing.
+    /// Takes the contenders ahead from a new listing.
     fn learn(&mut self, standing: Standing) {
         trace!(nearest = ?standing.nearest, farther = standing.farther, "listed");
         let is_ahead = |one: &mut Watched| standing.nearest.contains(&one.contender);
@@ -272,8 +274,8 @@ impl Wait {
         }
     }
 
-    /// A contender ahead has gone. It may have been a waiter like us, and nothing is known since
-    /// the last listing about those in front of the two nearest ones.
+    /// A contender ahead has gone. It may have been waiting like us, and since the last listing
+    /// nothing is known about the contenders in front of the two nearest ones.
     fn note_gone(&mut self, contender: &Contender) {
         self.standing.remove(contender);
         self.must_list |= self.standing.farther > 0;
@@ -281,8 +283,8 @@ impl Wait {
         self.must_list |= self.has_readers && contender.role == Role::Exclusive;
     }
 
-    /// Waits for the first watch to fire. Our own node's comes last: if it ended before another
-    /// one, that is there to be seen when the other's event is.
+    /// Waits for the first watch to fire. The watch on our own node comes last: if our node ended
+    /// before another one, that is known when the event about the other one is.
     fn poll_woken(
         &mut self,
         place: &Place,

@@ -1,5 +1,5 @@
-//! What wakes a future: a timer, a notification to everybody who waits, a watch that sends nothing
-//! when it is dropped, or the first of two futures.
+//! What wakes a future: a timer, a notification for all that wait, a watch that sends nothing when
+//! it is dropped, or the first of two futures.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -11,8 +11,8 @@ use tokio::sync::futures::Notified;
 use tokio::time::{Sleep, sleep};
 use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
 
-/// Fires when nothing has happened for one session timeout: a permission that is taken away
-/// silences a watch, so a waiter lists the queue again.
+/// Fires when nothing has happened for one session timeout. Taking a permission away silences a
+/// watch, so a waiter lists the queue again then.
 #[derive(Debug, Default)]
 pub(crate) struct RecheckTimer(Option<Pin<Box<Sleep>>>);
 
@@ -28,7 +28,7 @@ impl RecheckTimer {
     }
 }
 
-/// Wakes all tasks that wait for one source. A source remembers only the last waker, so it gets
+/// Wakes all tasks that wait for one source. A source remembers only the last waker, so it is given
 /// this one.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier(Notify);
@@ -54,7 +54,7 @@ impl Wake for Notifier {
     }
 }
 
-/// Waits for the first of two futures. The one that is named first counts if both are ready.
+/// Waits for the first of two futures. If both are ready, the first argument counts.
 pub(crate) async fn first_of<T>(
     first: impl Future<Output = T>,
     second: impl Future<Output = T>,

@@ -1,83 +1,85 @@
-//! The local level of a two-level lock: who of one process is inside, and who waits.
+//! The local level of a two-level lock: which tasks of one process are inside, and which wait.
 //!
-//! However many tasks there are, they have one node in the queue of the folder, and hand the lock
-//! on among themselves while it is theirs: first come, first served, and only so often and for so
-//! long that other processes get their turn. Nobody is let in unasked: whoever may come in is
-//! called, and is let in when it is polled. One that does not come is passed over, and keeps its
-//! place for when it does. Pure: knows no client, no node, and time only as an argument.
+//! All tasks of the process have one node in the queue of the folder. While the lock is theirs,
+//! they hand it on among themselves: first come, first served, and only so often and for so long
+//! that other processes get their turn. A waiter that may come in is called, and gets in when it is
+//! polled. A waiter that does not come is passed over, and keeps its place. This is pure logic: it
+//! knows no client and no node, and time only as an argument.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::node::Role;
 
-/// Who holds, across tasks and threads.
+/// Identifies an owner, across tasks and threads.
 pub(crate) type OwnerId = u64;
 
 /// One wait of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// How much the tasks of a process may hand on among themselves while others wait.
+/// How much the tasks of a process may hand the lock on while other processes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// How often.
+    /// How many times.
     pub(crate) passes: u32,
-    /// For how long since the node became first.
+    /// For how long, from when the node became first.
     pub(crate) time: Duration,
-    /// For how long at most, whether others wait or not.
+    /// For how long at most, whether other processes wait or not.
     pub(crate) longest: Option<Duration>,
-    /// For how long an unused node is kept while nobody else wants the lock. Zero: not at all.
+    /// For how long an unused node is kept while no other contender wants the lock. Zero keeps
+    /// none.
     pub(crate) linger: Duration,
 }
 
-/// What is told of other processes may be lost, so now and then they get their turn unasked: the
-/// requests of one release and one acquire in so long cost nothing that matters.
+/// Notifications about other processes may be missing, so the process queues up anew once in this
+/// time. One release and one acquire in so long cost nothing that matters.
 const UNASKED: Duration = Duration::from_secs(5);
 
-/// How long others wait for one that was called. Longer than a task waits to be polled on a busy
-/// runtime; one that is passed over all the same gets in after the one that came.
+/// How long other waiters wait for one that was called. This is longer than a task waits to be
+/// polled on a busy runtime. A waiter that is passed over all the same gets in after the one that
+/// came.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
-/// What the cohort must be told of the world.
+/// What the cohort has to know about the world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) now: Instant,
-    /// Whether the node is surely still ours, and nobody has asked for it back.
+    /// True if the node is surely still ours, and nobody has asked for it back.
     pub(crate) can_hand_on: bool,
-    /// Whether the node is known not to be ours any more.
+    /// True if the node is known to be lost.
     pub(crate) is_lost: bool,
-    /// Whether other processes may be waiting.
+    /// True if other processes may be waiting.
     pub(crate) has_remote_waiters: bool,
 }
 
-/// An owner has got in.
+/// The way in which an owner got in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Tells those apart who had one node after each other.
+    /// Distinguishes the owners that had one node one after another.
     pub(crate) pass: u32,
-    /// How often this owner is inside.
+    /// How many times this owner is inside.
     pub(crate) depth: u32,
 }
 
-/// What a waiter is told when it is polled.
+/// The result of polling a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It goes on waiting.
+    /// The owner has to wait longer.
     Waits,
     Entered(Entry),
     /// The owner reads, and would wait for itself.
     WouldDeadlock,
-    /// It would have to wait, and does not want to.
+    /// The owner would have to wait, and does not want to.
     Refused,
 }
 
-/// What must happen to the node, in this order.
+/// What is to be done with the node, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The node is let go, or the attempt to get one is given up.
+    /// The node is released, or the attempt to get one is given up.
     pub(crate) let_go: bool,
-    /// A node is to be got.
+    /// A new node is requested.
     pub(crate) acquire: Option<Attempt>,
 }
 
@@ -85,7 +87,7 @@ pub(crate) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) role: Role,
-    /// Who does not want to wait for it, if it was begun for somebody like that.
+    /// The waiter for which the attempt was begun, if that one does not want to wait.
     pub(crate) tries: Option<Ticket>,
 }
 
@@ -94,9 +96,9 @@ pub(crate) struct Attempt {
 pub(crate) struct Cohort {
     bounds: Bounds,
     state: State,
-    /// By their tickets, which is the order in which they asked.
+    /// In the order of their tickets, which is the order in which they asked.
     waiting: VecDeque<Waiter>,
-    /// Who was called, and is still to be woken.
+    /// The waiters that were called, and are still to be woken.
     calls: Vec<Ticket>,
     next: u64,
 }
@@ -106,7 +108,7 @@ struct Waiter {
     ticket: Ticket,
     owner: OwnerId,
     role: Role,
-    /// Whether it does not want to wait.
+    /// True if it does not want to wait.
     tries: bool,
     /// When it was called, if it was not polled since.
     called: Option<Instant>,
@@ -116,24 +118,24 @@ struct Waiter {
 enum State {
     /// There is no node.
     Idle,
-    /// One is on its way to the head of the queue.
+    /// A node is on its way to the head of the queue.
     Acquiring(Attempt),
-    /// It is there.
+    /// The node is at the head of the queue.
     Held(Holding),
 }
 
 #[derive(Debug)]
 struct Holding {
-    /// The node's.
+    /// The role of the node.
     role: Role,
     inside: BTreeMap<OwnerId, Inside>,
-    /// Since when nobody has used or wanted the node here, if it lingers.
+    /// Since when no owner of this process has used or wanted the node, if it lingers.
     unused_since: Option<Instant>,
-    /// Passes since the node became first.
+    /// How many owners got in since the node became first.
     pass: u32,
-    /// When that was.
+    /// When the node became first.
     first: Instant,
-    /// Where the bounds are counted from.
+    /// The moment from which the bounds are counted.
     since: Instant,
     streak: u32,
 }
@@ -151,12 +153,12 @@ impl Cohort {
         Self { bounds, state: State::Idle, waiting, calls, next: 0 }
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// An owner wants in. What comes of it is told when it is polled, which must be at once.
+    /// Adds an owner that wants in. It must be polled at once, which returns the outcome.
     pub(crate) fn ask(&mut self, owner: OwnerId, role: Role, tries: bool) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -164,7 +166,8 @@ impl Cohort {
         ticket
     }
 
-    /// A waiter has come, called or not. Unless it goes on waiting, it waits no more then.
+    /// Polls a waiter, whether it was called or not. Unless the outcome is `Waits`, it is a waiter
+    /// no longer.
     pub(crate) fn poll(
         &mut self,
         ticket: Ticket,
@@ -201,13 +204,13 @@ impl Cohort {
         (Outcome::Waits, step)
     }
 
-    /// Nobody waits with this ticket any more.
+    /// Removes the waiter with this ticket.
     pub(crate) fn cancel(&mut self, ticket: Ticket, situation: Situation) -> Step {
         self.remove(ticket);
         self.settle(situation)
     }
 
-    /// The node has become first.
+    /// Notes that the node has become first.
     pub(crate) fn granted(&mut self, situation: Situation) -> Step {
         let State::Acquiring(Attempt { role, .. }) = self.state else {
             return Step::default();
@@ -225,18 +228,18 @@ impl Cohort {
         self.settle(situation)
     }
 
-    /// The node was not got. This waiter has heard why and waits no more; another one tries again.
+    /// Notes that the node was not got. This waiter returns the error; another waiter tries again.
     pub(crate) fn failed(&mut self, ticket: Ticket, now: Instant) -> Step {
         self.remove(ticket);
         self.state = State::Idle;
         self.begin(now)
     }
 
-    /// The attempt would have had to wait. For whoever did not want that it is over; if others want
-    /// to, another one is made.
+    /// Notes that the attempt would have had to wait. For a waiter that does not want to wait it is
+    /// over; if there are others, another attempt is made.
     pub(crate) fn refused(&mut self, now: Instant) -> Step {
         if let State::Acquiring(Attempt { tries: Some(ticket), .. }) = self.state {
-            // It may have to hear of it.
+            // It has to be polled to return that.
             self.remove(ticket);
             self.calls.push(ticket);
         }
@@ -244,7 +247,7 @@ impl Cohort {
         self.begin(now)
     }
 
-    /// An owner leaves one of the levels at which it is inside.
+    /// Takes an owner out of one of the levels at which it is inside.
     pub(crate) fn leave(&mut self, owner: OwnerId, situation: Situation) -> Step {
         let State::Held(holding) = &mut self.state else {
             return Step::default();
@@ -267,18 +270,18 @@ impl Cohort {
         }
     }
 
-    /// Looks whether an unused node is to be let go. This is to be called when its time may be
-    /// over, or something has happened to it.
+    /// Checks whether an unused node is to be released. Call this when its time may be over, or
+    /// when something has happened to the node.
     pub(crate) fn look(&mut self, situation: Situation) -> Step {
         self.settle(situation)
     }
 
-    /// Those to be woken, since they were called.
+    /// Takes the waiters that were called, for the caller to wake.
     pub(crate) fn take_calls(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.calls)
     }
 
-    /// When to look whether those who were called have come.
+    /// When to check whether the waiters that were called have come.
     pub(crate) fn due(&self, now: Instant) -> Instant {
         let called = self.waiting.iter().map_while(|waiter| waiter.called);
         let due = called.map(|called| called + GRACE).filter(|due| *due > now).min();
@@ -291,12 +294,12 @@ impl Cohort {
         }
     }
 
-    /// Whether anything may come of it that this waiter is there. If not, nobody need look around.
+    /// True if this waiter's poll may change anything. If not, the caller need not look around.
     fn may_matter(&self, at: usize) -> bool {
         let Some(waiter) = self.waiting.get(at) else {
             return false;
         };
-        // Somebody ahead may have been called and not have come.
+        // A waiter ahead may have been called without coming.
         let is_next = at == 0 || self.waiting.front().is_some_and(|front| front.called.is_some());
         match &self.state {
             State::Idle => true,
@@ -307,7 +310,7 @@ impl Cohort {
         }
     }
 
-    /// Lets in again who is inside already: it would wait for itself.
+    /// Lets an owner in that is inside already, since it would wait for itself.
     fn nest(&mut self, owner: OwnerId, role: Role) -> Option<Outcome> {
         let State::Held(holding) = &mut self.state else {
             return None;
@@ -320,7 +323,7 @@ impl Cohort {
         Some(Outcome::Entered(Entry { pass: inside.pass, depth: inside.depth }))
     }
 
-    /// Lets in a waiter that is there, if it is its turn.
+    /// Lets in a waiter that is being polled, if it is its turn.
     fn admit(&mut self, at: usize, situation: Situation) -> Option<Entry> {
         let State::Held(holding) = &mut self.state else {
             return None;
@@ -350,8 +353,8 @@ impl Cohort {
         Some(Entry { pass, depth: 1 })
     }
 
-    /// Calls those who may come in, gives up what serves nobody, and begins what somebody waits
-    /// for.
+    /// Calls the waiters that may come in, gives up a node or an attempt that no waiter needs, and
+    /// begins the attempt that the next waiter needs.
     fn settle(&mut self, situation: Situation) -> Step {
         let now = situation.now;
         let serves = match &mut self.state {
@@ -360,7 +363,7 @@ impl Cohort {
                 let head = self.waiting.iter().find(|waiter| !waiter.is_absent(now));
                 head.is_some_and(|head| suits(*role, head.role))
             }
-            // It may have been lost while it was not used: it is not handed to anybody.
+            // It may have been lost while it was not used, so it is handed to no waiter.
             State::Held(holding)
                 if holding.unused_since.is_some() && !is_undisturbed(situation) =>
             {
@@ -393,7 +396,7 @@ impl Cohort {
         Step { let_go: true, ..self.begin(now) }
     }
 
-    /// True if a node that nobody here uses or wants is kept for now.
+    /// True if a node is kept for now that is neither used nor wanted in this process.
     fn lingers(&mut self, situation: Situation) -> bool {
         let Bounds { linger, longest, .. } = self.bounds;
         let State::Held(holding) = &mut self.state else {
@@ -409,7 +412,7 @@ impl Cohort {
         !is_old && now.saturating_duration_since(since) < linger
     }
 
-    /// Asks for a node for the first one that comes when it is called.
+    /// Begins an attempt for the first waiter that comes when it is called.
     fn begin(&mut self, now: Instant) -> Step {
         let Some(head) = self.waiting.iter_mut().find(|waiter| !waiter.is_absent(now)) else {
             return Step::default();
@@ -422,7 +425,7 @@ impl Cohort {
 }
 
 impl Waiter {
-    /// Has it woken, unless it was called before and has not come yet.
+    /// Has the waiter woken, unless it was called before and has not come yet.
     fn call(&mut self, now: Instant, calls: &mut Vec<Ticket>) {
         if self.called.is_none() {
             self.called = Some(now);
@@ -430,41 +433,42 @@ impl Waiter {
         }
     }
 
-    /// Whether it was called and does not come.
+    /// True if it was called and does not come.
     fn is_absent(&self, now: Instant) -> bool {
         self.called.is_some_and(|called| now.saturating_duration_since(called) >= GRACE)
     }
 }
 
-/// True if an unused node is surely still ours, and nobody else wants the lock.
+/// True if an unused node is surely still ours, and no other process wants the lock.
 fn is_undisturbed(situation: Situation) -> bool {
     situation.can_hand_on && !situation.has_remote_waiters
 }
 
-/// Whether a node of the one role is good for somebody who wants the other.
+/// True if a node of the one role serves an owner that wants the other.
 fn suits(node: Role, wanted: Role) -> bool {
     (node, wanted) != (Role::Shared, Role::Exclusive)
 }
 
 impl Holding {
-    /// Whether the node is good for somebody with this role.
+    /// True if the node serves an owner with this role.
     fn suits(&self, role: Role) -> bool {
         suits(self.role, role)
     }
 
-    /// Whether those inside let anybody with this role in.
+    /// True if the owners inside leave room for one with this role.
     fn has_room(&self, role: Role) -> bool {
         let reads = |inside: &Inside| inside.role == Role::Shared;
         self.inside.is_empty() || (role == Role::Shared && self.inside.values().all(reads))
     }
 
-    /// Whether somebody with this role has to wait for one who asked earlier.
+    /// True if a waiter with this role has to wait for one that asked earlier.
     fn blocks(&self, ahead: &Waiter, role: Role, now: Instant) -> bool {
         let both_read = (ahead.role, role) == (Role::Shared, Role::Shared);
         !both_read && !ahead.is_absent(now) && !self.inside.contains_key(&ahead.owner)
     }
 
-    /// Whether another one may come in. The first one may unless the lock was lost before it came.
+    /// True if another owner may come in. The first one may, unless the lock was lost before it
+    /// came.
     fn may_pass(&mut self, bounds: Bounds, situation: Situation) -> bool {
         let age = situation.now.saturating_duration_since(self.first);
         if bounds.longest.is_some_and(|longest| age > longest) {
@@ -473,7 +477,7 @@ impl Holding {
         if self.streak == 0 {
             return !situation.is_lost;
         }
-        // Tokens must grow from pass to pass.
+        // Tokens must grow from owner to owner.
         if !situation.can_hand_on || self.pass == u32::MAX {
             return false;
         }
@@ -481,13 +485,14 @@ impl Holding {
         if self.streak <= bounds.passes && time < bounds.time {
             return true;
         }
-        // Whoever lets a node linger accepts that others wait for so long if nothing tells of them.
+        // A caller that lets a node linger accepts that other processes wait for so long if no
+        // notification reports them.
         let longest = UNASKED.max(bounds.linger);
         let unasked = situation.now.saturating_duration_since(self.first) >= longest;
         if situation.has_remote_waiters || unasked {
             return false;
         }
-        // Nobody is kept waiting: the bounds are counted from here.
+        // No other process is kept waiting: the bounds are counted from here.
         self.since = situation.now;
         self.streak = 1;
         true

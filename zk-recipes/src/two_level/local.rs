@@ -1,9 +1,9 @@
-//! The local level of a two-level lock, put into action: tasks that wait, and the node they share.
+//! The local level of a two-level lock, in action: tasks that wait, and the node that they share.
 //!
-//! The order of a release is what makes it safe: the node's delete is on its way before anybody of
-//! this process can get in again, and the session keeps the order of its requests. No task does the
-//! acquire: whichever waiter is polled goes on with it. A task watches over a node only while that
-//! lingers unused. The cohort decides who comes next.
+//! A release is safe because of its order: the delete of the node is sent before another task of
+//! this process can get in, and the session keeps the order of its requests. No task of its own
+//! carries out the acquire: each waiter that is polled drives it on. A task is spawned only to
+//! watch over a node that lingers unused. The cohort decides who is next.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -29,11 +29,11 @@ use crate::two_level::cohort::{
 };
 use crate::two_level::wakers::{All, First, Wakers};
 
-/// The longest that a process hands the lock on within itself, by default.
+/// For how long a process hands the lock on within itself, by default.
 const LOCAL_HANDOFF_TIME: Duration = Duration::from_millis(500);
 
-/// An attempt to get the node, which goes on with whoever waits and is polled. `None` if it would
-/// not wait and would have had to.
+/// An attempt to get the node, which each waiter drives on when it is polled. `None` if it would
+/// have had to wait, and was not to.
 type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Hold>, Error>> + Send>>;
 
 /// The release of the node.
@@ -47,9 +47,9 @@ struct Shared {
     queue: Arc<Queue>,
     local: Mutex<Local>,
     wakers: Arc<Wakers>,
-    /// Wakes one of those who wait, for the acquire to go on.
+    /// Wakes one waiter, which drives the acquire on.
     driver: Waker,
-    /// Wakes them all.
+    /// Wakes all waiters.
     alarm: Waker,
 }
 
@@ -57,12 +57,12 @@ struct Local {
     cohort: Cohort,
     acquiring: Option<Acquiring>,
     hold: Option<Hold>,
-    /// The node that a task watches over while it is not used.
+    /// The node over which a task watches while it is not used.
     watched_over: Option<FencingToken>,
     alarm: Option<Alarm>,
 }
 
-/// Has all who wait look around, since one that was woken may not be polled.
+/// Wakes all waiters after a time, since one that was called may not be polled.
 struct Alarm {
     at: Instant,
     _sleep: Pin<Box<Unconstrained<Sleep>>>,
@@ -72,7 +72,7 @@ struct Alarm {
 struct Waiting<'l> {
     level: &'l TwoLevel,
     owner: OwnerId,
-    /// Taken when its outcome is known.
+    /// `None` once the outcome is known.
     ticket: Option<Ticket>,
 }
 
@@ -112,12 +112,12 @@ impl TwoLevel {
     pub(crate) async fn enter(&self, owner: OwnerId, role: Role) -> Result<(Entry, Hold), Error> {
         match self.wait(owner, role, Patience::Waits).await? {
             Some(entered) => Ok(entered),
-            // Who waits is told nothing else.
+            // An owner that waits gets no other outcome.
             None => Err(self.would_deadlock()),
         }
     }
 
-    /// Has `owner` let in if that is possible at once.
+    /// Lets `owner` in if that is possible at once.
     pub(crate) async fn try_enter(
         &self,
         owner: OwnerId,
@@ -126,7 +126,7 @@ impl TwoLevel {
         self.wait(owner, role, Patience::Tries).await
     }
 
-    /// Lets `owner` out of one level. If the node is let go, that is its release.
+    /// Takes `owner` out of one level. Returns the release of the node if it is released.
     pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
         let mut local = self.local();
         let situation = local.situation(&self.0.queue);
@@ -149,12 +149,12 @@ impl TwoLevel {
         Fault::WouldDeadlock(self.0.queue.folder().to_owned()).into()
     }
 
-    /// Does what the cohort wants done, and wakes those whom it has called.
+    /// Carries out a step of the cohort, and wakes the waiters that it has called.
     fn carry_out(&self, mut local: MutexGuard<'_, Local>, step: Step) -> Option<Released> {
         let queue = &self.0.queue;
         let mut released = None;
         if step != Step::default() {
-            // The delete and the next create leave together, in this order.
+            // The delete and the next create are sent together, in this order.
             released = queue.client().batch(|| local.carry_out(queue, step));
         }
         let released = released.or_else(|| self.watch_over(&mut local));
@@ -164,8 +164,8 @@ impl TwoLevel {
         released
     }
 
-    /// Sees to it that a task watches over a node that lingers, or lets the node go if there is no
-    /// runtime for one.
+    /// Makes sure that a task watches over a node that lingers. If there is no runtime for one,
+    /// releases the node.
     fn watch_over(&self, local: &mut Local) -> Option<Released> {
         local.cohort.unused_since()?;
         let hold = local.hold.as_ref()?;
@@ -173,7 +173,7 @@ impl TwoLevel {
             return None;
         }
         let Ok(runtime) = Handle::try_current() else {
-            // As if the session were in doubt: an unused node is not kept then.
+            // As if the session were in doubt: then an unused node is not kept.
             let situation = Situation { can_hand_on: false, ..local.situation(self.queue()) };
             let step = local.cohort.look(situation);
             return self.queue().client().batch(|| local.carry_out(&self.0.queue, step));
@@ -191,7 +191,7 @@ impl TwoLevel {
     }
 }
 
-/// Lets a node go that is not used any more, once its time is over or somebody else wants the lock.
+/// Releases an unused node once its time is over or another contender wants the lock.
 async fn linger(
     shared: Weak<Shared>,
     ownership: Arc<Ownership>,
@@ -213,7 +213,7 @@ async fn linger(
         let linger = level.queue().options().linger;
         let unused = local.cohort.unused_since();
         let unused = unused.map(|since| situation.now.saturating_duration_since(since));
-        // A node that is used, or wanted here again, is looked at after the whole time.
+        // A node that is used, or wanted in this process again, is looked at after the whole time.
         let rest = unused.and_then(|unused| linger.checked_sub(unused));
         pause = rest.filter(|rest| !rest.is_zero()).unwrap_or(linger);
         if is_disturbed {
@@ -241,7 +241,7 @@ impl Local {
         situation(self.hold.as_ref(), queue)
     }
 
-    /// Does what the cohort wants done with the node.
+    /// Carries out what a step says about the node.
     fn carry_out(&mut self, queue: &Arc<Queue>, step: Step) -> Option<Released> {
         let mut released = None;
         if step.let_go {
@@ -254,7 +254,7 @@ impl Local {
         released
     }
 
-    /// Queues up in the folder.
+    /// Joins the queue of the folder.
     fn acquire(&mut self, queue: &Arc<Queue>, Attempt { role, tries }: Attempt) {
         let patience = if tries.is_some() { Patience::Tries } else { Patience::Waits };
         let join = Join::send(queue, role, patience);
@@ -264,8 +264,8 @@ impl Local {
         });
     }
 
-    /// Prepares for the hand-over: the node's end must be told, and where one that is called is not
-    /// polled, the others must look around in time.
+    /// Prepares for the hand-over. A watch must report the end of the node. And if a waiter that is
+    /// called is not polled, the others must look around in time.
     fn prepare_handover(&mut self, queue: &Queue, waker: &Waker) {
         if let Some(hold) = &self.hold {
             hold.ownership().ensure_watched();
@@ -278,13 +278,13 @@ impl Local {
         let at = self.cohort.due(now);
         let time = at.saturating_duration_since(now);
         let mut sleep = Box::pin(unconstrained(sleep(time)));
-        // It has the waker from here on.
+        // From here on the timer has the waker.
         let is_pending = sleep.as_mut().poll(&mut Context::from_waker(waker)).is_pending();
         self.alarm = is_pending.then_some(Alarm { at, _sleep: sleep });
     }
 }
 
-/// What the cohort must know.
+/// What the cohort has to know about the world.
 fn situation(hold: Option<&Hold>, queue: &Queue) -> Situation {
     let can_hand_on = hold.is_some_and(|hold| hold.ownership().can_hand_on());
     Situation {
@@ -296,7 +296,7 @@ fn situation(hold: Option<&Hold>, queue: &Queue) -> Situation {
 }
 
 impl Waiting<'_> {
-    /// Ready with nothing if it would have to wait, and does not want to.
+    /// Ready with `None` if the owner would have to wait, and does not want to.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<(Entry, Hold)>, Error>> {
         let Some(ticket) = self.ticket else {
             return Poll::Ready(Ok(None));
@@ -314,7 +314,7 @@ impl Waiting<'_> {
                 drop(level.carry_out(local, step));
                 continue;
             }
-            // Before anything may call it.
+            // This comes before anything can call this waiter.
             wakers.insert(ticket, cx.waker());
             let mut acquired = Poll::Pending;
             if let Some(acquiring) = &mut local.acquiring {
@@ -326,7 +326,7 @@ impl Waiting<'_> {
                 return Poll::Pending;
             };
             local.acquiring = None;
-            // Whatever it is called for from here on, it is there.
+            // This waiter is being polled, so it need not be woken.
             wakers.remove(ticket);
             let now = queue.client().clock().now();
             match acquired {
@@ -353,7 +353,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// What this wait has come to.
+    /// Ends this wait with its outcome.
     fn end(
         &mut self,
         local: MutexGuard<'_, Local>,
@@ -374,7 +374,7 @@ impl Waiting<'_> {
         if outcome == Outcome::WouldDeadlock {
             return Err(level.would_deadlock());
         }
-        // What the owner has already may have been lost since.
+        // The lock that the owner has already may have been lost since.
         let again = hold.as_ref().filter(|(entry, _)| entry.depth > 1);
         if let Some((hold, loss)) =
             again.and_then(|(_, hold)| Some((hold, hold.ownership().known_loss()?)))
@@ -394,7 +394,7 @@ impl Drop for Waiting<'_> {
             let mut local = self.level.local();
             let situation = local.situation(&self.level.0.queue);
             let step = local.cohort.cancel(ticket, situation);
-            // The node's end is seen to by the client.
+            // The client deletes the node.
             drop(self.level.carry_out(local, step));
         }
     }

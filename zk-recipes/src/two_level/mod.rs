@@ -1,8 +1,8 @@
 //! The two-level locks: the tasks of one process queue up among themselves, and share one node in
 //! the folder's queue.
 //!
-//! [`cohort`] decides who comes next, without any I/O. [`local`] carries that out, and
-//! [`reentrant`] has the handles and guards.
+//! [`cohort`] decides who is next, without any I/O. [`local`] carries that out. [`reentrant`] has
+//! the handles and guards.
 
 mod cohort;
 

@@ -1,8 +1,8 @@
 //! The two-level locks: the tasks of a process queue up among themselves first, and then once for
 //! all of them in the folder.
 //!
-//! Whoever holds one is an [`Owner`], and gets in again at once. How the two levels work together
-//! stands in the level; here are the handles and the proof of holding.
+//! A holder is an [`Owner`], which may acquire the lock again at once. The module `local` connects
+//! the two levels; this one has the handles and the guard.
 
 use std::fmt;
 use std::future::Future;
@@ -20,11 +20,11 @@ use crate::queue::inspect::QueueEntry;
 use crate::two_level::cohort::{Entry, OwnerId};
 use crate::two_level::local::{Released, TwoLevel};
 
-/// Who holds a [`ReentrantLock`]: whoever acquires with the same owner again gets in at once.
+/// Identifies a holder of a [`ReentrantLock`], which may acquire it again at once.
 ///
-/// Neither a task nor a thread: branches of one task may be two owners, and one owner may move
-/// between tasks, or be shared by those that act as one. Never the same as another one in this
-/// process.
+/// An owner is neither a task nor a thread. Branches of one task may be two owners, and one owner
+/// may move between tasks, or be shared by tasks that act as one. No two owners of a process are
+/// the same.
 #[derive(Debug)]
 pub struct Owner(OwnerId);
 
@@ -55,17 +55,19 @@ impl Owner {
 /// ```
 ///
 /// Share one among all tasks of a process: they queue up locally, first come, first served, and
-/// have one node among them. Handing the lock on among themselves takes no request. They do so for
-/// a [bounded](Options::local_handoffs) number of times and [time](Options::local_handoff_time)
-/// while other processes wait, and without end while none does.
+/// have one node among them. Handing the lock on among themselves takes no request. While other
+/// processes wait, they do so for a [bounded](Options::local_handoffs) number of times and
+/// [time](Options::local_handoff_time). While no other process is known to wait, they queue up anew
+/// once in five seconds, or in [`Options::linger`] if that is longer.
 ///
 /// In the folder it is a [`Lock`](crate::Lock) like any other, with the same promises.
 #[derive(Clone, Debug)]
 pub struct ReentrantLock(TwoLevel);
 
 impl ReentrantLock {
-    /// A lock on the folder `path`, which is made with its ancestors, as containers, when it is
-    /// missing. It should hold nothing else.
+    /// Makes a lock on the folder `path`.
+    ///
+    /// A missing folder is created with its ancestors, as containers. It should hold nothing else.
     ///
     /// # Errors
     ///
@@ -74,7 +76,7 @@ impl ReentrantLock {
         Self::with_options(client, path, Options::new())
     }
 
-    /// The same, used in another way.
+    /// Makes a lock with other settings.
     ///
     /// # Errors
     ///
@@ -83,44 +85,45 @@ impl ReentrantLock {
         TwoLevel::new(client, path, options.layout.mutex(), options).map(Self)
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn path(&self) -> &str {
         self.0.queue().folder()
     }
 
-    /// Waits until `owner` has the lock. One that has it already gets in again at once.
+    /// Waits until `owner` has the lock. An owner that has it already gets in again at once.
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`](crate::Lock::acquire). An error is told to one of those who wait in
-    /// this process; the others try again. [`Lost`](crate::ErrorKind::Lost) if the owner has the
-    /// lock and it is lost.
+    /// As [`Lock::acquire`](crate::Lock::acquire). If the acquire fails, one of the tasks that wait
+    /// in this process gets the error, and the others try again. [`Lost`](crate::ErrorKind::Lost)
+    /// if the owner has the lock and it is lost.
     ///
-    /// Whoever waits here behind an owner that has lost the lock waits until that owner lets go of
-    /// its guards: [`run`](Hold::run) does so in time.
+    /// A task that waits in this process behind an owner that has lost the lock waits until that
+    /// owner drops its guards: [`run`](Hold::run) does so in time.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the queue. Whoever waits behind it locally inherits the place in
-    /// the folder.
+    /// Dropping the future leaves the queue. The next local waiter inherits the place in the
+    /// folder.
     ///
     /// # Futures that are not polled
     ///
     /// A future that was polled and is neither polled any more nor dropped, such as that of another
-    /// branch of `select!`, keeps its place. Whoever waits in this process and is polled goes on
-    /// with the request for all of them. When the lock would be handed to the one that is not, the
+    /// branch of `select!`, keeps its place. Any other waiter of this process that is polled drives
+    /// the request on for all of them. If it is the turn of the waiter that is not polled, the
     /// others wait for a quarter of a second, within a tokio runtime, and then pass it over. It
     /// gets in after the one that came, if it is polled by then.
     ///
-    /// If no future of this process is polled, nobody passes it over: the node stays in the folder,
+    /// If no future of this process is polled, none is passed over: the node stays in the folder,
     /// and other processes wait, until one is polled or all are dropped. So drop a future that will
     /// not be polled soon, or spawn it as a task.
     pub async fn acquire(&self, owner: &Owner) -> Result<ReentrantGuard, Error> {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// Takes the lock if it is free here and in the folder, in at most one round trip. `None` if it
-    /// is not; then it leaves the queue. While the client is cut off it waits: see
+    /// Takes the lock if it is free in this process and in the folder, in at most one round trip.
+    ///
+    /// Returns `None` if it is not, and leaves the queue. While the client is cut off it waits: see
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors and cancel safety
@@ -130,7 +133,7 @@ impl ReentrantLock {
         ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// [`acquire`](Self::acquire) for no longer than `time`, here and in the folder together: see
+    /// Calls [`acquire`](Self::acquire) for no longer than `time`, for both levels together: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors and cancel safety
@@ -144,7 +147,7 @@ impl ReentrantLock {
         self.0.queue().within(time, self.acquire(owner)).await
     }
 
-    /// Every process that holds the lock or waits for it, first come first.
+    /// Lists the processes that hold the lock or wait for it, in the order of the queue.
     ///
     /// # Errors
     ///
@@ -153,8 +156,9 @@ impl ReentrantLock {
         self.0.queue().contenders().await
     }
 
-    /// Asks whoever holds the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke). A
-    /// process that is asked hands it on among its tasks no more.
+    /// Asks the holders to give the lock back: see [`Lock::revoke`](crate::Lock::revoke).
+    ///
+    /// A process that is asked hands it on among its tasks no more.
     ///
     /// # Errors
     ///
@@ -164,8 +168,9 @@ impl ReentrantLock {
     }
 }
 
-/// A [`ReentrantLock`] that readers share: across processes, and among the tasks of each, which
-/// then have one node for all of them.
+/// A [`ReentrantLock`] that readers share, across processes and among the tasks of each.
+///
+/// The readers of one process have one node for all of them.
 ///
 /// ```
 /// # async fn f(client: &zk_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -182,15 +187,16 @@ impl ReentrantLock {
 /// # }
 /// ```
 ///
-/// An owner that writes may also read. Locally, too, nobody overtakes: a reader that comes while a
-/// writer of its process waits does so as well. Futures that are not polled are passed over like
-/// those of [`ReentrantLock::acquire`].
+/// An owner that writes may also read. No local waiter overtakes another: a reader that comes while
+/// a writer of its process waits has to wait as well. Futures that are not polled are passed over
+/// like those of [`ReentrantLock::acquire`].
 #[derive(Clone, Debug)]
 pub struct ReentrantRwLock(TwoLevel);
 
 impl ReentrantRwLock {
-    /// A lock on the folder `path`, which is made with its ancestors, as containers, when it is
-    /// missing. It should hold nothing else.
+    /// Makes a lock on the folder `path`.
+    ///
+    /// A missing folder is created with its ancestors, as containers. It should hold nothing else.
     ///
     /// # Errors
     ///
@@ -199,7 +205,7 @@ impl ReentrantRwLock {
         Self::with_options(client, path, Options::new())
     }
 
-    /// The same, used in another way.
+    /// Makes a lock with other settings.
     ///
     /// # Errors
     ///
@@ -208,7 +214,7 @@ impl ReentrantRwLock {
         TwoLevel::new(client, path, options.layout.read_write(), options).map(Self)
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn path(&self) -> &str {
         self.0.queue().folder()
     }
@@ -236,7 +242,7 @@ impl ReentrantRwLock {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// [`read`](Self::read) for no longer than `time`, here and in the folder together: see
+    /// Calls [`read`](Self::read) for no longer than `time`, for both levels together: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors
@@ -254,7 +260,7 @@ impl ReentrantRwLock {
         self.0.queue().within(time, self.read(owner)).await
     }
 
-    /// [`write`](Self::write) for no longer than `time`, here and in the folder together: see
+    /// Calls [`write`](Self::write) for no longer than `time`, for both levels together: see
     /// [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors
@@ -272,8 +278,9 @@ impl ReentrantRwLock {
         self.0.queue().within(time, self.write(owner)).await
     }
 
-    /// Reads if that is possible at once, in at most one round trip. While the client is cut off it
-    /// waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Reads if that is possible at once, in at most one round trip.
+    ///
+    /// While the client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///
@@ -286,8 +293,9 @@ impl ReentrantRwLock {
         ReentrantGuard::try_enter(&self.0, owner, Role::Shared).await
     }
 
-    /// Writes if that is possible at once, in at most one round trip. While the client is cut off
-    /// it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Writes if that is possible at once, in at most one round trip.
+    ///
+    /// While the client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Errors
     ///
@@ -300,7 +308,7 @@ impl ReentrantRwLock {
         ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// Every process that holds the lock or waits for it, first come first.
+    /// Lists the processes that hold the lock or wait for it, in the order of the queue.
     ///
     /// # Errors
     ///
@@ -309,8 +317,9 @@ impl ReentrantRwLock {
         self.0.queue().contenders().await
     }
 
-    /// Asks whoever holds the lock to give it back: see [`Lock::revoke`](crate::Lock::revoke). A
-    /// process that is asked hands it on among its tasks no more.
+    /// Asks the holders to give the lock back: see [`Lock::revoke`](crate::Lock::revoke).
+    ///
+    /// A process that is asked hands it on among its tasks no more.
     ///
     /// # Errors
     ///
@@ -320,12 +329,13 @@ impl ReentrantRwLock {
     }
 }
 
-/// Proof of holding a [`ReentrantLock`] or [`ReentrantRwLock`] at one level, until it is dropped or
-/// released.
+/// Proof of holding a [`ReentrantLock`] or [`ReentrantRwLock`] at one level.
 ///
-/// Guards of one owner may be dropped in any order; the last one hands the lock on or lets it go.
-/// It is a [`Hold`], with what [`Guard`](crate::Guard) says of dropping. Its token orders it after
-/// all that held before it, in this process and elsewhere; guards of one owner share it.
+/// It lasts until it is dropped or released.
+///
+/// Guards of one owner may be dropped in any order; the last one hands the lock on or releases it.
+/// It is a [`Hold`], with what [`Guard`](crate::Guard) says about dropping. Its token orders it
+/// after all earlier holders, in this process and elsewhere; guards of one owner share it.
 #[must_use = "dropping it releases the lock"]
 pub struct ReentrantGuard {
     level: TwoLevel,
@@ -349,13 +359,15 @@ impl ReentrantGuard {
         Self { level: level.clone(), owner: owner.0, depth, hold }
     }
 
-    /// How often the owner had the lock, this time included, when it got this guard.
+    /// How many times the owner had the lock when it got this guard, this time included.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Leaves this level. If it was the last one and nobody of this process is next, waits until
-    /// the server has said that the node is gone: see [`Guard::release`](crate::Guard::release).
+    /// Leaves this level.
+    ///
+    /// If it was the last one and no other owner of this process is next, waits until the server
+    /// has confirmed that the node is gone: see [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
     ///
@@ -363,7 +375,7 @@ impl ReentrantGuard {
     ///
     /// # Cancel safety
     ///
-    /// It is done when this returns, whether or not the future is awaited.
+    /// The release is done when this returns, whether or not the future is awaited.
     pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
         let lost = self.hold.known_loss().is_some();
         let released = self.leave();
@@ -384,7 +396,7 @@ impl ReentrantGuard {
 
 impl Drop for ReentrantGuard {
     fn drop(&mut self) {
-        // The node's end is seen to by the client.
+        // The client deletes the node.
         drop(self.leave());
     }
 }

@@ -1,8 +1,8 @@
-//! Whom to wake at the local level: one that was called, one that goes on with the acquire, or
-//! everybody.
+//! The wakers of the tasks that wait at the local level. One task is woken that was called or that
+//! drives the acquire, or all are.
 //!
-//! Under a lock of its own: a future may call its waker while it is polled, and the acquire is
-//! polled under the lock of the level.
+//! They have a lock of their own: a future may call its waker while it is polled, and the acquire
+//! is polled under the lock of the level.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use std::task::{Wake, Waker};
 
 use crate::two_level::cohort::Ticket;
 
-/// Those who wait and were polled since they were last woken.
+/// The waiting tasks that were polled since they were last woken.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers(Mutex<BTreeMap<Ticket, Waker>>);
 
-/// Wakes the first of them. If that one is not polled, the next call wakes the next one.
+/// Wakes the first task. If that one is not polled, the next call wakes the next one.
 pub(crate) struct First(pub(crate) Arc<Wakers>);
 
-/// Wakes them all.
+/// Wakes all tasks.
 pub(crate) struct All(pub(crate) Arc<Wakers>);
 
 impl Wakers {
