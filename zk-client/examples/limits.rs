@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for write in writes.collect::<Vec<_>>() {
         write.await?;
     }
-    client.at_least(roomy.last_zxid()).await?;
+    client.wait_for_zxid(roomy.last_zxid()).await?;
     loop {
         if let StreamEvent::Lagged(missing) = changes.next().await? {
             assert_eq!(missing, 5);

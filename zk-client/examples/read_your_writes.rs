@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // ensemble that has not heard of the write: it waits until that one has.
     let message = zxid.0;
     println!("the reader has seen {}", reader.last_zxid());
-    reader.at_least(Zxid(message)).await?;
+    reader.wait_for_zxid(Zxid(message)).await?;
     let node = reader.get_data("/config").await?;
     println!("the reader is at {} and reads {:?}", reader.last_zxid(), node.data);
     assert_eq!(node.data, "2");
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(refused > Some(seen));
 
     // What no server ever reaches is given up after one session timeout.
-    let error = reader.at_least(Zxid(message + 1_000)).await.err().ok_or("it is far away")?;
+    let error = reader.wait_for_zxid(Zxid(message + 1_000)).await.err().ok_or("it is far away")?;
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::Behind);
     Ok(())

@@ -25,7 +25,7 @@
 //! | make trees | [`Client::create_all`], [`Client::ensure`] | `trees` |
 //! | walk and delete trees | [`Client::walk`], [`Client::delete_all`] | `trees` |
 //! | own a node that is never left behind | [`OwnedNode`], [`Lease`] | `owned_nodes` |
-//! | see what others wrote | [`Reply::with_zxid`], [`Client::at_least`] | `read_your_writes` |
+//! | see what others wrote | [`Reply::with_zxid`], [`Client::wait_for_zxid`] | `read_your_writes` |
 //! | know what a lost write did | [`Error::outcome`], [`Client::resolving`] | `idempotent` |
 //! | wait no longer than so | [`Reply::within`] | `deadlines` |
 //! | say who may do what | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |
@@ -53,7 +53,7 @@
 //!
 //! Between clients there is no such order: one may be at a server that has not heard yet of what
 //! the other was told. Each answer has a [zxid](Reply::with_zxid), and a client that is
-//! [`at_least`](Client::at_least) there sees what it stands for.
+//! [`wait_for_zxid`](Client::wait_for_zxid) there sees what it stands for.
 //!
 //! # Outcomes
 //!

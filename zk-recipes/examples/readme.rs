@@ -1,4 +1,4 @@
-//! What the README shows, to be run against any server:
+//! The program of the README, to be run on any server:
 //! `cargo run -p zk-recipes --example readme -- HOST:PORT`.
 
 use zk_client::{Client, CreateOptions, Op};
@@ -6,18 +6,18 @@ use zk_recipes::{FencingToken, Lock, MultiLock, Owner, ReentrantLock, RwLock};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // HOST:PORT, or several as in "zk1:2181,zk2:2181", and behind the last one perhaps a chroot.
+    // HOST:PORT, or several as in "zk1:2181,zk2:2181", and optionally a chroot behind the last one.
     let servers = std::env::args().nth(1).ok_or("which servers?")?;
     let client = Client::connect(&servers).await?;
 
-    // Nodes that go with the session, and a watch on one of them.
+    // Nodes that end with the session, and a watch on one of them.
     client.create("/todo", b"7", &CreateOptions::ephemeral()).await?;
     client.create("/motd", b"hello", &CreateOptions::ephemeral()).await?;
     let (node, mut watch) = client.get_data_and_watch("/motd").await?;
     client.set_data("/motd", b"bye", Some(node.stat.version)).await?;
     println!("{}", watch.changed().await?.kind); // NodeDataChanged
 
-    // All or nothing, each with a result of its own type.
+    // A transaction: all or nothing. Each operation has a result of its own type.
     let (done, motd, ()) = client
         .multi((
             Op::create("/done", b"7", &CreateOptions::ephemeral()),
@@ -29,12 +29,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A lock: one round trip when it is free, two if its folder is missing; none at the hand-over.
     let lock = Lock::new(&client, "/locks/invoices")?;
-    let guard = lock.acquire().await?; // drop the future: leave the queue
+    let guard = lock.acquire().await?; // dropping the future leaves the queue
     guard.run(rebuild(guard.token())).await?; // stops the work when the lock is lost
     guard.fenced(Op::set_data("/motd", b"42", None)).await?; // only while we hold it
     guard.release().await?; // or drop it, if the program goes on: see the last line
 
-    // Readers share.
+    // Readers share a lock.
     let catalogue = RwLock::new(&client, "/locks/catalogue")?;
     let shared = catalogue.write().await?.downgrade().await?;
 
@@ -44,13 +44,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let outer = stock.acquire(&me).await?;
     let inner = stock.acquire(&me).await?; // depth 2, no round trip
 
-    // Both or none, and no deadlock with whoever names them the other way round, or takes them one
-    // by one in the order of their paths.
+    // Both locks or none. This does not deadlock with a caller that names them in another order,
+    // or acquires them one by one in the order of their paths.
     let both = MultiLock::new(&client, ["/locks/from", "/locks/to"])?.acquire().await?;
     drop((shared, inner, outer, both));
 
-    // What is dropped goes in the background, which ends with main. Unless this is awaited, it may
-    // be there until the session expires.
+    // Dropped guards are released in the background, which ends with main. Without this line the
+    // locks may stay until the session expires.
     client.close().await;
     Ok(())
 }

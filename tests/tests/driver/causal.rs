@@ -72,8 +72,8 @@ async fn what_was_seen_is_not_asked_for() {
     sync(&mut peer, [1]).await;
     asked.await.unwrap();
     let writes = peer.writes();
-    client.at_least(Zxid(1)).await.unwrap();
-    client.at_least(Zxid(0)).await.unwrap();
+    client.wait_for_zxid(Zxid(1)).await.unwrap();
+    client.wait_for_zxid(Zxid(0)).await.unwrap();
     assert_eq!(peer.writes(), writes);
 }
 
@@ -81,7 +81,7 @@ async fn what_was_seen_is_not_asked_for() {
 async fn the_first_sync_is_sent_by_the_call() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    drop(client.at_least(Zxid(1)));
+    drop(client.wait_for_zxid(Zxid(1)));
     let read = client.get_data("/a");
     peer.expect("sync#1 /").await;
     peer.expect("getData#2 /a").await;
@@ -93,7 +93,7 @@ async fn a_server_that_is_behind_is_asked_again_in_growing_pauses() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
     let clock = Clock::start();
-    let waiting = tokio::spawn(client.at_least(Zxid(5)));
+    let waiting = tokio::spawn(client.wait_for_zxid(Zxid(5)));
     sync(&mut peer, 1..=4).await;
     assert!(!waiting.is_finished());
     sync(&mut peer, [5]).await;
@@ -105,14 +105,14 @@ async fn a_server_that_is_behind_is_asked_again_in_growing_pauses() {
 async fn a_refused_sync_counts_if_it_comes_from_far_enough() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let waiting = tokio::spawn(client.at_least(Zxid(2)));
+    let waiting = tokio::spawn(client.wait_for_zxid(Zxid(2)));
     peer.expect("sync#1 /").await;
     peer.refuse(ErrorCode::THROTTLED_OP).await;
     peer.expect("sync#2 /").await;
     peer.refuse(ErrorCode::NOT_READ_ONLY).await;
     waiting.await.unwrap().unwrap();
 
-    let waiting = tokio::spawn(client.at_least(Zxid(9)));
+    let waiting = tokio::spawn(client.wait_for_zxid(Zxid(9)));
     peer.expect("sync#3 /").await;
     peer.refuse(ErrorCode::NO_AUTH).await;
     let error = waiting.await.unwrap().unwrap_err();
@@ -123,7 +123,7 @@ async fn a_refused_sync_counts_if_it_comes_from_far_enough() {
 async fn it_goes_on_at_the_next_server() {
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
-    let waiting = tokio::spawn(client.at_least(Zxid(2)));
+    let waiting = tokio::spawn(client.wait_for_zxid(Zxid(2)));
     sync(&mut peer, [1]).await;
     peer.expect("sync#2 /").await;
     drop(peer);
@@ -143,7 +143,7 @@ async fn a_zxid_that_never_comes_is_waited_for_one_session_timeout() {
     let (client, peer) = connected(&mut network).await;
     let served = peer.serve();
     let clock = Clock::start();
-    let error = client.at_least(Zxid(1 << 40)).await.unwrap_err();
+    let error = client.wait_for_zxid(Zxid(1 << 40)).await.unwrap_err();
     assert_eq!(clock.elapsed().as_secs(), TIMEOUT.as_secs());
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Behind, Outcome::NotApplied));
     let seen = client.last_zxid();
@@ -154,6 +154,6 @@ async fn a_zxid_that_never_comes_is_waited_for_one_session_timeout() {
     let syncs = served.await.unwrap().len();
     assert!((25..40).contains(&syncs), "{syncs}");
 
-    let error = client.at_least(Zxid(1 << 40)).await.unwrap_err();
+    let error = client.wait_for_zxid(Zxid(1 << 40)).await.unwrap_err();
     assert!(error.is_session_over());
 }

@@ -75,10 +75,11 @@ impl Client {
 
     /// Waits until this client's server has caught up with the leader as of now.
     ///
-    /// It is not a quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may
+    /// This is not a quorum operation (ZOOKEEPER-1675): a leader that has just been deposed may
     /// answer. A leader that serves clients itself answers theirs at once, so a write that a
     /// follower has already reported to its client may be missing there for a moment. To see what
-    /// another client has seen, wait with [`at_least`](Self::at_least) for the zxid of that client.
+    /// another client has seen, wait for that client's zxid with
+    /// [`wait_for_zxid`](Self::wait_for_zxid).
     pub fn sync(&self, path: &str) -> Reply<()> {
         self.at(path, path::check, |full| {
             self.send(path, &SyncRequest { path: full.into() }, |call, completion| {

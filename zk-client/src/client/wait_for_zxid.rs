@@ -23,8 +23,8 @@ impl Client {
     /// The highest zxid in any reply to this session so far; 0 before the first reply.
     ///
     /// From now on the session sees everything up to this zxid, on every server. Another client
-    /// that waits with [`at_least`](Self::at_least) for it sees everything that this one has seen
-    /// and written.
+    /// that waits for it with [`wait_for_zxid`](Self::wait_for_zxid) sees everything that this one
+    /// has seen and written.
     pub fn last_zxid(&self) -> Zxid {
         self.shared().look(|core| core.last_zxid())
     }
@@ -40,7 +40,7 @@ impl Client {
     /// # async fn f(writer: &Client, reader: &Client) -> Result<(), Error> {
     /// let (_, zxid) = writer.set_data("/config", b"2", None).with_zxid().await?;
     /// // Sent along with a message to another process, say.
-    /// reader.at_least(zxid).await?;
+    /// reader.wait_for_zxid(zxid).await?;
     /// assert_eq!(reader.get_data("/config").await?.data, "2");
     /// # Ok(())
     /// # }
@@ -72,7 +72,10 @@ impl Client {
     /// # Cancel safety
     ///
     /// Nothing is lost by dropping the future. The first sync is sent in any case, in call order.
-    pub fn at_least(&self, zxid: Zxid) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+    pub fn wait_for_zxid(
+        &self,
+        zxid: Zxid,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let sync = (self.last_zxid() < zxid).then(|| self.sync("/"));
         let client = self.clone();
         async move {

@@ -174,7 +174,7 @@ impl Error {
 
     /// What the server stamped its refusal with: of a write its own transaction, since a refused
     /// write is one too; of a read the last one that the server had applied. Whoever is
-    /// [at least](crate::Client::at_least) there sees why it was refused. `None` if the server
+    /// [at least](crate::Client::wait_for_zxid) there sees why it was refused. `None` if the server
     /// gave no answer.
     pub fn zxid(&self) -> Option<Zxid> {
         self.zxid

@@ -181,7 +181,7 @@ impl<R> Reply<R> {
     /// let (stat, zxid) = ours.set_data("/config", b"2", None).with_zxid().await?;
     /// assert_eq!(stat.mzxid, zxid);
     /// // Whoever hears of the zxid can wait for what it stands for.
-    /// theirs.at_least(zxid).await?;
+    /// theirs.wait_for_zxid(zxid).await?;
     /// # Ok(())
     /// # }
     /// ```

@@ -42,7 +42,7 @@ pub async fn only_the_owner_may_read_and_still_after_a_reconnect(target: &Target
     owner.create("/hers", b"", &CreateOptions::persistent().with_acl(&acl)).await?;
 
     let other = target.connect().await?;
-    other.at_least(owner.last_zxid()).await?;
+    other.wait_for_zxid(owner.last_zxid()).await?;
     for proof in [None, Some(b"ann:wrong".as_slice()), Some(b"bob:secret")] {
         if let Some(proof) = proof {
             other.add_auth("digest", proof).await?;

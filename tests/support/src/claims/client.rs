@@ -163,7 +163,7 @@ async fn stir(client: &Client, other: &Client) -> Result<()> {
     for path in nodes.into_iter().rev() {
         other.delete(path, None).await?;
     }
-    client.at_least(other.last_zxid()).await?;
+    client.wait_for_zxid(other.last_zxid()).await?;
     Ok(())
 }
 
@@ -225,7 +225,7 @@ pub async fn a_recursive_stream_outlives_every_other_watch_at_its_path(
         sees(&mut data, EventType::NODE_DATA_CHANGED, "/w").await?;
         sees(&mut exists, EventType::NODE_DATA_CHANGED, "/w").await?;
         other.set_data(&path, b"", None).await?;
-        client.at_least(other.last_zxid()).await?;
+        client.wait_for_zxid(other.last_zxid()).await?;
         let expected = [
             format!("NodeCreated {path}"),
             "NodeDataChanged /w".to_owned(),
@@ -239,7 +239,7 @@ pub async fn a_recursive_stream_outlives_every_other_watch_at_its_path(
         other.create(&format!("/w/{child}"), b"", &PERSISTENT).await?;
     }
     sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
-    client.at_least(other.last_zxid()).await?;
+    client.wait_for_zxid(other.last_zxid()).await?;
     assert_eq!(heard(&mut stream).await?, ["NodeCreated /w/a", "NodeCreated /w/b"]);
     Ok(())
 }
@@ -261,7 +261,7 @@ pub async fn a_persistent_stream_outlives_every_other_watch_at_its_path(
     }
     sees(&mut data, EventType::NODE_DATA_CHANGED, "/w").await?;
     sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
-    client.at_least(other.last_zxid()).await?;
+    client.wait_for_zxid(other.last_zxid()).await?;
     let each = ["NodeDataChanged /w", "NodeChildrenChanged /w"];
     assert_eq!(heard(&mut stream).await?, [each, each].concat());
     Ok(())
@@ -280,7 +280,7 @@ pub async fn a_stream_takes_nothing_from_the_watches_at_its_path(target: &Target
         sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
         other.set_data("/w", b"", None).await?;
         sees(&mut data, EventType::NODE_DATA_CHANGED, "/w").await?;
-        client.at_least(other.last_zxid()).await?;
+        client.wait_for_zxid(other.last_zxid()).await?;
         assert_eq!(heard(&mut node).await?, ["NodeChildrenChanged /w", "NodeDataChanged /w"]);
         drop(stream);
     }
@@ -303,14 +303,14 @@ pub async fn a_stream_that_is_dropped_leaves_the_others_at_its_path_alone(
     assert!(told.iter().all(|event| event == "Rearmed"), "{told:?}");
     other.create("/w/a", b"", &PERSISTENT).await?;
     sees(&mut children, EventType::NODE_CHILDREN_CHANGED, "/w").await?;
-    client.at_least(other.last_zxid()).await?;
+    client.wait_for_zxid(other.last_zxid()).await?;
     assert_eq!(heard(&mut kept).await?, ["NodeChildrenChanged /w"]);
 
     // The last one is removed, and what is set behind it stays.
     drop(kept);
     let mut next = client.watch("/w", WatchMode::Persistent).await?;
     other.delete("/w/a", None).await?;
-    client.at_least(other.last_zxid()).await?;
+    client.wait_for_zxid(other.last_zxid()).await?;
     assert_eq!(heard(&mut next).await?, ["NodeChildrenChanged /w"]);
     Ok(())
 }
@@ -325,7 +325,7 @@ pub async fn a_stream_has_all_changes_before_the_reply_that_reflects_them(
         let by = if n % 2 == 0 { &client } else { &other };
         by.create(&path, b"", &PERSISTENT).await?;
         if n % 2 == 1 {
-            client.at_least(other.last_zxid()).await?;
+            client.wait_for_zxid(other.last_zxid()).await?;
         }
         assert_eq!(heard(&mut stream).await?, [format!("NodeCreated {path}")]);
     }
@@ -383,21 +383,21 @@ pub async fn a_session_that_the_server_ended_is_expired_for_good(target: &Target
 pub async fn close_ends_the_session_on_the_server(target: &Target) -> Result<()> {
     let (client, other) = (target.connect().await?, target.connect().await?);
     client.create("/eph", b"", &CreateOptions::ephemeral()).await?;
-    other.at_least(client.last_zxid()).await?;
+    other.wait_for_zxid(client.last_zxid()).await?;
     let (stat, mut watch) = other.exists_and_watch("/eph").await?;
     assert!(stat.is_some());
     let pending = client.get_data("/eph");
     client.close().await;
     pending.await?;
     assert_eq!(client.state(), SessionState::Closed);
-    other.at_least(client.last_zxid()).await?;
+    other.wait_for_zxid(client.last_zxid()).await?;
     assert_eq!(other.exists("/eph").await?, None);
     sees(&mut watch, EventType::NODE_DELETED, "/eph").await?;
 
     // The last handle's end is a close too.
     let client = target.connect().await?;
     client.create("/eph", b"", &CreateOptions::ephemeral()).await?;
-    other.at_least(client.last_zxid()).await?;
+    other.wait_for_zxid(client.last_zxid()).await?;
     let (_, mut watch) = other.exists_and_watch("/eph").await?;
     drop(client);
     sees(&mut watch, EventType::NODE_DELETED, "/eph").await?;
@@ -416,7 +416,7 @@ pub async fn a_chroot_is_the_clients_root(target: &Target) -> Result<()> {
     let (_, mut watch) = inside.exists_and_watch("/a").await?;
     assert_eq!(inside.create("/a", b"", &PERSISTENT).await?.path, "/a");
     sees(&mut watch, EventType::NODE_CREATED, "/a").await?;
-    outside.at_least(inside.last_zxid()).await?;
+    outside.wait_for_zxid(inside.last_zxid()).await?;
     assert!(outside.exists("/app/a").await?.is_some());
     Ok(())
 }
@@ -494,13 +494,13 @@ pub async fn a_multi_happens_below_the_chroot(target: &Target) -> Result<()> {
     let (a, (), b, numbered) = inside.multi(ops).await?;
     let paths = [a, b, numbered].map(|created| created.path);
     assert_eq!(paths, ["/a", "/b", "/a/s-0000000000"]);
-    outside.at_least(inside.last_zxid()).await?;
+    outside.wait_for_zxid(inside.last_zxid()).await?;
     assert!(outside.exists("/app/a/s-0000000000").await?.is_some());
 
     let ops = Op::create_owned("/o-", b"", &OWNED);
     let [node] = owned(&inside, ops).await?.try_into().expect("one");
     assert_eq!(node.path(), "/o-0000000002");
-    outside.at_least(inside.last_zxid()).await?;
+    outside.wait_for_zxid(inside.last_zxid()).await?;
     assert!(outside.exists("/app/o-0000000002").await?.is_some());
     node.delete().await?;
     Ok(())
@@ -528,7 +528,7 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Res
     let [first, second] = owned(&client, &ops).await?.try_into().expect("two");
     assert_eq!((first.path(), second.path()), (&*format!("{stem}0000000000"), &*at));
     let own = client.session().context("a session")?.id;
-    other.at_least(client.last_zxid()).await?;
+    other.wait_for_zxid(client.last_zxid()).await?;
     for (node, data) in [(&first, "first"), (&second, "second")] {
         let there = other.get_data(node.path()).await?;
         assert_eq!((there.stat.czxid, there.stat.ephemeral_owner), (node.czxid(), own));
@@ -570,7 +570,7 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     };
     let first = client.create_owned("/r/first-", b"", &OWNED).await?;
     // A server that lags behind would tell of this create, too.
-    other.at_least(client.last_zxid()).await?;
+    other.wait_for_zxid(client.last_zxid()).await?;
     let mut below = other.watch("/r", WatchMode::PersistentRecursive).await?;
     let gone = first.path().to_owned();
     let second = replace(first)?.await?;
@@ -620,7 +620,7 @@ pub async fn a_node_is_adopted_by_its_session_alone(target: &Target) -> Result<(
     let ephemeral = CreateOptions::ephemeral();
     let created = client.create("/mine", b"", &ephemeral).await?;
     other.create("/theirs", b"", &ephemeral).await?;
-    client.at_least(other.last_zxid()).await?;
+    client.wait_for_zxid(other.last_zxid()).await?;
     for path in ["/theirs", "/"] {
         let error = client.adopt(path).await.expect_err("not ours");
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::NotOwned, Outcome::NotApplied));
@@ -647,7 +647,7 @@ pub async fn a_session_that_was_detached_is_taken_up_with_its_nodes(target: &Tar
     drop(node);
     assert_eq!(client.state(), SessionState::Closed);
     assert_eq!(client.get_data("/").await.expect_err("detached").kind(), ErrorKind::Closed);
-    other.at_least(client.last_zxid()).await?;
+    other.wait_for_zxid(client.last_zxid()).await?;
     drop(client);
     for path in [path.as_str(), "/pending"] {
         let there = other.exists(path).await?.context("it stays")?;
@@ -660,10 +660,10 @@ pub async fn a_session_that_was_detached_is_taken_up_with_its_nodes(target: &Tar
     let node = heir.adopt(&path).await?;
     assert_eq!(node.czxid(), czxid);
     node.delete().await?;
-    other.at_least(heir.last_zxid()).await?;
+    other.wait_for_zxid(heir.last_zxid()).await?;
     assert_eq!(other.exists(&path).await?, None);
     heir.close().await;
-    other.at_least(heir.last_zxid()).await?;
+    other.wait_for_zxid(heir.last_zxid()).await?;
     assert_eq!(other.exists("/pending").await?, None, "it went with its session");
     Ok(())
 }

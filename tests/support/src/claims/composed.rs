@@ -61,14 +61,14 @@ pub async fn whoever_is_at_least_at_a_zxid_sees_what_happened_there(target: &Tar
         let (stat, zxid) = writer.set_data("/n", b"", None).with_zxid().await?;
         assert_eq!(stat.version, n);
         for reader in &readers {
-            reader.at_least(zxid).await?;
+            reader.wait_for_zxid(zxid).await?;
             assert_eq!(reader.get_data("/n").await?.stat.version, n);
         }
     }
     // The zxid of a refusal is one that others can wait for.
     let error = writer.create("/n", b"", &PERSISTENT).await.expect_err("it exists");
     for reader in &readers {
-        reader.at_least(error.zxid().expect("an answer")).await?;
+        reader.wait_for_zxid(error.zxid().expect("an answer")).await?;
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ pub async fn an_access_list_is_read_and_replaced_by_whoever_may(target: &Target)
     assert_eq!((changed.mzxid, changed.pzxid), (list.stat.mzxid, list.stat.pzxid));
     let stale = client.set_acl("/a", &acl, Some(list.stat.aversion)).await;
     assert_eq!(stale.expect_err("changed since").code(), Some(ErrorCode::BAD_VERSION));
-    outside.at_least(client.last_zxid()).await?;
+    outside.wait_for_zxid(client.last_zxid()).await?;
     let list = outside.get_acl("/app/a").await?;
     assert_eq!((&list.acl, list.stat.aversion), (&acl, 1));
 
