@@ -283,6 +283,8 @@ mod connect;
 
 mod keeper;
 
+mod run_each;
+
 /// The examples of the README, which are tested with those of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

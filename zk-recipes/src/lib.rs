@@ -7,6 +7,7 @@
 //! | [`ReentrantLock`], [`ReentrantRwLock`] | the same for many tasks in each process |
 //! | [`MultiLock`] | several locks at once, [without deadlocks](MultiLock#deadlocks) |
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
+//! | [`Election`] | a leader among the processes of a service, with its data for all to see |
 //!
 //! The tasks of one process hand a reentrant lock on among themselves without a request, and an
 //! owner may acquire it again.
@@ -100,6 +101,7 @@
 //! hold                   being the owner: what is known of the node, state, lost, fencing token
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              cohort (who is next in this process), local (its I/O), reentrant
+//! coordination           election
 //! ```
 
 mod error;
@@ -116,11 +118,14 @@ mod locks;
 
 mod two_level;
 
+mod coordination;
+
 /// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub use coordination::election::{Election, Leaders, StepDown};
 pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::{Fenced, FencingToken, Hold, InvalidToken, LockState, NotReleased, Release};
 pub use locks::{Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, RwLock, WriteGuard};

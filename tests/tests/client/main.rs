@@ -5,6 +5,7 @@ mod hostile;
 mod keeper;
 mod oversize;
 mod read_only;
+mod run_each;
 mod servers;
 mod states;
 mod stats;

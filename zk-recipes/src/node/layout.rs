@@ -47,6 +47,7 @@ enum Family {
     Curator,
     GoZk,
     Kazoo,
+    LeaderLatch,
     Custom(NodeNaming),
 }
 
@@ -70,6 +71,12 @@ impl Layout {
     ///
     /// kazoo's `Lock`, `WriteLock` and `ReadLock` queue up with it.
     pub const KAZOO: Self = Self(Family::Kazoo);
+
+    /// The names of Curator's `LeaderLatch`: `_c_<uuid>-latch-<number>`.
+    ///
+    /// This is for an [`Election`](crate::Election). A read/write lock has the same names as in
+    /// Curator's layout.
+    pub const LEADER_LATCH: Self = Self(Family::LeaderLatch);
 
     /// Names of your own: `<prefix><32 hex digits><exclusive or shared><number>`.
     ///
@@ -106,6 +113,7 @@ impl Layout {
         match &self.0 {
             Family::Curator => NodeNaming::new(CURATORS, true, "lock-", NOBODY),
             Family::GoZk => NodeNaming::new(CURATORS, false, "lock-", NOBODY),
+            Family::LeaderLatch => NodeNaming::new(CURATORS, true, "latch-", NOBODY),
             Family::Kazoo | Family::Custom(_) => self.read_write(),
         }
     }
@@ -113,7 +121,9 @@ impl Layout {
     /// The names of a read/write lock.
     pub(crate) fn read_write(&self) -> NodeNaming {
         match &self.0 {
-            Family::Curator => NodeNaming::new(CURATORS, true, "__WRIT__", "__READ__"),
+            Family::Curator | Family::LeaderLatch => {
+                NodeNaming::new(CURATORS, true, "__WRIT__", "__READ__")
+            }
             Family::GoZk => NodeNaming::new(CURATORS, false, "__WRIT__", "__READ__"),
             Family::Kazoo => NodeNaming::new("", false, "__lock__", "__rlock__"),
             Family::Custom(naming) => naming.clone(),

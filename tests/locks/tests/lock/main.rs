@@ -3,6 +3,7 @@
 mod acquire;
 mod cancel;
 mod doubt;
+mod election;
 mod fence;
 mod fencing;
 mod frames;

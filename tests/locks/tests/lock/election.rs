@@ -1,0 +1,296 @@
+//! Elections: terms and their ends, what observers see, and that nothing is left behind.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::timeout;
+use zk_client::{Client, CreateOptions};
+use zk_recipes::{Election, FencingToken, Layout, Leaders, LockState, Options, StepDown};
+use zk_tests::explore::{Script, explore, poll_once, settle};
+use zk_tests::locks::{LOCK, TIMEOUT, World};
+
+fn election(client: &Client, name: &str) -> Election {
+    Election::with_options(client, LOCK, Options::new().data(name)).unwrap()
+}
+
+/// The data of the next leader, or `None` if nothing changes.
+async fn next(leaders: &mut Leaders) -> Option<Option<String>> {
+    let leader = timeout(TIMEOUT / 2, leaders.next()).await.ok()?.unwrap();
+    Some(leader.map(|leader| String::from_utf8(leader.data).unwrap()))
+}
+
+fn named(name: &str) -> Option<Option<String>> {
+    Some(Some(name.to_owned()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidates_lead_one_after_another_with_growing_tokens() {
+    let world = World::new();
+    let (tell, mut terms) = unbounded_channel();
+    let mut candidates = Vec::new();
+    for name in ["ana", "ben", "cho"] {
+        let election = election(&world.client().await, name);
+        let tell = tell.clone();
+        candidates.push(tokio::spawn(async move {
+            election
+                .lead(async |term| {
+                    tell.send((name, term.token(), term.node().to_owned())).unwrap();
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    assert_eq!(term.state(), LockState::Held);
+                    name
+                })
+                .await
+                .unwrap()
+        }));
+        settle().await;
+    }
+    drop(tell);
+    let mut last = None::<FencingToken>;
+    for name in ["ana", "ben", "cho"] {
+        let (leader, token, node) = terms.recv().await.unwrap();
+        assert_eq!(leader, name);
+        assert!(last < Some(token));
+        last = Some(token);
+        assert!(world.queue().first().is_some_and(|first| node.ends_with(first.as_str())));
+    }
+    for (candidate, name) in candidates.into_iter().zip(["ana", "ben", "cho"]) {
+        assert_eq!(candidate.await.unwrap(), name);
+    }
+    world.is_empty().await;
+}
+
+/// Cuts all connections for a time that no session ends by, while a candidate leads. Returns how
+/// many terms it had, and with which tokens.
+async fn terms_around_a_cut(step_down: StepDown) -> Vec<FencingToken> {
+    let world = World::new();
+    let client = world.client().await;
+    let (tell, mut terms) = unbounded_channel();
+    let candidate = election(&client, "ana").step_down(step_down);
+    let leading = tokio::spawn(async move {
+        candidate
+            .lead(async |term| {
+                tell.send(term.token()).unwrap();
+                pending::<()>().await;
+            })
+            .await
+    });
+    let mut tokens = vec![terms.recv().await.unwrap()];
+    world.server.set_serving(false);
+    client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+    settle().await;
+    world.server.set_serving(true);
+    while let Ok(Some(token)) = timeout(2 * TIMEOUT, terms.recv()).await {
+        tokens.push(token);
+    }
+    assert_eq!(world.queue().len(), 1, "an earlier term has left its node");
+    leading.abort();
+    drop(leading.await);
+    world.is_empty().await;
+    tokens
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_cut_ends_the_term_if_the_leader_is_to_step_down_when_in_doubt() {
+    let tokens = terms_around_a_cut(StepDown::Suspended).await;
+    assert!(matches!(tokens[..], [first, second] if first < second), "{tokens:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_cut_costs_nothing_if_the_leader_is_to_step_down_at_the_deadline() {
+    let tokens = terms_around_a_cut(StepDown::Deadline).await;
+    assert_eq!(tokens.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_has_stopped_before_the_next_one_leads() {
+    for step_down in [StepDown::Suspended, StepDown::Deadline] {
+        let world = World::new();
+        let client = world.client().await;
+        let session = client.session().unwrap().id;
+        let at_work = Arc::new(());
+        let first = tokio::spawn({
+            let (candidate, at_work) = (election(&client, "ana"), Arc::clone(&at_work));
+            async move {
+                let work = |_| {
+                    let at_work = Arc::clone(&at_work);
+                    async move {
+                        pending::<()>().await;
+                        drop(at_work);
+                    }
+                };
+                candidate.step_down(step_down).lead(work).await
+            }
+        });
+        settle().await;
+        assert_eq!(Arc::strong_count(&at_work), 3, "the work has begun");
+        let second = election(&world.client().await, "ben");
+        let leading = tokio::spawn(async move { second.campaign().await.unwrap() });
+        settle().await;
+        // Pings are answered all the same.
+        world.server.partition(session);
+        let term = leading.await.unwrap();
+        assert!(Arc::strong_count(&at_work) <= 2, "two lead");
+        world.is_owner(&term);
+        first.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_node_is_deleted_leads_again_in_a_later_term() {
+    let world = World::new();
+    let (tell, mut terms) = unbounded_channel();
+    let candidate = election(&world.client().await, "ana");
+    let leading = tokio::spawn(async move {
+        let work = async |term: Arc<zk_recipes::Guard>| {
+            tell.send((term.token(), term.node().to_owned())).unwrap();
+            pending::<()>().await;
+        };
+        candidate.lead(work).await
+    });
+    let (first, node) = terms.recv().await.unwrap();
+    world.client().await.delete(&node, None).await.unwrap();
+    let (second, _) = terms.recv().await.unwrap();
+    assert!(first < second);
+    leading.abort();
+    drop(leading.await);
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_ends_the_candidacy() {
+    let world = World::new();
+    let client = world.client().await;
+    let leader = election(&client, "ana");
+    let leading = tokio::spawn(async move { leader.lead(|_| pending::<()>()).await });
+    settle().await;
+    let waits = election(&client, "ben");
+    let waiting = tokio::spawn(async move { waits.lead(|_| pending::<()>()).await });
+    settle().await;
+    assert!(world.server.expire(client.session().unwrap().id));
+    assert!(leading.await.unwrap().unwrap_err().is_session_over());
+    assert!(waiting.await.unwrap().unwrap_err().is_session_over());
+    world.is_empty().await;
+}
+
+#[test]
+fn a_candidacy_may_be_dropped_at_any_moment() {
+    let runs = explore(|script: Script| async move {
+        let world = World::new();
+        let candidate = election(&world.client().await, "ana");
+        {
+            let mut leading = Box::pin(candidate.lead(|_| settle()));
+            for _ in 0..6 {
+                match script.choose(3) {
+                    0 => settle().await,
+                    1 => break,
+                    _ => {
+                        if poll_once(leading.as_mut()).is_ready() {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        world.is_empty().await;
+    });
+    assert!(runs > 50, "{runs} runs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_sees_each_leader_its_data_and_that_there_is_none() {
+    let world = World::new();
+    let observed = election(&world.client().await, "not a candidate");
+    let mut leaders = observed.observe();
+    assert_eq!(next(&mut leaders).await, Some(None), "there is no folder yet");
+    assert_eq!(next(&mut leaders).await, None, "nothing changes");
+
+    let (ana, ben) = (world.client().await, world.client().await);
+    let term = election(&ana, "ana").campaign().await.unwrap();
+    assert_eq!(next(&mut leaders).await, named("ana"));
+    let candidate = election(&ben, "ben");
+    let waiting = tokio::spawn(async move { candidate.campaign().await.unwrap() });
+    settle().await;
+    assert_eq!(next(&mut leaders).await, None, "another candidate leads nobody");
+    let all = observed.candidates().await.unwrap();
+    assert_eq!(all.iter().map(|one| &one.data[..]).collect::<Vec<_>>(), [b"ana", b"ben"]);
+
+    ana.set_data(term.node(), b"ana, moved", None).await.unwrap();
+    assert_eq!(next(&mut leaders).await, named("ana, moved"));
+    term.release().await.unwrap();
+    assert_eq!(next(&mut leaders).await, named("ben"));
+    drop(waiting.await.unwrap());
+    assert_eq!(next(&mut leaders).await, Some(None), "the folder is empty");
+    drop(leaders);
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_survives_a_reconnect_and_misses_no_last_leader() {
+    let world = World::new();
+    world.make_folder().await;
+    let client = world.client().await;
+    let mut leaders = election(&client, "").observe();
+    let ana = world.client().await;
+    let term = election(&ana, "ana").campaign().await.unwrap();
+    assert_eq!(next(&mut leaders).await, named("ana"));
+    world.server.disconnect(client.session().unwrap().id);
+    drop(term);
+    let term = election(&ana, "ana again").campaign().await.unwrap();
+    assert_eq!(next(&mut leaders).await, named("ana again"));
+    drop((term, leaders));
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidates_that_come_and_go_wake_no_observer() {
+    let world = World::new();
+    let leader = election(&world.client().await, "ana");
+    let term = leader.campaign().await.unwrap();
+    let mut leaders = election(&world.client().await, "").observe();
+    assert_eq!(next(&mut leaders).await, named("ana"));
+    let raw = world.client().await;
+    let (requests, ()) = world
+        .requests(async {
+            let mut waiting = Box::pin(leaders.next());
+            for _ in 0..10 {
+                let stem = format!("{LOCK}/_c_00000000-0000-0000-0000-000000000000-lock-");
+                let node = CreateOptions::ephemeral().sequential();
+                let created = raw.create(&stem, b"", &node).await.unwrap();
+                raw.delete(&created.path, None).await.unwrap();
+                assert!(poll_once(waiting.as_mut()).is_pending());
+                settle().await;
+            }
+        })
+        .await;
+    assert_eq!(requests, 20, "the creates and deletes alone");
+    drop((term, leaders));
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_latch_of_curators_is_a_candidate_and_a_lock_is_none() {
+    let world = World::new();
+    world.make_folder().await;
+    let raw = world.client().await;
+    let node = CreateOptions::ephemeral().sequential();
+    let latch = format!("{LOCK}/_c_00000000-0000-0000-0000-000000000000-latch-");
+    let latch = raw.create(&latch, b"curator", &node).await.unwrap().path;
+    let lock = format!("{LOCK}/_c_00000000-0000-0000-0000-000000000000-lock-");
+    raw.create(&lock, b"", &node).await.unwrap();
+    let options = Options::new().layout(Layout::LEADER_LATCH).data("ana");
+    let election = Election::with_options(&world.client().await, LOCK, options).unwrap();
+    let mut leaders = election.observe();
+    assert_eq!(next(&mut leaders).await, named("curator"));
+    let waiting = tokio::spawn({
+        let election = election.clone();
+        async move { election.campaign().await.unwrap() }
+    });
+    settle().await;
+    assert!(!waiting.is_finished());
+    raw.delete(&latch, None).await.unwrap();
+    let term = waiting.await.unwrap();
+    assert!(term.node().contains("-latch-"));
+    assert_eq!(next(&mut leaders).await, named("ana"));
+}

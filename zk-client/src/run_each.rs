@@ -1,0 +1,80 @@
+//! Work that is done anew in each session of a keeper.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::keeper::{KeptSession, SessionKeeper};
+
+impl SessionKeeper {
+    /// Runs `work` in each session, until it is done or fails while its session lives.
+    ///
+    /// The closure is called with the client of the current session. When that session ends, the
+    /// future that the closure returned is dropped where it stands, and the closure is called again
+    /// in the next session. So locks and ephemeral nodes are made inside the closure, and what must
+    /// outlive a session is kept outside.
+    ///
+    /// ```
+    /// # async fn f(keeper: zk_client::SessionKeeper) -> Result<(), zk_client::Error> {
+    /// use zk_client::CreateOptions;
+    ///
+    /// let registered = keeper.run_each(|client| async move {
+    ///     client.create("/members/me", b"10.0.0.7:80", &CreateOptions::ephemeral()).await?;
+    ///     serve().await; // dropped when the session ends
+    ///     Ok::<_, zk_client::Error>(())
+    /// });
+    /// tokio::select! {
+    ///     done = registered => done?,
+    ///     _ = stopped() => {} // dropping the future drops the work
+    /// }
+    /// keeper.close().await; // releases what the session had
+    /// # Ok(())
+    /// # }
+    /// # async fn serve() {}
+    /// # async fn stopped() {}
+    /// ```
+    ///
+    /// Between sessions that end soon after one another the keeper [waits](SessionKeeper), so work
+    /// that fails at once with each session is not repeated in a tight loop.
+    ///
+    /// # Errors
+    ///
+    /// The error of `work`, if its session was not over when it failed. A lost connection is such an
+    /// error, unless the work sees it through.
+    ///
+    /// The error that the keeper is over, [`AuthFailed`](crate::ErrorKind::AuthFailed) or
+    /// [`Closed`](crate::ErrorKind::Closed), converted into the error of `work`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, and leaves the keeper and its session as they are.
+    pub async fn run_each<T, E, W>(&self, mut work: impl FnMut(Client) -> W) -> Result<T, E>
+    where
+        W: Future<Output = Result<T, E>>,
+        E: From<Error>,
+    {
+        let mut sessions = self.sessions();
+        loop {
+            let KeptSession { client, .. } = sessions.next().await?;
+            let mut states = client.states();
+            let working = work(client.clone());
+            let done = {
+                let mut working = pin!(working);
+                // An error means that the client is gone, and its session with it.
+                let mut ended = pin!(states.wait_for(|state| state.ended().is_some()));
+                poll_fn(|cx| match working.as_mut().poll(cx) {
+                    Poll::Ready(done) => Poll::Ready(Some(done)),
+                    Poll::Pending => ended.as_mut().poll(cx).map(|_| None),
+                })
+                .await
+            };
+            let is_over = client.state().ended().is_some();
+            match done {
+                Some(done) if done.is_ok() || !is_over => return done,
+                _ => {}
+            }
+        }
+    }
+}

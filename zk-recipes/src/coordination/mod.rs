@@ -1,0 +1,3 @@
+//! Coordination beyond mutual exclusion, on the same queue as the locks.
+
+pub(crate) mod election;
