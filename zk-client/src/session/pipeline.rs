@@ -16,7 +16,7 @@ use crate::config::Limits;
 use crate::error::{Limit, ProtocolError};
 use crate::trace;
 
-/// Identifies a request, which it can [withdraw](crate::session::Session::withdraw).
+/// The id of a request, by which it can be [withdrawn](crate::session::Session::withdraw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u64);
 

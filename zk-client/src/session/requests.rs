@@ -238,7 +238,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Takes back a request that was not sent, and returns its token.
     ///
-    /// No reply follows. If the request was to set a watch, that ends with
+    /// No reply follows. If the request was to set a watch, the watch ends with
     /// [`Event::WatchRemoved`](crate::session::Event::WatchRemoved).
     ///
     /// `None` if the request was sent or answered, or was not queued by [`submit`](Self::submit) or
