@@ -22,7 +22,7 @@ use crate::session::timers::{Timer, Timers};
 pub(crate) struct Connection {
     /// Whether the connection serves requests, writes included.
     pub(crate) up: bool,
-    /// When the oldest request or ping without an answer was sent.
+    /// When the oldest request or ping without a reply was sent.
     pub(crate) oldest: Option<Instant>,
     /// The session timeout.
     pub(crate) timeout: Duration,

@@ -121,9 +121,9 @@ impl Deadline {
     /// that it could vouch for.
     ///
     /// A new connection is probed at once. A later probe is sent one [margin](Self::margin) before
-    /// the deadline and no earlier, since a later probe vouches for later requests. It is never
-    /// sent before there is a request that the last probe could not vouch for, so there is at most
-    /// one probe for each sample.
+    /// the deadline, since a later probe vouches for later requests. It is never sent before there
+    /// is a request that the last probe could not vouch for, so there is at most one probe for each
+    /// sample.
     pub(crate) fn next_probe(&self) -> Option<Instant> {
         if self.rule == DeadlineRule::Contact {
             return None;

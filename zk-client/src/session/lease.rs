@@ -30,8 +30,9 @@ pub enum LeaseState {
     /// reply, or the session was not proved to be kept since the lease was opened. Unless that
     /// changes, the lease lapses: begin nothing that takes longer, and postpone what can wait.
     Suspended {
-        /// The deadline of the session, or the end of the term if that is earlier. A lease that was
-        /// valid before can be relied on until then.
+        /// The deadline of the session, or the end of the term if that is earlier.
+        ///
+        /// A lease that was valid before can be relied on until then.
         until: Instant,
     },
     /// The lease is over for good, even if its node still exists: the client deletes it.
@@ -46,7 +47,7 @@ pub enum Lapse {
     Ended(Ended),
     /// The session was not proved to be kept in time.
     ///
-    /// So the servers may have ended it. This is also the reason if an earlier lease of the same
+    /// The servers may have ended it. This is also the reason if an earlier lease of the same
     /// node is over.
     Deadline,
     /// The term of the lease has ended.

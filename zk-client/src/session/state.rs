@@ -93,7 +93,7 @@ pub struct Session<T, W, S = W> {
 pub(super) enum Phase {
     /// There is no connection.
     Idle,
-    /// The connect request is on its way.
+    /// The connect request is queued or in flight.
     Handshake,
     /// The session is established, and SASL takes place before anything else.
     Authenticating {

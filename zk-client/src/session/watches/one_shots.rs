@@ -15,7 +15,7 @@ impl WatchId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum WatchKind {
-    /// The node's data, or its deletion: getData, or exists on a node that exists.
+    /// The node's data, or its deletion: getData, or exists on a node that is there.
     Data,
     /// The node's creation: exists on an absent node.
     Exist,
