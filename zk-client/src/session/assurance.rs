@@ -1,9 +1,9 @@
-//! What a session does for those who rely on being kept: when to ask for a proof, when to call
-//! leases suspended, and when they lapse.
+//! What a session does for its leases: when to ask for a proof, when to report leases as suspended,
+//! and when they lapse.
 //!
 //! The deadline and the leases are decided in modules of their own; here they meet the state of the
-//! connection and the timers. Whatever happens to a session first [`expire`](Assurance::expire)s
-//! what has lapsed by then, so that nothing learnt later revives it, and in the end
+//! connection and the timers. Every input to a session first [`expire`](Assurance::expire)s the
+//! leases that have lapsed by then, so that nothing learnt later revives them, and in the end
 //! [`tend`](Assurance::tend)s the timers.
 
 use std::time::{Duration, Instant};
@@ -20,16 +20,16 @@ use crate::session::timers::{Timer, Timers};
 /// The connection, as far as leases depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
-    /// Whether it serves, and writes can be asked for.
+    /// Whether the connection serves requests, writes included.
     pub(crate) up: bool,
-    /// When the oldest request or ping without an answer was sent.
+    /// When the oldest request or ping without a reply was sent.
     pub(crate) oldest: Option<Instant>,
     /// The session timeout.
     pub(crate) timeout: Duration,
 }
 
 impl Connection {
-    /// When it counts as unwell, if nothing is answered before.
+    /// When the connection counts as unwell, if nothing is answered before.
     fn patience(&self) -> Option<Instant> {
         self.oldest.map(|sent| sent + self.timeout / 3)
     }
@@ -44,7 +44,7 @@ impl Connection {
 pub(crate) struct Tended {
     /// Ask for a proof.
     pub(crate) probe: bool,
-    /// Tell those who wait for a change.
+    /// Notify those callers that wait for a change.
     pub(crate) changed: bool,
 }
 
@@ -53,17 +53,17 @@ pub(crate) struct Tended {
 pub(crate) struct Assurance {
     deadline: Deadline,
     leases: Leases,
-    /// Until when leases may run that were opened while no deadline was known; gone with a proof.
+    /// Until when leases may run that were opened while no deadline was known. A proof ends this.
     grace: Option<Instant>,
     /// When the handshake of this connection was sent, at the earliest.
     handshake: Option<Instant>,
     /// Whether a probe is queued and not sent.
     probing: bool,
-    /// Whether leases were valid when that was last told.
+    /// Whether leases were valid when that was last reported.
     valid: bool,
-    /// Whether something lapsed that was not told.
+    /// Whether a lease has lapsed that was not reported yet.
     lapsed: bool,
-    /// Whether there is nothing to watch over, and no timer set.
+    /// Whether there is no lease to watch over, and no timer set.
     resting: bool,
 }
 
@@ -105,29 +105,30 @@ impl Assurance {
         }
     }
 
-    /// A ping that was sent then was answered.
+    /// A ping that was sent at `sent` was answered.
     pub(crate) fn ponged(&mut self, now: Instant, sent: Instant) {
         self.deadline.answered(now, sent, Proof::Contact);
     }
 
-    /// A request that was sent then was answered.
+    /// A request that was sent at `sent` was answered.
     #[inline]
     pub(crate) fn answered(&mut self, now: Instant, sent: Instant, op: OpCode, answer: ErrorCode) {
         self.deadline.answered(now, sent, Proof::of(op, answer));
     }
 
-    /// The probe that was sent then was answered, beside what [`answered`](Self::answered) noted.
+    /// The probe that was sent at `sent` was answered, in addition to what
+    /// [`answered`](Self::answered) noted.
     pub(crate) fn probe_answered(&mut self, sent: Instant) {
         self.deadline.probe_answered(sent);
     }
 
-    /// The connection is gone, and a probe that was not sent with it.
+    /// The connection is gone, and with it a probe that was not sent.
     pub(crate) fn disconnected(&mut self) {
         self.deadline.disconnected();
         (self.handshake, self.probing) = (None, false);
     }
 
-    /// The session is over. Whether there is somebody to be told.
+    /// The session is over. Returns true if there is a change to report.
     pub(crate) fn end(&mut self, ended: Ended) -> bool {
         let running = self.leases.running() > 0;
         self.leases.end(ended);
@@ -136,8 +137,8 @@ impl Assurance {
 
     // Leases.
 
-    /// Somebody begins to rely on a node. If nothing is known of the session any more, the lease
-    /// has lapsed when that is next looked at.
+    /// A caller begins to rely on a node. If nothing is known about the session any more, the lease
+    /// has lapsed by the time that it is next looked at.
     pub(crate) fn open(
         &mut self,
         now: Instant,
@@ -155,17 +156,17 @@ impl Assurance {
         self.leases.open(node, term)
     }
 
-    /// The node was not to be relied on.
+    /// A new lease has lapsed, since its node cannot be relied on.
     pub(crate) fn void(&mut self, id: LeaseId) {
         self.leases.lapse(id, Lapse::Deadline);
     }
 
-    /// Nobody relies on it any more.
+    /// The caller no longer relies on the node.
     pub(crate) fn close(&mut self, id: LeaseId) {
         self.leases.close(id);
     }
 
-    /// Where a lease stands.
+    /// The state of a lease at `now`.
     pub(crate) fn state(&self, now: Instant, id: LeaseId, connection: Connection) -> LeaseState {
         self.leases.state(id, now, self.standing(now, connection))
     }
@@ -186,7 +187,7 @@ impl Assurance {
         self.resting
     }
 
-    /// Marks the leases that have lapsed by now, and gives back the nodes that must go.
+    /// Marks the leases that have lapsed by now, and returns the nodes to delete.
     pub(crate) fn expire(&mut self, now: Instant, connection: Connection) -> Vec<OwnedNodeId> {
         let nodes = self.leases.expire(now, self.standing(now, connection));
         self.lapsed |= !nodes.is_empty();
@@ -196,7 +197,7 @@ impl Assurance {
         nodes
     }
 
-    /// Sets the timers by what is known now.
+    /// Sets the timers from what is known now.
     pub(crate) fn tend(
         &mut self,
         now: Instant,

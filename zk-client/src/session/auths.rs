@@ -1,8 +1,8 @@
-//! The credentials of a session: what every connection begins with.
+//! The credentials of a session, which every connection begins with.
 //!
-//! A server knows the identities of a connection and not of a session, so each is proven anew on
-//! each connection, and whoever waits for one to be accepted waits across connections. Knows no
-//! frames.
+//! A server keeps identities per connection and not per session, so each credential is proven anew
+//! on each connection. A caller that waits for one to be accepted waits across connections. Knows
+//! no frames.
 
 use crate::auth::credentials::Credential;
 use crate::error::Limit;
@@ -11,14 +11,14 @@ use crate::error::Limit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuthId(usize);
 
-/// What is remembered, in the order of the calls.
+/// The remembered credentials, in the order of the calls.
 #[derive(Debug)]
 pub(crate) struct Auths<T>(Vec<Known<T>>);
 
 #[derive(Debug)]
 struct Known<T> {
     credential: Credential,
-    /// Those who wait for the next connection.
+    /// The tokens that wait for the next connection.
     waiting: Vec<T>,
 }
 
@@ -52,25 +52,25 @@ impl<T> Auths<T> {
         self.0.get(id.0).map(|known| &known.credential)
     }
 
-    /// Lets `token` wait for the next connection.
+    /// Lets `tokens` wait for the next connection.
     pub(crate) fn wait(&mut self, id: AuthId, tokens: impl IntoIterator<Item = T>) {
         if let Some(known) = self.0.get_mut(id.0) {
             known.waiting.extend(tokens);
         }
     }
 
-    /// Whether anybody waits for the next connection.
+    /// True if a caller waits for the next connection.
     pub(crate) fn is_busy(&self) -> bool {
         self.0.iter().any(|known| !known.waiting.is_empty())
     }
 
-    /// What a new connection is to prove, each with those who wait for it.
+    /// The credentials that a new connection is to prove, each with the tokens that wait for it.
     pub(crate) fn replay(&mut self) -> Vec<(AuthId, Vec<T>)> {
         let taken = |known: &mut Known<T>| std::mem::take(&mut known.waiting);
         self.0.iter_mut().map(taken).enumerate().map(|(id, tokens)| (AuthId(id), tokens)).collect()
     }
 
-    /// The session is over: forgets the credentials, and gives back those who wait.
+    /// The session is over: forgets the credentials, and gives back the tokens that wait.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         std::mem::take(&mut self.0).into_iter().flat_map(|known| known.waiting)
     }

@@ -1,4 +1,5 @@
-//! A session and its connections, one at a time: from the attempt over the handshake to the loss.
+//! The connections of a session, one at a time: the attempt, the handshake, the frames and the
+//! loss.
 //!
 //! Time, frames and the state of the transport come in here, and bytes go out.
 
@@ -21,9 +22,9 @@ use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::{self, Timer};
 use crate::trace;
 
-/// What happens to the connection, and what it is to send.
+/// The inputs from the transport and the clock, and the bytes to send.
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// An attempt at a server begins.
+    /// An attempt to connect to a server begins.
     pub fn handle_connecting(&mut self, now: Instant) {
         if self.phase == Phase::Idle {
             self.counters.attempts += 1;
@@ -49,7 +50,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.put_control(|writer| request.encode(writer));
     }
 
-    /// One whole frame came.
+    /// A whole frame was received.
     #[inline]
     pub fn handle_frame(&mut self, now: Instant, frame: Bytes) {
         self.receive(now, frame.len(), |session| match session.phase {
@@ -66,8 +67,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         });
     }
 
-    /// The same of a frame that begins as an [event](Xid::NOTIFICATION) does, of which nothing is
-    /// kept: it need not have memory of its own.
+    /// Like [`handle_frame`](Self::handle_frame), for a frame that begins as an
+    /// [event](Xid::NOTIFICATION) does. Nothing of it is kept, so it need not have memory of its
+    /// own.
     pub(crate) fn handle_event(&mut self, now: Instant, frame: &[u8]) {
         if self.phase != Phase::Established {
             return self.handle_frame(now, Bytes::copy_from_slice(frame));
@@ -78,14 +80,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
         });
     }
 
-    /// The front of a frame came that is `len` bytes long, above
-    /// [`Limits::max_reply`](crate::Limits::max_reply): [`HEAD_BYTES`] of it, or all of it if it is
-    /// shorter. Whoever reads the stream throws the rest away as it comes, and says nothing of it
-    /// here: bytes without an end are no sign of life.
+    /// The head of a frame was received that is longer than the limit.
     ///
-    /// If it is a reply, its request fails with
-    /// [`ReplyTooLarge`](crate::Failure::ReplyTooLarge), and that is all; a node that
-    /// the request may have created for an owner is looked for.
+    /// The frame is `len` bytes long, above [`Limits::max_reply`](crate::Limits::max_reply). `head`
+    /// is its first [`HEAD_BYTES`], or all of it if it is shorter. The reader of the stream
+    /// discards the rest as it comes, and does not report it here: bytes without an end are no sign
+    /// of life.
+    ///
+    /// If the frame is a reply, its request fails with
+    /// [`ReplyTooLarge`](crate::Failure::ReplyTooLarge), and that is all. The session looks for a
+    /// node that the request may have created for an owner.
     ///
     /// [`HEAD_BYTES`]: crate::session::HEAD_BYTES
     pub fn handle_oversized(&mut self, now: Instant, head: &[u8], len: usize) {
@@ -102,9 +106,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         });
     }
 
-    /// Ends this connection so that the session goes on at another server, and loses nothing by
-    /// that: nothing more is sent, and when everything that was sent is answered, or after a third
-    /// of the session timeout, the session hangs up and gives `why` as the reason.
+    /// Ends this connection without losing replies, to go on at another server.
+    ///
+    /// No more requests are sent. When all that were sent are answered, or after a third of the
+    /// session timeout, the session hangs up and gives `why` as the reason.
     ///
     /// An attempt that has no transport yet is given up at once. A session that is closing stays.
     pub fn leave(&mut self, now: Instant, why: Hangup) {
@@ -121,13 +126,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// There are this many servers now, which share the time for attempts as by
-    /// [`SessionConfig::new`].
+    /// Sets the number of servers, which share the time for attempts.
+    ///
+    /// The shares are those of [`SessionConfig::new`].
     pub fn set_server_count(&mut self, servers: usize) {
         self.config.attempt_timeout = SessionConfig::share(self.config.timeout, servers);
     }
 
-    /// The transport is gone, or could not be made.
+    /// The transport is gone, or could not be opened.
     pub fn handle_disconnected(&mut self, now: Instant) {
         if self.ended().is_some() {
             return;
@@ -194,17 +200,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
                         self.suspect(now);
                     }
                 }
-                // Tended below.
+                // `tend_leases` handles these below.
                 Timer::Probe | Timer::Suspend | Timer::Lapse => {}
             }
         }
         self.tend_leases(now);
     }
 
-    /// Appends what is to be sent to `out` and says whether there was anything.
+    /// Appends the bytes to send to `out`, and returns true if there were any.
     ///
-    /// From then on it counts as sent: a request in it that gets no answer has an unknown outcome.
-    /// So call this when the transport is ready to take bytes, and not before.
+    /// From then on they count as sent: a request among them that gets no reply has an unknown
+    /// outcome. So call this when the transport is ready to take bytes, and not before.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut BytesMut) -> bool {
         if self.control.is_empty() && self.pipeline.lengths().1 == 0 {
             return false;
@@ -222,8 +228,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             let mut keeps = out.len() > before;
             if self.leaving.is_none() {
                 self.assurance.sent(now);
-                // An auth request does not keep the session: servers answer it without touching
-                // that.
+                // An auth request does not keep the session alive: servers answer it without
+                // touching the session.
                 keeps |= self.pipeline.waiting().any(|op| op != OpCode::AUTH);
                 frames += self.pipeline.transmit(now, out);
             }
@@ -239,7 +245,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 }
 
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// So many bytes of a frame came; `handle` makes sense of them.
+    /// Receives `len` bytes of a frame, which `handle` interprets.
     #[inline]
     fn receive(
         &mut self,
@@ -257,12 +263,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
         match handshake::judge(self.credentials, frame)? {
-            // A close whose answer was lost is answered like this.
+            // A server answers so if the session was closed and the reply to that was lost.
             Verdict::Expired if self.closing && !self.detaching => self.end(Ended::Closed),
             Verdict::Expired => self.end(Ended::Expired),
             Verdict::Established { session, timeout, read_only } => {
-                // What a read-only server gives is known to no other, so nobody can take it up;
-                // and nothing is lost with it, for it cannot own anything.
+                // No other server knows the session that a read-only server gives, so it cannot be
+                // resumed. Nothing is lost with it, since it cannot own anything.
                 if !read_only {
                     self.credentials = Some(session);
                 }
@@ -278,7 +284,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(())
     }
 
-    /// Begins with what waits.
+    /// Begins to serve the requests that wait.
     pub(super) fn serve(&mut self, now: Instant, read_only: bool) {
         self.phase = Phase::Established;
         self.timers.stop(Timer::Attempt);
@@ -291,7 +297,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.leave_if_done();
     }
 
-    /// Hangs up if that costs nobody an answer.
+    /// Hangs up if the session is to leave this server and no request is in flight.
     pub(super) fn leave_if_done(&mut self) {
         if let Some(why) = self.leaving
             && self.phase == Phase::Established
@@ -307,8 +313,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.timers.stop(Timer::Leave);
     }
 
-    /// Queues what must precede every request of the callers': credentials, watches, lost creates,
-    /// due deletes.
+    /// Queues what must precede all requests of callers: credentials, watches, the search for lost
+    /// creates, and due deletes.
     fn reattach(&mut self) {
         for (id, tokens) in self.auths.replay() {
             if let Err(error) = self.prove(Priority::Urgent, id, tokens) {
@@ -333,8 +339,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.do_housekeeping(Priority::Urgent);
     }
 
-    /// Scaled like the session timeout was by the server, so that all servers can be tried before
-    /// the session is over.
+    /// How long an attempt may take. This is scaled as the server has scaled the session timeout,
+    /// so that all servers can be tried before the session is over.
     fn attempt_timeout(&self) -> Duration {
         let SessionConfig { timeout: wanted, attempt_timeout, .. } = self.config;
         let millis = |duration: Duration| duration.as_millis().max(1);
@@ -343,7 +349,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         scaled.max(SessionConfig::MIN_ATTEMPT_TIMEOUT)
     }
 
-    /// Handshake and pings have no slot and no limit to run into.
+    /// Queues a frame that has no slot in the pipeline, such as the handshake or a ping. The limits
+    /// of requests do not apply to it.
     pub(super) fn put_control(&mut self, body: impl FnOnce(&mut Writer<'_>)) {
         if let Err(error) = frame::encode(&mut self.control, frame::SERVER_FRAME_LIMIT, body) {
             warn!(target: trace::CONNECTION, %error, "a control frame does not encode");

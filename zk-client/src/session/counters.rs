@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Counters since the session was made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
-    /// When the first connection was there, and when the present one was.
+    /// When the first connection was established, and when the present one was.
     pub(crate) first: Option<Instant>,
     pub(crate) connected: Option<Instant>,
     pub(crate) attempts: u64,
@@ -24,33 +24,33 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// A connection is there.
+    /// A connection was established.
     pub(crate) fn established(&mut self, now: Instant) {
         self.first.get_or_insert(now);
         self.connected = Some(now);
         self.connections += 1;
     }
 
-    /// So many frames were handed to the transport.
+    /// These many frames and bytes were handed to the transport.
     pub(crate) fn sent(&mut self, frames: usize, bytes: usize) {
         self.frames_sent += frames as u64;
         self.bytes_sent += bytes as u64;
     }
 
-    /// A frame came, with so many bytes on the wire.
+    /// A frame was received, with this many bytes on the wire.
     #[inline]
     pub(crate) fn received(&mut self, bytes: usize) {
         self.frames_received += 1;
         self.bytes_received += bytes as u64;
     }
 
-    /// What was sent then is answered now.
+    /// A request that was sent at `sent` is answered at `now`.
     #[inline]
     pub(crate) fn answered(&mut self, sent: Instant, now: Instant) {
         self.last_round_trip = Some((sent, now));
     }
 
-    /// How long the last answer took.
+    /// How long the last reply took.
     pub(crate) fn last_round_trip(&self) -> Option<Duration> {
         self.last_round_trip.map(|(sent, answered)| answered.saturating_duration_since(sent))
     }

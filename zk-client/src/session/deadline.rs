@@ -1,9 +1,9 @@
 //! Until when the ensemble surely keeps the session, and when to ask for the next proof of it.
 //!
-//! Send times and answers go in, a deadline comes out. The server counts the session timeout from
+//! Send times and replies go in, a deadline comes out. The server counts the session timeout from
 //! when it saw a request, which is later than the request was sent, so every deadline counts from a
-//! send. Leaving a request out of account is always safe, which bounds what is kept.
-//! [`DeadlineRule`] says why an answer alone is no proof.
+//! send. It is always safe to ignore a request, so the number of requests that are kept can be
+//! bounded. [`DeadlineRule`] explains why a reply alone is no proof.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use zk_proto::{ErrorCode, OpCode};
 
 use crate::config::DeadlineRule;
 
-/// What an answer proves.
+/// What a reply proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// A server of the ensemble was there when it answered.
@@ -33,7 +33,7 @@ impl Proof {
     }
 }
 
-/// An answered request, as old as it was when it was sent.
+/// An answered request, by when it was sent and answered.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     sent: Instant,
@@ -41,7 +41,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// From when on a write must be sent to vouch for this request.
+    /// The earliest time to send a write that vouches for this request.
     ///
     /// This counts from the answer and not from the send: the server has surely seen the request
     /// only when it answers it. On a path that stalls, a request and a write that was sent long
@@ -58,19 +58,19 @@ pub(crate) struct Deadline {
     rule: DeadlineRule,
     /// The least session timeout that a server has granted; zero before the first handshake.
     timeout: Option<Duration>,
-    /// Until when the session is surely kept. Stays across connections: what the leader has heard
-    /// it has heard.
+    /// Until when the session is surely kept. It stays across connections, since the leader does
+    /// not forget what it has heard.
     until: Option<Instant>,
-    /// The last answered send of this connection.
+    /// When the last answered request of this connection was sent.
     contact: Option<Instant>,
-    /// When the handshake of this connection was sent, until a write vouches for it.
+    /// When the handshake of this connection was sent. `None` once a write has vouched for it.
     handshake: Option<Instant>,
     /// Answered requests of this connection that no write has vouched for, oldest first. Between
     /// two sends lies at least a [grain](Self::grain), and none is older than the session timeout.
     samples: VecDeque<Sample>,
     /// When the last probe of this connection was sent.
     probed: Option<Instant>,
-    /// What `until` becomes when that probe succeeds, while it may.
+    /// What `until` becomes if that probe succeeds. `None` once the probe is answered.
     promised: Option<Instant>,
 }
 
@@ -78,13 +78,13 @@ pub(crate) struct Deadline {
 /// of the session timeout count as the first of them.
 const MAX_SAMPLES: u32 = 128;
 
-/// How many requests are sent in each session timeout while somebody relies on the session: pings,
-/// if there is nothing else. Each is a sample, and a write can vouch only for samples.
+/// How many requests are sent in each session timeout while a lease is open: pings, if there is
+/// nothing else. Each is a sample, and a write can vouch only for samples.
 ///
-/// With T as the session timeout, F as the slack and every answer late by up to R, the deadline
-/// that a request proves is at least 0.99 T after its send, and a write vouches for the next
-/// request after at most T/15 (the next send) + R (its answer) + F (the slack) + R (the answer of
-/// the write). With the default F = 0.3 T that leaves room for R = 0.3 T.
+/// With T as the session timeout, F as the slack and every reply late by up to R, the deadline that
+/// a request proves is at least 0.99 T after its send, and a write vouches for the next request
+/// after at most T/15 (the next send) + R (its reply) + F (the slack) + R (the reply to the write).
+/// With the default F = 0.3 T that leaves room for R = 0.3 T.
 const SAMPLES: u32 = 15;
 
 impl Deadline {
@@ -111,8 +111,8 @@ impl Deadline {
         self.contact.map(|sent| sent + self.term())
     }
 
-    /// How far apart requests may be sent while somebody relies on the session. `None` if no
-    /// request need be sent for that.
+    /// How far apart requests may be sent while a lease is open. `None` if no request need be sent
+    /// for that.
     pub(crate) fn sample_interval(&self) -> Option<Duration> {
         (self.rule != DeadlineRule::Contact).then(|| self.timeout() / SAMPLES)
     }
@@ -120,9 +120,10 @@ impl Deadline {
     /// When to send the next probe, a write that may prove the deadline. `None` if there is nothing
     /// that it could vouch for.
     ///
-    /// A new connection is probed at once. Otherwise a probe is sent as late as the answer may be
-    /// late, since a later one vouches for a later request; and never before there is a request
-    /// that the last probe could not vouch for. So there is at most one probe for each sample.
+    /// A new connection is probed at once. A later probe is sent one [margin](Self::margin) before
+    /// the deadline, since a later probe vouches for later requests. It is never sent before there
+    /// is a request that the last probe could not vouch for, so there is at most one probe for each
+    /// sample.
     pub(crate) fn next_probe(&self) -> Option<Instant> {
         if self.rule == DeadlineRule::Contact {
             return None;
@@ -136,17 +137,18 @@ impl Deadline {
         Some(wanted.map_or(ripe, |wanted| wanted.max(ripe)))
     }
 
-    /// The connection is gone: what it has not proved it never will.
+    /// The connection is gone: its requests will prove no more than they have proved.
     pub(crate) fn disconnected(&mut self) {
         (self.contact, self.handshake, self.probed, self.promised) = (None, None, None, None);
         self.samples.clear();
     }
 
-    /// A handshake that was sent then was answered, and the session lives this long.
+    /// The handshake that was sent at `sent` was answered, with this session timeout.
     ///
-    /// If servers grant different timeouts, the least counts from then on. Each of them tells the
-    /// leader its own whenever it has heard of the session: with a handshake whose answer is lost,
-    /// and with its answers to the leader's pings, also shortly after the session has moved on.
+    /// If servers grant different timeouts, the least counts from then on. Each server reports its
+    /// own timeout to the leader whenever it has heard of the session: with a handshake whose reply
+    /// is lost, and with its answers to the leader's pings, even shortly after the session has
+    /// moved on.
     pub(crate) fn established(&mut self, sent: Instant, timeout: Duration) {
         self.timeout = Some(self.timeout.map_or(timeout, |least| least.min(timeout)));
         let least = sent + self.term();
@@ -158,11 +160,11 @@ impl Deadline {
         }
     }
 
-    /// A request of this connection that was sent then was answered.
+    /// A request of this connection that was sent at `sent` was answered.
     #[inline]
     pub(crate) fn answered(&mut self, now: Instant, sent: Instant, proof: Proof) {
         if self.contact == Some(sent) && proof == Proof::Contact {
-            // It left with the one that was answered before, and proves as much.
+            // It was sent together with the request that was answered before, and proves the same.
             return;
         }
         self.contact = self.contact.max(Some(sent));
@@ -189,17 +191,17 @@ impl Deadline {
         self.promised = sent.map(|sent| sent + self.term());
     }
 
-    /// The probe that was sent then was answered. What it proves was noted with the answer; if that
-    /// was nothing, the next one need not wait.
+    /// The probe that was sent at `sent` was answered. [`answered`](Self::answered) has noted what
+    /// it proves; if that was nothing, the next probe need not wait.
     pub(crate) fn probe_answered(&mut self, sent: Instant) {
         if self.probed == Some(sent) {
             self.promised = None;
         }
     }
 
-    /// A leader with a quorum was there after a write was sent at this time.
+    /// A leader with a quorum was there after a write was sent at `written`.
     fn vouch(&mut self, written: Instant) {
-        // A handshake reaches the leader before it is answered, so any write behind it will do.
+        // The leader hears of a handshake before it is answered, so any later write vouches for it.
         if let Some(handshake) = self.handshake.take() {
             self.prove(handshake);
         }
@@ -211,12 +213,12 @@ impl Deadline {
         }
     }
 
-    /// The leader has heard of the session since this was sent.
+    /// The leader has heard of the session after `sent`.
     fn prove(&mut self, sent: Instant) {
         self.until = self.until.max(Some(sent + self.term()));
     }
 
-    /// How many samples a write that is sent at this time may vouch for.
+    /// How many samples a write that is sent at `written` may vouch for.
     fn ripe_by(&self, written: Instant) -> usize {
         self.samples.partition_point(|sample| sample.ripe(self.slack()) <= written)
     }
@@ -238,8 +240,8 @@ impl Deadline {
         }
     }
 
-    /// How long before the deadline a probe is sent: the lateness of answers that a holder
-    /// survives, and at most what two of them leave beside the slack.
+    /// How long before the deadline a probe is sent. A holder keeps its lease if replies are no
+    /// later than this. It is at most half of the term without the slack.
     fn margin(&self) -> Duration {
         let left = self.term().saturating_sub(self.slack());
         (self.timeout() / 3).min(left / 2)
@@ -284,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Whatever is answered, and however late.
+    /// For any replies, however late.
     #[test]
     fn a_hundred_thousand_answers_leave_few_samples() {
         for (slack, proofs) in [(None, 0), (None, 1000), (Some(Duration::ZERO), 7)] {
@@ -364,7 +366,7 @@ mod tests {
         }
     }
 
-    /// In order, as servers answer, nothing but the grain is lost.
+    /// If replies come in order, as servers send them, nothing but the grain is lost.
     #[test]
     fn answers_in_order_lose_no_more_than_a_grain() {
         let seed = &mut 7_u64;
@@ -388,7 +390,7 @@ mod tests {
                     let exact = naive(std::slice::from_ref(&answered), slack);
                     let until = deadline.until();
                     assert!(until <= exact, "run {run}: later than the rule");
-                    // What is over anyway need not be known.
+                    // A deadline that has passed need not be known.
                     let least = exact.filter(|exact| *exact > now).map(|it| it - deadline.grain());
                     assert!(until >= least, "run {run}: {exact:?} and not {until:?}");
                 }

@@ -1,7 +1,7 @@
-//! How requests and sessions end without an answer.
+//! How requests and sessions end without a reply.
 //!
-//! Everybody who waits hears it, exactly once: on a loss those whose request was sent, at the end
-//! of the session all.
+//! All callers that wait are notified, exactly once: after a loss those whose request was sent, at
+//! the end of the session all.
 
 use tracing::{info, trace, warn};
 use zk_proto::CloseSessionRequest;
@@ -14,9 +14,9 @@ use crate::session::pipeline::{Priority, Slot};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::trace;
 
-/// The ways to end it.
+/// The ways to end a session.
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Ends the session behind everything that is queued; later requests are refused.
+    /// Ends the session behind all queued requests. Later requests are refused.
     ///
     /// Gives up if nothing is answered for one session timeout, counted from the next
     /// [`handle_timeout`](Self::handle_timeout).
@@ -36,15 +36,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// Ends the session on this side alone and at once: nobody will drive it any more.
+    /// Ends the session on this side alone and at once, since it will not be driven any more.
     pub fn abandon(&mut self) {
         if self.ended().is_none() {
             self.end(Ended::Closed);
         }
     }
 
-    /// Ends this side of the session once everything that is queued was answered; later requests
-    /// and releases are refused. The server is not told, and nodes that are held stay.
+    /// Ends this side of the session once all queued requests are answered.
+    ///
+    /// Later requests and releases are refused. The server is not notified, and nodes that are held
+    /// stay.
     ///
     /// Gives up like [`close`](Self::close).
     pub fn detach(&mut self) {
@@ -57,7 +59,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.detach_if_done();
     }
 
-    /// The session that was left alone by [`detach`](Self::detach), once that is done.
+    /// The session that [`detach`](Self::detach) has left to the servers, once that is done.
     pub fn detached(&self) -> Option<SessionCredentials> {
         let is_detached = self.detaching && self.ended() == Some(Ended::Closed);
         self.credentials.filter(|_| is_detached)
@@ -74,7 +76,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// A request will get no answer.
+    /// A request will get no reply.
     pub(super) fn give_up(&mut self, slot: Slot<Purpose<T>>, failure: Failure) {
         let Slot { xid, op, ref path, .. } = slot;
         trace!(target: trace::REQUEST, xid = xid.0, %op, path, ?failure, "unanswered");
@@ -112,7 +114,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// The session is over: everybody who waits hears it, and nothing is left.
+    /// The session is over: all callers that wait are notified, and nothing is left.
     pub(super) fn end(&mut self, ended: Ended) {
         let session = self.credentials.map(|own| tracing::field::display(own.id));
         match ended {

@@ -1,4 +1,4 @@
-//! What goes into a session and comes out of it, beside bytes and time.
+//! What goes into a session and comes out of it, besides bytes and time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use crate::session::watches::path_watches::Returned;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The write's transaction, or for reads the last one that the server had applied.
+    /// The zxid of the write, or for reads the last one that the server had applied.
     pub zxid: Zxid,
     /// The reply's record, undecoded.
     pub body: Bytes,
-    /// When the request was handed to the transport. For a create whose answer was lost, when the
-    /// request was that found the node.
+    /// When the request was handed to the transport.
+    ///
+    /// For a create whose reply was lost, this is the time of the request that found the node.
     pub requested_at: Instant,
 }
 
@@ -35,56 +36,63 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// What a session has to say.
+/// What a session reports to its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<T, W, S = W> {
     /// A request is over. Exactly one of these comes for every request that was accepted.
     Completed {
-        /// The caller's.
+        /// The caller's token.
         token: T,
-        /// How it went.
+        /// The result of the request.
         result: Result<Answer, Failure>,
-        /// What the server stamped its answer with, be it a refusal: the zxid of a write, or for
-        /// reads the last one that the server had applied. `None` if it gave no answer, or none
-        /// that tells of a transaction.
+        /// The zxid of the server's reply, also of a refusal.
+        ///
+        /// For a write this is its transaction, for reads the last one that the server had applied.
+        /// `None` if there was no reply, or if its zxid is not that of a transaction.
         zxid: Option<Zxid>,
     },
     /// A one-shot watch has fired and is gone.
     WatchFired {
-        /// The caller's.
+        /// The caller's watcher.
         watcher: W,
         /// The path that the watch was set with.
         path: Arc<str>,
-        /// What it saw there.
+        /// What happened there.
         change: Change,
     },
-    /// A watch is gone without an event: its request failed, it was forgotten, or the session is
-    /// over. Every watcher that was accepted comes back exactly once, like this or as `WatchFired`.
+    /// A one-shot watch is gone without an event.
+    ///
+    /// Its request failed, it was forgotten, or the session is over. Every watcher that was
+    /// accepted comes back exactly once, like this or as `WatchFired`.
     WatchRemoved {
-        /// The caller's.
+        /// The caller's watcher.
         watcher: W,
     },
-    /// A stream has something to tell. This comes before every reply that reflects it.
+    /// A stream has an event. This comes before every reply that reflects it.
     StreamEvent {
-        /// The caller's.
+        /// The caller's stream.
         stream: S,
-        /// What happened; the session itself never says [`StreamEvent::Lagged`].
+        /// What happened. The session itself never reports [`StreamEvent::Lagged`].
         event: StreamEvent,
     },
-    /// A stream is over: its request failed, it was forgotten, or the session is over. This comes
-    /// exactly once for every stream that was accepted, behind all that it is told.
+    /// A stream is over.
+    ///
+    /// Its request failed, it was forgotten, or the session is over. This comes exactly once for
+    /// every stream that was accepted, after all its events.
     StreamClosed {
-        /// The caller's.
+        /// The caller's stream.
         stream: S,
     },
     /// The session's state changed.
     State(SessionState),
-    /// Leases have lapsed, were suspended or became valid:
-    /// [`lease_state`](crate::session::Session::lease_state) tells which.
+    /// Leases have lapsed, were suspended or became valid.
+    ///
+    /// [`lease_state`](crate::session::Session::lease_state) returns the state of each.
     Leases,
-    /// The transport must be dropped, and
-    /// [`handle_disconnected`](crate::session::Session::handle_disconnected) called.
+    /// The transport must be dropped.
+    ///
+    /// Then call [`handle_disconnected`](crate::session::Session::handle_disconnected).
     Hangup(Hangup),
 }
 
@@ -101,8 +109,10 @@ impl<T, W, S> From<Returned<W, S>> for Event<T, W, S> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "built by callers, field by field")]
 pub struct Watch<W> {
-    /// What the request will watch. With [`WatchKind::Exist`] that depends on the answer: the data
-    /// of a node that is there, the creation of one that is not.
+    /// What the request will watch.
+    ///
+    /// With [`WatchKind::Exist`] that depends on the reply: the data of a node that exists, or the
+    /// creation of one that does not.
     pub kind: WatchKind,
     /// The path, as the server names it.
     pub path: Arc<str>,

@@ -1,4 +1,4 @@
-//! The handshake: asking for a session, new or known, and judging the answer.
+//! The handshake: asks for a session, new or known, and judges the reply.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use zk_proto::{ConnectRequest, ConnectResponse, Decode, Password, Reader, Sessio
 use crate::config::SessionCredentials;
 use crate::error::ProtocolError;
 
-/// What the server's answer means.
+/// What the server's reply means.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The session is this, and lives this long without a sign of life.
+    /// This is the session. It lives for `timeout` without a sign of life.
     Established { session: SessionCredentials, timeout: Duration, read_only: bool },
     /// The session that was asked for is over.
     Expired,
@@ -37,7 +37,7 @@ pub(crate) fn request(
     }
 }
 
-/// Judges the answer to a request for `session`.
+/// Judges the reply to a request for `session`.
 ///
 /// Some servers answer a request for a session that they do not know with a new one. That is an
 /// expiry too: whatever the old session owned is gone or going.

@@ -1,6 +1,6 @@
 //! What a session does by itself: for the nodes it owns, its watches and its leases.
 //!
-//! These parts say what they want done. The session asks them after every input that may have
+//! These parts decide what is to be done. The session polls them after every input that may have
 //! given them work, and does it here.
 
 use std::time::Instant;
@@ -19,7 +19,8 @@ use crate::session::timers::Timer;
 use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Does what owned nodes and watches want done; what owned nodes ask has this priority.
+    /// Does the pending work of owned nodes and watches. The questions of owned nodes are queued
+    /// with this priority.
     #[inline]
     pub(super) fn do_housekeeping(&mut self, priority: Priority) {
         if self.owned_nodes.has_effects() || self.watches.has_follow_ups() {
@@ -35,13 +36,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
         }
         while let Some(follow_up) = self.watches.poll_follow_up() {
-            // Without a server this is void: the next connection begins with what is wanted.
+            // Without a server this is void: the next connection arms only the watches that are
+            // wanted.
             if self.phase == Phase::Established && !self.closing {
                 let purpose = Purpose::FollowUp(follow_up.clone());
                 if let Err(error) =
                     self.pipeline.push(Priority::Normal, follow_up.op(), &follow_up, purpose)
                 {
-                    // A path near the frame limit, which another request has carried.
+                    // The path is near the frame limit, and another request has carried it.
                     warn!(target: trace::WATCH, %error, ?follow_up, "not asked");
                 }
             }
@@ -51,7 +53,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn ask(&mut self, priority: Priority, question: Question) {
         let purpose = Purpose::Question(question.clone());
         if let Err(error) = self.pipeline.push(priority, question.op(), &question, purpose) {
-            // It is small, so this is a path near the frame limit.
+            // The request is small, so its path is near the frame limit.
             warn!(
                 target: trace::SESSION, %error,
                 "a node may outlive its owner until the session ends"
@@ -61,15 +63,15 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// Sees to it that what is suspected is looked for again: after one session timeout, and then
-    /// after twice as long each time.
+    /// Sets the timer to look for suspects again: after one session timeout, and then after twice
+    /// as long each time.
     pub(super) fn suspect(&mut self, now: Instant) {
         let doubled = 1_u32.checked_shl(self.owned_nodes.looks()).unwrap_or(u32::MAX);
         let wait = self.timeout.saturating_mul(doubled);
         self.timers.reset(Timer::Suspects, now.checked_add(wait));
     }
 
-    /// What has lapsed by now stays so, and its nodes go.
+    /// Marks the leases that have lapsed by now, and deletes their nodes.
     #[inline]
     pub(super) fn expire_leases(&mut self, now: Instant) {
         if !self.assurance.is_resting() {
@@ -85,7 +87,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// Does what leases want done.
+    /// Does the pending work of leases.
     #[inline]
     pub(super) fn tend_leases(&mut self, now: Instant) {
         if !self.assurance.is_resting() {
@@ -98,7 +100,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let connection = self.connection();
         let Tended { probe, changed } = self.assurance.tend(now, connection, &mut self.timers);
         if probe {
-            // Where "/" may not be read the check fails, and the answer is still a transaction's.
+            // If "/" may not be read, the check fails, and the reply is still that of a
+            // transaction.
             let check = [MultiOp::Check(CheckVersionRequest { path: "/", version: -1 })];
             let multi = MultiRequest::new(&check);
             let pushed = self.pipeline.push(Priority::Urgent, multi.op(), &multi, Purpose::Probe);

@@ -1,8 +1,9 @@
-//! Leases: who relies on an owned node, and until when that is right.
+//! Leases: until when callers may rely on the nodes that they own.
 //!
-//! What lapses stays lapsed, although the session may turn out to be alive after all: somebody may
-//! have acted on it. The reading is a function of the time, so whoever looks first after a long
-//! sleep sees the truth; the marks that make it stick follow when the session next runs.
+//! A lease that has lapsed stays lapsed, even if the session turns out to be alive after all: a
+//! caller may have acted on it. The state of a lease is a function of the time, so the first
+//! reading after a long sleep is right. The marks that make a lapse permanent follow when the
+//! session next runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -10,27 +11,31 @@ use std::time::Instant;
 use crate::error::Ended;
 use crate::session::owned_nodes::OwnedNodeId;
 
-/// Where a lease stands.
+/// The state of a lease.
 ///
 /// All instants are of the client's [`Clock`](crate::Clock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseState {
-    /// Good until then at least. As long as the session is well, `until` moves on before it comes,
-    /// up to the end of the term.
+    /// The lease is valid, at least until `until`.
+    ///
+    /// As long as the session is well, `until` moves on before it comes, up to the end of the term.
     Valid {
         /// The deadline of the session, or the end of the term if that is earlier.
         until: Instant,
     },
-    /// The connection is gone, or something that was sent a third of the session timeout ago has
-    /// no answer; or the session was not proved to be kept since the lease was opened. Unless that
-    /// changes, the lease lapses then: begin nothing that takes longer, and what can wait should.
+    /// The lease lapses at `until`, unless the session recovers.
+    ///
+    /// The connection is gone, or something that was sent a third of the session timeout ago has no
+    /// reply, or the session was not proved to be kept since the lease was opened. Unless that
+    /// changes, the lease lapses: begin nothing that takes longer, and postpone what can wait.
     Suspended {
-        /// The deadline of the session, or the end of the term if that is earlier. A lease that
-        /// was valid before is good until then.
+        /// The deadline of the session, or the end of the term if that is earlier.
+        ///
+        /// A lease that was valid before can be relied on until then.
         until: Instant,
     },
-    /// Over for good, even if the node is still there: the client deletes it.
+    /// The lease is over for good, even if its node still exists: the client deletes it.
     Lapsed(Lapse),
 }
 
@@ -38,25 +43,27 @@ pub enum LeaseState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lapse {
-    /// The session is, and the node with it.
+    /// The session is over, and the node with it.
     Ended(Ended),
-    /// The session was not proved to be kept in time, so the servers may have ended it; or an
-    /// earlier lease of the same node is over.
+    /// The session was not proved to be kept in time.
+    ///
+    /// The servers may have ended it. This is also the reason if an earlier lease of the same
+    /// node is over.
     Deadline,
-    /// It was held as long as it was meant to be.
+    /// The term of the lease has ended.
     Term,
 }
 
-/// One lease.
+/// Identifies a lease of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(u64);
 
-/// What the session can say of all leases at one moment.
+/// What the session knows about all leases at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// When all lapse, if nothing is learnt before.
+    /// When all leases lapse, if nothing is learnt before.
     pub(crate) deadline: Instant,
-    /// Whether it is a proved one and the connection is well.
+    /// True if the deadline was proved and the connection is well.
     pub(crate) valid: bool,
 }
 
@@ -67,14 +74,14 @@ struct Lease {
     lapse: Option<Lapse>,
 }
 
-/// The leases of a session that somebody holds.
+/// The leases of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     next: u64,
     leases: BTreeMap<LeaseId, Lease>,
     /// How many have not lapsed.
     running: usize,
-    /// When the terms of those end.
+    /// When the terms of the leases that have not lapsed end.
     terms: BTreeSet<(Instant, LeaseId)>,
 }
 
@@ -89,7 +96,7 @@ impl Leases {
         self.terms.first().map(|(at, _)| *at)
     }
 
-    /// Somebody begins to rely on a node.
+    /// A caller begins to rely on a node.
     pub(crate) fn open(&mut self, node: OwnedNodeId, term: Option<Instant>) -> LeaseId {
         let id = LeaseId(self.next);
         self.next += 1;
@@ -99,13 +106,13 @@ impl Leases {
         id
     }
 
-    /// Nobody relies on it any more.
+    /// The caller no longer relies on the node.
     pub(crate) fn close(&mut self, id: LeaseId) {
         self.lapse(id, Lapse::Deadline);
         self.leases.remove(&id);
     }
 
-    /// Where a lease stands, by what is known and what time it is.
+    /// The state of a lease at `now`, from what is known.
     pub(crate) fn state(
         &self,
         id: LeaseId,
@@ -129,14 +136,14 @@ impl Leases {
         }
     }
 
-    /// Marks what has lapsed by now, and gives back the nodes that must go.
+    /// Marks the leases that have lapsed by now, and returns the nodes to delete.
     pub(crate) fn expire(&mut self, now: Instant, standing: Option<Standing>) -> Vec<OwnedNodeId> {
         let over = standing.is_none_or(|standing| standing.deadline <= now);
         if self.running == 0 || !(over || self.first_term().is_some_and(|term| term <= now)) {
             return Vec::new();
         }
         let running = self.leases.values().filter(|lease| lease.lapse.is_none());
-        // The node goes, and whatever else rests on it.
+        // The node is deleted, so all its other leases lapse too.
         let nodes: BTreeMap<OwnedNodeId, Lapse> =
             running.filter_map(|it| Some((it.node, it.lapsed(now, standing)?))).collect();
         let lapsed = self.leases.iter();
@@ -152,7 +159,7 @@ impl Leases {
         all.into_iter().for_each(|id| self.lapse(id, Lapse::Ended(ended)));
     }
 
-    /// The first lapse is the one that counts.
+    /// Marks a lease as lapsed. Its first lapse counts.
     pub(crate) fn lapse(&mut self, id: LeaseId, lapse: Lapse) {
         if let Some(lease) = self.leases.get_mut(&id)
             && lease.lapse.is_none()
@@ -167,7 +174,7 @@ impl Leases {
 }
 
 impl Lease {
-    /// Why it is over by now, if it is: whichever came first.
+    /// Why the lease is over by now, if it is: the term or the deadline, whichever came first.
     fn lapsed(&self, now: Instant, standing: Option<Standing>) -> Option<Lapse> {
         let deadline = standing.map_or(now, |standing| standing.deadline);
         match self.term {

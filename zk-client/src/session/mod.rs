@@ -1,11 +1,11 @@
 //! One ZooKeeper session, without a socket, a clock or a runtime.
 //!
 //! [`Session`] is the protocol as a state machine: frames, time and requests go in; bytes to send,
-//! events and the next deadline come out. The driver of this crate runs it on tokio; tests,
-//! fuzzers and simulations run it by hand, and so may you on another runtime.
+//! events and the next deadline come out. The driver of this crate runs it on tokio; tests, fuzzers
+//! and simulations run it by hand, and you can run it on another runtime.
 //!
 //! The modules below are in reading order: first the parts, each of which decides one thing and
-//! knows no session; then the session made of them, what it does of itself, what callers ask, how
+//! knows no session; then the session made of them, what it does by itself, what callers ask, how
 //! it ends, what replies bring, and the connection, where a session's life begins.
 
 mod counters;

@@ -1,13 +1,14 @@
-//! Pings without an answer, and when they were sent.
+//! Pings without a reply, and when they were sent.
 //!
-//! They are answered in order but have no slots of their own, so this is all that is known of them.
-//! It is bounded: with many in flight, some count as sent when an older one was.
+//! Pings are answered in order but have no slots in the pipeline, so this is all that is known
+//! about them. The size is bounded: with many in flight, some count as sent when an older one was.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// A client sends up to fifteen pings in each session timeout, and hangs up after two thirds of
-/// silence: more than this are owed only by a server that answers everything else.
+/// How many times are kept. A client sends up to fifteen pings in each session timeout, and hangs
+/// up after two thirds of silence: only a server that answers everything else can owe more replies
+/// than this.
 const MAX_TIMES: usize = 12;
 
 /// The pings of one connection.
@@ -24,7 +25,7 @@ impl Pings {
         self.waiting += 1;
     }
 
-    /// All that waited are sent: so many.
+    /// All pings that waited are sent. Returns how many.
     pub(crate) fn sent(&mut self, now: Instant) -> u32 {
         let count = std::mem::take(&mut self.waiting);
         let full = self.sent.len() == MAX_TIMES;
@@ -36,8 +37,8 @@ impl Pings {
         count
     }
 
-    /// A ping was answered: when the oldest was sent at the earliest, if it was. `None` if there is
-    /// none.
+    /// A ping was answered. Returns the earliest time at which the oldest ping may have been sent,
+    /// if it was sent. `None` if there is no ping.
     pub(crate) fn answered(&mut self) -> Option<Option<Instant>> {
         let Some((at, count)) = self.sent.front_mut() else {
             self.waiting = self.waiting.checked_sub(1)?;
@@ -51,7 +52,7 @@ impl Pings {
         Some(Some(at))
     }
 
-    /// When the oldest was sent.
+    /// When the oldest ping was sent.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.sent.front().map(|(at, _)| *at)
     }

@@ -1,8 +1,9 @@
-//! Requests on the wire, oldest first, and those that wait to follow them.
+//! The queue of requests: those in flight, oldest first, and behind them those that wait to be
+//! sent.
 //!
-//! ZooKeeper answers a session in the order it was asked, so this is a queue and not a map: a
-//! reply whose xid is not the front's is a protocol error. A slot outlives its caller. Knows no
-//! sockets, clock or watches.
+//! ZooKeeper answers the requests of a session in order, so this is a queue and not a map: a reply
+//! whose xid is not that of the front is a protocol error. A slot stays if its caller has gone.
+//! Knows no sockets, clock or watches.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -15,7 +16,7 @@ use crate::config::Limits;
 use crate::error::{Limit, ProtocolError};
 use crate::trace;
 
-/// One request of a session, by which it can be [withdrawn](crate::session::Session::withdraw).
+/// The id of a request, by which it can be [withdrawn](crate::session::Session::withdraw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u64);
 
@@ -23,7 +24,7 @@ pub struct RequestId(u64);
 #[derive(Debug)]
 pub(crate) struct Slot<P> {
     pub(crate) id: RequestId,
-    /// Of the whole frame.
+    /// The length of the whole frame in bytes.
     len: usize,
     pub(crate) xid: Xid,
     pub(crate) op: OpCode,
@@ -37,8 +38,8 @@ pub(crate) struct Slot<P> {
 /// Bytes of a request's header.
 const HEADER_BYTES: usize = 8;
 
-/// What servers may answer as soon as they read the request, ahead of the replies to earlier ones.
-/// The first two close the connection; with the others a server that runs with
+/// Errors that servers may answer as soon as they read the request, ahead of the replies to earlier
+/// ones. The first two close the connection; with the others a server that runs with
 /// `zookeeper.enableEagerACLCheck` refuses writes by itself.
 const OVERTAKING: [ErrorCode; 4] = [
     ErrorCode::UNIMPLEMENTED,
@@ -52,12 +53,13 @@ const OVERTAKING: [ErrorCode; 4] = [
 pub(crate) enum Priority {
     /// Behind all others.
     Normal,
-    /// Behind what is sent, ahead of what is not: for the session's own after a reconnect.
+    /// Behind requests that are sent, ahead of those that are not: for the session's own requests
+    /// after a reconnect.
     Urgent,
 }
 
-/// Slots in wire order. The first `sent` are with the server; the next `urgent` are encoded in
-/// one buffer, the rest in another.
+/// Slots in wire order. The first `sent` are in flight; the next `urgent` are encoded in one
+/// buffer, the rest in another.
 pub(crate) struct Pipeline<P> {
     limits: Limits,
     next: Xid,
@@ -98,7 +100,7 @@ impl<P> Pipeline<P> {
         self.urgent_bytes.len() + self.bytes.len()
     }
 
-    /// Whether one more request may be taken from a caller.
+    /// An error if no more requests may be taken from callers.
     pub(crate) fn room(&self) -> Result<(), Limit> {
         let Limits { max_requests, max_queued_bytes, .. } = self.limits;
         if self.slots.len() >= max_requests {
@@ -110,7 +112,7 @@ impl<P> Pipeline<P> {
         }
     }
 
-    /// The next xid, for a request that is answered ahead of all in here.
+    /// Takes the next xid, for a request that is answered ahead of all requests in here.
     pub(crate) fn number(&mut self) -> Xid {
         let xid = self.next;
         self.next = xid.next();
@@ -162,15 +164,15 @@ impl<P> Pipeline<P> {
         Ok(id)
     }
 
-    /// Takes back a request that was not sent, if it may be. Most often it is the one that has
-    /// waited for longest, and then it takes next to no time, however many wait.
+    /// Takes back a request that was not sent, if `may` allows it. Most often this is the request
+    /// that has waited for longest, and then it takes next to no time, however many wait.
     pub(crate) fn withdraw(
         &mut self,
         id: RequestId,
         may: impl FnOnce(&P) -> bool,
     ) -> Option<Slot<P>> {
         let first = self.sent + self.urgent;
-        // Those that wait are in the order of their ids.
+        // Normal requests that wait are in the order of their ids.
         let (mut low, mut high) = (first, self.slots.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -191,7 +193,7 @@ impl<P> Pipeline<P> {
         Some(slot)
     }
 
-    /// Takes back the request that was queued last, if it was not sent and may be taken.
+    /// Takes back the request that was queued last, if it was not sent and `may` allows it.
     pub(crate) fn take_last(&mut self, may: impl FnOnce(&P) -> bool) -> Option<Slot<P>> {
         let is_waiting = self.slots.len() > self.sent + self.urgent;
         self.slots.back().filter(|slot| is_waiting && may(&slot.purpose))?;
@@ -215,8 +217,8 @@ impl<P> Pipeline<P> {
         self.slots.iter().skip(self.sent).map(|slot| slot.op)
     }
 
-    /// Moves everything that waits into `out`, in order, and tells how many requests that is. From
-    /// here on they count as sent.
+    /// Moves all requests that wait into `out`, in order, and returns their number. From then on
+    /// they count as sent.
     pub(crate) fn transmit(&mut self, now: Instant, out: &mut BytesMut) -> usize {
         let (_, waiting) = self.lengths();
         for slot in self.slots.iter_mut().skip(self.sent) {
@@ -239,8 +241,9 @@ impl<P> Pipeline<P> {
 
     /// The request that a reply answers: the oldest one.
     ///
-    /// Auth requests and a few errors may be answered ahead of earlier requests, and so are looked
-    /// up. Among themselves auth requests are answered in order.
+    /// Auth requests may be answered ahead of earlier requests, and a few errors may come ahead of
+    /// earlier replies, so these are looked up. Auth requests are answered in order among
+    /// themselves.
     #[inline]
     pub(crate) fn take_reply(
         &mut self,
@@ -272,8 +275,8 @@ impl<P> Pipeline<P> {
         std::mem::replace(&mut self.slots, kept).into_iter()
     }
 
-    /// Gives up the requests of the session's own that were not sent: they are made anew on the
-    /// next connection.
+    /// Gives up the session's own requests that were not sent: they are queued anew on the next
+    /// connection.
     pub(crate) fn take_urgent(&mut self) -> impl Iterator<Item = Slot<P>> + use<P> {
         let behind = self.slots.split_off(self.sent + self.urgent);
         let urgent = self.slots.split_off(self.sent);
@@ -283,7 +286,7 @@ impl<P> Pipeline<P> {
         urgent.into_iter()
     }
 
-    /// Gives up everything, with whether it was sent.
+    /// Gives up all requests, each with whether it was sent.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (bool, Slot<P>)> + use<P> {
         let sent = std::mem::take(&mut self.sent);
         self.urgent = 0;
@@ -312,7 +315,7 @@ mod tests {
         assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1]);
     }
 
-    /// Whichever are withdrawn, what is sent is the frames of the others, in order.
+    /// Whichever requests are withdrawn, the frames of the others are sent, in order.
     #[test]
     fn what_is_withdrawn_leaves_the_others_as_they_are() {
         for taken in 0..1_u32 << 5 {

@@ -1,6 +1,7 @@
-//! What the frames of a server that serves bring: replies, and events that nobody asked for.
+//! Handles the frames of an established connection: replies, and events that the server sends
+//! unasked.
 //!
-//! A frame that makes no sense is an error, and the end of its connection.
+//! An invalid frame is an error, which ends its connection.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,11 +25,11 @@ use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::path_watches::Returned;
 use crate::trace;
 
-/// As much of a reply as is needed to know whose it is.
+/// Bytes at the front of a reply that are needed to find its request.
 pub const HEAD_BYTES: usize = 16;
 
-/// What servers refuse and hang up for if they are too old to know it. Others that came late can
-/// be switched on and off, so that a refusal says nothing of the next server.
+/// Operations that a server refuses with a hang-up if it is too old to know them. Other late
+/// operations can be switched on and off, so their refusal says nothing about the next server.
 const NEWER: [OpCode; 7] = [
     OpCode::CREATE2,
     OpCode::CREATE_CONTAINER,
@@ -65,8 +66,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.answered(now, header, Ok(body))
     }
 
-    /// A reply of which nothing but the head is there. What a server sends unasked, or by itself,
-    /// is never that long.
+    /// A reply of which only the head was kept. Events, and replies to pings, setWatches and auth
+    /// requests, are never that long.
     pub(super) fn handle_head(
         &mut self,
         now: Instant,
@@ -81,7 +82,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.answered(now, header, Err(Failure::ReplyTooLarge { len, limit }))
     }
 
-    /// A request was answered, with this behind the header if that tells of success.
+    /// A request was answered. `body` is what follows the header, if that reports success.
     fn answered(
         &mut self,
         now: Instant,
@@ -91,7 +92,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let slot = self.pipeline.take_reply(header.xid, header.error)?;
         self.counters.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
-            // A server that works through what was asked before will come to the close.
+            // A server that works through the earlier requests will get to the close.
             self.timers.set(Timer::Close, now + self.timeout);
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
@@ -129,7 +130,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(())
     }
 
-    /// Does what a request's answer asks for.
+    /// Does what follows from the reply to a request.
     fn conclude(
         &mut self,
         slot: Slot<Purpose<T>>,
@@ -172,10 +173,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Multi(owned) => understood = self.owned_nodes.multi_answered(&owned, result),
             Purpose::Replace(delete, create) => {
                 understood = self.owned_nodes.replace_answered(delete, create, result);
-                // A delete that is repeated was asked for ahead of all that waits.
+                // A delete that is repeated goes ahead of all requests that wait.
                 self.do_housekeeping(Priority::Urgent);
             }
-            // The next server will let it.
+            // This server is read-only: the delete is repeated at the next one.
             Purpose::Question(question)
                 if question.op() == OpCode::DELETE
                     && code(&result) == Some(ErrorCode::NOT_READ_ONLY) =>
@@ -194,7 +195,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Rearm => {
                 self.rearming = self.rearming.saturating_sub(1);
-                // Watches that are not armed would wait for ever: the next connection may do it.
+                // Watches that are not armed would wait for ever. The next connection may arm them.
                 if let Err(Failure::Refused(code)) = result {
                     self.hang_up(Hangup::Rearm(code));
                 } else if self.rearming == 0 {
@@ -213,9 +214,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         understood
     }
 
-    /// A server does not know this operation, so that it is not asked again.
+    /// A server does not know this operation, so it is not sent again.
     fn note_unknown(&mut self, op: OpCode) {
-        // Many of a kind may be answered so, and every request looks through these.
+        // Many requests of one kind may be refused so, and every request looks through this list.
         if !NEWER.contains(&op) || self.unknown.contains(&op) {
             return;
         }
@@ -251,7 +252,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             (FollowUp::Restore(..), Some(code)) => self.hang_up(Hangup::Rearm(code)),
             (FollowUp::Remove(_), Some(ErrorCode::UNIMPLEMENTED)) => self.watches.cannot_remove(),
-            // There may be nothing left to remove: an event was faster.
+            // There may be nothing left to remove, if an event came first.
             (FollowUp::Remove(_), _) | (FollowUp::Restore(..), None) => {}
         }
     }
@@ -267,9 +268,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return Err(ProtocolError::UnknownState(state));
         }
         self.counters.events_received += 1;
-        // Servers tell the zxid since 3.9, and since then no watch silences another.
+        // Servers send the zxid of an event since 3.9, and since then no watch silences another.
         let zxid = told(zxid);
-        // On a new connection all that is watched is being armed.
+        // On a new connection all watches are being armed.
         let missed = self.rearming > 0 || self.arming.may_tell(kind, path);
         let change = Change { kind, zxid, missed };
         self.watched(path, change);
@@ -282,7 +283,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(())
     }
 
-    /// Tells everybody who watches.
+    /// Notifies every watcher and stream that the event concerns.
     fn watched(&mut self, path: &str, change: Change) {
         let Change { kind, zxid, missed } = change;
         let (mut watchers, mut streams) = (0_usize, 0_usize);
@@ -305,7 +306,7 @@ fn micros(now: Instant, sent: Instant) -> u64 {
     now.saturating_duration_since(sent).as_micros() as u64
 }
 
-/// What a server said, if it answered.
+/// The code of the reply, if the server answered.
 fn code(result: &Result<Answer, Failure>) -> Option<ErrorCode> {
     match result {
         Ok(_) => Some(ErrorCode::OK),

@@ -1,7 +1,7 @@
-//! What callers ask of a session, and what they keep there.
+//! The calls that queue requests, and those that keep owned nodes, leases and watches.
 //!
-//! A request is accepted or refused at once, and queued in the order of calls; nothing here depends
-//! on where the connection stands.
+//! A request is accepted or refused at once, with or without a connection, and queued in the order
+//! of the calls.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,13 +22,13 @@ use crate::session::pipeline::{Priority, RequestId};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::watches::one_shots::{WatchId, WatchKind};
 
-/// Requests. They are queued whatever the connection does, and sent as soon as it can.
+/// Requests. They are queued with or without a connection, and sent as soon as it serves.
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Queues a request. Its answer comes as
-    /// [`Event::Completed`](crate::session::Event::Completed).
+    /// Queues a request. Its reply comes as [`Event::Completed`](crate::session::Event::Completed).
     ///
-    /// Servers that are too old for an operation refuse it with `Unimplemented`, and hang up; so
-    /// that is asked once, and answered like this from then on.
+    /// A server that is too old for an operation refuses it with `Unimplemented` and hangs up. So
+    /// such an operation is sent once, and from then on the session itself refuses it in the same
+    /// way.
     pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
         self.accept()?;
         self.submitted = None;
@@ -39,11 +39,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.queue(request, Purpose::Call { token, watch: None })
     }
 
-    /// Remembers a credential, identical ones once, and proves it: on this connection behind what
-    /// is queued, and on every later one ahead of everything else. A connection that breaks before
-    /// the answer comes is none: `token` waits for the next.
+    /// Remembers a credential, identical ones once, and proves it on every connection.
     ///
-    /// A server that refuses it ends the session on this side.
+    /// On this connection the proof is queued behind the other requests, on every later one ahead
+    /// of everything else. If the connection breaks before the reply, `token` waits for the next
+    /// connection.
+    ///
+    /// If a server refuses the credential, the session ends on this side.
     pub fn add_auth(&mut self, credential: Credential, token: T) -> Result<(), Rejected> {
         self.accept()?;
         let id = self.auths.remember(credential, self.config.limits.max_request)?;
@@ -85,12 +87,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(id)
     }
 
-    /// Queues one request that watches the data of many nodes, for whoever has just seen them. A
-    /// node that is gone, or was written to since the last answer of the server, fires at once,
-    /// marked as missed; when the answer comes, all of that was told. No permission is asked for.
+    /// Queues one request that watches the data of many nodes.
     ///
-    /// The watches are there from now on, whatever becomes of the request: on a later connection
-    /// they are armed like all others.
+    /// The caller should have seen the nodes just before. A node that is gone, or was written to
+    /// since the last reply of the server, fires at once, marked as missed. All such events come
+    /// before the reply. The server asks for no permission.
+    ///
+    /// The watches are set from now on, whatever becomes of the request: on a later connection the
+    /// session arms them like all others.
     pub fn submit_watching_all(
         &mut self,
         nodes: Vec<(Arc<str>, W)>,
@@ -118,11 +122,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(ids)
     }
 
-    /// Queues an addWatch. `stream` comes with every event of the path and, if the mode is
-    /// recursive, of everything below it, from the reply on and until it is
-    /// [forgotten](Self::unwatch).
+    /// Queues an addWatch, which sets a watch that fires again and again.
     ///
-    /// Servers before 3.6 do not know it: see [`submit`](Self::submit).
+    /// `stream` comes with every event of the path and, if the mode is recursive, of everything
+    /// below it, from the reply on until it is [forgotten](Self::unwatch).
+    ///
+    /// Servers before 3.6 do not know addWatch: see [`submit`](Self::submit).
     pub fn submit_stream(
         &mut self,
         path: &str,
@@ -146,9 +151,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Queues the create of an ephemeral node that must not be forgotten.
     ///
     /// The request's path must be unique for ever up to the digits that the server appends. If the
-    /// connection breaks before the reply, the session looks for the node after it is attached
-    /// again and answers then: with the node, or with `ConnectionLoss` if there is none. The answer
-    /// is a [`CreateResponse`](zk_proto::CreateResponse), and its zxid the node's czxid.
+    /// connection breaks before the reply, the session looks for the node on the next connection
+    /// and completes then: with the node, or with `ConnectionLoss` if there is none. The answer is
+    /// a [`CreateResponse`](zk_proto::CreateResponse), and its zxid is the node's czxid.
     pub fn submit_owned(
         &mut self,
         request: &CreateRequest<'_>,
@@ -167,17 +172,18 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(node)
     }
 
-    /// The same, in one transaction with the delete of the node at `old`, which was
-    /// [let go](Self::release), if that delete is the request that was queued last and it was not
-    /// sent. Both of them happen or none, so that the one node is gone if the other is there; the
-    /// create comes first, and so does what watches tell of it.
+    /// Queues an owned create in one transaction with the delete of the node at `old`.
     ///
-    /// `None`, and nothing is asked and `token` dropped, if that is not so, or if the two do not
-    /// fit into one frame.
+    /// The old node must have been [released](Self::release), and its delete must be the request
+    /// that was queued last and not be sent yet. Both operations happen or none, so that the old
+    /// node is gone if the new one exists. The create comes first, and so do its watch events.
     ///
-    /// If the delete is refused, so is the create, for operation 1 of a multi: ask for it again
-    /// then. If the create is refused, that is told as if it had been asked for alone, and the
-    /// delete is asked for again, ahead of all that waits.
+    /// `None` if that is not so, or if the two do not fit into one frame. Then no create is queued,
+    /// and `token` is dropped.
+    ///
+    /// If the delete is refused, so is the create, for operation 1 of a multi: queue the create
+    /// again then. If the create is refused, it fails as if it had been queued alone, and the
+    /// delete is queued again, ahead of all requests that wait.
     pub fn submit_replacing(
         &mut self,
         old: &str,
@@ -195,7 +201,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if self.queue(&MultiRequest::new(&both), purpose).is_ok() {
             return Ok(Some(node));
         }
-        // Each of them may fit into a frame.
+        // Each of the two may fit into a frame of its own.
         drop(self.owned_nodes.withdraw(node));
         self.ask(Priority::Normal, delete);
         Ok(None)
@@ -203,9 +209,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Queues a multi, some of whose operations create nodes that must not be forgotten.
     ///
-    /// `owned` names each of them by its place in the multi and by its path up to the digits, with
-    /// a token that is answered as by [`submit_owned`](Self::submit_owned); nothing else tells how
-    /// the multi went. Their ids come in the same order.
+    /// `owned` names each of these creates by its place in the multi and by its path up to the
+    /// digits, with a token that completes as by [`submit_owned`](Self::submit_owned). Nothing else
+    /// reports how the multi went. The ids are in the same order.
     pub fn submit_multi_owned<'p>(
         &mut self,
         request: &MultiRequest<'_>,
@@ -222,18 +228,21 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(owned_nodes)
     }
 
-    /// What the last [`submit`](Self::submit) or [`submit_watching`](Self::submit_watching) has
-    /// queued, if nothing else was submitted since.
+    /// The id of the request that was submitted last.
+    ///
+    /// This is what the last [`submit`](Self::submit) or [`submit_watching`](Self::submit_watching)
+    /// has queued, if nothing else was submitted since.
     pub fn submitted(&self) -> Option<RequestId> {
         self.submitted
     }
 
-    /// Takes back a request that was not sent, by its id: its token comes back and no answer will.
-    /// If it was to set a watch, that is told as
+    /// Takes back a request that was not sent, and returns its token.
+    ///
+    /// No reply follows. If the request was to set a watch, the watch ends with
     /// [`Event::WatchRemoved`](crate::session::Event::WatchRemoved).
     ///
-    /// `None` if it was sent or answered, or did not come by [`submit`](Self::submit) or
-    /// [`submit_watching`](Self::submit_watching): then everything goes on.
+    /// `None` if the request was sent or answered, or was not queued by [`submit`](Self::submit) or
+    /// [`submit_watching`](Self::submit_watching). Then nothing changes.
     pub fn withdraw(&mut self, id: RequestId) -> Option<T> {
         let is_call = |purpose: &Purpose<T>| matches!(purpose, Purpose::Call { .. });
         let Purpose::Call { token, watch } = self.pipeline.withdraw(id, is_call)?.purpose else {
@@ -246,8 +255,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Some(token)
     }
 
-    /// Whether a server has shown that it is too old for an operation. One that does not know the
-    /// create of 3.5 knows nothing else that came then or later.
+    /// True if a server has shown that it is too old for an operation. A server that does not know
+    /// the create of 3.5 knows nothing else that came then or later.
     fn is_unknown(&self, op: OpCode) -> bool {
         let unknown = &self.unknown;
         !unknown.is_empty()
@@ -263,7 +272,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 }
 
-/// Whether servers before 3.5 do not know this.
+/// True if servers before 3.5 do not know this operation.
 fn is_since_3_5(op: OpCode) -> bool {
     (OpCode::CREATE2..=OpCode::MULTI_READ).contains(&op)
         || (OpCode::GET_EPHEMERALS..=OpCode::WHO_AM_I).contains(&op)
@@ -273,7 +282,7 @@ fn is_since_3_5(op: OpCode) -> bool {
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Takes over a node that belongs to this session already. It is held from now on.
     ///
-    /// `None` if it is owned already.
+    /// `None` if the session owns it already.
     pub fn adopt(&mut self, path: &str) -> Result<Option<OwnedNodeId>, Rejected> {
         self.own()?;
         Ok(self.owned_nodes.adopt(path))
@@ -284,10 +293,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.owned_nodes.forget(node);
     }
 
-    /// Lets go of a node: it is deleted now, or as soon as it is known to exist, and again on
-    /// every connection until the server has answered.
+    /// Releases a node, which the session then deletes.
     ///
-    /// `releaser` hears the answer to the first delete, or `NoNode` at once if the node is not
+    /// The node is deleted now, or as soon as it is known to exist. The delete is repeated on every
+    /// connection until the server has answered it.
+    ///
+    /// `releaser` receives the result of the first delete, or `NoNode` at once if the node is not
     /// known to exist.
     pub fn release(&mut self, node: OwnedNodeId, releaser: Option<T>) -> Result<(), Rejected> {
         self.own()?;
@@ -296,7 +307,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(())
     }
 
-    /// Whether nodes may still be taken and let go.
+    /// An error if nodes can no longer be adopted and released.
     fn own(&self) -> Result<(), Ended> {
         match self.phase {
             Phase::Over(ended) => Err(ended),
@@ -305,12 +316,15 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// Begins to watch over a node that is owned: until the lease lapses or is closed, the session
-    /// asks for a proof that it is kept, as often as the deadline rule needs one. When the lease
-    /// lapses, the node is deleted as if it had been released. `term` is when it lapses at the
-    /// latest. A change is told as [`Event::Leases`](crate::session::Event::Leases).
+    /// Opens a lease on an owned node.
     ///
-    /// A lease of a node that was released, or of which a lease has lapsed, has lapsed.
+    /// Until the lease lapses or is closed, the session asks for a proof that it is kept, as often
+    /// as the deadline rule needs one. When the lease lapses, at `term` at the latest, the node is
+    /// deleted as if it had been released. Changes are reported as
+    /// [`Event::Leases`](crate::session::Event::Leases).
+    ///
+    /// If the node was released, or an earlier lease of it has lapsed, the new lease has lapsed
+    /// too.
     pub fn open_lease(
         &mut self,
         now: Instant,
@@ -324,7 +338,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.assurance.void(id);
         }
         if let Some(ended) = self.ended().or(self.closing.then_some(Ended::Closed)) {
-            // Nobody waits for this one yet.
+            // No caller waits for a change of the new lease yet.
             self.assurance.end(ended);
         }
         self.expire_leases(now);
@@ -332,7 +346,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         id
     }
 
-    /// Where a lease stands: the truth even if the session was not told of the time for long.
+    /// The state of a lease at `now`, even if the session was not driven for a long time.
     pub fn lease_state(&self, now: Instant, id: LeaseId) -> LeaseState {
         self.assurance.state(now, id, self.connection())
     }
@@ -344,17 +358,19 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Forgets a watch or a stream. `path` is the one it was set with.
     ///
-    /// The server is told once nobody waits at that path and nothing on its way sets a watch there.
-    /// Servers before 3.5 answer that with `Unimplemented` and hang up; then it is not asked again.
+    /// The server's watch is removed once no caller waits at that path and no unanswered request
+    /// sets a watch there. Servers before 3.5 answer the removal with `Unimplemented` and hang up;
+    /// then no more removals are sent.
     pub fn unwatch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.remove(id, path);
         self.give_back(returned);
         self.do_housekeeping(Priority::Normal);
     }
 
-    /// Forgets a one-shot watch and lets the server find out by itself, for a node that is about
-    /// to go: one event more will come, and be ignored. One whose request has no reply yet is
-    /// [unwatched](Self::unwatch).
+    /// Forgets a one-shot watch, but not on the server.
+    ///
+    /// This is for a node that is about to go: one more event will come, and be ignored. A watch
+    /// whose request has no reply yet is [unwatched](Self::unwatch).
     pub fn forget_watch(&mut self, id: WatchId, path: &str) {
         let returned = self.watches.forget(id, path);
         self.give_back(returned);

@@ -1,8 +1,8 @@
 //! SASL on a connection: after the handshake, and before anything else.
 //!
-//! Servers would take other requests in between, but as nobody's, and those that insist on SASL
-//! hang up on them. So all that is queued waits, and no ping is sent; the attempt's deadline goes
-//! on.
+//! Servers would accept other requests in between, but without an identity, and servers that insist
+//! on SASL hang up on them. So all queued requests wait, and no ping is sent. The deadline of the
+//! attempt still applies.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::error::{Ended, ProtocolError};
 use crate::session::state::{Phase, Session};
 
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Begins to serve, after SASL if that is wanted.
+    /// Begins to serve, after SASL if that is configured.
     pub(super) fn authenticate(&mut self, now: Instant, read_only: bool) {
         match self.config.sasl.as_mut().map(Sasl::begin) {
             None => self.serve(now, read_only),
@@ -37,7 +37,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         });
     }
 
-    /// An answer to a token, which was asked for as `xid`.
+    /// A reply to a SASL token that was sent with `xid`.
     pub(super) fn handle_token(
         &mut self,
         now: Instant,

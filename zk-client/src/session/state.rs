@@ -1,8 +1,9 @@
-//! What a session is: its state, and what can be asked of it.
+//! The type of a session: its state, and what can be read from it.
 //!
-//! It is one type, since requests, replies, the connection and the end of the session share these
-//! fields. What can be decided apart is decided in the parts that the session is made of, none of
-//! which knows the session. The files behind this one hold the methods that change the state.
+//! This is one type, since requests, replies, the connection and the end of the session share its
+//! fields. What can be decided without the rest is decided in the parts that the session is made
+//! of, none of which knows the session. The modules after this one hold the methods that change the
+//! state.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,74 +33,78 @@ use crate::stats::Stats;
 
 /// A session with one ensemble, over one connection at a time.
 ///
-/// `T` is what the caller wants back with a reply, `W` with a watch event and `S`, again and again,
-/// with the events of a stream: a channel in the driver, a number in tests.
+/// `T` is what the caller gets back with a reply, `W` with the event of a watch and `S` with every
+/// event of a stream: a channel in the driver, a number in tests.
 ///
 /// # Calling order
 ///
-/// For every connection: [`handle_connecting`](Self::handle_connecting), then
-/// [`handle_connected`](Self::handle_connected) once the transport is up, any number of
-/// [`handle_frame`](Self::handle_frame) and [`handle_oversized`](Self::handle_oversized), and
-/// [`handle_disconnected`](Self::handle_disconnected)
-/// when it is gone or could not be made; [`hang_up`](Self::hang_up) before that says why.
-/// [`handle_timeout`](Self::handle_timeout) at any time: early or spurious calls do nothing.
-/// Requests at any time, in the order they shall have on the wire. After each of them:
-/// [`poll_event`](Self::poll_event) until it is empty, [`poll_transmit`](Self::poll_transmit) if
-/// the transport has room, and [`poll_timeout`](Self::poll_timeout) for the next deadline.
+/// For every connection, call [`handle_connecting`](Self::handle_connecting), then
+/// [`handle_connected`](Self::handle_connected) once the transport is up, then
+/// [`handle_frame`](Self::handle_frame) and [`handle_oversized`](Self::handle_oversized) any number
+/// of times, and [`handle_disconnected`](Self::handle_disconnected) when the transport is gone or
+/// could not be opened. A call of [`hang_up`](Self::hang_up) before that gives the reason. Call
+/// [`handle_timeout`](Self::handle_timeout) at any time: early or spurious calls do nothing. Queue
+/// requests at any time, in the order they shall have on the wire.
+///
+/// After each of these calls, call [`poll_event`](Self::poll_event) until it is empty,
+/// [`poll_transmit`](Self::poll_transmit) if the transport has room, and
+/// [`poll_timeout`](Self::poll_timeout) for the next deadline.
 pub struct Session<T, W, S = W> {
     pub(super) config: SessionConfig,
     pub(super) phase: Phase,
-    /// As the server settled it, or as it was asked for.
+    /// The session timeout: granted by the server, or before that the one that was asked for.
     pub(super) timeout: Duration,
     pub(super) credentials: Option<SessionCredentials>,
     pub(super) last_zxid: Zxid,
     pub(super) auths: Auths<T>,
-    /// While a reply is heard: what it is stamped with.
+    /// While a reply is handled: its zxid, if it has one.
     pub(super) replying: Option<Zxid>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
-    /// What a server has refused as unknown.
+    /// Operations that a server has refused as unknown.
     pub(super) unknown: Vec<OpCode>,
     pub(super) watches: Watches<W, S>,
     pub(super) owned_nodes: OwnedNodes<T>,
     pub(super) timers: Timers,
-    /// Handshake and pings: what goes out ahead of the pipeline and is in no slot of it.
+    /// Frames that go out ahead of the pipeline and have no slot in it, such as handshake and
+    /// pings.
     pub(super) control: BytesMut,
     pub(super) pings: Pings,
     pub(super) counters: Counters,
     pub(super) assurance: Assurance,
-    /// setWatches requests without a reply: until the last is answered, events tell of the past.
+    /// How many setWatches requests have no reply. Until the last is answered, events may be about
+    /// the past.
     pub(super) rearming: u32,
     pub(super) arming: Arming,
     /// Why the connection will be left once everything that was sent is answered.
     pub(super) leaving: Option<Hangup>,
-    /// What the last call of a caller's has queued.
+    /// The request that the last call of a caller has queued.
     pub(super) submitted: Option<RequestId>,
     pub(super) closing: bool,
-    /// Closing on this side alone: the session shall live on without us.
+    /// True if the session closes on this side alone, and shall live on at the servers.
     pub(super) detaching: bool,
-    /// The last state that was told.
+    /// The last state that was reported.
     pub(super) state: SessionState,
     pub(super) last_hangup: Hangup,
     pub(super) events: VecDeque<Event<T, W, S>>,
 }
 
-/// Where the connection stands.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// There is none.
+    /// There is no connection.
     Idle,
-    /// The connect request is on its way.
+    /// The connect request is queued or in flight.
     Handshake,
-    /// The session is there, and SASL goes on before anything else.
+    /// The session is established, and SASL takes place before anything else.
     Authenticating {
-        /// The request that is owed an answer.
+        /// The request that is owed a reply.
         xid: Xid,
         /// Whether the server is without a quorum, as its handshake said.
         read_only: bool,
     },
     /// Serving.
     Established,
-    /// It broke the protocol or died; nothing it says counts any more.
+    /// The connection broke the protocol or died; nothing that it delivers counts any more.
     Broken,
     /// The session is over.
     Over(Ended),
@@ -112,32 +117,32 @@ pub(super) enum Purpose<T> {
         token: T,
         watch: Option<WatchId>,
     },
-    /// Those who wait for it: none if the session repeats it of itself.
+    /// The tokens that wait for it: none if the session repeats it by itself.
     Auth(AuthId, Vec<T>),
     Create(OwnedNodeId),
     /// Creates with their places in the multi.
     Multi(Vec<(usize, OwnedNodeId)>),
-    /// A multi of the create of this owned node and, behind it, a delete.
+    /// A multi that creates this owned node and, behind that, deletes another.
     Replace(Question, OwnedNodeId),
     Question(Question),
-    /// Watches that these nodes get at once.
+    /// One request that watches all these nodes.
     Arm(T, Vec<Arc<str>>),
     Rearm,
     FollowUp(FollowUp),
-    /// The session's own, to learn whether a quorum is there.
+    /// A write of the session's own, to prove that a quorum is there.
     Probe,
     Close,
 }
 
 impl<T> Purpose<T> {
-    /// Whether the node at this path is deleted, which was let go.
+    /// True if this is the delete of the released node at `path`.
     pub(super) fn deletes(&self, path: &str) -> bool {
         matches!(self, Self::Question(question) if question.deletes(path))
     }
 }
 
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// A session that has yet to meet its first server.
+    /// Makes a session that has not connected to a server yet.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             phase: Phase::Idle,
@@ -183,17 +188,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.timeout
     }
 
-    /// The highest transaction that a reply has told of.
+    /// The highest zxid that a reply has carried.
     pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
 
-    /// Where the session stands, as it was last told.
+    /// The state of the session, as it was last reported.
     pub fn state(&self) -> SessionState {
         self.state
     }
 
-    /// Whether a server was asked to let the session in, and has not answered.
+    /// True if the transport is up and the handshake has no reply yet.
     pub(crate) fn is_shaking_hands(&self) -> bool {
         self.phase == Phase::Handshake
     }
@@ -241,13 +246,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    /// The next thing that the session has to say.
+    /// The next event that the session reports.
     pub fn poll_event(&mut self) -> Option<Event<T, W, S>> {
         self.events.pop_front()
     }
 
-    /// All that the session has to say, behind what is in there: [`poll_event`](Self::poll_event)
-    /// until it is empty, at once.
+    /// Moves all events of the session to the end of `events`.
+    ///
+    /// This does at once what [`poll_event`](Self::poll_event) does until it is empty.
     #[inline]
     pub fn take_events(&mut self, events: &mut VecDeque<Event<T, W, S>>) {
         if self.events.is_empty() {
@@ -266,13 +272,15 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// A time no later than that of [`poll_timeout`](Self::poll_timeout), known without a search.
-    /// Nothing need be due then; [`handle_timeout`](Self::handle_timeout) makes it a later one.
+    /// If nothing is due then, [`handle_timeout`](Self::handle_timeout) makes it a later one.
     #[inline]
     pub(crate) fn early_timeout(&self) -> Option<Instant> {
         self.timers.early()
     }
 
-    /// The transport broke, or its bytes are no frames. The first reason is the one that counts.
+    /// The transport broke, or its bytes are no frames.
+    ///
+    /// If this is called more than once, the first reason counts.
     pub fn hang_up(&mut self, why: Hangup) {
         if !matches!(self.phase, Phase::Over(_) | Phase::Broken) {
             self.phase = Phase::Broken;
@@ -287,7 +295,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 }
 
-/// The words that all of its parts speak with.
+/// Helpers that the modules of the session share.
 impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn queue(
         &mut self,
@@ -324,14 +332,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 }
 
-/// A reply's zxid, if it tells of a transaction: 0 and -1 do not.
+/// The zxid of a reply, if it is that of a transaction: 0 and -1 are not.
 #[inline]
 pub(super) fn told(zxid: Zxid) -> Option<Zxid> {
     (zxid.0 > 0).then_some(zxid)
 }
 
 impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {
-    /// Shows where it stands; what waits to be sent may hold secrets.
+    /// Shows the state alone, since requests that wait to be sent may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("state", &self.state)

@@ -1,13 +1,15 @@
-//! The deadlines of a session: one table, one `next`, and what part of the session timeout each is.
+//! The timers of a session, and what part of the session timeout each is.
 //!
-//! A third of silence from us asks for a ping, two thirds from the server are a dead connection,
-//! and four thirds a dead session. That leaves a third to reach another server. While somebody
-//! holds a lease, pings are more frequent: see `session/deadline`.
+//! A ping is due after the client has sent nothing for a third of the session timeout. If the
+//! server sends nothing for two thirds, the connection counts as dead, which leaves a third to
+//! reach another server. After four thirds the session counts as dead. While a lease is open, pings
+//! are more frequent: see `session/deadline`.
 
 use std::time::{Duration, Instant};
 
-/// Servers ask for a sign of life within the session timeout; more than this between two is
-/// unkind to whatever tracks connections in between. The Java client does the same.
+/// The longest time between pings. Servers need a sign of life only within the session timeout, but
+/// devices that track connections on the way may drop one that is silent for longer than this. The
+/// Java client does the same.
 const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a server may be silent before its connection counts as dead.
@@ -15,7 +17,7 @@ pub(crate) fn silence(timeout: Duration) -> Duration {
     timeout * 2 / 3
 }
 
-/// What a session waits for.
+/// What a session waits for, each with a time of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// The handshake must be done.
@@ -28,13 +30,13 @@ pub(crate) enum Timer {
     Expiry,
     /// The close has waited long enough for a server.
     Close,
-    /// Enough was waited for answers before the connection is left.
+    /// The session has waited long enough for replies before it leaves the connection.
     Leave,
     /// Nodes that were looked for and not found are looked for again.
     Suspects,
     /// Leases need a proof that the session is kept.
     Probe,
-    /// Something sent has had no answer for so long that leases count as suspended.
+    /// A request or ping has had no reply for so long that leases count as suspended.
     Suspend,
     /// A lease lapses.
     Lapse,
@@ -59,8 +61,9 @@ impl Timer {
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     at: [Option<Instant>; Timer::ALL.len()],
-    /// None of them is due before. Set timers make it earlier, and nothing but a look at all of
-    /// them makes it later: most frames move timers away, and need not find out which is the next.
+    /// No timer is due before this. Setting a timer makes it earlier, and only a search of all
+    /// timers makes it later. Most frames move timers to a later time, and need not find out which
+    /// is the next.
     early: Option<Instant>,
     /// When the last frame came, unless one of the timers that it set was stopped since.
     heard: Option<Instant>,
@@ -103,7 +106,7 @@ impl Timers {
     #[inline]
     pub(crate) fn heard(&mut self, now: Instant, timeout: Duration) {
         if self.heard == Some(now) {
-            // It came with the one before.
+            // It came together with the frame before.
             return;
         }
         self.heard = Some(now);
@@ -132,7 +135,7 @@ impl Timers {
         of_connection.into_iter().for_each(|timer| self.stop(timer));
     }
 
-    /// Has a timer that is set fire at this time, unless it fires before.
+    /// Makes a timer that is set fire at this time, unless it fires before.
     pub(crate) fn hasten(&mut self, timer: Timer, at: Instant) {
         let set = self.at.get(timer as usize).copied().flatten();
         if set.is_some_and(|set| at < set) {
@@ -230,7 +233,7 @@ mod tests {
         let expiry: fn(&mut Timers) = |timers| timers.stop(Timer::Expiry);
         for stop in [Timers::hung_up, Timers::stop_all, silence, expiry] {
             timers.heard(now, timeout);
-            // As between any two frames while somebody holds a lease.
+            // As happens between any two frames while a lease is open.
             timers.reset(Timer::Suspend, None);
             assert_eq!(timers.heard, Some(now));
             stop(&mut timers);

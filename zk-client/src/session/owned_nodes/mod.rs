@@ -1,9 +1,10 @@
-//! Nodes that this session owns on a caller's behalf, and must not forget.
+//! The nodes that a session owns on a caller's behalf, and must not forget.
 //!
 //! Ownership begins with the create of an ephemeral node under a unique name, and ends when no such
-//! node is left. In between, the session does what keeps ghosts from staying behind: it looks for a
-//! node by its name after the reconnect if the reply to the create was lost, it repeats a delete
-//! until that is answered, and it deletes a node as soon as it can once the caller has dropped it.
+//! node is left. In between, the session makes sure that no node stays behind without a holder. It
+//! looks for a node by its name after a reconnect if the reply to the create was lost, it repeats a
+//! delete until the server has answered it, and it deletes a node as soon as it can once the caller
+//! has dropped it.
 //!
 //! Pure: replies and losses go in, [`Effect`]s come out, and the session carries them out.
 
@@ -38,11 +39,11 @@ pub(crate) struct OwnedNodes<T> {
     next: u64,
     nodes: BTreeMap<OwnedNodeId, Owned<T>>,
     effects: VecDeque<Effect<T>>,
-    /// How often the session was attached to a server.
+    /// How many times the session was attached to a server.
     connection: u64,
-    /// Whether there may be a suspect.
+    /// True if a node may be in [`State::Suspect`].
     suspects: bool,
-    /// How often suspects were looked for again on this connection.
+    /// How many times suspects were looked for again on this connection.
     looks: u32,
 }
 
@@ -61,7 +62,7 @@ impl<T> OwnedNodes<T> {
         !self.effects.is_empty()
     }
 
-    /// What is to be done after whatever was called.
+    /// The next effect to carry out. Poll this until it is empty after every call that may add one.
     pub(crate) fn poll_effect(&mut self) -> Option<Effect<T>> {
         self.effects.pop_front()
     }
@@ -71,7 +72,7 @@ impl<T> OwnedNodes<T> {
         self.insert(stem, State::Creating, Some(creator))
     }
 
-    /// A node that is there is somebody's from now on.
+    /// Takes ownership of a node that exists.
     ///
     /// `None` if the session owns it already.
     pub(crate) fn adopt(&mut self, path: &str) -> Option<OwnedNodeId> {
@@ -108,7 +109,7 @@ impl<T> OwnedNodes<T> {
         Ok(())
     }
 
-    /// A multi was answered, in which these creates have their places.
+    /// A multi was answered that contains these creates, each with its place in the multi.
     pub(crate) fn multi_answered(
         &mut self,
         owned: &[(usize, OwnedNodeId)],
@@ -136,7 +137,7 @@ impl<T> OwnedNodes<T> {
         Ok(())
     }
 
-    /// A multi was answered of the create of this owned node and, behind it, a delete.
+    /// A multi was answered that creates this owned node and, behind that, deletes another.
     pub(crate) fn replace_answered(
         &mut self,
         delete: Question,
@@ -155,7 +156,8 @@ impl<T> OwnedNodes<T> {
                 self.answered(delete, Ok(answer.clone()), None)?;
                 self.created(create, path, answer.zxid, answer.requested_at);
             }
-            // There is nothing left to delete, or it may not be done: as if asked for alone.
+            // The node is gone already, or the server refuses the delete: the same as for a delete
+            // alone.
             Ok(Err(failure @ Failure::OpRefused { index: 1, code })) => {
                 self.answered(delete, Err(Failure::Refused(code)), None)?;
                 self.refused([create], failure);
@@ -178,7 +180,7 @@ impl<T> OwnedNodes<T> {
         Ok(())
     }
 
-    /// The create made this. It goes at once if its holder has.
+    /// The create made a node at `path`. It is deleted at once if its holder has released it.
     fn created(&mut self, id: OwnedNodeId, path: &str, czxid: Zxid, requested_at: Instant) {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.state = State::Held { path: path.into() };
@@ -192,7 +194,7 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// The creates were refused: nothing was made.
+    /// The creates were refused: no node was created.
     fn refused(&mut self, ids: impl IntoIterator<Item = OwnedNodeId>, failure: Failure) {
         for id in ids {
             let creator = self.withdraw(id);
@@ -200,7 +202,8 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// The answer makes no sense. Something was created; the next connection will tell what.
+    /// The reply does not decode, so nodes may exist. The session looks for them on the next
+    /// connection.
     fn garbled(
         &mut self,
         ids: impl IntoIterator<Item = OwnedNodeId>,
@@ -211,7 +214,7 @@ impl<T> OwnedNodes<T> {
         error
     }
 
-    /// The answer was not kept. Something may have been created, which the server can be asked for.
+    /// The reply was too large to keep, so nodes may exist. The session looks for them at once.
     fn unheard(&mut self, ids: impl IntoIterator<Item = OwnedNodeId>, failure: Failure) {
         for id in ids {
             self.lost(id, failure);
@@ -221,19 +224,20 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// The create made nothing. Gives back who waits to hear it.
+    /// The create made no node. Gives back the creator that waits for it.
     pub(crate) fn withdraw(&mut self, id: OwnedNodeId) -> Option<T> {
         self.nodes.remove(&id)?.waiting
     }
 
-    /// The create may have made something.
+    /// The create may have made a node, but its reply is lost.
     fn lost(&mut self, id: OwnedNodeId, failure: Failure) {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.state = State::Lost { failure };
         }
     }
 
-    /// The create will get no answer. Gives back its creator, unless the node will be looked for.
+    /// The create will get no reply. Gives back its creator, unless the session will look for the
+    /// node.
     pub(crate) fn create_unanswered(&mut self, id: OwnedNodeId, failure: Failure) -> Option<T> {
         if let Failure::ConnectionLoss { sent: true, .. } = failure {
             self.lost(id, failure);
@@ -242,15 +246,15 @@ impl<T> OwnedNodes<T> {
         self.withdraw(id)
     }
 
-    /// Whether the node is there and is to stay.
+    /// True if the node exists and was not released.
     pub(crate) fn holds(&self, id: OwnedNodeId) -> bool {
         self.nodes
             .get(&id)
             .is_some_and(|node| !node.due && matches!(node.state, State::Held { .. }))
     }
 
-    /// The holder lets go. If the node is not known to exist, `releaser` hears that at once, and
-    /// the owned node is looked for by itself.
+    /// Releases a node, which is deleted as soon as possible. If the node is not known to exist,
+    /// `releaser` receives `NoNode` at once, and the session finds and deletes the node by itself.
     pub(crate) fn release(&mut self, id: OwnedNodeId, releaser: Option<T>) {
         let releaser = match self.nodes.get_mut(&id) {
             Some(node) => {
@@ -258,7 +262,7 @@ impl<T> OwnedNodes<T> {
                 if matches!(node.state, State::Held { .. }) {
                     return node.delete(id, releaser, &mut self.effects);
                 }
-                // Being deleted already, and nobody waits to hear how that went.
+                // The delete is under way, and no caller waits for its result.
                 if matches!(node.state, State::Deleting { .. }) && node.waiting.is_none() {
                     node.waiting = releaser;
                     return;
@@ -272,7 +276,7 @@ impl<T> OwnedNodes<T> {
         self.effects.extend(releaser.map(|token| Effect::Complete(token, answer)));
     }
 
-    /// The holder lets go of a node that shall stay, or that is gone.
+    /// Gives up a node without a delete: it shall stay, or is gone already.
     pub(crate) fn forget(&mut self, id: OwnedNodeId) {
         let held = |node: &Owned<T>| matches!(node.state, State::Held { .. });
         if self.nodes.get(&id).is_some_and(held) {
@@ -280,7 +284,7 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// Whether there is something left to learn or to delete, if need be on the next connection.
+    /// True if a node is still to be found or deleted, if need be on the next connection.
     pub(crate) fn is_busy(&self) -> bool {
         self.nodes.values().any(|node| match &node.state {
             State::Lost { .. } => node.due || node.waiting.is_some(),
@@ -289,7 +293,7 @@ impl<T> OwnedNodes<T> {
         })
     }
 
-    /// A question was answered. `own` is the session that nodes must belong to.
+    /// A question was answered. `own` is the session that must own the nodes.
     pub(crate) fn answered(
         &mut self,
         question: Question,
@@ -311,7 +315,8 @@ impl<T> OwnedNodes<T> {
         match (query, &result) {
             (Query::Sync, Ok(_)) => {}
             (Query::Sync, Err(Failure::Refused(code))) => node.unsynced = Some(*code),
-            // Shed unexecuted by a server that is overloaded, and that paces us by its answers.
+            // An overloaded server has shed the request unexecuted. It is sent again at once, since
+            // the server paces the session by its replies.
             (Query::List, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
                 node.look(id, effects);
             }
@@ -334,15 +339,15 @@ impl<T> OwnedNodes<T> {
             (Query::List | Query::Stat, Err(Failure::Refused(ErrorCode::NO_NODE))) => {
                 self.look_closer(id);
             }
-            // It may be anybody's (since 3.9.2 exists needs the permission to read), but ours may
-            // be among the others.
+            // The owner of this node is unknown (since 3.9.2 exists needs the permission to read),
+            // but ours may be among the other candidates.
             (Query::Stat, Err(Failure::Refused(ErrorCode::NO_AUTH))) => {
                 node.unreadable = true;
                 self.look_closer(id);
             }
             (Query::Sync | Query::List | Query::Stat, Err(_)) => {
-                // Nothing was learnt. The caller must not wait for the next connection to tell
-                // more; what is found then belongs to nobody, and goes.
+                // Nothing was learnt. The caller must not have to wait for the next connection. A
+                // node that is found there has no holder any more and is deleted.
                 node.tell_creator(true, effects);
             }
             (Query::Delete, result) => {
@@ -362,8 +367,8 @@ impl<T> OwnedNodes<T> {
         Ok(())
     }
 
-    /// A question went down with its connection. It is asked again on the next one; who waits for
-    /// a delete hears of the loss.
+    /// A question was lost with its connection, and is asked again on the next one. A caller that
+    /// waits for a delete receives the failure.
     pub(crate) fn unanswered(&mut self, question: &Question, failure: Failure) {
         if let Some(node) = self.nodes.get_mut(&question.node) {
             node.asking = node.asking.saturating_sub(1);
@@ -376,7 +381,7 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// A question was not decided, and is asked again.
+    /// Asks a question again that the server has not decided.
     fn repeat(&mut self, question: Question) {
         let Question { node: id, query, path } = question;
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -385,13 +390,13 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// Whether nodes are suspected to come although they were not found.
+    /// True if nodes may exist or appear later although they were not found.
     #[inline]
     pub(crate) fn has_suspects(&self) -> bool {
         self.suspects
     }
 
-    /// Those of which nothing is being asked just now.
+    /// The suspects without a question that is queued or in flight.
     fn suspects(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
         let is_suspect = |node: &Owned<T>| matches!(node.state, State::Suspect { .. });
         self.suspects = self.nodes.values().any(is_suspect);
@@ -399,9 +404,9 @@ impl<T> OwnedNodes<T> {
         self.nodes.iter_mut().map(|(id, node)| (*id, node)).filter(move |(_, it)| is_idle(it))
     }
 
-    /// Somebody has listed a folder: a node that is suspected may be in it.
+    /// A caller has listed a folder, which may contain a suspect.
     pub(crate) fn listed(&mut self, list: &Answer) {
-        // Whoever asked for a list that makes no sense will say so.
+        // A list that does not decode is reported by the caller that asked for it.
         if let Ok(list) = GetChildrenResponse::decode(&mut Reader::new(&list.body)) {
             let mut found = Vec::new();
             for (id, node) in self.suspects() {
@@ -412,12 +417,12 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// How often it was looked again for what is suspected.
+    /// How many times suspects were looked for again on this connection.
     pub(crate) fn looks(&self) -> u32 {
         self.looks
     }
 
-    /// Looks again for what is suspected.
+    /// Looks for the suspects again.
     pub(crate) fn look_again(&mut self) {
         self.looks = self.looks.saturating_add(1);
         let mut effects = std::mem::take(&mut self.effects);
@@ -425,7 +430,7 @@ impl<T> OwnedNodes<T> {
         self.effects = effects;
     }
 
-    /// The session is attached to a server again: asks what must precede everything else.
+    /// The session is attached to a server again. Asks what must precede all other requests.
     pub(crate) fn attached(&mut self) {
         self.connection += 1;
         self.looks = 0;
@@ -441,27 +446,27 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// The session is over, and every node with it: all who wait hear `failure`.
+    /// The session is over, and every node with it. All callers that wait receive `failure`.
     pub(crate) fn end(&mut self, failure: Failure) {
         self.suspects = false;
         let waiting = std::mem::take(&mut self.nodes).into_values().filter_map(|it| it.waiting);
         self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
     }
 
-    /// Looks whose the next node of this name is.
+    /// Asks which session owns the next candidate.
     fn look_closer(&mut self, id: OwnedNodeId) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
         match node.candidates.pop() {
             Some(path) => node.ask(id, Query::Stat, path.into(), &mut self.effects),
-            // Nothing was learnt.
+            // The owner of a candidate is unknown: it may be ours.
             None if node.unreadable => node.tell_creator(true, &mut self.effects),
             None => self.missing(id),
         }
     }
 
-    /// There is no such node, or only somebody else's.
+    /// No node has this name, or only nodes of other sessions have it.
     fn missing(&mut self, id: OwnedNodeId) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
@@ -472,7 +477,7 @@ impl<T> OwnedNodes<T> {
                 node.state = State::Suspect { connection: self.connection };
                 self.suspects = true;
             }
-            // The server has answered on two connections that it is not there.
+            // Servers have answered on two connections that the node does not exist.
             State::Suspect { connection } if *connection < self.connection => {
                 self.nodes.remove(&id);
             }

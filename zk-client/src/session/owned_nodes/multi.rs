@@ -1,7 +1,7 @@
 //! The owned nodes among the results of a multi.
 //!
-//! One answer serves many creators: each is told of its own node, or all of them of the refusal.
-//! Knows no creators: a node is asked for by its place in the multi.
+//! One reply serves many creators: each receives its own node, or all of them receive the refusal.
+//! Knows no creators: a node is identified by its place in the multi.
 
 use zk_proto::{
     Create2Response, CreateResponse, Decode, DecodeError, MultiResponse, MultiResult, Reader,
@@ -12,7 +12,7 @@ use crate::session::event::Answer;
 
 /// The paths that the operations at these places have created, or why the server refused.
 ///
-/// The outer error is an answer that makes no sense, behind which anything may have been created.
+/// The outer error is a reply that does not decode: anything may have been created.
 pub(crate) fn created_paths(
     answer: &Answer,
     places: impl Iterator<Item = usize>,
@@ -25,7 +25,7 @@ pub(crate) fn created_paths(
     }
 }
 
-/// The same of one operation.
+/// Like [`created_paths`], for one operation.
 pub(crate) fn created_path(
     answer: &Answer,
     place: usize,

@@ -1,6 +1,6 @@
-//! One node that is owned, from its create to the answer of its delete.
+//! One owned node, from its create to the reply to its delete.
 //!
-//! Knows what is to be asked next on its behalf, and nothing of what the answers look like.
+//! Knows what to ask the server next on behalf of the node, and does not decode replies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::error::Failure;
 use crate::session::event::Answer;
 use crate::session::owned_nodes::question::{OwnedNodeId, Query, Question};
 
-/// What a path takes beside its text.
+/// Bytes that an encoded path takes besides its text.
 const LENGTH_BYTES: usize = 4;
 
-/// What is to be done.
+/// What the session is to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect<T> {
-    /// Ask this.
+    /// Ask the server this question.
     Ask(Question),
-    /// Tell this caller.
+    /// Report this result to a caller.
     Complete(T, Result<Answer, Failure>),
 }
 
@@ -30,17 +30,17 @@ pub(crate) struct Owned<T> {
     /// The path up to the digits that the server appends; unique for ever.
     pub(crate) stem: String,
     pub(crate) state: State,
-    /// Who waits to hear of the create or, later, of the delete.
+    /// The caller that waits for the result of the create or, later, of the delete.
     pub(crate) waiting: Option<T>,
-    /// Whether the holder has gone, so that the node must go too.
+    /// True if the holder has released the node, so that it must be deleted.
     pub(crate) due: bool,
     /// Questions that are queued or in flight.
     pub(crate) asking: u32,
-    /// The sync ahead of the list was refused, so the list tells nothing.
+    /// The sync ahead of the list was refused, so the list proves nothing.
     pub(crate) unsynced: Option<ErrorCode>,
-    /// Nodes of this name that were listed and not looked at yet, the oldest last.
+    /// Listed nodes of this name that were not looked at yet, the oldest last.
     pub(crate) candidates: Vec<String>,
-    /// Whether one of them would not be looked at.
+    /// True if the server refused to show one of them.
     pub(crate) unreadable: bool,
 }
 
@@ -48,17 +48,17 @@ pub(crate) struct Owned<T> {
 pub(crate) enum State {
     /// The create is queued or in flight.
     Creating,
-    /// The create was in flight when the connection broke, or its answer makes no sense or was not
-    /// kept. This is told if it stays lost.
+    /// The create was in flight when the connection broke, or its reply does not decode or was not
+    /// kept. The creator receives this failure if the node is not found.
     Lost { failure: Failure },
-    /// Looked for on this connection and not found. The create may be applied later: by a server
-    /// that was slow to come to it, or unknown to one that had been cut off. So every list is
-    /// searched for the node, it is looked for again after ever longer times, and for the last time
-    /// on the next connection.
+    /// The node was looked for on this connection and not found. The create may be applied later,
+    /// by a server that was slow, or may be unknown to a server that had been cut off. So every
+    /// list is searched for the node, it is looked for again after ever longer times, and for the
+    /// last time on the next connection.
     Suspect { connection: u64 },
-    /// The node is there.
+    /// The node exists.
     Held { path: Arc<str> },
-    /// The node must go.
+    /// The node is to be deleted.
     Deleting { path: Arc<str> },
 }
 
@@ -95,11 +95,11 @@ impl<T> Owned<T> {
         self.ask(id, Query::List, folder, effects);
     }
 
-    /// Takes note of the children that may be the node; the oldest is looked at first.
+    /// Notes the children that may be the node. The oldest is looked at first.
     pub(crate) fn choose(&mut self, list: &GetChildrenResponse<'_>) {
         let (folder, stem) = split(&self.stem);
         let folder = if folder == "/" { "" } else { folder };
-        // Other nodes may begin like ours; behind the name a server puts digits alone.
+        // Other names may begin like ours. A server appends nothing but digits.
         let ours = |name: &&str| name.strip_prefix(stem).is_some_and(is_sequence);
         let named = list.children.iter().filter(ours);
         self.candidates = named.map(|name| format!("{folder}/{name}")).collect();
@@ -107,7 +107,7 @@ impl<T> Owned<T> {
         self.unreadable = false;
     }
 
-    /// The node that is held must go.
+    /// Deletes the node that is held.
     pub(crate) fn delete(
         &mut self,
         id: OwnedNodeId,
@@ -122,7 +122,7 @@ impl<T> Owned<T> {
         }
     }
 
-    /// The node that was looked for is there, and ours.
+    /// The node that was looked for exists, and this session owns it.
     pub(crate) fn found(
         &mut self,
         id: OwnedNodeId,
@@ -144,7 +144,7 @@ impl<T> Owned<T> {
         }
     }
 
-    /// Whoever waits for a lost create hears that it stays lost.
+    /// Reports to the creator of a lost node that it stays lost.
     pub(crate) fn tell_creator(&mut self, sent: bool, effects: &mut VecDeque<Effect<T>>) {
         if let State::Lost { failure } = self.state {
             let failure = match failure {
@@ -156,14 +156,14 @@ impl<T> Owned<T> {
     }
 }
 
-/// What the creator of an owned node is told, however it was found out.
+/// What the creator of an owned node receives, whether from a reply or from a search.
 pub(crate) fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer {
     let mut body = BytesMut::with_capacity(LENGTH_BYTES + path.len());
     CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
     Answer { zxid: czxid, body: body.freeze(), requested_at }
 }
 
-/// Whether this is what a server puts behind a sequential name.
+/// True if this is what a server appends to a sequential name.
 fn is_sequence(text: &str) -> bool {
     text.parse::<i32>().is_ok()
 }

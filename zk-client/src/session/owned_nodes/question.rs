@@ -1,6 +1,7 @@
-//! What an owned node asks the server: small requests of the session's own, sent like anybody's.
+//! The questions about an owned node: small requests of the session's own, sent like those of
+//! callers.
 //!
-//! Knows what goes on the wire, and nothing of what the answers mean.
+//! Knows how they are encoded, and nothing of what the replies mean.
 
 use std::sync::Arc;
 
@@ -8,11 +9,11 @@ use zk_proto::{
     DeleteRequest, Encode, ExistsRequest, GetChildrenRequest, OpCode, SyncRequest, Writer,
 };
 
-/// One owned node.
+/// Identifies an owned node of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnedNodeId(pub(crate) u64);
 
-/// Something to ask the server on an owned node's behalf.
+/// A question to the server on an owned node's behalf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) node: OwnedNodeId,
@@ -22,9 +23,9 @@ pub(crate) struct Question {
 
 /// The requests of an owned node.
 ///
-/// A lost create is looked for with sync, since the server of the new connection may be behind the
-/// one that got the create, and right behind it list, since the digits are not known. Then comes
-/// stat, since only the owner tells whose the node is.
+/// The search for a lost create begins with sync, since the server of the new connection may be
+/// behind the one that got the create. Right behind it comes list, since the digits are not known,
+/// and then stat, since only the owner shows which session the node belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Query {
     Sync,
@@ -43,12 +44,12 @@ impl Question {
         }
     }
 
-    /// Whether this is the [delete](Query::Delete) of the node at `path`.
+    /// True if this is the [delete](Query::Delete) of the node at `path`.
     pub(crate) fn deletes(&self, path: &str) -> bool {
         self.query == Query::Delete && *self.path == *path
     }
 
-    /// What a [delete](Query::Delete) asks, to be put into a multi.
+    /// The request of a [delete](Query::Delete), to be put into a multi.
     pub(crate) fn deletion(&self) -> DeleteRequest<'_> {
         DeleteRequest { path: &self.path, version: -1 }
     }

@@ -4,7 +4,7 @@
 
 use std::iter;
 
-/// The node above; the root has none.
+/// The parent of a node. The root has none.
 pub(crate) fn parent(path: &str) -> Option<&str> {
     match path.bytes().rposition(|byte| byte == b'/')? {
         0 => (path.len() > 1).then_some("/"),
@@ -12,20 +12,20 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
     }
 }
 
-/// The node, or if that is deeper the one above it at this depth. Most of a long path is its last
-/// name, which is not looked at.
+/// The node, or if that is deeper than `depth` its ancestor at that depth. What comes behind that
+/// in a long path is not read.
 pub(crate) fn top(path: &str, depth: usize) -> &str {
     let mut slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/');
     let end = slashes.nth(depth).map_or(path.len(), |(slash, _)| slash.max(1));
     path.get(..end).unwrap_or(path)
 }
 
-/// The node, and those above up to the root.
+/// The node and its ancestors, up to the root.
 pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     iter::successors(Some(path), |path| parent(path))
 }
 
-/// How many nodes are above.
+/// How many ancestors the node has.
 pub(crate) fn depth(path: &str) -> usize {
     match path {
         "/" => 0,

@@ -1,7 +1,7 @@
-//! Paths that a request on its way is about to watch: an event about them may be of the past.
+//! Paths that an unanswered request is about to watch: an event about them may be of the past.
 //!
-//! A server sends one for a node that has changed or gone when it comes to the request. All other
-//! events are news, however many requests are on their way. Knows no watches.
+//! When a server executes the request, it sends such an event for each node that has changed or
+//! gone. All other events are news, however many requests are in flight. Knows no watches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use zk_proto::EventType;
 
 use crate::session::watches::keyed::Keyed;
 
-/// Room for so many paths is not given back.
+/// The capacity that an empty table keeps at most.
 const KEPT: usize = 128;
 
 /// How many unanswered requests each path is in.
@@ -37,7 +37,7 @@ impl Arming {
         }
     }
 
-    /// True if a server may send this event because it has come to such a request.
+    /// True if a server may send this event because it executes such a request.
     pub(crate) fn may_tell(&self, event: EventType, path: &str) -> bool {
         self.0.contains_key(path)
             && !matches!(event, EventType::NODE_CREATED | EventType::NODE_CHILDREN_CHANGED)

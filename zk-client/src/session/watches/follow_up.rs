@@ -1,7 +1,7 @@
 //! The requests that watches cause later: to remove one, to set one again, to arm all of them.
 //!
-//! Which of two versions a request goes out in depends on what is in it, since old servers know one
-//! alone. Knows no watches that are set.
+//! The content of a request decides in which of two versions it is sent, since old servers know
+//! only one. Knows nothing about the watches that are set.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use zk_proto::{
 
 use crate::model::event::WatchMode;
 
-/// What is to be asked, for nobody in particular.
+/// A request of the session's own about the watches of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FollowUp {
-    /// Nobody waits at this path.
+    /// Remove the watches of this path, where no caller waits.
     Remove(Arc<str>),
-    /// This watch may have been replaced by another at its path.
+    /// Set this watch again, which another at its path may have replaced.
     Restore(WatchMode, Arc<str>),
 }
 
@@ -47,7 +47,7 @@ impl Encode for FollowUp {
 pub(crate) struct Rearm<'a>(pub(crate) SetWatches2<'a>);
 
 impl Rearm<'_> {
-    /// Servers before 3.6 must not see the newer one.
+    /// Servers before 3.6 must not receive the newer version.
     pub(crate) fn op(&self) -> OpCode {
         match self.0.persistent.is_empty() && self.0.persistent_recursive.is_empty() {
             true => OpCode::SET_WATCHES,

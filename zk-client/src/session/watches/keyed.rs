@@ -1,10 +1,11 @@
-//! The hash of a path in the table of watches: a fifth of the work of the standard one, and as
-//! little to be foreseen by those who name nodes.
+//! The hash of a path in the table of watches. It takes a fifth of the work of the standard hash,
+//! and clients that choose the names of nodes can predict it as little.
 //!
-//! Seven bytes each are a coefficient of a polynomial, whose value at a secret random point is the
-//! hash, in the field of 2^61 - 1 elements. Different polynomials of degree n have the same value
-//! at n points at most, so that of any two paths hardly a point makes them collide, whoever chose
-//! them. What is proven of whole values is only likely of their bits that a table goes by.
+//! Every seven bytes are a coefficient of a polynomial over the field of 2^61 - 1 elements, and the
+//! hash is the value of the polynomial at a secret random point. Different polynomials of degree n
+//! have the same value at n points at most, so hardly any point makes two paths collide, even if an
+//! attacker has chosen the paths. This is proven for whole values, and only likely for those of
+//! their bits that a table uses.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -13,13 +14,13 @@ const ORDER: u64 = (1 << BITS) - 1;
 
 const BITS: u32 = 61;
 
-/// Bytes that are below the order, whatever they are.
+/// How many bytes make a number that is always below the order.
 const WORD: usize = 7;
 
 /// The golden ratio, whose bits have no pattern.
 const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Makes hashes of one table, by a point of its own, which nobody is shown.
+/// Makes the hashes of one table, with a secret point of its own.
 #[derive(Clone)]
 pub(crate) struct Keyed {
     point: u64,
@@ -41,7 +42,7 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// The coefficients so far, evaluated.
+/// The value of the polynomial for the coefficients so far.
 pub(crate) struct Polynomial {
     point: u64,
     /// At most 1 above the order.
@@ -64,7 +65,7 @@ impl Hasher for Polynomial {
         for [a, b, c, d, e, f, g] in words {
             self.push(u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, 0]));
         }
-        // The 1 in front tells how many there are.
+        // The 1 in front marks how many bytes there are.
         self.push(rest.iter().fold(1, |word, byte| (word << 8) | u64::from(*byte)));
     }
 
@@ -73,7 +74,7 @@ impl Hasher for Polynomial {
         self.push(byte.into());
     }
 
-    /// A table goes by the lowest bits and by the highest: each is made of all.
+    /// A table uses the lowest bits and the highest, so these are made of all bits.
     #[inline]
     fn finish(&self) -> u64 {
         let mixed = u128::from(self.value) * u128::from(MIXER);
@@ -87,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// So that each run has the same.
+    /// A fixed point, so that each run has the same hashes.
     const POINT: u64 = 0x0123_4567_89ab_cdef;
 
     fn hash(path: &str) -> u64 {

@@ -1,16 +1,16 @@
-//! Watches: who waits for what, and what must be asked so that the server watches just that.
+//! All watches of a session, and the requests that make the server watch just these.
 //!
-//! Servers keep watches per connection, so after a reconnect they are armed again from here. They
-//! name watches by path alone, so a watch is removed when nobody waits at its path any more, and
-//! nothing on its way will set one there. All of that is kept by path, in one table without an
-//! order, so that it costs the same however many there are; what is made of many paths is sorted.
-//! Generic over `W` and `S`, what the caller of a one-shot watch and of a stream wants back. Sends
-//! nothing by itself.
+//! Servers keep watches per connection, so the session arms them again after a reconnect. Servers
+//! identify a watch by its path alone, so a watch is removed when no caller waits at its path any
+//! more and no unanswered request will set one there. All of this is kept by path, in one table
+//! without an order, so that the cost does not depend on the number of watches. Results that cover
+//! many paths are sorted. `W` and `S` are what the callers of one-shot watches and of streams get
+//! back. Sends nothing by itself.
 //!
 //! Servers before 3.9 have two tables of watches, one for data and one for children, and in each
-//! table one mode per path: the last one that was set. So a one-shot watch ends a persistent one
-//! at the same path, which must be set again, and a recursive watch silences every type of event
-//! that it does not send itself.
+//! table one mode per path: the last one that was set. So a one-shot watch ends a persistent one at
+//! the same path, which must be set again, and a recursive watch silences every type of event that
+//! it does not send itself.
 
 pub(crate) mod keyed;
 
@@ -36,13 +36,14 @@ use crate::session::watches::keyed::Keyed;
 use crate::session::watches::one_shots::{WatchId, WatchKind};
 use crate::session::watches::path_watches::{PathWatches, Returned, Sort};
 
-/// What one setWatches carries at most of paths: far below the default frame limit of servers.
+/// Bytes of paths in one setWatches at most: far below the default frame limit of servers.
 const BATCH_BYTES: usize = 128 * 1024;
 
-/// What a path takes beside its text.
+/// Bytes that an encoded path takes besides its text.
 const LENGTH_BYTES: usize = 4;
 
-/// Tables hold at most so many times what is in them, once there are this many in them.
+/// (factor, count): once a table holds `count` entries, its capacity is at most `factor` times its
+/// length.
 const SPARSE: (usize, usize) = (8, 128);
 
 /// A watch whose request has no reply yet.
@@ -51,7 +52,7 @@ struct Asked<W, S> {
     id: WatchId,
     path: Arc<str>,
     sort: Sort,
-    /// `None` if it has gone since.
+    /// `None` if the caller has gone since.
     caller: Option<Returned<W, S>>,
 }
 
@@ -95,13 +96,13 @@ impl Counts {
 #[derive(Debug)]
 pub(crate) struct Watches<W, S> {
     next: u64,
-    /// Those paths where somebody waits, or which a request is about.
+    /// The paths where a caller waits, or that an unanswered request is about.
     by_path: HashMap<Arc<str>, PathWatches<W, S>, Keyed>,
     /// In the order of their ids, which is that of their replies.
     asked: VecDeque<Asked<W, S>>,
     counts: Counts,
     follow_ups: VecDeque<FollowUp>,
-    /// Servers before 3.5 cannot.
+    /// True if the server is older than 3.5 and cannot remove watches.
     irremovable: bool,
 }
 
@@ -133,7 +134,7 @@ impl<W, S: Clone> Watches<W, S> {
         self.asked(id, Sort::Once(kind), path, Returned::Once(watcher));
     }
 
-    /// The same of a stream.
+    /// A request that will set a stream was queued.
     pub(crate) fn asked_stream(&mut self, id: WatchId, mode: WatchMode, path: Arc<str>, stream: S) {
         self.asked(id, Sort::Stream(mode), path, Returned::Stream(stream));
     }
@@ -150,7 +151,8 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// The request was answered with this code, or was lost. Gives back who waited in vain.
+    /// The request was answered with this code, or was lost. Gives back the caller if no watch was
+    /// set for it.
     pub(crate) fn answered(
         &mut self,
         id: WatchId,
@@ -192,35 +194,35 @@ impl<W, S: Clone> Watches<W, S> {
         returned
     }
 
-    /// The request was answered with success, and its caller will not hear so: the server watches
-    /// for nobody. Gives back who waited in vain.
+    /// The request succeeded, but its caller receives a failure, so the server keeps a watch
+    /// without a watcher. Gives back the caller.
     pub(crate) fn unheard(&mut self, id: WatchId) -> Option<Returned<W, S>> {
         let index = self.find_asked(id)?;
         let returned = self.asked.get_mut(index)?.caller.take();
         self.answered(id, Some(ErrorCode::OK)).or(returned)
     }
 
-    /// A request that sets a watch of this kind whatever it finds was queued, and the watch counts
-    /// from now on.
+    /// A request was queued that sets a watch of this kind in whatever state it finds the node. The
+    /// watch counts as set from now on.
     pub(crate) fn set(&mut self, id: WatchId, kind: WatchKind, path: Arc<str>, watcher: W) {
         self.asked_once(id, kind, path, watcher);
         let code = match kind {
-            // With success it would be the data that is watched.
+            // With `OK` this would be a watch of the data.
             WatchKind::Exist => ErrorCode::NO_NODE,
             WatchKind::Data | WatchKind::Child => ErrorCode::OK,
         };
         self.answered(id, Some(code));
     }
 
-    /// A request that watches here was queued, whoever waits by the time it is sent: what is known
-    /// to be left behind is removed when it is answered. What comes to this path ahead of it ends
-    /// its watches here, and not at the server: that one goes with the next event, of which nobody
-    /// is told.
+    /// A queued request will watch this path even if every caller leaves before it is sent. A watch
+    /// that is known to be left over is removed once the request is answered. An event that arrives
+    /// ahead of the request ends the watches here, but the server sets its watch afterwards. That
+    /// watch ends with the next event, of which no caller is notified.
     pub(crate) fn announced(&mut self, path: Arc<str>) {
         self.by_path.entry(path).or_default().announced();
     }
 
-    /// A request for these was answered, or was lost.
+    /// A request that was [announced](Self::announced) for these paths was answered, or was lost.
     pub(crate) fn concluded<'p>(&mut self, paths: impl IntoIterator<Item = &'p Arc<str>>) {
         for path in paths {
             if let Some(at_path) = self.by_path.get_mut(path) {
@@ -232,12 +234,12 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// A caller has gone. It may have been forgotten before, or its one event may have won.
+    /// A caller has gone. `None` if its watch was forgotten before, or if its event came first.
     pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
         self.leave(id, path, |_| true)
     }
 
-    /// The same for a one-shot watch that is set and shall stay with the server.
+    /// Like [`remove`](Self::remove), but a one-shot watch that is set stays with the server.
     pub(crate) fn forget(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
         self.leave(id, path, |sort| matches!(sort, Sort::Stream(_)))
     }
@@ -269,8 +271,8 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// Has removed what is left at a path where nobody waits. The removal is behind all that was
-    /// asked before, and would take it along.
+    /// Asks to remove the watches that are left at a path where no caller waits. The removal comes
+    /// behind all earlier requests, and would also remove the watches that they set.
     fn deserted(&mut self, path: &Arc<str>, at_path: &PathWatches<W, S>) {
         if at_path.has_stray() && !self.irremovable {
             self.follow_ups.push_back(FollowUp::Remove(Arc::clone(path)));
@@ -281,7 +283,8 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// Ends the one-shot watches that an event concerns. Tells whose they are, with the path.
+    /// Ends the one-shot watches that an event concerns. Calls `tell` with each watcher and the
+    /// path.
     pub(crate) fn end(&mut self, event: EventType, path: &str, mut tell: impl FnMut(W, Arc<str>)) {
         let one_shots = &mut self.counts.one_shots;
         if *one_shots == 0 {
@@ -299,7 +302,7 @@ impl<W, S: Clone> Watches<W, S> {
         });
         if at_path.is_deserted() {
             self.deserted(&path, &at_path);
-            // Most often there is one, and nothing else is here: it takes the path along.
+            // Most often a path has one watch and nothing else: then the path is moved, not cloned.
             if let Some(last) = last {
                 tell(last, path);
             }
@@ -311,8 +314,9 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// Tells which streams an event concerns. A recursive one never hears that children changed: it
-    /// hears of the children themselves. A server may say so all the same, to another watch.
+    /// Calls `tell` with each stream that an event concerns. A recursive stream is never notified
+    /// that children changed, since it receives the events of the children themselves. A server may
+    /// send such an event all the same, for another watch.
     pub(crate) fn notice(&self, event: EventType, path: &str, mut tell: impl FnMut(S)) {
         let mut tell = |_, stream: &S| tell(stream.clone());
         if self.counts.persistent > 0
@@ -333,8 +337,8 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// The parent whose children changed, if a server before 3.9 does not say so by itself because
-    /// there is a recursive watch at that parent.
+    /// The parent whose children changed, if a server before 3.9 sends no event about that because
+    /// there is a recursive watch at the parent.
     pub(crate) fn silenced<'p>(&self, event: EventType, path: &'p str) -> Option<&'p str> {
         let child = [EventType::NODE_CREATED, EventType::NODE_DELETED].contains(&event);
         let Counts { one_shots, persistent, .. } = self.counts;
@@ -345,8 +349,8 @@ impl<W, S: Clone> Watches<W, S> {
         self.by_path.get(parent).is_some_and(PathWatches::is_recursive).then_some(parent)
     }
 
-    /// A watch was restored: what its streams, and a child watch that a recursive one silences,
-    /// have missed is untold. Tells them.
+    /// A watch was restored. Its streams may have missed events, and so may a child watch that a
+    /// recursive one silences. Calls `tell` with each of them.
     pub(crate) fn restored(
         &mut self,
         mode: WatchMode,
@@ -382,12 +386,13 @@ impl<W, S: Clone> Watches<W, S> {
         !self.follow_ups.is_empty()
     }
 
-    /// What is to be asked next. It is void without a connection, since watches end with theirs.
+    /// The next request to queue. It is void without a connection, since the server's watches end
+    /// with their connection.
     pub(crate) fn poll_follow_up(&mut self) -> Option<FollowUp> {
         self.follow_ups.pop_front()
     }
 
-    /// All streams: they were armed again.
+    /// All streams, to be notified that they were armed again.
     pub(crate) fn streams(&self) -> Vec<S> {
         let mut streams = Vec::new();
         for mode in WatchMode::ALL {

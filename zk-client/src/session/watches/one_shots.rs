@@ -2,7 +2,7 @@
 
 use zk_proto::EventType;
 
-/// One watch of one caller.
+/// Identifies one watch of one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(pub(crate) u64);
 
@@ -15,20 +15,22 @@ impl WatchId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum WatchKind {
-    /// The node's data, or its end: getData, or exists on a node that is there.
+    /// The node's data, or its deletion: getData, or exists on a node that is there.
     Data,
     /// The node's creation: exists on an absent node.
     Exist,
-    /// The node's children, or its end: getChildren.
+    /// The node's children, or its deletion: getChildren.
     Child,
 }
 
 impl WatchKind {
     pub(crate) const ALL: [Self; 3] = [Self::Data, Self::Exist, Self::Child];
 
-    /// Whether an event ends watches of this kind. A node whose data is watched is there: that it
-    /// was created is told for the sake of another watch, and was before. One whose creation is
-    /// waited for is not: that it is gone is an answer to somebody who thought that it was there.
+    /// True if an event ends watches of this kind.
+    ///
+    /// A node whose data is watched exists: an event about its creation is meant for another watch,
+    /// and the creation was earlier. A node whose creation is awaited does not exist: an event
+    /// about its deletion answers a request that assumed that it did.
     pub(crate) fn sees(self, event: EventType) -> bool {
         match event {
             EventType::NODE_CREATED => self == Self::Exist,

@@ -1,8 +1,9 @@
-//! One path of a session: who waits there, and what was asked and left over there.
+//! The watches of one path: those that callers wait for, those that are requested, and those left
+//! over.
 //!
-//! Most paths have one watch, which is kept in place; more are sorted, so that whatever is made of
-//! them is deterministic, and any of them is removed quickly. Generic over `W` and `S`, what the
-//! callers of one-shot watches and of streams want back. Knows neither requests nor other paths.
+//! Most paths have one watch, which is kept in place. Several are sorted, so that results are
+//! deterministic and each watch is removed quickly. `W` and `S` are what the callers of one-shot
+//! watches and of streams get back. Knows neither requests nor other paths.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,7 +13,7 @@ use zk_proto::EventType;
 use crate::model::event::WatchMode;
 use crate::session::watches::one_shots::{WatchId, WatchKind};
 
-/// What a watch is. One-shot watches come before streams.
+/// The sort of a watch. One-shot watches come before streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
     Once(WatchKind),
@@ -33,25 +34,25 @@ const PERSISTENT: Sort = Sort::Stream(WatchMode::Persistent);
 
 const RECURSIVE: Sort = Sort::Stream(WatchMode::PersistentRecursive);
 
-/// Whose watch it is: what goes back to the caller in the end.
+/// What goes back to the caller of a watch in the end.
 #[derive(Debug)]
 pub(crate) enum Returned<W, S> {
     Once(W),
     Stream(S),
 }
 
-/// A watch among those of its path.
+/// Identifies a watch among those of its path, and orders them.
 pub(crate) type Key = (Sort, WatchId);
 
-/// All that is known of one path.
+/// All that is known about one path.
 #[derive(Debug)]
 pub(crate) struct PathWatches<W, S> {
-    /// Requests on their way whose watch is set here when they are answered.
+    /// Unanswered requests whose watch is set here when they are answered.
     asked: u32,
-    /// Requests on their way whose watch is set here already.
+    /// Unanswered requests whose watch is set here already.
     announced: u32,
-    /// Whether the server watches more here than anybody wants, and whether a recursive watch is
-    /// left over.
+    /// `Some` if the server may have a watch here that no caller wants, and true if a recursive
+    /// watch is left over.
     stray: Option<bool>,
     set: Set<W, S>,
 }
@@ -67,7 +68,7 @@ impl<W, S> Default for PathWatches<W, S> {
 enum Set<W, S> {
     None,
     One(Key, Returned<W, S>),
-    /// May be empty, once all have gone.
+    /// May be empty, once all watches are removed.
     Many(BTreeMap<Key, Returned<W, S>>),
 }
 
@@ -88,7 +89,7 @@ impl<W, S> PathWatches<W, S> {
         self.announced = self.announced.saturating_sub(1);
     }
 
-    /// Whether nobody waits here, and nothing on its way sets a watch here.
+    /// True if no caller waits here, and no unanswered request sets a watch here.
     pub(crate) fn is_deserted(&self) -> bool {
         (self.asked, self.announced) == (0, 0)
             && match &self.set {
@@ -102,8 +103,9 @@ impl<W, S> PathWatches<W, S> {
         self.stray.is_some()
     }
 
-    /// A new connection begins with what is wanted. What is on its way may watch for those who left
-    /// meanwhile, or who are told before it arrives.
+    /// On a new connection the server has only the watches that are wanted. But an unanswered
+    /// request may set a watch for a caller that has left meanwhile, or that is notified before the
+    /// request arrives.
     pub(crate) fn rearmed(&mut self) {
         let mut one_shots = WatchKind::ALL.into_iter().map(Sort::Once);
         let left = self.stray.is_some() && (self.asked, self.announced) != (0, 0);
@@ -116,7 +118,7 @@ impl<W, S> PathWatches<W, S> {
         self.stray = None;
     }
 
-    /// Whether the server has a recursive watch at this very path.
+    /// True if the server has a recursive watch at this very path.
     pub(crate) fn is_recursive(&self) -> bool {
         self.any(RECURSIVE) || self.stray == Some(true)
     }
@@ -133,8 +135,8 @@ impl<W, S> PathWatches<W, S> {
         }
     }
 
-    /// The server watches what nobody here does. A one-shot watch may be shared with others, who
-    /// use it up if their own are not on their way still.
+    /// The server has a watch that no caller wants any more. A one-shot watch may be shared with
+    /// other callers, whose event ends it unless requests for their watches are still unanswered.
     pub(crate) fn left(&mut self, sort: Sort) {
         let [data, exist, child] = WatchKind::ALL.map(Sort::Once);
         let shared = match sort {
@@ -147,10 +149,10 @@ impl<W, S> PathWatches<W, S> {
         }
     }
 
-    /// Which of the server's watches here is lost when one of this sort is set.
+    /// The mode of the server's watch here that is lost when a watch of this sort is set.
     pub(crate) fn replaced_by(&self, sort: Sort) -> Option<WatchMode> {
         match sort {
-            // What a recursive watch tells comes from the table of data alone.
+            // The events of a recursive watch come from the table of data alone.
             Sort::Once(WatchKind::Child) if self.is_recursive() => None,
             RECURSIVE => None,
             _ if self.any(RECURSIVE) => Some(WatchMode::PersistentRecursive),
@@ -172,7 +174,8 @@ impl<W, S> PathWatches<W, S> {
         };
     }
 
-    /// Forgets a watch whose caller has gone. It may not be there: the event may have won.
+    /// Forgets a watch whose caller has gone. `None` if the watch is not here, since its event came
+    /// first.
     pub(crate) fn remove(&mut self, id: WatchId) -> Option<(Sort, Returned<W, S>)> {
         Sort::ALL.into_iter().find_map(|sort| Some((sort, self.remove_key((sort, id))?)))
     }
@@ -192,7 +195,8 @@ impl<W, S> PathWatches<W, S> {
         std::mem::replace(&mut self.set, Set::None)
     }
 
-    /// The one-shot watches that an event ends, in the order they were asked for within each kind.
+    /// Ends the one-shot watches that an event concerns. Calls `tell` with each watcher, within
+    /// each kind in the order of their requests.
     pub(crate) fn end(&mut self, event: EventType, mut tell: impl FnMut(W)) {
         if let Set::One((sort, _), _) = self.set {
             if matches!(sort, Sort::Once(kind) if kind.sees(event))
@@ -221,7 +225,7 @@ impl<W, S> PathWatches<W, S> {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// The streams of this mode, in the order they were asked for.
+    /// Calls `tell` with the streams of this mode, in the order of their requests.
     pub(crate) fn streams(&self, mode: WatchMode, mut tell: impl FnMut(WatchId, &S)) {
         let mut tell = |(sort, id): Key, caller: &Returned<W, S>| match caller {
             Returned::Stream(stream) if sort == Sort::Stream(mode) => tell(id, stream),
