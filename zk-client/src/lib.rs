@@ -19,13 +19,13 @@
 //! | to | see | and the example |
 //! |---|---|---|
 //! | read, write and watch nodes | [`Client`], [`Watcher`], [`WatchStream`] | `basics`, `watches` |
-//! | query identities and the ensemble | [`Client::who_am_i`], [`Client::get_config`] | `operations` |
+//! | ask about users and servers | [`Client::who_am_i`], [`Client::get_config`] | `operations` |
 //! | change many nodes at once | [`Client::multi`], [`Op`] | `transactions` |
 //! | read many nodes at once | [`Client::multi_read`], [`Read`] | `transactions` |
 //! | create trees | [`Client::create_all`], [`Client::ensure`] | `trees` |
 //! | walk and delete trees | [`Client::walk`], [`Client::delete_all`] | `trees` |
 //! | own a node that is never left behind | [`OwnedNode`], [`Lease`] | `owned_nodes` |
-//! | see what another client wrote | [`Reply::with_zxid`], [`Client::at_least`] | `read_your_writes` |
+//! | see other clients' writes | [`Reply::with_zxid`], [`Client::at_least`] | `read_your_writes` |
 //! | learn if a lost write was applied | [`Error::outcome`], [`Client::resolving`] | `idempotent` |
 //! | limit how long a call waits | [`Reply::within`] | `deadlines` |
 //! | control access | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |
@@ -33,7 +33,7 @@
 //! | authenticate by SASL | the feature `sasl-digest-md5` and its method of the builder | |
 //! | use another node as the root | [`Client::chroot`] | `views` |
 //! | go on after a session has expired | [`SessionKeeper`] | `session_keeper` |
-//! | hand a session to another client | [`Client::detach`], [`ClientBuilder::session`] | `handover` |
+//! | hand a session over | [`Client::detach`], [`ClientBuilder::session`] | `handover` |
 //! | follow a session's states | [`Client::states`], [`Client::state_stream`] | `states` |
 //! | change the servers | [`Client::set_servers`] | `servers` |
 //! | read without a quorum | [`ClientBuilder::allow_read_only`] | `read_only` |
@@ -192,7 +192,7 @@
 //! | layer | what it contains | what the next layers get from it |
 //! |---|---|---|
 //! | `trace` | the targets of traces | their names |
-//! | `auth` | credentials, SASL, DIGEST-MD5 | tokens to send, and the check of the server's tokens |
+//! | `auth` | credentials, SASL, DIGEST-MD5 | tokens to send, the check of the server's tokens |
 //! | `error` | errors, by who caused them | `Error`, and the reasons that it is made from |
 //! | `model` | values: paths, access lists, nodes, events | what calls take and return |
 //! | `config`, `stats` | settings and counters of a session | `SessionConfig`, `Stats` |
