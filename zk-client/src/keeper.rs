@@ -232,8 +232,9 @@ impl SessionKeeper {
         }
     }
 
-    /// Yields every session from the current one on, once a server that serves writes has accepted
-    /// it.
+    /// Yields every session from the current one on.
+    ///
+    /// A session is reported once a server that serves writes has accepted it.
     ///
     /// Any number of tasks may each have such a reader. No reader misses that a session ended: a
     /// reader that is late gets the newest session, whose [number](KeptSession::number) shows how
