@@ -7,7 +7,7 @@ use crate::auth::credentials::{Broken, Refusal, Step};
 #[cfg(feature = "sasl-digest-md5")]
 use crate::auth::digest_md5::DigestMd5;
 
-/// The SASL mechanism of a client, which authenticates on every connection before anything else.
+/// A client's SASL mechanism, which authenticates every connection before anything else.
 #[derive(Clone, Debug)]
 pub struct Sasl(Mechanism);
 
