@@ -187,9 +187,10 @@ impl Default for Limits {
 ///   replies to its pings, which the leader sends twice in each tick. A server that is cut off from
 ///   the leader keeps answering pings and reads for up to `syncLimit` ticks (10 s by default),
 ///   while the session may expire without that server's knowledge.
-/// * A write succeeds only if the leader has a quorum. So when a write is answered, the server was
-///   still connected to a leader after the write had been sent. If the leader pinged the server
-///   between the reply to an earlier request and the write, the leader has heard of that request.
+/// * A write succeeds only if the leader has a quorum. So when a write is answered, the server
+///   reached such a leader after the write had been sent. If the leader pinged the server between
+///   the reply to an earlier request on the same connection and the write, the leader has heard of
+///   that request.
 ///
 /// # What it costs
 ///
@@ -234,8 +235,8 @@ pub enum DeadlineRule {
     /// T counts from the last request that was answered, whatever it was: a little later.
     ///
     /// This is correct with a standalone server, and where T is far above `syncLimit` ticks.
-    /// Elsewhere a client that is connected to a server that was cut off trusts a session that is
-    /// over.
+    /// Elsewhere a client that is connected to a server that was cut off relies on a session that
+    /// is over.
     Contact,
 }
 

@@ -116,7 +116,7 @@ impl ClientBuilder {
     /// requests wait until both sides have authenticated: the server proves that it knows the
     /// password, too.
     ///
-    /// An access list names the user by the scheme `sasl` and the id `user`. The password does not
+    /// An access list names the user by the scheme `sasl`, with `user` as id. The password does not
     /// go over the wire, but anyone who records the exchange can guess passwords offline: use it
     /// over TLS.
     ///

@@ -240,11 +240,6 @@ impl SessionKeeper {
     /// reader that is late gets the newest session, whose [number](KeptSession::number) shows how
     /// many have passed. To learn of the end itself, before the next session begins, wait for it in
     /// [`Client::states`].
-    ///
-    /// Any number of these tell any number of tasks. None misses that a session ended: whoever is
-    /// late is told of the newest, whose [number](KeptSession::number) says how many have passed.
-    /// To hear of the end itself, before the next session begins, wait for it in
-    /// [`Client::states`].
     pub fn sessions(&self) -> Sessions {
         Sessions { kept: self.0.0.subscribe(), seen: 0 }
     }

@@ -173,7 +173,7 @@
 //! `connected` on. Warnings other than these report something that should not happen. No event
 //! contains data, passwords or credentials. Neither does the `Debug` of any type, except for
 //! records of `zk_proto` and data that was read. A request that is not traced costs one check of a
-//! flag for each event.
+//! flag.
 //!
 //! # Performance
 //!

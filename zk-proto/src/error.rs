@@ -43,17 +43,17 @@ pub enum DecodeError {
     /// The reply to a multi has another number of results than the multi has operations.
     #[error("{results} results of a multi of {operations}")]
     MultiLength {
-        /// What was asked.
+        /// The number of operations in the multi.
         operations: usize,
-        /// What came.
+        /// The number of results in the reply.
         results: usize,
     },
     /// A result in the reply to a multi is of another kind than its operation.
     #[error("a result of type {result} to a multi's operation of type {operation}")]
     MultiMismatch {
-        /// What was asked.
+        /// The type of the operation.
         operation: i32,
-        /// What came.
+        /// The type of the result.
         result: i32,
     },
     /// A password that is longer than any server makes.

@@ -156,7 +156,7 @@ pub enum Failure {
     OpRefused {
         /// The place of the operation in the multi.
         index: usize,
-        /// What the server said of it.
+        /// The server's error for that operation.
         code: ErrorCode,
     },
     /// The server answered with success, but the reply was above the limit and was discarded. The
