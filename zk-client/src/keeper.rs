@@ -114,7 +114,7 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// As those of [`keep_lazily`](Self::keep_lazily).
+    /// The same as those of [`keep_lazily`](Self::keep_lazily).
     ///
     /// # Panics
     ///
