@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("we are {id}");
     }
 
-    // The presets are lists. By default everybody may do everything.
+    // The presets are lists. By default everyone has all permissions.
     client.create("/public", b"1", &CreateOptions::persistent()).await?;
     assert_eq!(client.get_acl("/public").await?.acl, Acl::OPEN);
     let notice = CreateOptions::persistent().with_acl(Acl::READ_ONLY);
@@ -20,7 +20,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{error}");
     assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
 
-    // Bob may do everything once he has shown his password, this machine may read, nobody else.
+    // Bob has all permissions once he has authenticated, this machine may read, and no other client
+    // may do anything.
     let bob = Acl::new(Perms::ALL, Id::digest("bob", "secret"));
     let here = Acl::new(Perms::READ | Perms::ADMIN, Id::ip("127.0.0.1"));
     let acl = [bob, here];
@@ -28,7 +29,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("we may read {:?}", client.get_data("/vault").await?.data);
     refused(client.set_data("/vault", b"lead", None).await)?;
 
-    // Read, change, write back: refused if somebody else has changed the list meanwhile.
+    // Read, change, write back: the server refuses if another client has changed the list
+    // meanwhile.
     let mut list = client.get_acl("/vault").await?;
     list.acl.retain(|acl| acl.id.scheme != "digest");
     list.acl.push(Acl::new(Perms::WRITE, Id::ANYONE));
@@ -42,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The error of a call that must have one.
+/// The error of a call that must fail.
 fn refused<T>(answer: Result<T, Error>) -> Result<Error, &'static str> {
     answer.err().ok_or("it was let through")
 }

@@ -1,4 +1,4 @@
-//! Answers that must come in time, and what is known of those that did not.
+//! Replies that must come in time, and the outcome of requests whose reply did not.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let node = client.get_data("/motd").within(LIMIT).await?;
     println!("in time: {:?}", node.data);
 
-    // It was sent, so it may happen yet, and here it does.
+    // The request was sent, so it may still be applied, and here it is.
     server.inject(Fault::delay(LIMIT * 3).op(OpCode::SET_DATA));
     match client.set_data("/motd", b"bye", None).within(LIMIT).await {
         Err(late) if late.kind() == ErrorKind::TimedOut => {
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert_eq!(client.get_data("/motd").await?.data, "bye");
 
-    // Without a server it is not even sent, and is taken back: it never happens.
+    // Without a server the request is not sent, and it is withdrawn: it is never applied.
     server.set_serving(false);
     client.states().wait_for(|state| !state.is_connected()).await?;
     match client.set_data("/motd", b"too late", None).within(LIMIT).await {

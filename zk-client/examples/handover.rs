@@ -1,4 +1,4 @@
-//! A session that outlives its process: one client leaves it, with its nodes, to the next.
+//! A session that outlives its process: one client hands it over, with its nodes, to the next.
 
 use zk_client::{Client, CreateOptions, ErrorKind};
 use zk_embedded::Server;
@@ -11,7 +11,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let node = old.create_owned("/primary-", b"old", &options).await?;
     let path = node.path().to_owned();
 
-    // Whoever has these has the session: they go to the next process as a secret does.
+    // Anyone who has these credentials can use the session: pass them to the next process as a
+    // secret.
     let credentials = old.detach().await.ok_or("a session")?;
     println!("left with its nodes: {credentials:?}");
     match old.get_data(&path).await {

@@ -1,4 +1,5 @@
-//! Writes whose answers are lost: looked for, and sent again only where they surely did not happen.
+//! Writes whose replies are lost: the client checks their outcome, and sends only those again that
+//! were certainly not applied.
 
 use zk_client::{Client, CreateOptions, ErrorCode, Outcome};
 use zk_embedded::{Fault, OpCode, Server};
@@ -9,13 +10,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(server.address()).await?;
     client.create("/counter", b"0", &CreateOptions::persistent()).await?;
 
-    // The plain call tells that it cannot know.
+    // The plain call reports that the outcome is unknown.
     server.inject(Fault::lose_reply().op(OpCode::SET_DATA));
     let error = client.set_data("/counter", b"1", Some(0)).await.err().ok_or("a lost reply")?;
     println!("{error}");
     assert_eq!(error.outcome(), Outcome::Unknown);
 
-    // These look. First the server carries the write out and its reply is lost, then the request.
+    // These calls check. The first time the server applies the write and its reply is lost; the
+    // second time the request is lost.
     let sure = client.resolving();
     for (fault, version) in [(Fault::lose_reply(), 1), (Fault::lose_request(), 2)] {
         server.inject(fault.op(OpCode::SET_DATA));
@@ -25,20 +27,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(stat.version, version + 1);
     }
 
-    // An ephemeral node is known by its session, and by what is in it.
+    // The client recognizes an ephemeral node by its session and its data.
     server.inject(Fault::lose_reply().op(OpCode::CREATE2));
     let mine = sure.create("/leader", b"10.0.0.7", &CreateOptions::ephemeral()).await?;
     let owner = mine.stat.map(|stat| stat.ephemeral_owner);
     println!("{} is of {owner:?}", mine.path);
     assert_eq!(owner, client.session().map(|own| own.id));
 
-    // A refusal stays one, whatever was lost before it.
+    // A refusal is reported as one, whatever was lost before it.
     server.inject(Fault::lose_request().op(OpCode::SET_DATA));
     let error = sure.set_data("/counter", b"9", 1).await.err().ok_or("a stale version")?;
     println!("{error}");
     assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
 
-    // Who deleted a node that is gone? Nobody can know, and so nobody says.
+    // If a node is gone, it is impossible to know who deleted it, so the outcome stays unknown.
     server.inject(Fault::lose_reply().op(OpCode::DELETE));
     let error = sure.delete("/counter", 3).await.err().ok_or("it could be anybody")?;
     println!("{error}");

@@ -1,4 +1,4 @@
-//! What a client holds in memory has bounds, and whatever runs into one says so.
+//! The bounds on what a client holds in memory, and the errors of requests that exceed them.
 
 use zk_client::WatchStream;
 use zk_client::{Client, CreateOptions, ErrorKind, Limits, Outcome, StreamEvent, WatchMode};
@@ -14,12 +14,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let roomy = Client::connect(server.address()).await?;
     let node = CreateOptions::persistent();
 
-    // Too large to be sent: refused here, since servers hang up on it without a word.
+    // Too large to be sent: the client refuses it, since servers would close the connection without
+    // an error.
     let error = failed(client.create("/huge", &vec![0; 2_000_000], &node).await)?;
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotApplied));
     println!("{error}");
 
-    // Too large to be received: that request fails alone, on a connection that goes on.
+    // Too large to be received: only that request fails, and the connection goes on.
     roomy.create("/large", &vec![0; 100_000], &node).await?;
     let error = failed(client.get_data("/large").await)?;
     assert_eq!(error.kind(), ErrorKind::ReplyTooLarge);
@@ -35,8 +36,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(refused, 1);
     println!("of 11 requests at once, {refused} was refused");
 
-    // More changes than a stream holds, each with its path and 64 bytes: it says how many are
-    // missing.
+    // More changes than a stream holds, each with its path and 64 bytes: the stream reports how
+    // many are missing.
     let mut changes = client.watch("/large", WatchMode::Persistent).await?;
     let full = WatchStream::CAPACITY.div_ceil("/large".len() + 64);
     let writes = (0..full + 5).map(|_| roomy.set_data("/large", b"", None));

@@ -1,5 +1,5 @@
-//! The lesser operations: what a session owns, how large a tree is, who the ensemble is, and nodes
-//! that go by themselves.
+//! Less common operations: the nodes of a session, the size of a tree, the members of the ensemble,
+//! and nodes that expire.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use zk_embedded::{Config, Server};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Servers allow nodes with a time to live only if they are told to, and look for those that
-    // are over once a minute.
+    // Servers allow nodes with a time to live only if they are configured to, and check once a
+    // minute which of them have expired.
     let often = Duration::from_millis(20);
     let config = Config::new().extended_types(true).container_check_interval(often);
     let server = Server::with(config).await?;
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("ours in Europe: {own:?}");
     assert_eq!(own, ["/members/eu/a", "/members/eu/b"]);
 
-    // This one goes by itself, since nobody writes to it in time.
+    // This node expires, since no client writes to it in time.
     let brief = CreateOptions::persistent().ttl(Duration::from_millis(1));
     client.create("/brief", b"", &brief).await?;
     let (there, mut gone) = client.exists_and_watch("/brief").await?;
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::InvalidOptions);
 
-    // A server that stands alone has no ensemble to tell of, or to change.
+    // A standalone server has no ensemble to report or to change.
     let config = client.get_config().await?;
     println!("{} members, connect to {:?}", config.members.len(), config.connect_string());
 
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The error of a call that must have one.
+/// The error of a call that must fail.
 fn refused<T>(answer: Result<T, Error>) -> Result<Error, &'static str> {
     answer.err().ok_or("it was let through")
 }

@@ -1,5 +1,5 @@
-//! Nodes that are never left behind: found again when the answer was lost, deleted when dropped,
-//! and with a lease that tells until when they surely stand.
+//! Nodes that are never left behind: found again when the reply was lost, deleted when dropped, and
+//! with a lease that says until when they certainly exist.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let client = Client::connect(server.address()).await?;
 
-    // The server makes the node, and its answer is lost: the client looks for it and has it.
+    // The server creates the node, and its reply is lost: the client searches for the node and
+    // finds it.
     server.inject(Fault::lose_reply().op(OpCode::CREATE2));
     let options = CreateOptions::ephemeral().sequential();
     let path = format!("/member-{:032x}-", client.unique());
@@ -19,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("found again: ...{}", member.path().get(40..).unwrap_or_default());
     assert_eq!(members(&server), 1);
 
-    // Work that must not outlive the node goes by its lease.
+    // Work that must not outlive the node checks the lease.
     let lease = member.lease(Some(Duration::from_secs(60)));
     match lease.state() {
         LeaseState::Valid { .. } => println!("surely held, and for a minute at most"),
@@ -27,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     drop(lease);
 
-    // Another is dropped before its answer has come.
+    // Another is dropped before its reply has come.
     let other = format!("/member-{:032x}-", client.unique());
     drop(client.create_owned(&other, b"", &options));
     client.sync("/").await?;

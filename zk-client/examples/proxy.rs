@@ -1,4 +1,4 @@
-//! A proxy that prints every frame that passes: [`FrameCodec`] with tokio-util's `Framed`.
+//! A proxy that prints every frame: [`FrameCodec`] with tokio-util's `Framed`.
 
 use futures_util::{StreamExt, TryStreamExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Passes whole frames on, both ways, until one side closes.
+/// Forwards whole frames in both directions until one side closes.
 async fn relay(client: TcpStream, server: TcpStream) -> Result<(), FrameError> {
     let (to_client, from_client) = Framed::new(client, FrameCodec::new(MAX_FRAME)).split();
     let (to_server, from_server) = Framed::new(server, FrameCodec::new(MAX_FRAME)).split();

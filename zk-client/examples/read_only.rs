@@ -1,11 +1,11 @@
-//! Reads go on where a server has lost its ensemble, and the client leaves as soon as it can.
+//! Reads on a server that has lost its ensemble; the client moves to another as soon as it can.
 
 use zk_client::{Client, CreateOptions, ErrorCode, SessionState};
 use zk_embedded::{Config, Server};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Two servers that know the same node: the first one has lost its quorum, the other is down.
+    // Two servers with the same node: the first one has lost its quorum, the other is down.
     let config = || Config::new().local_sessions(true);
     let (first, other) = (Server::with(config()).await?, Server::with(config()).await?);
     for server in [&first, &other] {
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:?}, it says {:?}", client.state(), node.data);
     assert_eq!(client.state(), SessionState::ConnectedReadOnly);
 
-    // Nothing is held back until a server can do it: that may take for ever.
+    // A write fails at once: waiting for a server that can apply it might take forever.
     match client.set_data("/motd", b"bye", None).await {
         Err(refused) if refused.code() == Some(ErrorCode::NOT_READ_ONLY) => println!("{refused}"),
         other => return Err(format!("it cannot write, and yet: {other:?}").into()),

@@ -1,4 +1,4 @@
-//! An ensemble that grows and is moved, under clients that go on working.
+//! An ensemble that grows and moves, while its clients go on working.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ const CLIENTS: usize = 50;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Every name leads to the one server here; what counts is who goes where.
+    // Every name leads to the one server here; the example counts which client goes where.
     let server = Server::in_memory(Config::new());
     let connect = server.connector();
     let arrived = Arc::new([const { AtomicUsize::new(0) }; 6]);
@@ -30,10 +30,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     outsider.create("/counter", b"", &CreateOptions::persistent()).await?;
     let sessions: Vec<_> = clients.iter().map(Client::session).collect();
 
-    // Two servers more: about two of five clients move, each of the five has its share.
+    // With two more servers, about two of five clients move, and each of the five servers has its
+    // share.
     let mut states: Vec<_> = clients.iter().map(Client::states).collect();
     clients.iter().try_for_each(|client| client.set_servers("zk1,zk2,zk3,zk4,zk5"))?;
-    // Requests are answered as ever, by whichever server.
+    // Requests are answered as before, by any server.
     for client in &clients {
         client.set_data("/counter", b"", None).await?;
     }
@@ -41,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("from 3 servers to 5: {moved} of {CLIENTS} clients move");
     assert!((1..CLIENTS).contains(&moved));
 
-    // All servers are replaced: everybody moves, and nobody loses anything.
+    // All servers are replaced: every client moves, and no write is lost.
     states.iter_mut().for_each(|states| states.mark_unchanged());
     for client in &clients {
         let before = client.set_data("/counter", b"", None);

@@ -1,4 +1,4 @@
-//! A service that lives through the end of its session: what is ephemeral is made anew.
+//! A service that survives the end of its session: it creates its ephemeral nodes again.
 
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Server;
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the servers end the session");
     server.expire(session.id);
 
-    // A client is good for one session. The keeper has another as soon as there is one.
+    // A client is valid for one session. The keeper returns another as soon as there is one.
     new.next().await?;
     assert!(client.get_data("/here").await.is_err_and(|error| error.is_session_over()));
     let client = keeper.client().await?;

@@ -1,4 +1,4 @@
-//! A session's life as a stream: every state, in order, up to the last.
+//! The states of a session as a stream: every state, in order, up to the last.
 
 use zk_client::{Client, SessionState, StateEvent};
 use zk_embedded::Server;
@@ -10,7 +10,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut states = client.state_stream();
     let session = client.session().ok_or("a connected client has a session")?;
 
-    // However short a disconnect is, it is told: what rests on the session must look again.
+    // The stream reports every disconnect, however short: code that relies on the session must
+    // check again.
     server.disconnect_all();
     let mut seen = Vec::new();
     while let Some(event) = states.next().await {

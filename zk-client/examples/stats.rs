@@ -1,4 +1,4 @@
-//! A client in numbers, as a service would export them, over a loss of its connection.
+//! The counters of a client, as a service would export them, over a loss of its connection.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stats = client.stats();
     assert_eq!((stats.watches, stats.streams, stats.connections), (1, 1, 1));
 
-    // The connection breaks, and what was set is set again on the next one.
+    // The connection breaks, and the watches are set again on the next one.
     server.disconnect_all();
     let reconnected = async {
         while client.stats().reconnects() == 0 {

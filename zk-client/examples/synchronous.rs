@@ -8,12 +8,13 @@ use zk_client::{Client, CreateOptions};
 use zk_embedded::Server;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Pings go on in that thread, whatever this one does.
+    // Pings go on in that thread, whatever this thread does.
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let server = runtime.block_on(Server::start())?;
     let client = runtime.block_on(Client::connect(server.address()))?;
 
-    // Calls need no runtime; only waiting for their answers does. All ten are on their way here.
+    // Calls need no runtime; only waiting for their replies does. All ten requests are in flight
+    // here.
     let creates = (0..10)
         .map(|n| client.create(&format!("/job-{n}"), b"", &CreateOptions::persistent()))
         .collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Encrypted connections, with a certificate on both sides, and what happens if one is no good.
+//! Encrypted connections with certificates on both sides, and the errors if one is not accepted.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use zk_embedded::Server;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // An authority of our own. With a real ensemble these are files, and so is what it signs.
+    // A certificate authority of our own. With a real ensemble, its certificate and those that it
+    // signs are files.
     let authority = CertifiedIssuer::self_signed(params("ours"), KeyPair::generate()?)?;
     let address = serve(&authority).await?;
     println!("a server that wants a certificate is at {address}");
@@ -31,12 +32,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("read over TLS: {:?}", client.get_data("/secret").await?.data);
     client.close().await;
 
-    // Without a certificate of its own, a client is told what is missing.
+    // Without a certificate of its own, a client gets an error that names what is missing.
     let why = refused(trusting, &address).await?;
     println!("without a certificate: {why}");
     assert!(why.contains("wants a client certificate"));
 
-    // And one that trusts another authority does not even talk to this server.
+    // A client that trusts another authority does not even complete the handshake.
     let stranger = CertifiedIssuer::self_signed(params("a stranger"), KeyPair::generate()?)?;
     let why = refused(TlsOptions::new(Pem::bytes(stranger.pem())), &address).await?;
     println!("trusting another authority: {why}");
@@ -44,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Why no server let a client in.
+/// Why no server accepted a client.
 async fn refused(options: TlsOptions, address: &str) -> Result<String, Box<dyn Error>> {
     let builder = Client::builder().connect_timeout(Duration::from_secs(1));
     match builder.connector(TlsConnector::new(options)?).connect(address).await {
@@ -72,7 +73,7 @@ fn sign(
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-/// Puts TLS before an embedded server, as `secureClientPort` does for a real one.
+/// Puts TLS in front of an embedded server, as `secureClientPort` does for a real one.
 async fn serve(authority: &CertifiedIssuer<'_, KeyPair>) -> Result<String, Box<dyn Error>> {
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();

@@ -1,5 +1,5 @@
-//! Transactions: operations that all happen or none, whose results have the operations' types; and
-//! many reads by one request.
+//! Transactions: operations that are all applied or none, whose results have the operations' types;
+//! and many reads in one request.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Servers allow nodes with a time to live only if they are told to.
+    // Servers allow nodes with a time to live only if they are configured to.
     let server = Server::with(Config::new().extended_types(true)).await?;
     let client = Client::connect(server.address()).await?;
 
-    // A job, its place in the list of the done, and the count of them, at one moment. A tuple of
-    // operations comes to a tuple of results.
+    // The folders of open and finished jobs and their count, created in one transaction. A tuple of
+    // operations has a tuple of results.
     let (todo, done, count) = client
         .multi((
             Op::create("/todo", b"", &PERSISTENT),
@@ -41,13 +41,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("finished as {}, the count is at version {}", done.path, count.version);
     assert_eq!((&*done.path, count.version), ("/done/a-0000000000", 1));
 
-    // Once more, and nothing happens: the first operation fails, and with it all.
+    // The second time nothing is applied: the first operation fails, and with it all others.
     let error = refused(client.multi(finish).await)?;
     println!("{error}");
     assert_eq!((error.code(), error.failed_op()), (Some(ErrorCode::NO_NODE), Some(0)));
     assert_eq!(client.get_children("/done").await?.names.len(), 1);
 
-    // A list that is made as one goes: each operation says what it comes to.
+    // A list that is built step by step: each result states its kind.
     let mut clean_up = Vec::new();
     let paths = ["/todo/b", "/done/a-0000000000", "/todo", "/done"];
     for path in paths {
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The error of a call that must have one.
+/// The error of a call that must fail.
 fn refused<T>(answer: Result<T, Error>) -> Result<Error, &'static str> {
     answer.err().ok_or("it was let through")
 }

@@ -1,4 +1,4 @@
-//! Trees: made with their parents, walked level by level, and deleted with everything below.
+//! Trees: created with their parents, walked level by level, and deleted with everything below.
 
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Server;
@@ -8,8 +8,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let client = Client::connect(server.address()).await?;
 
-    // Folders that nobody has made yet cost one round trip more, whatever their number. As
-    // containers they go by themselves when they are empty.
+    // Parents that do not exist yet cost one more round trip, whatever their number. As containers,
+    // the servers delete them when they are empty.
     let job = CreateOptions::persistent().sequential().container_parents();
     for region in ["eu", "us"] {
         for task in ["resize", "mail"] {
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert_eq!(bytes, 4 * 2);
 
-    // A chroot is a tree of its own, and stays when all of it goes.
+    // A chroot is a tree of its own, and its root remains when everything in it is deleted.
     let europe = Client::connect(&format!("{}/jobs/eu", server.address())).await?;
     let deleted = europe.delete_all("/").await?;
     println!("{deleted} nodes deleted in Europe");

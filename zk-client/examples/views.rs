@@ -9,7 +9,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(server.address()).await?;
     let persistent = CreateOptions::persistent();
 
-    // Nobody looks whether the root of a view is there, so the view can make it.
+    // A view does not check that its root exists, so the view can create it.
     let shop = client.chroot("/shop")?;
     shop.create("/", b"", &persistent).await?;
     let orders = shop.chroot("/orders")?;
@@ -23,13 +23,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(event.path, "/shop/orders/7");
     }
 
-    // Also within a transaction, and where something is refused.
+    // The same holds within a transaction, and for errors.
     orders.multi(&[Op::check("/7", Some(0)), Op::delete("/7", None)]).await?;
     let error = orders.get_data("/7").await.map(drop);
     println!("{error:?}");
     assert!(error.is_err_and(|error| error.is_no_node() && error.to_string().contains(" /7:")));
 
-    // One session: it ends for all of them.
+    // All views share one session, so it ends for all of them.
     assert_eq!(orders.session(), client.session());
     shop.close().await;
     assert!(client.state().ended().is_some());

@@ -1,4 +1,4 @@
-//! Changes as they happen: once, or again and again; and what a client is told that was cut off.
+//! Changes as they happen, once or repeatedly, and what a client receives that was disconnected.
 
 use zk_client::{Client, CreateOptions, EventType, StreamEvent, WatchMode};
 use zk_embedded::Server;
@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let node = CreateOptions::persistent();
     client.create("/jobs", b"", &node).await?;
 
-    // One change: of the node's data, of its children, or of its being there at all.
+    // One change: of the node's data, of its children, or of its existence.
     let (_, mut one) = client.exists_and_watch("/jobs/1").await?;
     // Every change of a tree, from now on.
     let mut all = client.watch("/jobs", WatchMode::PersistentRecursive).await?;
@@ -27,7 +27,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    // Whoever is cut off is told afterwards: a watcher what it missed, a stream that it may have.
+    // After a disconnect, a watcher receives the change that it missed, and a stream reports that
+    // it may have missed some.
     let (_, mut gone) = client.get_data_and_watch("/jobs/1").await?;
     let session = client.session().ok_or("a session")?.id;
     server.partition(session);
@@ -45,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert!(client.get_children("/jobs").await?.names.is_empty());
 
-    // Nobody waits any more, so the server forgets.
+    // No watcher is left, so the client removes the watches on the server.
     drop(all);
     client.sync("/").await?;
     assert_eq!(server.watch_count(), 0);

@@ -1,4 +1,4 @@
-//! What a user can set: the connect string, timeouts and caps.
+//! Settings: the connect string, timeouts and caps.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -11,7 +11,7 @@ use crate::auth::sasl::Sasl;
 use crate::error::{Error, Fault};
 use crate::model::path::Chroot;
 
-/// The port that a host without one is taken to serve.
+/// The port of a host that is given without one.
 const DEFAULT_PORT: u16 = 2181;
 
 /// One server of the connect string: a name or address, and a port.
@@ -20,7 +20,7 @@ const DEFAULT_PORT: u16 = 2181;
 pub struct Host {
     /// A host name, or an IP address without brackets.
     pub name: String,
-    /// The port of the server's clients.
+    /// The server's client port.
     pub port: u16,
 }
 
@@ -99,7 +99,7 @@ fn host(server: &str) -> Result<Host, String> {
     if name.is_empty() || name.contains(|c: char| c == '@' || c.is_whitespace()) {
         return Err(format!("{server:?}: a server is a host name or address and a port"));
     }
-    // An address may name its link, as in fe80::1%eth0.
+    // An address may name its network interface, as in fe80::1%eth0.
     let address = name.split_once('%').map_or(name, |(address, _)| address);
     if server.starts_with('[') && address.parse::<Ipv6Addr>().is_err() {
         return Err(format!("{server:?}: what stands in brackets is an IPv6 address"));
@@ -114,20 +114,21 @@ fn host(server: &str) -> Result<Host, String> {
     Ok(Host { name: name.to_owned(), port })
 }
 
-/// A session's name and secret, with which another client can take it up.
+/// A session's id and password, with which another client can resume it.
 ///
-/// Whoever has it is the session: keep it as secret as a password. Its Debug shows no secret.
+/// Anyone who has them can use the session: keep them as secret as a password. `Debug` does not
+/// show the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionCredentials {
-    /// The session.
+    /// The session's id.
     pub id: SessionId,
-    /// Its secret.
+    /// The session's password.
     pub password: Password,
 }
 
 impl SessionCredentials {
-    /// Credentials from where they were kept.
+    /// Makes credentials from values that were stored.
     pub const fn new(id: SessionId, password: Password) -> Self {
         Self { id, password }
     }
@@ -146,17 +147,18 @@ impl SessionCredentials {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Requests that wait for an answer or to be sent. Default: 100,000.
+    /// Requests that wait for a reply or to be sent. Default: 100,000.
     pub max_requests: usize,
     /// Bytes of requests that wait to be sent. Default: 64 MiB.
     pub max_queued_bytes: usize,
-    /// The largest request, in bytes. Servers hang up above their `jute.maxbuffer` without a word,
-    /// so the default is theirs: 1,048,575.
+    /// The largest request, in bytes. Servers close the connection on a request above their
+    /// `jute.maxbuffer`, without an error, so the default is the servers' default: 1,048,575.
     pub max_request: usize,
-    /// The largest reply, in bytes. One above it is thrown away as it comes, and its request fails
-    /// with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge); connection and session live on,
-    /// unless it takes longer than a server may be silent. Watch events, pings, handshakes and the
-    /// like are small: a server that sends one above this is dropped. Default: 16 MiB.
+    /// The largest reply, in bytes. Default: 16 MiB. The client discards a larger reply as it
+    /// arrives, and the request fails with [`ReplyTooLarge`](crate::ErrorKind::ReplyTooLarge).
+    /// Connection and session live on, unless the reply takes longer to arrive than a server may be
+    /// silent. Watch events, ping replies and handshakes are small: the client closes the
+    /// connection to a server that sends one above this limit.
     pub max_reply: usize,
 }
 
@@ -171,67 +173,70 @@ impl Default for Limits {
     }
 }
 
-/// How the client concludes until when the ensemble surely keeps its session.
+/// How the client computes until when the ensemble certainly keeps its session.
 ///
 /// The nodes that the client owns live as long as the session: see
 /// [`OwnedNode::lease`](crate::OwnedNode::lease).
 ///
-/// A server ends a session that it has not heard of for the session timeout T. It has heard of the
-/// session when a request arrived, and that is later than the request was sent. So T, less 1 % for
-/// clocks that run apart, counts from the *send* of a request that was answered. But only the
-/// leader ends sessions, and what a server has seen, its leader may not know yet:
+/// A server ends a session that it has not heard from for the session timeout T. It hears from the
+/// session when a request arrives, which is later than the request was sent. So T, less 1 % for
+/// clocks that drift, counts from the *send* of a request that was answered. But only the leader
+/// ends sessions, and the leader may not know yet what another server has received:
 ///
-/// * Other servers note the sessions that they hear of, and tell the leader with their answers to
-///   its pings, which it sends twice in each tick. A server that is cut off from the leader goes on
-///   answering pings and reads for up to `syncLimit` ticks (10 s by default), while the session may
-///   expire without its knowledge.
-/// * A write succeeds only with a leader that has a quorum. So when a write is answered, there was
-///   one after the write had been sent, on the same connection. If the leader pinged the server
-///   between a request's answer and the write, it has heard of that request.
+/// * Other servers note the sessions that they hear from, and report them to the leader in their
+///   replies to its pings, which the leader sends twice in each tick. A server that is cut off from
+///   the leader keeps answering pings and reads for up to `syncLimit` ticks (10 s by default),
+///   while the session may expire without that server's knowledge.
+/// * A write succeeds only if the leader has a quorum. So when a write is answered, the server
+///   reached such a leader after the write had been sent. If the leader pinged the server between
+///   the reply to an earlier request on the same connection and the write, the leader has heard of
+///   that request.
 ///
 /// # What it costs
 ///
-/// While a lease is open, the default rule has the client send at least 15 requests in each T:
+/// While a lease is open, the default rule makes the client send at least 15 requests in each T:
 /// pings, if there is nothing else. In each third of T one of them is a small write, a transaction
 /// that only checks that `/` exists, unless the application writes itself. There are more of these
-/// if answers are late: about 5 in each T when every answer takes 0.1 T, and 17 when it takes 0.3
-/// T.
+/// writes if replies are late: about 5 in each T when every reply takes 0.1 T, and 17 when it takes
+/// 0.3 T.
 ///
-/// So an idle holder stays valid although every answer is late by 0.3 T. It is not even
-/// [`Suspended`](crate::LeaseState::Suspended), which begins when an answer is owed for T/3. Two
-/// things make that less: a larger `slack` (answers may be late by half of what is left of 0.9 T
-/// beside it), and a session that was idle for long before its first lease, which for the first
-/// 0.6 T of the lease may have nothing newer to rest on than a ping of T/3 before.
+/// So an idle holder stays valid even if every reply takes 0.3 T. It is not even
+/// [`Suspended`](crate::LeaseState::Suspended), which begins when a reply is overdue for T/3. Two
+/// things reduce that margin. One is a larger `slack`: the margin is half of the difference between
+/// 0.9 T and the slack. The other is a session that was idle for long before its first lease: for
+/// the first 0.6 T of the lease, its newest evidence may be a ping that was sent T/3 before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeadlineRule {
     /// T counts from the send of the last request that was answered at least `slack` before a
     /// successful write was sent. The handshake reaches the leader before it is answered, so any
-    /// write after it will do.
+    /// write after the handshake is enough.
     ///
-    /// A write that is refused proves nothing, since servers refuse some writes by themselves.
+    /// A write that is refused proves nothing, since servers refuse some writes without the leader.
     ///
     /// # Assumptions
     ///
     /// * The leader pings on time, twice in each tick, and a ping reaches the server that this
-    ///   client is connected to within what `slack` leaves beside that half of a tick. A link
-    ///   between the servers that delays pings for longer, or a leader that pauses, can make the
-    ///   deadline too late if the link then breaks.
-    /// * All servers grant the same session timeout for the one that is asked for. If they do not,
-    ///   the least that this client has been granted counts; but a server that it has not met
-    ///   before may tell the leader a shorter one, with a handshake whose answer is lost.
-    /// * The clocks of client and servers run apart by no more than 1 %.
+    ///   client is connected to within `slack` minus that half of a tick. A link between the
+    ///   servers that delays pings for longer, or a leader that pauses, can make the deadline too
+    ///   late if the link then breaks.
+    /// * All servers grant the same session timeout for the requested one. If they do not, the
+    ///   client uses the shortest that it has been granted; but a server that it has not met before
+    ///   may report a shorter one to the leader, with a handshake whose reply is lost.
+    /// * The clocks of client and servers drift apart by no more than 1 %.
     Quorum {
-        /// The time within which the leader has pinged every server: half a tick, and some for the
-        /// link. `None` is 0.3 T: half a tick is at most 0.25 T, as T is at least two ticks unless
-        /// the servers' `minSessionTimeout` is set to less. Observers that follow another observer
-        /// or a follower (`observerMasterPort`) hear of the leader by one link more: make it 0.6 T.
+        /// The time within which the leader has pinged every server: half a tick, plus some time
+        /// for the link. `None` is 0.3 T: half a tick is at most 0.25 T, as T is at least two ticks
+        /// unless the servers' `minSessionTimeout` is set to less. For observers that follow
+        /// another observer or a follower (`observerMasterPort`), the leader's pings pass one more
+        /// link: set 0.6 T.
         slack: Option<Duration>,
     },
     /// T counts from the last request that was answered, whatever it was: a little later.
     ///
-    /// Right with a standalone server, and where T is far above `syncLimit` ticks. Elsewhere a
-    /// client at a server that was cut off trusts in a session that is over.
+    /// This is correct with a standalone server, and where T is far above `syncLimit` ticks.
+    /// Elsewhere a client that is connected to a server that was cut off relies on a session that
+    /// is over.
     Contact,
 }
 
@@ -242,24 +247,24 @@ impl Default for DeadlineRule {
     }
 }
 
-/// What the session core needs to know.
+/// The settings of the session core.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionConfig {
-    /// The wanted session timeout; the server clamps it to its own bounds.
+    /// The requested session timeout; the server clamps it to its own bounds.
     pub timeout: Duration,
-    /// How long connecting to one server and shaking hands with it may take, if the server grants
-    /// the wanted timeout; it shrinks and grows with what is granted.
+    /// How long connecting to one server, including the handshake, may take if the server grants
+    /// the requested timeout. It shrinks and grows in proportion to the granted timeout.
     pub attempt_timeout: Duration,
-    /// What every connection begins with, if anything.
+    /// The SASL exchange that every connection begins with, if any.
     pub sasl: Option<Sasl>,
-    /// A session to take up instead of opening a new one.
+    /// A session to resume instead of opening a new one.
     pub resume: Option<SessionCredentials>,
     /// Caps.
     pub limits: Limits,
-    /// Until when the session is surely kept.
+    /// How to compute until when the ensemble certainly keeps the session.
     pub deadline_rule: DeadlineRule,
-    /// Whether a server that serves reads alone will do.
+    /// Whether a read-only server may be used.
     pub allow_read_only: bool,
 }
 
@@ -270,8 +275,10 @@ impl SessionConfig {
     /// The least time that an attempt at one server gets, however many servers there are.
     pub const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(200);
 
-    /// A new session with this timeout, tried at `hosts` servers in turn: each attempt gets its
-    /// part of the timeout, a third at most, so that all of them fit into one.
+    /// The settings of a new session with this timeout, which tries `hosts` servers in turn.
+    ///
+    /// Each attempt gets its share of the timeout, at most a third, so that one round of attempts
+    /// fits into the timeout.
     pub fn new(timeout: Duration, hosts: usize) -> Self {
         Self {
             timeout,
@@ -284,7 +291,7 @@ impl SessionConfig {
         }
     }
 
-    /// What of the timeout an attempt gets where there are this many servers.
+    /// The share of the timeout that one attempt gets with this many servers.
     pub(crate) fn share(timeout: Duration, hosts: usize) -> Duration {
         let share = timeout / u32::try_from(hosts.max(3)).unwrap_or(u32::MAX);
         share.max(Self::MIN_ATTEMPT_TIMEOUT)

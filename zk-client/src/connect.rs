@@ -1,4 +1,5 @@
-//! How a client comes to be: settings, the first connection, and what to say if there is none.
+//! How a client connects: its settings, the wait for the first server, and the errors if there is
+//! none.
 
 use std::collections::hash_map::RandomState;
 use std::future::{Future, poll_fn};
@@ -22,7 +23,7 @@ use crate::net::hosts::{Hosts, Random};
 use crate::net::transport::{Connector, TcpConnector};
 use crate::session::Session;
 
-/// The longest session timeout that the wire carries.
+/// The longest session timeout that the protocol can express.
 const MAX_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// Settings of a client that is about to connect.
@@ -75,49 +76,54 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// How long the session lives without a sign of life. The server clamps it, by default to
-    /// between 2 and 20 of its ticks; [`Client::session_timeout`] tells what came of it. Default:
-    /// 10 s.
+    /// Sets how long the session lives without a sign of life. Default: 10 s.
+    ///
+    /// The server clamps it, by default to between 2 and 20 of its ticks.
+    /// [`Client::session_timeout`] returns the negotiated timeout.
     pub fn session_timeout(self, timeout: Duration) -> Self {
         Self { session_timeout: timeout, ..self }
     }
 
-    /// How long [`connect`](Self::connect) looks for a server. Default: 10 s.
+    /// Sets how long [`connect`](Self::connect) tries to reach a server. Default: 10 s.
     pub fn connect_timeout(self, timeout: Duration) -> Self {
         Self { connect_timeout: timeout, ..self }
     }
 
-    /// Caps on what the client holds in memory.
+    /// Sets caps on what the client holds in memory.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// How connections are made. Default: [`TcpConnector`].
+    /// Sets how connections are made. Default: [`TcpConnector`].
     pub fn connector(self, connector: impl Connector) -> Self {
         Self { connector: Arc::new(connector), ..self }
     }
 
-    /// Proves an identity on every connection, ahead of all requests: see
-    /// [`Client::add_auth`]. Call it once for each identity.
+    /// Proves an identity on every connection, ahead of all requests: see [`Client::add_auth`].
+    ///
+    /// Call it once for each identity.
     ///
     /// [`connect`](Self::connect) fails with [`AuthFailed`](crate::ErrorKind::AuthFailed) if the
-    /// server refuses.
+    /// server refuses a credential.
     pub fn auth(mut self, scheme: &str, auth: &[u8]) -> Self {
         self.credentials.push(Credential::new(scheme, auth));
         self
     }
 
-    /// Proves on every connection, ahead of everything else, to be a user of SASL's DIGEST-MD5, as
-    /// servers name them in the section `Server` of their JAAS configuration. What is queued waits
-    /// until both sides are convinced: the server shows that it knows the password, too.
+    /// Authenticates by SASL's DIGEST-MD5 on every connection, ahead of everything else.
     ///
-    /// An access list names the user as `sasl` and `user`. The password does not go over the wire,
-    /// but who reads along can guess it at leisure: use it over TLS.
+    /// The user is one of those in the section `Server` of the servers' JAAS configuration. Queued
+    /// requests wait until both sides have authenticated: the server proves that it knows the
+    /// password, too.
+    ///
+    /// An access list names the user by the scheme `sasl`, with `user` as id. The password does not
+    /// go over the wire, but anyone who records the exchange can guess passwords offline: use it
+    /// over TLS.
     ///
     /// If the server refuses, has no SASL, or does not know the password,
     /// [`connect`](Self::connect) fails with [`AuthFailed`](crate::ErrorKind::AuthFailed), whose
-    /// text says which; so does everything else if that happens later. The session itself goes on
-    /// at the ensemble until its timeout has passed.
+    /// text says which of these it was. If that happens later, every request fails with it. The
+    /// session itself goes on at the ensemble until its timeout has passed.
     ///
     /// ```
     /// # async fn f() -> Result<(), zk_client::Error> {
@@ -134,54 +140,60 @@ impl ClientBuilder {
         Self { sasl: Some(Sasl::digest_md5(user, password, seed)), ..self }
     }
 
-    /// Takes up a session that another client began, instead of opening a new one. The servers
-    /// close the other client's connection, so that one must have gone.
+    /// Resumes a session that another client began, instead of opening a new one.
+    ///
+    /// The servers close the other client's connection, so the other client must have stopped.
     pub fn session(self, session: SessionCredentials) -> Self {
         Self { resume: Some(session), ..self }
     }
 
-    /// Makes the client's random choices repeatable: the order of servers, waits, and unique
-    /// names. For tests and simulations alone: two clients of one seed make the same names.
+    /// Makes the client's random choices repeatable: the order of servers, waits, and unique names.
+    ///
+    /// This is for tests and simulations only: two clients with the same seed make the same names.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
 
-    /// How to conclude until when the ensemble surely keeps the session. Default:
-    /// [`DeadlineRule::Quorum`].
+    /// Sets how the client computes until when the ensemble certainly keeps the session.
+    ///
+    /// Default: [`DeadlineRule::Quorum`].
     pub fn deadline_rule(self, rule: DeadlineRule) -> Self {
         Self { deadline_rule: rule, ..self }
     }
 
-    /// Whether a server that serves reads alone will do, for as long as there is no other. Default:
-    /// no.
+    /// Sets whether the client may use a read-only server while it finds no other. Default: no.
     ///
     /// A server without a quorum is [read-only](crate::SessionState::ConnectedReadOnly) if it runs
     /// with `readonlymode.enabled`, and since 3.7 also with `localSessionsEnabled`. Reads and
-    /// watches work there, and tell what it knew when it lost the others; every write and sync is
-    /// refused with [`NotReadOnly`](crate::ErrorCode::NOT_READ_ONLY), at once and for good.
-    /// Meanwhile the client asks all servers whether they serve writes, by the word `isro` and ever
-    /// more slowly, from 100 ms up to a minute. When one does, the client moves there as gracefully
-    /// as by [`set_servers`](Client::set_servers).
+    /// watches work there, and show the data that the server had when it lost the others. It
+    /// refuses every write and sync with [`NotReadOnly`](crate::ErrorCode::NOT_READ_ONLY), at once
+    /// and for good. Meanwhile the client asks all servers whether they serve writes, by the
+    /// four-letter word `isro`, at intervals that grow from 100 ms up to a minute. When one does,
+    /// the client moves there as gracefully as by [`set_servers`](Client::set_servers).
     ///
-    /// What a read-only server gives is no session of the ensemble's. Until a client has met a
-    /// server that serves writes, it has [none](Client::session), so none can expire however long
-    /// it is cut off, and its first one begins at that server; watches go along. A client that has
-    /// a session keeps it, but servers since 3.7 do not let it in read-only: it looks for another
-    /// one, until it must assume that the session has expired.
+    /// A session on a read-only server is not a session of the ensemble. Until a client has reached
+    /// a server that serves writes, it has [no session](Client::session), so none can expire
+    /// however long the client is cut off. Its first session begins at that server, and its watches
+    /// are kept. A client that has a session keeps it, but servers since 3.7 do not accept it while
+    /// they are read-only: the client looks for another server, until it must assume that the
+    /// session has expired.
     pub fn allow_read_only(self, allowed: bool) -> Self {
         Self { allow_read_only: allowed, ..self }
     }
 
-    /// A function that returns for how long the machine has been suspended, counted from any fixed
-    /// moment. For systems on which the client cannot know by itself: see [`Clock`]. It is called
-    /// often, on any thread and under a lock, so it must be quick and must not use the client.
+    /// Sets a function that returns how long the machine has been suspended.
+    ///
+    /// The time counts from any fixed moment. The function is for systems on which the client
+    /// cannot measure this by itself: see [`Clock`]. It is called often, on any thread and under a
+    /// lock, so it must be quick and must not use the client.
     pub fn suspended(self, suspended: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self { clock: Some(Clock::new(suspended)), ..self }
     }
 
-    /// Connects, and fails if no server lets the session in within the connect timeout. It fails
-    /// earlier if TLS shows that every server would refuse the next attempt, too: for a certificate
-    /// that is not trusted, or for want of one.
+    /// Connects, and fails if no server accepts the session within the connect timeout.
+    ///
+    /// It fails earlier if TLS shows that every server would refuse the next attempt, too: because
+    /// of a certificate that is not trusted, or because a certificate is missing.
     ///
     /// # Errors
     ///
@@ -190,11 +202,11 @@ impl ClientBuilder {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up; a session that was opened meanwhile is closed again.
+    /// Dropping the future stops the attempt; a session that was opened meanwhile is closed again.
     ///
     /// # Panics
     ///
-    /// As tokio does, in a runtime without time or io enabled.
+    /// Panics, as tokio does, in a runtime without time or io enabled.
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
         let mut parts = self.parts(servers.parse()?)?;
@@ -203,8 +215,10 @@ impl ClientBuilder {
         settling.within(timeout, async |error| Err(error)).await.map(|()| parts.client)
     }
 
-    /// Starts to connect and returns at once. The client goes on trying; requests wait until it
-    /// succeeds. It does not look whether the chroot exists.
+    /// Starts to connect and returns at once.
+    ///
+    /// The client keeps trying; requests wait until it succeeds. It does not check whether the
+    /// chroot exists.
     ///
     /// # Errors
     ///
@@ -212,19 +226,21 @@ impl ClientBuilder {
     ///
     /// # Panics
     ///
-    /// As tokio does, in a runtime without time or io enabled.
+    /// Panics, as tokio does, in a runtime without time or io enabled.
     pub fn connect_lazily(self, servers: &str) -> Result<Client, Error> {
         let Parts { client, driver, .. } = self.parts(servers.parse()?)?;
         spawn(driver)?;
         Ok(client)
     }
 
-    /// What a server says to one of its four-letter words: `srvr`, `mntr`, `ruok`, `conf` and so
-    /// on. No session is opened; the connection is made as the builder's connector makes it, and
-    /// counts as one that the server has received.
+    /// Asks a server with a four-letter word: `srvr`, `mntr`, `ruok`, `conf` and so on.
     ///
-    /// Servers answer those words that `4lw.commands.whitelist` allows, by default `srvr` alone
-    /// since ZooKeeper 3.5.3, and say so of all others. The answer is at most 16 MiB.
+    /// No session is opened. The connection is made by the builder's connector, and the server
+    /// counts it as one that it has received.
+    ///
+    /// Servers answer the words that `4lw.commands.whitelist` allows, by default only `srvr` since
+    /// ZooKeeper 3.5.3. To all others they answer that the word is not allowed. The answer is at
+    /// most 16 MiB.
     ///
     /// ```
     /// # async fn f() -> Result<(), zk_client::Error> {
@@ -238,9 +254,9 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting) for anything but four letters,
+    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting) for a word that is not four letters,
     /// [`InvalidConnectString`](crate::ErrorKind::InvalidConnectString) for anything but one
-    /// server, and [`NoServer`](crate::ErrorKind::NoServer) if it did not answer within the
+    /// server, and [`NoServer`](crate::ErrorKind::NoServer) if the server did not answer within the
     /// connect timeout.
     ///
     /// # Cancel safety
@@ -266,11 +282,13 @@ impl ClientBuilder {
         Err(Fault::Word { word: word.to_owned(), attempt }.into())
     }
 
-    /// A client, and the future that does its work: whoever polls that one decides where and when
-    /// the client lives. [`connect_lazily`](Self::connect_lazily) spawns it on tokio's runtime.
+    /// Makes a client, and a future that does its work and can be polled anywhere.
     ///
-    /// The future ends when the session does. Dropping it ends the client: what was asked fails,
-    /// and the session is left to expire.
+    /// The caller decides where and when to poll the future.
+    /// [`connect_lazily`](Self::connect_lazily) spawns it on tokio's runtime.
+    ///
+    /// The future ends when the session does. Dropping it ends the client: open requests fail, and
+    /// the session is left to expire.
     ///
     /// ```
     /// # async fn f() -> Result<(), zk_client::Error> {
@@ -290,8 +308,8 @@ impl ClientBuilder {
     ///
     /// # Panics
     ///
-    /// As tokio does, in a runtime without time or io enabled. The future keeps time by the runtime
-    /// that this is called in, and panics once that one is shut down.
+    /// Panics, as tokio does, in a runtime without time or io enabled. The future uses the timers
+    /// of the runtime in which this is called, and panics once that runtime is shut down.
     pub fn split(
         self,
         servers: &str,
@@ -334,18 +352,18 @@ impl ClientBuilder {
     }
 }
 
-/// A client that nothing drives yet.
+/// A client whose driver does not run yet.
 pub(crate) struct Parts {
     pub(crate) client: Client,
     pub(crate) shared: Arc<SharedSession>,
     chroot: Option<String>,
-    /// What the server says to the credentials that the builder was given.
+    /// The replies to the credentials that the builder was given.
     proofs: Vec<Reply<()>>,
     pub(crate) driver: Driver,
 }
 
 impl Parts {
-    /// What is to be waited for before the client is handed out.
+    /// What the caller must wait for before the client is returned.
     pub(crate) fn settling(&mut self) -> Settling {
         Settling {
             client: self.client.clone(),
@@ -365,8 +383,8 @@ pub(crate) struct Settling {
 }
 
 impl Settling {
-    /// Waits for a server and its consent, for no longer than `timeout`. What goes wrong before
-    /// then is up to `unless`.
+    /// Waits at most `timeout` until a server has accepted the session and the credentials.
+    /// `unless` handles an error that occurs before.
     pub(crate) async fn within(
         self,
         timeout: Duration,
@@ -396,16 +414,16 @@ fn spawn(driver: Driver) -> Result<(), Error> {
 }
 
 impl Client {
-    /// Settings other than the default.
+    /// Begins a client with settings other than the default.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
     /// Connects with the default settings: see [`ClientBuilder::connect`].
     ///
-    /// The string is a list of servers and an optional chroot, the node that this client sees as
-    /// its root and which must exist: `zk1:2181,zk2:2181,[2001:db8::1]:2181/shop`. A port left out
-    /// is 2181.
+    /// The string is a list of servers and an optional chroot:
+    /// `zk1:2181,zk2:2181,[2001:db8::1]:2181/shop`. The chroot is the node that this client sees as
+    /// its root, and it must exist. The default port is 2181.
     pub fn connect(servers: &str) -> impl Future<Output = Result<Self, Error>> + Send {
         Self::builder().connect(servers)
     }
@@ -416,7 +434,8 @@ impl Client {
     }
 }
 
-/// Waits for a server and its consent, and looks whether the chroot is there.
+/// Waits until a server has accepted the session and the credentials, and checks that the chroot
+/// exists.
 async fn settled(
     client: &Client,
     shared: &SharedSession,
@@ -428,7 +447,7 @@ async fn settled(
     }
     loop {
         let mut states = shared.states();
-        // No error can come: the sender is in the shared session, which we hold.
+        // This cannot fail: the sender is in the shared session, which we hold.
         drop(states.wait_for(|state| state.is_connected() || state.ended().is_some()).await);
         if let Some(ended) = shared.state().ended() {
             return Err(ended.into());
@@ -440,14 +459,14 @@ async fn settled(
             Ok(Some(_)) => return Ok(()),
             Ok(None) => return Err(Fault::ChrootNotFound { chroot: chroot.clone() }.into()),
             Err(error) if error.is_connection_loss() => {}
-            // Without the permission to look, the chroot may well be there.
+            // Without the permission to read the chroot, it may well exist.
             Err(error) if error.code().is_some() => return Ok(()),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Gives up when every server has refused for good.
+/// Fails when every server has refused for good.
 async fn unless_refused(
     shared: &SharedSession,
     settled: impl Future<Output = Result<(), Error>>,
@@ -463,7 +482,7 @@ async fn unless_refused(
     .await
 }
 
-/// The standard library's hash maps are keyed by the operating system's randomness.
+/// A random number: the standard library keys its hash maps with the operating system's randomness.
 pub(crate) fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
 }

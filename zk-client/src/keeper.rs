@@ -1,9 +1,9 @@
-//! One session after another, for services that live through expiry.
+//! One session after another, for services that must survive the expiry of a session.
 //!
-//! A keeper makes the next client when a session has expired, and says so: what was ephemeral is
-//! gone, and only its owner can rebuild it. The driver of each session runs inside of the keeper's
-//! own future, one after the other, so there is one task in all and no order to go wrong between
-//! two. What a session does is none of its business.
+//! A keeper opens the next session when one has expired, and reports it: all that was ephemeral is
+//! gone, and only the application can create it again. The driver of each session runs inside the
+//! keeper's own future, one after the other, so there is a single task, and no two tasks whose
+//! events could get out of order. This file knows nothing of what a session does.
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
@@ -25,19 +25,20 @@ use crate::model::event::SessionState;
 use crate::net::hosts::Random;
 use crate::trace;
 
-/// A session that lived for less counts towards the wait before the next one, so that a server that
-/// ends every session at once is not asked in a tight loop.
+/// A session that lived for less makes the wait before the next one longer, so that the keeper does
+/// not ask a server that ends every session at once in a tight loop.
 const LIVED: Duration = Duration::from_secs(1);
 
 impl ClientBuilder {
-    /// Keeps a session open for good: whenever one expires, the keeper opens the next one, and
-    /// [`SessionKeeper::sessions`] reports it.
+    /// Keeps a session open for good: whenever one expires, the keeper opens the next one.
     ///
-    /// It waits for the first session, as [`connect`](Self::connect) does, so that a wrong address
-    /// is an error here; [`keep_lazily`](Self::keep_lazily) does not. One task is spawned, which
-    /// does all of the work. Every session has the settings of this builder, except that a session
-    /// to [resume](Self::session) is asked for once: if it is over, the first session that is
-    /// reported has the number 2.
+    /// [`SessionKeeper::sessions`] reports every session.
+    ///
+    /// The call waits for the first session, as [`connect`](Self::connect) does, so a wrong address
+    /// is an error here; [`keep_lazily`](Self::keep_lazily) does not wait. The keeper spawns one
+    /// task, which does all of the work. Every session has the settings of this builder, except
+    /// that the keeper tries to [resume](Self::session) a session only once: if that session is
+    /// over, the first session that is reported has the number 2.
     ///
     /// ```
     /// # async fn f() -> Result<(), zk_client::Error> {
@@ -69,11 +70,11 @@ impl ClientBuilder {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up; a session that was opened meanwhile is closed again.
+    /// Dropping the future stops the attempt; a session that was opened meanwhile is closed again.
     ///
     /// # Panics
     ///
-    /// As tokio does, in a runtime without time or io enabled.
+    /// Panics, as tokio does, in a runtime without time or io enabled.
     pub async fn keep(self, servers: &str) -> Result<SessionKeeper, Error> {
         let timeout = self.connect_timeout;
         let (keeper, mut first, running) = self.keeper(servers)?;
@@ -90,8 +91,8 @@ impl ClientBuilder {
 
     /// Starts to keep a session open and returns at once: see [`keep`](Self::keep).
     ///
-    /// While no server is reached, the keeper goes on trying, and whoever asks for a session waits.
-    /// It does not look whether the chroot exists.
+    /// While no server is reached, the keeper keeps trying, and calls that need a session wait. It
+    /// does not check whether the chroot exists.
     ///
     /// # Errors
     ///
@@ -99,7 +100,7 @@ impl ClientBuilder {
     ///
     /// # Panics
     ///
-    /// As tokio does, in a runtime without time or io enabled.
+    /// Panics, as tokio does, in a runtime without time or io enabled.
     pub fn keep_lazily(self, servers: &str) -> Result<SessionKeeper, Error> {
         let (keeper, running) = self.keep_split(servers)?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
@@ -107,17 +108,17 @@ impl ClientBuilder {
         Ok(keeper)
     }
 
-    /// A keeper, and the future that does its work: see [`split`](Self::split).
+    /// Makes a keeper, and the future that does its work: see [`split`](Self::split).
     ///
-    /// The future ends when the keeper does, and the keeper with it.
+    /// The future ends when the keeper ends, and dropping the future ends the keeper.
     ///
     /// # Errors
     ///
-    /// As those of [`keep_lazily`](Self::keep_lazily).
+    /// The same as those of [`keep_lazily`](Self::keep_lazily).
     ///
     /// # Panics
     ///
-    /// As tokio does, in a runtime without time or io enabled.
+    /// Panics, as tokio does, in a runtime without time or io enabled.
     pub fn keep_split(
         self,
         servers: &str,
@@ -126,7 +127,7 @@ impl ClientBuilder {
         Ok((keeper, running.run(first)))
     }
 
-    /// A keeper, its first session, and what opens the others.
+    /// Makes a keeper, its first session, and the task body that opens the others.
     fn keeper(mut self, servers: &str) -> Result<(SessionKeeper, Parts, Running), Error> {
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
         let servers: ConnectString = servers.parse()?;
@@ -138,7 +139,8 @@ impl ClientBuilder {
         Ok((SessionKeeper(Arc::new(Handle(kept))), first, running))
     }
 
-    /// With a seed of its own, if it has one: two sessions must not make the same names.
+    /// Gives this builder a seed of its own if it has one, since two sessions must not make the
+    /// same names.
     fn seeded(mut self, random: &mut Random) -> Self {
         self.seed = self.seed.map(|_| random.next());
         self
@@ -147,35 +149,35 @@ impl ClientBuilder {
 
 /// Keeps a session open, one after another: see [`ClientBuilder::keep`].
 ///
-/// Clones share it. Dropping the last of them ends it: the current session is closed as soon as
-/// nobody has its [`Client`] any more, and no other is opened. [`close`](Self::close) does so at
-/// once: end a program with that, as with [`Client::close`].
+/// Clones share one keeper. Dropping the last clone ends it: the keeper opens no other session, and
+/// the current session is closed once the last [`Client`] of it is dropped. [`close`](Self::close)
+/// closes it at once: end a program with that call, as with [`Client::close`].
 ///
-/// It also ends when a session ends otherwise than by expiry: when the servers refuse the
-/// credentials, which no new session would change, or when somebody closes or detaches the client.
+/// The keeper also ends when a session ends for another reason than expiry: when the servers refuse
+/// the credentials, which a new session would not change, or when the client is closed or detached.
 ///
-/// Sessions that expire soon after one another are opened ever more slowly, after a random wait of
-/// up to a second.
+/// If sessions expire soon after one another, the keeper waits longer before each new one: a random
+/// time of up to a second.
 #[derive(Clone)]
 #[must_use = "dropping the last one ends it"]
 pub struct SessionKeeper(Arc<Handle>);
 
 struct Handle(Arc<watch::Sender<Kept>>);
 
-/// What the handles and the future of a keeper share.
+/// State that the handles and the future of a keeper share.
 #[derive(Default)]
 struct Kept {
-    /// The sessions so far.
+    /// The number of sessions so far.
     number: u64,
-    /// Of the current one.
+    /// The client of the current session.
     client: Option<Client>,
-    /// Whether a server has answered it.
+    /// Whether a server has accepted the current session.
     answered: bool,
-    /// When a server that serves writes has let it in.
+    /// When a server that serves writes accepted the current session.
     began: Option<Instant>,
-    /// No more sessions.
+    /// True if no more sessions are to be opened.
     stopping: bool,
-    /// Nothing comes any more.
+    /// Why the keeper is over, if it is.
     over: Option<Error>,
 }
 
@@ -183,39 +185,42 @@ struct Kept {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeptSession {
-    /// The session's own client. It ends with the session; the next one has another.
+    /// The session's own client. It ends with the session; the next session has another client.
     pub client: Client,
-    /// The number of the session, from 1 on. Whoever hears of number 5 behind number 2 has missed
-    /// two that are over.
+    /// The number of the session, from 1 on. A gap shows missed sessions: a reader that gets number
+    /// 5 after number 2 has missed two sessions, which are over.
     pub number: u64,
 }
 
-/// Tells of every new session: see [`SessionKeeper::sessions`]. It keeps neither the keeper nor the
-/// session alive.
+/// Yields every new session: see [`SessionKeeper::sessions`].
+///
+/// It keeps neither the keeper nor the session alive.
 pub struct Sessions {
     kept: watch::Receiver<Kept>,
     seen: u64,
 }
 
 impl SessionKeeper {
-    /// The client of the current session. While there is none that a server has answered, it waits
-    /// for that; once there is, it does not matter whether it is connected just now.
+    /// Returns the client of the current session, once a server has accepted that session.
     ///
-    /// A client is good for its session alone, so do not keep it for long: ask again. Between this
-    /// and a call the session may end, and then the call fails with an error that
-    /// [says so](Error::is_session_over).
+    /// The call waits until then. Afterwards it does not matter whether the session is connected at
+    /// the moment.
+    ///
+    /// A client is valid only for its session, so do not keep it for long: call this again. The
+    /// session may end between this call and a request. Then the request fails with an error that
+    /// is [`is_session_over`](Error::is_session_over).
     ///
     /// # Errors
     ///
     /// The keeper is over: [`AuthFailed`](crate::ErrorKind::AuthFailed) or
-    /// [`Closed`](crate::ErrorKind::Closed). It stays like this.
+    /// [`Closed`](crate::ErrorKind::Closed). All later calls fail with the same error.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing.
     pub async fn client(&self) -> Result<Client, Error> {
         let mut kept = self.0.0.subscribe();
-        // Found once and not looked at again: its session may end at any moment.
+        // Keep the client that was found and do not check again: its session may end at any moment.
         let mut found = None;
         let told = |kept: &Kept| {
             found = kept.current().cloned();
@@ -227,22 +232,25 @@ impl SessionKeeper {
         }
     }
 
-    /// Every session from the current one on, once a server that serves writes has let it in.
+    /// Yields every session from the current one on.
     ///
-    /// Any number of these tell any number of tasks. None misses that a session ended: whoever is
-    /// late is told of the newest, whose [number](KeptSession::number) says how many have passed.
-    /// To hear of the end itself, before the next session begins, wait for it in
+    /// A session is reported once a server that serves writes has accepted it.
+    ///
+    /// Any number of tasks may each have such a reader. No reader misses that a session ended: a
+    /// reader that is late gets the newest session, whose [number](KeptSession::number) shows how
+    /// many have passed. To learn of the end itself, before the next session begins, wait for it in
     /// [`Client::states`].
     pub fn sessions(&self) -> Sessions {
         Sessions { kept: self.0.0.subscribe(), seen: 0 }
     }
 
-    /// Ends the keeper and closes the current session, like [`Client::close`]; returns when that is
-    /// done.
+    /// Ends the keeper and closes the current session, like [`Client::close`].
+    ///
+    /// The future returns when that is done.
     ///
     /// # Cancel safety
     ///
-    /// It is closed whether or not the future is awaited.
+    /// The keeper is closed whether or not the future is awaited.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         let client = self.0.stop();
         let closing = client.as_ref().map(Client::close);
@@ -259,12 +267,12 @@ impl SessionKeeper {
 }
 
 impl Sessions {
-    /// The next session.
+    /// Waits for the next session.
     ///
     /// # Errors
     ///
     /// The keeper is over: [`AuthFailed`](crate::ErrorKind::AuthFailed) or
-    /// [`Closed`](crate::ErrorKind::Closed). It stays like this.
+    /// [`Closed`](crate::ErrorKind::Closed). All later calls fail with the same error.
     ///
     /// # Cancel safety
     ///
@@ -286,7 +294,8 @@ impl Sessions {
 }
 
 impl Handle {
-    /// Nothing begins any more. The client of the session that may go on.
+    /// Stops the keeper: no other session begins. Returns the client of the session that may still
+    /// run.
     fn stop(&self) -> Option<Client> {
         let mut client = None;
         self.0.send_modify(|kept| {
@@ -304,7 +313,7 @@ impl Drop for Handle {
 }
 
 impl Kept {
-    /// The client that is worth handing out.
+    /// The current client, if a server has accepted its session and the session is not over.
     fn current(&self) -> Option<&Client> {
         self.client.as_ref().filter(|client| self.answered && client.state().ended().is_none())
     }
@@ -318,12 +327,12 @@ impl Kept {
     }
 }
 
-/// What opens the sessions.
+/// The body of the keeper's task, which opens the sessions.
 struct Running {
     kept: Arc<watch::Sender<Kept>>,
-    /// For all sessions but the first.
+    /// The settings of all sessions except the first.
     builder: ClientBuilder,
-    /// With those that the last session knew of.
+    /// The chroot, and the servers that the last session knew.
     servers: ConnectString,
     random: Random,
 }
@@ -348,7 +357,7 @@ impl Running {
         }
     }
 
-    /// Whether there is another session to open.
+    /// Returns the parts of the next session, or ends the keeper.
     fn begin(&self, parts: Result<Parts, Error>) -> Option<Parts> {
         match parts {
             Ok(parts) if !self.kept.borrow().stopping => return Some(parts),
@@ -358,7 +367,7 @@ impl Running {
         None
     }
 
-    /// A client that asks for a new session.
+    /// Publishes the client of a new session.
     fn offer(&self, client: Client) {
         let mut client = Some(client);
         self.kept.send_modify(|kept| {
@@ -368,13 +377,13 @@ impl Running {
         });
     }
 
-    /// One session, to its end.
+    /// Runs one session to its end.
     async fn drive(&self, shared: &SharedSession, driver: Driver) {
         let mut driver = pin!(driver.run());
         let mut telling = pin!(self.tell(shared));
         poll_fn(|cx| {
             match driver.as_mut().poll(cx) {
-                // It never ends by itself.
+                // This future never ends by itself.
                 Poll::Pending => telling.as_mut().poll(cx),
                 over => over,
             }
@@ -382,10 +391,10 @@ impl Running {
         .await;
     }
 
-    /// Tells how the session gets on.
+    /// Notes when a server has accepted the session, and when one that serves writes has.
     async fn tell(&self, shared: &SharedSession) {
         let mut states = shared.states();
-        // No error can come: the sender is in the shared session, which we hold.
+        // This cannot fail: the sender is in the shared session, which we hold.
         drop(states.wait_for(|state| state.is_connected()).await);
         self.kept.send_modify(|kept| kept.answered = true);
         drop(states.wait_for(|state| *state == SessionState::Connected).await);
@@ -394,7 +403,7 @@ impl Running {
         pending().await
     }
 
-    /// The wait between two sessions.
+    /// Waits between two sessions.
     async fn rest(&mut self, brief: u32) {
         let mut ended = None;
         self.kept.send_modify(|kept| {
@@ -419,7 +428,7 @@ impl Running {
     }
 }
 
-/// However it ends, nobody is left waiting.
+/// However the task ends, no caller is left waiting.
 impl Drop for Running {
     fn drop(&mut self) {
         self.end(Ended::Closed.into());

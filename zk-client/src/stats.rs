@@ -1,7 +1,7 @@
-//! What a client tells of itself in numbers, for metrics.
+//! Counters of a client, for metrics.
 //!
-//! A copy of counters that the session keeps anyway; making one allocates the server's name and
-//! nothing else.
+//! `Stats` is a copy of counters that the session keeps anyway. Making one allocates only the
+//! server's name.
 
 use std::time::Duration;
 
@@ -10,68 +10,69 @@ use zk_proto::{SessionId, Zxid};
 use crate::config::Host;
 use crate::model::event::SessionState;
 
-/// A client in numbers, at one moment: see [`Client::stats`](crate::Client::stats).
+/// The counters of a client at one moment: see [`Client::stats`](crate::Client::stats).
 ///
-/// Counters only grow, and begin at zero with the client. What a service exports of them is most
-/// often the depth of the queue, the last round trip, and how often the connection was lost.
+/// Counters only grow, and begin at zero with the client. Services most often export the depth of
+/// the queue, the last round trip, and how often the connection was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Where the session stands.
+    /// The state of the session.
     pub state: SessionState,
-    /// The session, once a server has given one.
+    /// The session's id, once a server has assigned one.
     pub session: Option<SessionId>,
-    /// The session timeout: the server's, or the wanted one before the first connection.
+    /// The session timeout: as negotiated, or as requested before the first connection.
     pub session_timeout: Duration,
-    /// How long ago this client had its first connection. A session that was taken up from another
+    /// How long ago this client made its first connection. A session that was resumed from another
     /// client is older.
     pub age: Option<Duration>,
-    /// How long the connection has been there, if it is.
+    /// How long the current connection has been up, if there is one.
     pub connected_for: Option<Duration>,
     /// The server that the client is connected to, as the connect string names it. A
     /// [session](crate::session::Session) without a client does not know it.
     pub server: Option<Host>,
-    /// The highest transaction that a reply has told of.
+    /// The highest zxid that a reply has carried.
     pub last_zxid: Zxid,
-    /// Attempts at servers.
+    /// Attempts to connect to a server.
     pub attempts: u64,
-    /// Attempts that became a connection. All but the first are reconnects.
+    /// Attempts that led to a connection. All but the first are reconnects.
     pub connections: u64,
-    /// Requests that were sent and have no answer, the client's own among them.
+    /// Requests that were sent and have no reply yet, including the client's own.
     pub in_flight: usize,
-    /// Requests that wait to be sent: for the next turn of the driver or, without a connection, for
-    /// a server.
+    /// Requests that wait to be sent: until the driver's next turn or, without a connection, until
+    /// a server is reached.
     pub queued: usize,
-    /// Bytes of those. [`Limits`](crate::Limits) bound this, and the sum of both numbers.
+    /// Bytes of the queued requests. [`Limits`](crate::Limits) bound this, and the sum of both
+    /// numbers.
     pub queued_bytes: usize,
-    /// From the last answered request's or ping's send to its answer.
+    /// The time from the send of the last answered request or ping to its reply.
     pub last_round_trip: Option<Duration>,
     /// One-shot watches that are set.
     pub watches: usize,
     /// Streams that are open.
     pub streams: usize,
-    /// Nodes that are owned, or about to be created or deleted for an owner.
+    /// Nodes that this client owns, or that are about to be created or deleted for an owner.
     pub owned_nodes: usize,
     /// Leases that have not lapsed.
     pub leases: usize,
-    /// Frames that were handed to transports: requests, pings and handshakes.
+    /// Frames that were handed to the transport: requests, pings and handshakes.
     pub frames_sent: u64,
-    /// Their bytes.
+    /// Bytes of the frames that were sent.
     pub bytes_sent: u64,
-    /// Pings among them.
+    /// Pings among the frames that were sent.
     pub pings_sent: u64,
-    /// Frames that came: replies, watch events, and answers to pings and handshakes.
+    /// Frames that were received: replies, watch events, and replies to pings and handshakes.
     pub frames_received: u64,
-    /// Their bytes. Of a reply that is too large the head alone is counted.
+    /// Bytes of the received frames. Of a reply that is too large, only the head is counted.
     pub bytes_received: u64,
-    /// Watch events among them.
+    /// Watch events among the received frames.
     pub events_received: u64,
-    /// Replies among them that were [too large](crate::ErrorKind::ReplyTooLarge).
+    /// Replies among the received frames that were [too large](crate::ErrorKind::ReplyTooLarge).
     pub replies_too_large: u64,
 }
 
 impl Stats {
-    /// How often a connection was made in place of one that was lost.
+    /// How often a connection replaced one that was lost.
     pub const fn reconnects(&self) -> u64 {
         self.connections.saturating_sub(1)
     }

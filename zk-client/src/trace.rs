@@ -1,14 +1,15 @@
-//! The targets of what is traced, which stay when files move, and what may be said of a request.
+//! The targets of trace events, which stay the same when files move, and what a trace may show of a
+//! request.
 //!
-//! The table of all events is in the crate's documentation. Data, passwords and credentials have no
-//! place in any of them.
+//! The table of all events is in the crate's documentation. No event contains data, passwords or
+//! credentials.
 
 use zk_proto::{Decode, OpCode, Reader};
 
-/// Attempts at servers, and connections.
+/// Attempts to connect, and connections.
 pub(crate) const CONNECTION: &str = "zk_client::connection";
 
-/// What becomes of the session and of what it keeps.
+/// The session's states, and its credentials, owned nodes and leases.
 pub(crate) const SESSION: &str = "zk_client::session";
 
 /// Single requests.
@@ -17,8 +18,8 @@ pub(crate) const REQUEST: &str = "zk_client::request";
 /// Watch events, and watches that are armed again.
 pub(crate) const WATCH: &str = "zk_client::watch";
 
-/// The path that a request begins with, if it is of an operation that does. Others may begin with
-/// a secret.
+/// The path of a request, if its operation's record begins with one. Other records may begin with a
+/// secret.
 pub(crate) fn path(op: OpCode, record: &[u8]) -> Option<&str> {
     let has_path = matches!(
         op,

@@ -1,4 +1,4 @@
-//! Who may do what to a node.
+//! Access lists: which identities have which permissions on a node.
 
 #[cfg(feature = "digest")]
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -8,7 +8,7 @@ use sha1::{Digest, Sha1};
 use crate::jute::{Text, record};
 
 record! {
-    /// Whom an entry of an access list means.
+    /// The identity that an entry of an access list is for.
     Id<'a> {
         /// How the identity is established: `world`, `digest`, `ip`, `auth`, `sasl`, `x509`.
         scheme: Text<'a>,
@@ -20,9 +20,9 @@ record! {
 record! {
     /// One entry of an access list; the list is the union of its entries.
     Acl<'a> {
-        /// A sum of [`Acl::READ`] and its like.
+        /// A sum of the permissions, such as [`Acl::READ`].
         perms: i32,
-        /// Whom it permits.
+        /// The identity that gets the permissions.
         id: Id<'a>,
     }
 }
@@ -40,17 +40,18 @@ impl Acl<'_> {
     pub const ADMIN: i32 = 16;
     /// Everything.
     pub const ALL: i32 = 31;
-    /// Everybody may do everything: ZooKeeper's own default.
+    /// All permissions for everyone: ZooKeeper's own default.
     pub const OPEN: Acl<'static> =
         Acl { perms: Self::ALL, id: Id { scheme: Text::new("world"), id: Text::new("anyone") } };
 }
 
-/// The id under the scheme `digest` of who knows `user:password`: the user, and a hash of the
-/// whole in place of the password.
+/// Returns the id of the scheme `digest` for the credentials `user:password`.
 ///
-/// A server finds it for the proof in an [`AuthPacket`](crate::AuthPacket), a client for an access
-/// list. Bytes that are not UTF-8 count as U+FFFD, as on a server in a UTF-8 locale. The
-/// hash is SHA-1 without salt, so an access list all but tells a weak password.
+/// The id is the user, and a hash of the whole in place of the password.
+///
+/// A server computes it from the proof in an [`AuthPacket`](crate::AuthPacket), a client for an
+/// access list. Bytes that are not UTF-8 count as U+FFFD, as on a server in a UTF-8 locale. The
+/// hash is SHA-1 without salt, so an access list nearly reveals a weak password.
 ///
 /// ```
 /// use zk_proto::{Acl, Id, Text, digest};
@@ -70,7 +71,7 @@ pub fn digest(credentials: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Each as a server of 3.8.0 has it.
+    /// The expected values come from a server of 3.8.0.
     #[test]
     fn digests_are_zookeepers() {
         let check = |credentials: &[u8], expected| assert_eq!(digest(credentials), expected);

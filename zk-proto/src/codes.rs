@@ -1,4 +1,4 @@
-//! The integers that name things on the wire: operations, errors, node modes, watch kinds.
+//! The integer codes of the protocol: operations, errors, node modes, kinds of watches.
 //!
 //! They are newtypes with constants and not enums, so that a value from a newer peer survives
 //! decoding, printing and encoding.
@@ -6,11 +6,11 @@
 use crate::jute::code;
 
 code! {
-    /// What a request asks for.
+    /// The operation of a request.
     OpCode {
         /// Server to client only: a watch event.
         NOTIFICATION = 0, "notification";
-        /// Creates a node; the reply has its path alone.
+        /// Creates a node; the reply has only its path.
         CREATE = 1, "create";
         /// Deletes a node.
         DELETE = 2, "delete";
@@ -26,7 +26,7 @@ code! {
         SET_ACL = 7, "setACL";
         /// The names of a node's children.
         GET_CHILDREN = 8, "getChildren";
-        /// Brings this server up to the leader as of now.
+        /// Waits until this server has applied what the leader has committed so far.
         SYNC = 9, "sync";
         /// Keeps the session alive.
         PING = 11, "ping";
@@ -78,7 +78,7 @@ code! {
 }
 
 impl OpCode {
-    /// True for a request that the leader carries out as a transaction, with a quorum.
+    /// True for a request that the leader executes as a transaction, with a quorum.
     ///
     /// ```
     /// use zk_proto::OpCode;
@@ -103,13 +103,13 @@ impl OpCode {
 }
 
 code! {
-    /// What a server says of a request; 0 is success.
+    /// The result of a request; 0 is success.
     ErrorCode {
         /// Success.
         OK = 0, "Ok";
         /// Marks a range; never sent.
         SYSTEM_ERROR = -1, "SystemError";
-        /// An entry of a multi behind the one that failed.
+        /// An entry of a multi after the one that failed.
         RUNTIME_INCONSISTENCY = -2, "RuntimeInconsistency";
         /// Never sent.
         DATA_INCONSISTENCY = -3, "DataInconsistency";
@@ -117,7 +117,7 @@ code! {
         CONNECTION_LOSS = -4, "ConnectionLoss";
         /// The server could not decode the request.
         MARSHALLING_ERROR = -5, "MarshallingError";
-        /// Unknown operation, or a feature that is switched off.
+        /// Unknown operation, or a feature that is disabled.
         UNIMPLEMENTED = -6, "Unimplemented";
         /// Made by clients.
         OPERATION_TIMEOUT = -7, "OperationTimeout";
@@ -139,7 +139,7 @@ code! {
         BAD_VERSION = -103, "BadVersion";
         /// Ephemeral nodes have no children.
         NO_CHILDREN_FOR_EPHEMERALS = -108, "NoChildrenForEphemerals";
-        /// The node exists already; also the answer at the end of a parent's sequence.
+        /// The node exists already; also the reply when a parent's sequence numbers are used up.
         NODE_EXISTS = -110, "NodeExists";
         /// The node has children.
         NOT_EMPTY = -111, "NotEmpty";
@@ -147,11 +147,11 @@ code! {
         SESSION_EXPIRED = -112, "SessionExpired";
         /// Made by clients.
         INVALID_CALLBACK = -113, "InvalidCallback";
-        /// The access list is empty, or names a scheme or id that the server does not take.
+        /// The access list is empty, or has a scheme or id that the server does not accept.
         INVALID_ACL = -114, "InvalidACL";
         /// Authentication was refused; the connection is closed.
         AUTH_FAILED = -115, "AuthFailed";
-        /// The session went on through another server.
+        /// The session has moved to another server.
         SESSION_MOVED = -118, "SessionMoved";
         /// A write on a read-only server.
         NOT_READ_ONLY = -119, "NotReadOnly";
@@ -161,32 +161,32 @@ code! {
         NO_WATCHER = -121, "NoWatcher";
         /// Made by clients.
         REQUEST_TIMEOUT = -122, "RequestTimeout";
-        /// Reconfig is switched off.
+        /// Reconfig is disabled.
         RECONFIG_DISABLED = -123, "ReconfigDisabled";
         /// The server wants authentication first; the connection is closed.
         SESSION_CLOSED_REQUIRE_SASL_AUTH = -124, "SessionClosedRequireSaslAuth";
-        /// A hard quota is used up. Since 3.7.0.
+        /// A hard quota is exceeded. Since 3.7.0.
         QUOTA_EXCEEDED = -125, "QuotaExceeded";
-        /// The server shed the request unexecuted. Since 3.7.0.
+        /// The server dropped the request under load, without executing it. Since 3.7.0.
         THROTTLED_OP = -127, "ThrottledOp";
     }
 }
 
 code! {
-    /// What kind of node a create makes: the `flags` field.
+    /// The kind of node that a create makes: the `flags` field.
     CreateMode {
         /// Stays until deleted.
         PERSISTENT = 0, "persistent";
-        /// Goes with its session.
+        /// Is deleted when its session ends.
         EPHEMERAL = 1, "ephemeral";
         /// Persistent, with the parent's counter appended to the name.
         PERSISTENT_SEQUENTIAL = 2, "persistentSequential";
         /// Ephemeral, with the parent's counter appended to the name.
         EPHEMERAL_SEQUENTIAL = 3, "ephemeralSequential";
-        /// Goes some time after its last child. Only with [`OpCode::CREATE_CONTAINER`].
+        /// Is deleted some time after its last child. Only with [`OpCode::CREATE_CONTAINER`].
         CONTAINER = 4, "container";
-        /// Goes when childless and unmodified for its time to live. Only with
-        /// [`OpCode::CREATE_TTL`].
+        /// Is deleted when it has been without children and unmodified for its time to live. Only
+        /// with [`OpCode::CREATE_TTL`].
         PERSISTENT_WITH_TTL = 5, "persistentWithTTL";
         /// The same, with the parent's counter appended to the name.
         PERSISTENT_SEQUENTIAL_WITH_TTL = 6, "persistentSequentialWithTTL";
@@ -204,14 +204,14 @@ impl CreateMode {
         )
     }
 
-    /// Whether the node goes with its session.
+    /// Whether the node is deleted when its session ends.
     pub const fn is_ephemeral(self) -> bool {
         matches!(self, Self::EPHEMERAL | Self::EPHEMERAL_SEQUENTIAL)
     }
 }
 
 code! {
-    /// What a watch event tells.
+    /// The kind of change that a watch event reports.
     EventType {
         /// A change of the connection; made by clients.
         NONE = -1, "None";
@@ -263,7 +263,7 @@ code! {
 }
 
 code! {
-    /// Which watches checkWatches and removeWatches mean.
+    /// The kind of watches that checkWatches and removeWatches are for.
     WatcherType {
         /// One-shot child watches.
         CHILDREN = 1, "children";

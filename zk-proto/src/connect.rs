@@ -1,7 +1,7 @@
 //! The handshake: the only frames without a header.
 //!
-//! Both records end in a `readOnly` byte that the oldest peers leave out; a server leaves it out
-//! of its answer exactly when the request had none.
+//! Both records end in a `readOnly` byte that the oldest peers omit; a server omits it in its
+//! response exactly when the request had none.
 
 use std::fmt;
 
@@ -9,7 +9,9 @@ use crate::error::DecodeError;
 use crate::header::Zxid;
 use crate::jute::{Decode, Encode, Reader, Writer};
 
-/// A session's number. Opaque, and negative for servers with a high id; 0 asks for a new session.
+/// The id of a session; 0 asks for a new session.
+///
+/// It is opaque, and negative for servers with a high id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "an integer of the wire")]
 pub struct SessionId(pub i64);
@@ -20,7 +22,9 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// The secret that goes with a session id. Servers make 16 bytes; its Debug shows none of them.
+/// The password of a session. `Debug` does not show it.
+///
+/// Servers make passwords of 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Password {
     bytes: [u8; Password::LEN],
@@ -28,13 +32,15 @@ pub struct Password {
 }
 
 impl Password {
-    /// What every server makes, and what a client sends of zeros for a new session.
+    /// The length of a password, as every server makes it.
+    ///
+    /// A client sends as many zeros for a new session.
     pub const LEN: usize = 16;
 
-    /// Sixteen zero bytes: what a client sends for a new session, and a server for an expired one.
+    /// Sixteen zero bytes: a client sends them for a new session, and a server for an expired one.
     pub const ZERO: Self = Self { bytes: [0; Self::LEN], len: Self::LEN as u8 };
 
-    /// A password of at most [`Password::LEN`] bytes.
+    /// Makes a password of at most [`Password::LEN`] bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut password = Self::default();
         let error = DecodeError::PasswordTooLong(bytes.len());
@@ -43,7 +49,7 @@ impl Password {
         Ok(password)
     }
 
-    /// The secret itself.
+    /// Returns the bytes of the password.
     pub fn expose(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
@@ -55,7 +61,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// A null password reads as an empty one, which is how servers treat it.
+/// A null password is decoded as an empty one, which is how servers treat it.
 impl<'a> Decode<'a> for Password {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Self::new(Option::<&[u8]>::decode(reader)?.unwrap_or_default())
@@ -74,15 +80,16 @@ impl Encode for Password {
 pub struct ConnectRequest {
     /// 0; servers ignore it.
     pub protocol_version: i32,
-    /// The highest zxid this client has seen. A server that is behind it hangs up.
+    /// The highest zxid this client has seen. A server that has not applied it yet closes the
+    /// connection.
     pub last_zxid_seen: Zxid,
-    /// The wanted session timeout in milliseconds.
+    /// The requested session timeout in milliseconds.
     pub timeout: i32,
-    /// The session to take up again, or 0 for a new one.
+    /// The session to resume, or 0 for a new one.
     pub session_id: SessionId,
-    /// That session's secret.
+    /// The password of that session.
     pub password: Password,
-    /// Whether a read-only server will do; absent from the oldest clients.
+    /// Whether a read-only server is acceptable; absent from the oldest clients.
     pub read_only: Option<bool>,
 }
 
@@ -92,19 +99,19 @@ pub struct ConnectRequest {
 pub struct ConnectResponse {
     /// 0.
     pub protocol_version: i32,
-    /// The session timeout that the server settled on, in milliseconds; 0 or less means that the
+    /// The session timeout that the server grants, in milliseconds; 0 or less means that the
     /// session is over.
     pub timeout: i32,
     /// The session, or 0 if it is over.
     pub session_id: SessionId,
-    /// The session's secret.
+    /// The password of the session.
     pub password: Password,
     /// Whether this server is read-only; absent if the request had no such byte.
     pub read_only: Option<bool>,
 }
 
 impl ConnectResponse {
-    /// Whether the server says that the session is over.
+    /// Whether the server reports that the session is over.
     pub const fn is_expired(&self) -> bool {
         self.timeout <= 0 || self.session_id.0 == 0
     }

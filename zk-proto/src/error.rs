@@ -1,6 +1,6 @@
-//! What can be wrong with bytes, and with values that do not fit into bytes.
+//! Errors of bytes that are no record, and of values that do not fit on the wire.
 //!
-//! Decoding blames the peer, encoding blames the caller; the two never mix in one type.
+//! A decoding error is the peer's fault, an encoding error the caller's, so they are two types.
 
 use thiserror::Error;
 
@@ -11,15 +11,16 @@ pub enum DecodeError {
     /// The bytes end inside a value.
     #[error("truncated: {needed} more bytes expected, {left} left")]
     Truncated {
-        /// Bytes that the value at hand still takes.
+        /// Bytes that the current value still needs.
         needed: usize,
-        /// Bytes that are there.
+        /// Bytes that are left.
         left: usize,
     },
-    /// The length of a string or buffer below -1, which stands for null, or of a frame below 0.
+    /// The length of a string or buffer is below -1 (which stands for null), or that of a frame
+    /// below 0.
     #[error("negative length {0}")]
     NegativeLength(i32),
-    /// A string or record list is null where the protocol wants a value.
+    /// A string or a list of records is null where the protocol requires a value.
     #[error("null where a value is required")]
     UnexpectedNull,
     /// A path or name that is not UTF-8.
@@ -28,37 +29,37 @@ pub enum DecodeError {
         /// Bytes before the first bad one.
         valid_up_to: usize,
     },
-    /// A frame whose length prefix is above the reader's cap.
+    /// A frame whose length prefix is above the reader's limit.
     #[error("frame of {len} bytes is above the limit of {limit}")]
     FrameTooLong {
         /// The announced payload length.
         len: usize,
-        /// The reader's cap.
+        /// The reader's limit.
         limit: usize,
     },
     /// An entry of a multi whose type has no record.
     #[error("a multi has no entry of type {0}")]
     UnknownMultiEntry(i32),
-    /// The answer to a multi has another number of results than the multi has operations.
+    /// The reply to a multi has another number of results than the multi has operations.
     #[error("{results} results of a multi of {operations}")]
     MultiLength {
-        /// What was asked.
+        /// The number of operations in the multi.
         operations: usize,
-        /// What came.
+        /// The number of results in the reply.
         results: usize,
     },
-    /// A result in the answer to a multi is of another kind than its operation.
+    /// A result in the reply to a multi is of another kind than its operation.
     #[error("a result of type {result} to a multi's operation of type {operation}")]
     MultiMismatch {
-        /// What was asked.
+        /// The type of the operation.
         operation: i32,
-        /// What came.
+        /// The type of the result.
         result: i32,
     },
     /// A password that is longer than any server makes.
     #[error("session password of {0} bytes")]
     PasswordTooLong(usize),
-    /// Bytes left over where a record must end.
+    /// Bytes that remain where a record must end.
     #[error("{0} bytes after the end of the record")]
     TrailingBytes(usize),
 }
@@ -70,9 +71,9 @@ pub enum EncodeError {
     /// The frame would be longer than the limit that the writer was given.
     #[error("the frame takes {len} bytes, above the limit of {limit}")]
     TooLong {
-        /// Payload bytes that the whole frame would take.
+        /// The payload bytes that the whole frame would need.
         len: usize,
-        /// The writer's cap.
+        /// The writer's limit.
         limit: usize,
     },
 }

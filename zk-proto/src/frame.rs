@@ -1,19 +1,22 @@
 //! Frames: a message is a four-byte length and that many bytes.
 //!
-//! The length is the first thing a hostile peer can lie about, so it meets the caller's cap before
-//! anything is reserved for it.
+//! A hostile peer can send any length, so it is checked against the caller's limit before any
+//! memory is reserved for it.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::error::{DecodeError, EncodeError};
 use crate::jute::Writer;
 
-/// The largest payload that a server takes by default: `jute.maxbuffer`, one byte short of a MiB.
+/// The largest payload that a server accepts by default, one byte short of a MiB.
+///
+/// Servers set it by `jute.maxbuffer`.
 pub const SERVER_FRAME_LIMIT: usize = 0xf_ffff;
 
-/// The largest payload that this side takes unless told otherwise. A server does not limit what it
-/// sends: the data of the largest node already answers above [`SERVER_FRAME_LIMIT`], and the
-/// children of a huge node take many MiB.
+/// The largest payload that a client should accept by default.
+///
+/// A server does not limit what it sends: the reply with the data of the largest node is already
+/// above [`SERVER_FRAME_LIMIT`], and the children of a huge node take many MiB.
 pub const CLIENT_FRAME_LIMIT: usize = 16 * 1024 * 1024;
 
 /// Bytes of the length prefix.
@@ -21,7 +24,7 @@ pub const PREFIX: usize = 4;
 
 /// Appends one frame to `out`, with the payload that `body` writes.
 ///
-/// On an error `out` is what it was before.
+/// On an error, `out` is unchanged.
 pub fn encode(
     out: &mut BytesMut,
     limit: usize,
@@ -46,8 +49,9 @@ pub fn encode(
     }
 }
 
-/// Splits the next whole frame's payload off the front of `input`, or `None` if it is not all
-/// there yet.
+/// Splits the payload of the next frame off the front of `input`.
+///
+/// Returns `None` if the frame is not complete yet.
 ///
 /// After an error the stream has lost its framing and must be dropped.
 ///

@@ -1,4 +1,4 @@
-//! What stands in front of every request and reply once the handshake is done.
+//! The headers of all requests and replies after the handshake.
 
 use std::fmt;
 
@@ -14,16 +14,16 @@ pub struct Xid(pub i32);
 impl Xid {
     /// A watch event, which answers no request.
     pub const NOTIFICATION: Self = Self(-1);
-    /// A ping; the server answers with this number whatever was sent.
+    /// A ping; the server answers with this number, whatever number the ping had.
     pub const PING: Self = Self(-2);
-    /// An auth request; its reply overtakes those of earlier requests.
+    /// An auth request; its reply may come before those of earlier requests.
     pub const AUTH: Self = Self(-4);
     /// A setWatches request, as the C client numbers it.
     pub const SET_WATCHES: Self = Self(-8);
     /// The first ordinary request.
     pub const FIRST: Self = Self(1);
 
-    /// The number after this one among ordinary requests: 1 follows on 2^31 - 1.
+    /// The number after this one among ordinary requests: 1 follows 2^31 - 1.
     pub const fn next(self) -> Self {
         if self.0 < 1 || self.0 == i32::MAX { Self::FIRST } else { Self(self.0 + 1) }
     }
@@ -49,8 +49,9 @@ impl Encode for Xid {
     }
 }
 
-/// A transaction's number: the ensemble's total order of changes. The high 32 bits are the
-/// leader's epoch.
+/// The number of a transaction, in the ensemble's total order of changes.
+///
+/// The high 32 bits are the leader's epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_structs, reason = "an integer of the wire")]
 pub struct Zxid(pub i64);
@@ -76,24 +77,24 @@ impl Encode for Zxid {
 }
 
 record! {
-    /// The front of a request.
+    /// The header of a request.
     RequestHeader {
-        /// Comes back in the reply.
+        /// The number that the reply repeats.
         xid: Xid,
-        /// Which record follows.
+        /// The operation, which decides the record that follows.
         op: OpCode,
     }
 }
 
 record! {
-    /// The front of a reply. If [`ReplyHeader::error`] is not `OK`, a client ignores what follows.
+    /// The header of a reply. If [`ReplyHeader::error`] is not `OK`, a client ignores what follows.
     ReplyHeader {
-        /// The request's, or one of the negative constants of [`Xid`].
+        /// The number of the request, or one of the negative constants of [`Xid`].
         xid: Xid,
-        /// A write's own transaction, or the last one that the server had applied; 0 or -1 where
-        /// the server did not look.
+        /// A write's own transaction, or the last one that the server had applied; 0 or -1 if the
+        /// server did not look it up.
         zxid: Zxid,
-        /// How it went.
+        /// The result of the request.
         error: ErrorCode,
     }
 }

@@ -1,39 +1,39 @@
 //! ZooKeeper's wire protocol: jute records and frames, and nothing else.
 //!
-//! Every client-facing record of ZooKeeper 3.4 to 3.9, in both directions, so that clients,
-//! servers, proxies, dissectors and fuzzers share one codec. There is no I/O here, no clock and no
-//! runtime.
+//! The crate has every record that clients and servers of ZooKeeper 3.4 to 3.9 exchange, in both
+//! directions, so that clients, servers, proxies, dissectors and fuzzers can share one codec. It
+//! has no I/O, no clock and no runtime.
 //!
 //! * A **frame** is a four-byte length and a payload: [`frame::split`] and [`frame::encode`].
 //! * The first payload each way is a [`ConnectRequest`] or a [`ConnectResponse`].
-//! * Every later one is a [`RequestHeader`] or [`ReplyHeader`] and the record of its operation.
-//!   A reply does not say which operation it answers: the client knows, by its [`Xid`].
+//! * Every later payload is a [`RequestHeader`] or [`ReplyHeader`] and the record of its operation.
+//!   A reply does not name the operation that it answers: the client knows it by the [`Xid`].
 //!
 //! Records are **views**. A decoded record borrows its strings and buffers from the frame, and its
-//! lists decode as they are walked; an encoded one is appended to a buffer that the caller owns.
-//! Neither direction allocates.
+//! lists are decoded as they are walked. An encoded record is appended to a buffer that the caller
+//! owns. Neither direction allocates.
 //!
-//! # What has no record
+//! # Opcodes without a record
 //!
-//! Three opcodes name no body that a client and a server exchange:
+//! Three opcodes have no body that a client and a server exchange:
 //!
-//! * [`NOTIFICATION`](OpCode::NOTIFICATION) is never a request; a [`WatcherEvent`] comes behind the
-//!   xid [`NOTIFICATION`](Xid::NOTIFICATION).
-//! * [`CREATE_SESSION`](OpCode::CREATE_SESSION) is what a server makes of a [`ConnectRequest`] for
-//!   its ensemble.
+//! * [`NOTIFICATION`](OpCode::NOTIFICATION) is never a request; a [`WatcherEvent`] follows a header
+//!   with the xid [`NOTIFICATION`](Xid::NOTIFICATION).
+//! * [`CREATE_SESSION`](OpCode::CREATE_SESSION) is the request that a server makes from a
+//!   [`ConnectRequest`] for its ensemble.
 //! * [`ERROR`](OpCode::ERROR) is the type of a failed transaction in a server's log, and of a
 //!   [`MultiResult::Error`].
 //!
 //! ZooKeeper also declares SetSASLRequest, GetMaxChildrenRequest, GetMaxChildrenResponse and
-//! SetMaxChildrenRequest, which no opcode leads to. Its log, its snapshots and what servers say to
-//! each other are other protocols.
+//! SetMaxChildrenRequest, which belong to no opcode. The formats of its log, its snapshots and the
+//! traffic between servers are other protocols.
 //!
 //! # Bytes from a peer
 //!
-//! Nothing that a peer sends can panic or allocate: lengths are checked against what is there, and
-//! a frame's length against a cap of the caller's. Unknown codes survive as values. Bytes behind a
-//! record are what a newer peer appended: [`Decode::decode`] leaves them in the reader, and
-//! [`Decode::decode_exact`] refuses them.
+//! Nothing that a peer sends can cause a panic or an allocation: lengths are checked against the
+//! bytes that are there, and the length of a frame against a limit of the caller's. Unknown codes
+//! survive as values. Bytes after a record are fields that a newer peer appended:
+//! [`Decode::decode`] leaves them in the reader, and [`Decode::decode_exact`] refuses them.
 //!
 //! # Example
 //!
@@ -70,7 +70,7 @@ mod path;
 mod stat;
 mod watch;
 
-/// The examples of the README, which are tested with those of the documentation.
+/// The examples of the README, which are tested with the examples of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,7 +1,8 @@
-//! multi and multiRead: a list of typed entries that ends in a marker and not after a count.
+//! multi and multiRead: a list of typed entries that ends with a marker and has no count.
 //!
-//! An entry of the reply carries its own type, which need not be the request's: servers before
-//! 3.7.2 answer create2 inside a multi as create. So both directions dispatch on what they read.
+//! An entry of the reply carries its own type, which may differ from the request's: servers before
+//! 3.7.2 answer create2 inside a multi as create. So both directions decode by the type that they
+//! read.
 
 use std::fmt;
 
@@ -15,9 +16,9 @@ use crate::ops::{
 };
 
 record! {
-    /// The front of an entry, and alone the end of the list.
+    /// The header of an entry; without an entry, it is the end of the list.
     MultiHeader {
-        /// Which record follows.
+        /// The type of the record that follows.
         op: OpCode,
         /// Whether the list ends here.
         done: bool,
@@ -30,7 +31,7 @@ impl MultiHeader {
     const END: Self = Self { op: OpCode::ERROR, done: true, error: ErrorCode(-1) };
 }
 
-/// Declares an enum of entries, each a record under an opcode.
+/// Declares an enum of entries, each of which is a record with an opcode.
 macro_rules! entries {
     (
         $(#[$meta:meta])* $name:ident, $error:expr,
@@ -63,7 +64,7 @@ macro_rules! entries {
             }
         }
 
-        /// One entry with its header; the end marker is not an entry.
+        /// An entry is encoded with its header; the end marker is not an entry.
         impl<'a> Entry<'a> for $name<'a> {
             fn decode_entry(
                 header: MultiHeader,
@@ -75,16 +76,16 @@ macro_rules! entries {
     };
 }
 
-/// What a [`MultiList`] holds.
+/// An entry of a [`MultiList`].
 pub trait Entry<'a>: Encode + Copy {
-    /// Reads what follows an entry's header.
+    /// Reads the record that follows an entry's header.
     fn decode_entry(header: MultiHeader, reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
 }
 
 entries! {
     /// One operation of a multi, or one read of a multiRead.
     MultiOp, |_| ErrorCode(-1), {
-        /// create, answered with the path alone.
+        /// create, answered with only the path.
         Create(CreateRequest<'a>) = CREATE,
         /// create2, answered with path and Stat by newer servers.
         Create2(CreateRequest<'a>) = CREATE2,
@@ -126,44 +127,47 @@ entries! {
         /// The names of the children.
         GetChildren(GetChildrenResponse<'a>) = GET_CHILDREN,
         /// Failed, or rolled back: `OK` before the entry that failed and
-        /// [`ErrorCode::RUNTIME_INCONSISTENCY`] behind it.
+        /// [`ErrorCode::RUNTIME_INCONSISTENCY`] after it.
         Error(ErrorCode) = ERROR,
     }
 }
 
 impl MultiOp<'_> {
-    /// Whether it reads. A multiRead holds nothing else and a multi none; a server refuses the
-    /// whole request otherwise, as it does after [`DecodeError::UnknownMultiEntry`].
+    /// Whether this is a read.
+    ///
+    /// A multiRead contains only reads and a multi none. Otherwise a server refuses the whole
+    /// request, as it does after [`DecodeError::UnknownMultiEntry`].
     pub const fn is_read(&self) -> bool {
         matches!(self, Self::GetData(_) | Self::GetChildren(_))
     }
 }
 
-/// The entries of a multi: borrowed values on the way out, checked bytes on the way in.
+/// The entries of a multi: borrowed values to encode, or checked bytes that were received.
 #[derive(Clone, Copy)]
 pub struct MultiList<'a, T>(Entries<'a, T>);
 
 #[derive(Clone, Copy)]
 enum Entries<'a, T> {
     Values(&'a [T]),
-    /// Checked when it was decoded, end marker included.
+    /// The bytes were checked when the list was decoded, including the end marker.
     Wire(&'a [u8]),
 }
 
-/// The body of a multi or multiRead request. Entries of either decode under both.
+/// The body of a multi or multiRead request. Either request decodes the entries of both.
 pub type MultiRequest<'a> = MultiList<'a, MultiOp<'a>>;
 
-/// The body of the reply. The header's error is 0 even if the multi failed: see
-/// [`MultiResponse::failure`].
+/// The body of the reply to a multi or multiRead.
+///
+/// The header's error is 0 even if the multi failed: see [`MultiResponse::failure`].
 pub type MultiResponse<'a> = MultiList<'a, MultiResult<'a>>;
 
 impl<'a, T: Entry<'a>> MultiList<'a, T> {
-    /// Entries of the caller's.
+    /// Makes a list of the caller's entries.
     pub const fn new(entries: &'a [T]) -> Self {
         Self(Entries::Values(entries))
     }
 
-    /// The entries in order, each decoded as it is asked for.
+    /// Iterates over the entries in order, decoding each on demand.
     pub fn iter(&self) -> MultiIter<'a, T> {
         MultiIter(self.0)
     }
@@ -175,9 +179,9 @@ impl<'a, T: Entry<'a>> MultiList<'a, T> {
 }
 
 impl MultiResponse<'_> {
-    /// The entry that made a multi fail, and how.
+    /// Returns the index and the error of the entry that made a multi fail.
     ///
-    /// Of a multiRead, whose entries fail one by one, this is the first that failed.
+    /// For a multiRead, whose entries fail one by one, this is the first that failed.
     pub fn failure(&self) -> Option<(usize, ErrorCode)> {
         self.iter().enumerate().find_map(|(index, result)| match result {
             MultiResult::Error(code) if code != ErrorCode::OK => Some((index, code)),
@@ -251,7 +255,7 @@ impl<T: Encode> Encode for MultiList<'_, T> {
     }
 }
 
-/// A multi: a list of reads goes out as a multiRead.
+/// A list that begins with a read is sent as a multiRead, any other as a multi.
 impl Operation for MultiRequest<'_> {
     type Reply<'r> = MultiResponse<'r>;
 

@@ -1,7 +1,7 @@
 //! The request and the reply of each operation.
 //!
-//! A request's type says which reply answers it, so that the two are never mixed up. Operations
-//! without a reply body answer `()`.
+//! The type of a request determines the type of its reply, so the two cannot be mixed up. The reply
+//! of an operation without a reply body is `()`.
 
 use crate::acl::Acl;
 use crate::codes::{AddWatchMode, CreateMode, OpCode, WatcherType};
@@ -9,9 +9,9 @@ use crate::error::DecodeError;
 use crate::jute::{Decode, Encode, List, Reader, Secret, Text, Writer, record};
 use crate::stat::Stat;
 
-/// A request record that goes out under one opcode.
+/// A request record that is sent with one opcode.
 pub trait Operation: Encode {
-    /// The record that answers it.
+    /// The record of the reply.
     type Reply<'r>: Decode<'r>;
 
     /// The opcode of the request's header.
@@ -48,17 +48,17 @@ impl Encode for () {
 }
 
 record! {
-    /// create, create2 and createContainer: [`CreateRequest::mode`] decides between the latter
-    /// two. Under the original create, opcode 1, the same record is answered by a
-    /// [`CreateResponse`]; no [`Operation`] goes out under it.
+    /// create, create2 and createContainer: [`CreateRequest::mode`] decides between the latter two.
+    /// With the opcode of the original create, 1, the same record is answered by a
+    /// [`CreateResponse`]; no [`Operation`] uses that opcode.
     CreateRequest<'a> {
         /// The node to create; a sequential one gets ten digits appended.
         path: &'a str,
-        /// Its data; null is kept apart from empty.
+        /// Its data; null and empty are different values.
         data: Option<&'a [u8]>,
         /// Its access list, never empty.
         acl: List<'a, Acl<'a>>,
-        /// What kind of node.
+        /// The kind of node.
         mode: CreateMode,
     }
 }
@@ -75,8 +75,8 @@ impl Operation for CreateRequest<'_> {
 }
 
 record! {
-    /// createTTL. A mode without a time to live must never go out under this opcode: it kills the
-    /// servers of 3.9.3 for good.
+    /// createTTL. A mode without a time to live must never be sent with this opcode: it makes
+    /// servers of 3.9.3 fail permanently.
     CreateTtlRequest<'a> {
         /// The node to create.
         path: &'a str,
@@ -122,8 +122,9 @@ record! {
 operation!(DeleteRequest<'_> => DELETE, Empty);
 
 record! {
-    /// deleteContainer: what a leader asks of itself when a container is empty. Servers of 3.9 take
-    /// it from clients too, and look at no permission. Before 3.9.0 the body was the bare path.
+    /// deleteContainer: the request by which a leader deletes an empty container. Servers of 3.9
+    /// accept it from clients too, and check no permission. Before 3.9.0 the body was the bare
+    /// path.
     DeleteContainerRequest<'a> {
         /// The node.
         path: Text<'a>,
@@ -204,7 +205,7 @@ operation!(GetAclRequest<'_> => GET_ACL, GetAclResponse<'r>);
 record! {
     /// Answers getACL.
     GetAclResponse<'a> {
-        /// The access list; digests are masked from those who may not change it.
+        /// The access list; digests are masked for clients that may not change it.
         acl: List<'a, Acl<'a>>,
         /// The node's state.
         stat: Stat,
@@ -275,7 +276,7 @@ record! {
 record! {
     /// sync
     SyncRequest<'a> {
-        /// Echoed and never looked at, so that null will do.
+        /// The server echoes the path and never reads it, so null is enough.
         path: Text<'a>,
     }
 }
@@ -284,7 +285,7 @@ operation!(SyncRequest<'_> => SYNC, SyncResponse<'r>);
 record! {
     /// Answers sync.
     SyncResponse<'a> {
-        /// The request's.
+        /// The path of the request.
         path: Text<'a>,
     }
 }
@@ -296,13 +297,14 @@ record! {
 operation!(PingRequest => PING, Empty);
 
 record! {
-    /// closeSession has no body. The server closes the connection behind its reply.
+    /// closeSession has no body. The server closes the connection after its reply.
     CloseSessionRequest
 }
 operation!(CloseSessionRequest => CLOSE_SESSION, Empty);
 
 record! {
-    /// check: only inside a multi. Outside, servers up to 3.9.2 spoil their own log with it.
+    /// check: only inside a multi. Outside of one, servers up to 3.9.2 corrupt their own log with
+    /// it.
     CheckVersionRequest<'a> {
         /// The node.
         path: &'a str,
@@ -371,9 +373,9 @@ operation!(WhoAmIRequest => WHO_AM_I, WhoAmIResponse<'r>);
 record! {
     /// One identity of a connection.
     ClientInfo<'a> {
-        /// How it was established.
+        /// The scheme by which it was established.
         auth_scheme: Text<'a>,
-        /// Who; a digest shows the name alone.
+        /// The user; a digest shows only the name.
         user: Text<'a>,
     }
 }
@@ -387,7 +389,7 @@ record! {
 }
 
 record! {
-    /// auth: goes out with the xid -4.
+    /// auth: sent with the xid -4.
     AuthPacket<'a> {
         /// 0.
         kind: i32,
@@ -419,9 +421,9 @@ record! {
 record! {
     /// checkWatches
     CheckWatchesRequest<'a> {
-        /// Where the watch sits.
+        /// The path of the watch.
         path: &'a str,
-        /// Which kind.
+        /// The kind of watch.
         kind: WatcherType,
     }
 }
@@ -430,9 +432,9 @@ operation!(CheckWatchesRequest<'_> => CHECK_WATCHES, Empty);
 record! {
     /// removeWatches
     RemoveWatchesRequest<'a> {
-        /// Where the watch sits.
+        /// The path of the watch.
         path: &'a str,
-        /// Which kind.
+        /// The kind of watch.
         kind: WatcherType,
     }
 }
@@ -441,7 +443,7 @@ operation!(RemoveWatchesRequest<'_> => REMOVE_WATCHES, Empty);
 record! {
     /// addWatch
     AddWatchRequest<'a> {
-        /// Where to set it; the node may be absent.
+        /// The path of the watch; the node need not exist.
         path: &'a str,
         /// The node alone, or its whole subtree.
         mode: AddWatchMode,
@@ -450,7 +452,7 @@ record! {
 operation!(AddWatchRequest<'_> => ADD_WATCH, ErrorResponse);
 
 record! {
-    /// Answers addWatch, and stands for a failed entry of a multi.
+    /// Answers addWatch, and is the body of a failed entry of a multi.
     ErrorResponse {
         /// 0 on success.
         error: crate::codes::ErrorCode,

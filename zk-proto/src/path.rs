@@ -1,11 +1,11 @@
 //! The rules of ZooKeeper's servers for the path of a node.
 //!
-//! They hold for what is written. A read of a path that breaks one finds no node, so the codec
-//! itself checks none of them.
+//! They apply to writes. A read of a path that breaks a rule finds no node, so the codec itself
+//! checks none of them.
 
 use thiserror::Error;
 
-/// A rule of ZooKeeper's that a path breaks.
+/// The rule of ZooKeeper's servers that a path breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PathRule {
@@ -38,13 +38,13 @@ pub fn check_path(path: &str) -> Result<(), PathRule> {
     if is_plain(path) { Ok(()) } else { check_all(path) }
 }
 
-/// Whether a path breaks no rule, as one look at each byte tells of nearly all: those that are
-/// ASCII without dots.
+/// Returns true if one pass over the bytes shows that the path breaks no rule. That is so for
+/// nearly all paths: those that are ASCII without dots.
 fn is_plain(path: &str) -> bool {
     let Some(components) = path.strip_prefix('/') else {
         return false;
     };
-    // No byte decides by itself when to stop, so that many are looked at at once.
+    // The loop does not stop early, so the compiler can check many bytes at once.
     let pairs = path.bytes().zip(components.bytes());
     let plain = pairs.fold(true, |plain, (before, byte)| {
         let printable = (b' '..=b'~').contains(&byte) & (byte != b'.');
@@ -73,7 +73,7 @@ fn check_all(path: &str) -> Result<(), PathRule> {
     })
 }
 
-/// Servers look at UTF-16 units, where everything above U+FFFF is made of illegal surrogates.
+/// Servers check UTF-16 units, in which everything above U+FFFF consists of illegal surrogates.
 fn is_illegal(c: char) -> bool {
     matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

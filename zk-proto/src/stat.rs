@@ -1,11 +1,11 @@
-//! What the ensemble knows of a node besides its data.
+//! The metadata of a node.
 
 use crate::connect::SessionId;
 use crate::header::Zxid;
 use crate::jute::record;
 
 record! {
-    /// The state of a node, 68 bytes on the wire.
+    /// The metadata of a node, 68 bytes on the wire.
     Stat {
         /// The transaction that created the node.
         czxid: Zxid,
@@ -17,15 +17,15 @@ record! {
         mtime: i64,
         /// Counts writes of the data.
         version: i32,
-        /// Twice the children ever created minus the children there are.
+        /// Twice the number of children ever created, minus the number of children that exist.
         cversion: i32,
         /// Counts changes of the access list.
         aversion: i32,
-        /// The session that an ephemeral node goes with; 0 for every other node.
+        /// The session that an ephemeral node belongs to; 0 for every other node.
         ephemeral_owner: SessionId,
-        /// Bytes of data.
+        /// The length of the data in bytes.
         data_length: i32,
-        /// Children there are.
+        /// The number of children.
         num_children: i32,
         /// The transaction that last created or deleted a child.
         pzxid: Zxid,

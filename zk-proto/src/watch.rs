@@ -8,7 +8,7 @@ use crate::ops::{Operation, operation};
 record! {
     /// A watch event; its frame has the xid -1.
     WatcherEvent<'a> {
-        /// What happened.
+        /// The kind of change.
         kind: EventType,
         /// Always `SyncConnected` on the wire.
         state: KeeperState,
@@ -18,12 +18,12 @@ record! {
 }
 
 record! {
-    /// setWatches: what happened since `relative_zxid` is sent as events before the reply, the
-    /// rest is armed.
+    /// setWatches: the server sends changes since `relative_zxid` as events before the reply, and
+    /// sets the remaining watches.
     SetWatches<'a> {
         /// The last zxid that the client saw.
         relative_zxid: Zxid,
-        /// Watches set by getData, or by exists on a node that was there.
+        /// Watches set by getData, or by exists on a node that existed.
         data: List<'a, &'a str>,
         /// Watches set by exists on an absent node.
         exist: List<'a, &'a str>,
@@ -34,12 +34,12 @@ record! {
 operation!(SetWatches<'_> => SET_WATCHES, Empty);
 
 record! {
-    /// setWatches2: the same with persistent watches, which are armed and never answered with what
-    /// was missed. Since 3.6.0.
+    /// setWatches2: the same with persistent watches, which are set without events for missed
+    /// changes. Since 3.6.0.
     SetWatches2<'a> {
         /// The last zxid that the client saw.
         relative_zxid: Zxid,
-        /// Watches set by getData, or by exists on a node that was there.
+        /// Watches set by getData, or by exists on a node that existed.
         data: List<'a, &'a str>,
         /// Watches set by exists on an absent node.
         exist: List<'a, &'a str>,

@@ -27,11 +27,11 @@ const SESSION: Duration = Duration::from_secs(2);
 /// one, as servers do, hides no error of the holder's.
 const LONG_SESSION: Duration = Duration::from_secs(4);
 /// The session timeout of rivals, who live through an election.
-const PATIENT: Duration = Duration::from_secs(20);
+const PATIENT: Duration = Duration::from_secs(60);
 /// How long members hope for one another, in ticks.
-const SYNC_LIMIT: u32 = 100;
+const SYNC_LIMIT: u32 = 300;
 /// How long it may take until a rival has got in.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(50);
 
 /// A lock, and whom it protects.
 struct Fight {

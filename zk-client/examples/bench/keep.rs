@@ -1,4 +1,4 @@
-//! What was read and is kept: how much memory it takes besides its bytes.
+//! How much memory kept replies take besides their data.
 
 use tokio::task::JoinSet;
 use zk_bench::meter::{Memory, Meter};
@@ -10,7 +10,7 @@ use crate::{NODE, Result};
 
 pub(crate) async fn run(client: &Client, options: &Options) -> Result<()> {
     let ops = options.ops.unwrap_or(1_000_000);
-    // What is needed once is not counted.
+    // Memory that is allocated once is not counted.
     read(client, options.depth, options.depth as u64 * 10).await?;
     let before = Memory::look()?.now;
     let meter = Meter::start();

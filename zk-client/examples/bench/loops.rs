@@ -1,4 +1,4 @@
-//! Closed loops: what the client's tasks do again and again.
+//! Closed loops: the requests that the tasks repeat.
 
 use zk_bench::loops;
 use zk_bench::options::Options;
@@ -8,7 +8,7 @@ use zk_client::{Client, CreateOptions};
 
 use crate::{CROWD, NODE, Result, watch};
 
-/// What each task does.
+/// The work of each task.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Get,
@@ -43,7 +43,7 @@ pub(crate) async fn run(
     Ok(report.print()?)
 }
 
-/// One of them.
+/// One of the tasks.
 struct Task {
     work: Work,
     client: Client,

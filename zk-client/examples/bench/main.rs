@@ -1,5 +1,6 @@
-//! What the client costs: closed loops, watches and kept replies, against a server that answers at
-//! once, an embedded one, or a real one. Without arguments a quick tour of everything.
+//! Measures the client's cost with closed loops, watches and kept replies, against a server that
+//! replies at once, an embedded one, or a real one. Without arguments it runs every workload
+//! briefly.
 
 mod keep;
 mod loops;
@@ -35,11 +36,11 @@ Each measurement is a line of JSON. Without a workload: a tenth of a second of e
 
 ";
 
-/// What most loops read and write.
+/// The node that most loops read and write.
 const NODE: &str = "/bench";
-/// What has children.
+/// The node with children.
 const CROWD: &str = "/crowd";
-/// How many requests wait for their replies at most.
+/// The most requests in flight.
 const PIPELINED: usize = 10_000;
 
 fn main() -> Result<()> {
@@ -133,7 +134,7 @@ fn tour(options: &Options) -> Result<()> {
     run("keep", &Options { ops: Some(10_000), depth: 256, ..options })
 }
 
-/// Makes nodes in a folder.
+/// Creates nodes in a folder.
 async fn fill(client: &Client, folder: &str, paths: impl Iterator<Item = String>) -> Result<()> {
     let node = CreateOptions::persistent();
     made(client.create(folder, b"", &node).await)?;
@@ -146,7 +147,7 @@ async fn fill(client: &Client, folder: &str, paths: impl Iterator<Item = String>
     Ok(())
 }
 
-/// A node that is there already will do.
+/// Accepts a node that exists already.
 fn made<T>(created: std::result::Result<T, Error>) -> Result<()> {
     match created {
         Err(error) if error.code() != Some(ErrorCode::NODE_EXISTS) => Err(error.into()),

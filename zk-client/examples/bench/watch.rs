@@ -1,4 +1,4 @@
-//! Watches: what it costs to set them, to be told by them, and to keep them.
+//! Watches: the cost of setting them, of their notifications, and of keeping them.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use zk_client::{Client, StreamEvent, WatchMode, WatchStream, Watcher};
 
 use crate::{PIPELINED, Result, fill};
 
-/// Where the watch of this number is.
+/// The path of the watch with this number.
 fn path(n: usize) -> String {
     format!("{BURST_FOLDER}/{n}")
 }
@@ -30,16 +30,17 @@ pub(crate) async fn set(client: &Client, numbers: Range<usize>) -> Result<Vec<Wa
     Ok(watchers)
 }
 
-/// What lets watches fire.
+/// Makes watches fire.
 struct Trigger<'a> {
     client: &'a Client,
-    /// Another session that writes, and its request, where a server does not fire by itself.
+    /// Another session that writes, and its request, for a server that does not fire watches by
+    /// itself.
     other: Option<(raw::Connection, raw::Request)>,
     events: usize,
 }
 
 impl<'a> Trigger<'a> {
-    /// Of so many events at once.
+    /// Makes a trigger of this many events at once.
     async fn new(client: &'a Client, server: &Server, kind: &Kind, events: usize) -> Result<Self> {
         if *kind == Kind::Null {
             return Ok(Self { client, other: None, events });
@@ -62,14 +63,14 @@ impl<'a> Trigger<'a> {
     }
 }
 
-/// What watches cost, round after round.
+/// The cost of watches, round after round.
 #[derive(Default)]
 struct Costs {
-    /// To set them.
+    /// The cost of setting them.
     arm: Spent,
-    /// To have them fire, with one task that waits for all.
+    /// The cost of their notifications, with one task that waits for all.
     burst: Spent,
-    /// The same with a task for each.
+    /// The same, with a task for each.
     tasks: Spent,
 }
 
@@ -106,7 +107,7 @@ async fn round(client: &Client, trigger: &mut Trigger<'_>, costs: &mut Costs) ->
     for mut watcher in arm(client, trigger.events).await? {
         tasks.spawn(async move { watcher.changed().await });
     }
-    // Each of them begins to wait.
+    // Each task begins to wait.
     tokio::task::yield_now().await;
     let meter = Meter::start();
     trigger.fire().await?;
@@ -132,7 +133,7 @@ async fn arm(client: &Client, watches: usize) -> Result<Vec<Watcher>> {
 
 /// Receives changes of a tree, burst after burst, until the time is over.
 pub(crate) async fn stream(client: &Client, server: &Server, options: &Options) -> Result<()> {
-    // A stream drops what is above its bound.
+    // A stream drops events above its bound.
     let watches = count(options).min(WatchStream::CAPACITY);
     let mut trigger = Trigger::new(client, server, &options.server, watches).await?;
     let mut changes = client.watch(BURST_FOLDER, WatchMode::PersistentRecursive).await?;
@@ -161,8 +162,8 @@ async fn receive(trigger: &mut Trigger<'_>, changes: &mut WatchStream) -> Result
 /// Keeps watches that never fire.
 pub(crate) async fn idle(client: &Client, options: &Options) -> Result<()> {
     let watches = if options.watches == 0 { 100_000 } else { options.watches };
-    // What is needed once, and what requests under way need, is not counted. Few at a time, as
-    // memory that was needed in between is not given back.
+    // Memory that is allocated once, or for requests in flight, is not counted. Only a few requests
+    // are sent at a time, since memory that was needed in between is not released.
     let few = 100;
     drop(set(client, watches..watches + few).await?);
     client.sync("/").await?;

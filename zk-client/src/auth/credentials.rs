@@ -1,16 +1,16 @@
-//! What a client proves of itself, and how servers refuse it.
+//! Credentials of a client, and the ways in which servers refuse them.
 //!
-//! The secret half of a credential is seen by the request that carries it alone: no Debug, trace or
-//! error shows it. Knows no session.
+//! Only the request that carries a credential sees its secret half: no `Debug`, trace or error
+//! shows it. This file knows no session.
 
 use std::fmt;
 use std::hint;
 use std::str;
 
-/// A scheme of authentication and the proof that it asks for, as in `digest` and `user:password`.
+/// An authentication scheme and its proof, as in `digest` and `user:password`.
 ///
-/// It is remembered for as long as its session lasts, and overwritten in memory when it is dropped.
-/// The bytes that went to the socket are not.
+/// The client keeps it as long as the session lasts, and overwrites it in memory when it is
+/// dropped. The bytes that went to the socket are not overwritten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     scheme: String,
@@ -18,12 +18,12 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// A proof in the form that the scheme asks for.
+    /// Makes a credential from a proof in the form that the scheme requires.
     pub fn new(scheme: &str, proof: &[u8]) -> Self {
         Self { scheme: scheme.to_owned(), proof: Secret::new(proof) }
     }
 
-    /// How the identity is established.
+    /// The name of the authentication scheme.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
@@ -32,14 +32,14 @@ impl Credential {
         self.proof.expose()
     }
 
-    /// No less than what the request that carries it takes of a frame.
+    /// An upper bound of the bytes that the request with this credential takes of a frame.
     pub(crate) fn size(&self) -> usize {
         const HEADER_AND_LENGTHS: usize = 32;
         HEADER_AND_LENGTHS + self.scheme.len() + self.proof().len()
     }
 }
 
-/// Bytes that are shown to nobody, and overwritten when they are dropped.
+/// Bytes that no `Debug` shows, and that are overwritten when they are dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(Vec<u8>);
 
@@ -56,7 +56,7 @@ impl Secret {
 impl Drop for Secret {
     fn drop(&mut self) {
         self.0.fill(0);
-        // Nothing reads the zeros, so without this they need not be written.
+        // Nothing reads the zeros, so without this the compiler may omit the writes.
         hint::black_box(&self.0);
     }
 }
@@ -67,44 +67,45 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What follows on a token of a server's, in an exchange of SASL.
+/// The client's next step after a token of the server, in a SASL exchange.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Send this token.
     Answer(Vec<u8>),
-    /// Both sides are convinced.
+    /// Both sides have authenticated.
     Done,
 }
 
-/// Why an exchange of SASL does not go on.
+/// Why a SASL exchange cannot go on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// For good.
+    /// It is refused for good.
     Refused(Refusal),
-    /// What the server said makes no sense, and why.
+    /// The server's token makes no sense, with the reason.
     Nonsense(&'static str),
 }
 
-/// What of a client's authentication was refused. That ends the client for good.
+/// Which part of a client's authentication was refused. That ends the client for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The server refused a credential of this scheme: it does not know the scheme, or the proof
-    /// is none. Of `digest` no server refuses a proof: whoever knows the password is that user.
+    /// The server refused a credential of this scheme: it does not know the scheme, or the proof is
+    /// not valid. Servers never refuse a proof of `digest`: anyone who knows the password is that
+    /// user.
     #[error("the server refused a credential of the scheme {0}")]
     Credential(Scheme),
-    /// The server does not know the user of SASL, or the password is another.
+    /// The server does not know the SASL user, or the password is wrong.
     #[error("the server refused the user or the password of SASL")]
     SaslUser,
-    /// The server has no SASL. It would let the client in as nobody.
+    /// The server has no SASL. It would accept the client without any identity.
     #[error("the server has no SASL")]
     SaslUnsupported,
-    /// The server did not show that it knows the password: it is not the one that it seems to be.
+    /// The server did not prove that it knows the password, so it is not the expected server.
     #[error("the server did not show that it knows the password of SASL")]
     SaslServer,
 }
 
-/// The name of a scheme, in an error: what is beyond 16 bytes of it is cut off.
+/// The name of a scheme in an error, cut off after 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Scheme {
     name: [u8; Self::MAX],
@@ -124,7 +125,7 @@ impl Scheme {
         Self { name: short, len }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         self.name.get(..self.len).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
     }

@@ -1,8 +1,8 @@
 //! DIGEST-MD5 of RFC 2831, the client's side: a challenge, a response, and the server's proof.
 //!
-//! Neither side sends the password; each shows that it knows it. Of the options there is but what
-//! servers of ZooKeeper offer: UTF-8, md5-sess and no layer of protection, which is for TLS to
-//! give.
+//! Neither side sends the password; each proves that it knows it. Of the options, this supports
+//! only those that ZooKeeper servers offer: UTF-8, md5-sess and no protection layer, since TLS is
+//! there for that.
 
 use std::fmt::{self, Write};
 
@@ -10,19 +10,19 @@ use md5::{Digest, Md5};
 
 use crate::auth::credentials::{Broken, Refusal, Secret, Step};
 
-/// The names of the service that servers answer to, whatever their host is called.
+/// The service names of every ZooKeeper server, whatever its host is called.
 const PROTOCOL: &str = "zookeeper";
 const SERVER: &str = "zk-sasl-md5";
 
-/// One user, and where the exchange with a server stands.
+/// One user, and the state of the exchange with a server.
 #[derive(Clone)]
 pub(crate) struct DigestMd5 {
     user: String,
     password: Secret,
     seed: u128,
-    /// Exchanges so far: each has a nonce of its own.
+    /// The number of exchanges so far: each has a nonce of its own.
     exchanges: u64,
-    /// What the server must show once it has the response.
+    /// The proof that the server must send once it has the response.
     proof: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl DigestMd5 {
         Self { user: user.to_owned(), password, seed, exchanges: 0, proof: None }
     }
 
-    /// The server speaks first.
+    /// Begins an exchange. The first token is empty, since the server sends the first challenge.
     pub(crate) fn begin(&mut self) -> Vec<u8> {
         self.proof = None;
         Vec::new()
@@ -66,7 +66,7 @@ impl DigestMd5 {
         if one("qop").is_some_and(|offered| offered.split(',').all(|one| one.trim() != "auth")) {
             return Err(Broken::Nonsense("it insists on a layer of protection"));
         }
-        // Of several the first will do.
+        // If there are several realms, use the first.
         let realm = one("realm");
         self.exchanges += 1;
         let (seed, nth) = (self.seed.to_be_bytes(), self.exchanges.to_be_bytes());
@@ -103,13 +103,13 @@ impl fmt::Debug for DigestMd5 {
     }
 }
 
-/// A token of a server's is shorter (RFC 2831, 2.1.1 and 2.1.3).
+/// A server's token must be shorter (RFC 2831, 2.1.1 and 2.1.3).
 const TOKEN_LIMIT: usize = 2048;
 
-/// A nonce is used once.
+/// The nonce count: each nonce is used once.
 const COUNT: &str = "00000001";
 
-/// All that is hashed.
+/// The inputs of the hashes.
 struct Exchange<'a> {
     user: &'a str,
     realm: &'a str,
@@ -120,7 +120,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// What the client shows, and what the server shows in return.
+    /// The client's response, and the server's proof in return.
     fn proofs(&self) -> (String, String) {
         let Self { user, realm, password, nonce, cnonce, uri } = self;
         let secret = [&hashed(user), b":".as_slice(), &hashed(realm), b":", &hashed(password)];
@@ -135,8 +135,8 @@ impl Exchange<'_> {
     }
 }
 
-/// What is hashed of a text: in ISO 8859-1 if that has all of its characters, else in UTF-8
-/// (RFC 2831, 2.1.2.1).
+/// The bytes of a text that are hashed: in ISO 8859-1 if it has all of the characters, otherwise in
+/// UTF-8 (RFC 2831, 2.1.2.1).
 fn hashed(text: &str) -> Vec<u8> {
     let latin = text.chars().map(u8::try_from).collect::<Result<Vec<_>, _>>();
     latin.unwrap_or_else(|_| text.as_bytes().to_owned())
@@ -154,7 +154,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The names and values of `name=value,name="value"`, as they are between quotes.
+/// Parses the names and values of `name=value,name="value"`, with the quotes removed.
 fn directives(token: &[u8]) -> Option<Vec<(String, String)>> {
     let text = str::from_utf8(token).ok()?;
     let mut letters = text.chars().peekable();
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(value(&token, "response"), response);
         assert_eq!(digest.step(format!("rspauth={proof}").as_bytes()), Ok(Step::Done));
 
-        // Anew on the next connection, with another nonce of ours.
+        // The next connection begins a new exchange, with another client nonce.
         digest.begin();
         assert_ne!(value(&answer(&mut digest, CHALLENGE), "cnonce"), cnonce);
     }

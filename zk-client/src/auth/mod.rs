@@ -1,7 +1,8 @@
-//! Proofs of identity: what a client shows a server to be let in.
+//! Authentication: the proofs that a client sends to a server.
 //!
-//! Credentials are sent as they are; SASL is a conversation, of which DIGEST-MD5 is one kind. These
-//! files compute what is said. They know nothing of connections, sessions or errors.
+//! A credential is sent in one request; SASL is an exchange of several tokens, and DIGEST-MD5 is
+//! one of its mechanisms. These files compute the bytes that are sent. They know nothing of
+//! connections, sessions or errors.
 
 pub(crate) mod credentials;
 

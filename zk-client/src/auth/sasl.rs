@@ -1,13 +1,13 @@
-//! SASL: how a client and a server convince each other, token by token.
+//! SASL: client and server authenticate each other, token by token.
 //!
-//! A mechanism is a state machine over tokens, and the session carries them. Without the cargo
-//! feature of one there is none that a server knows, and nothing of this is in the way.
+//! A mechanism is a state machine over tokens, and the session carries the tokens. Without the
+//! cargo feature of a mechanism there is none that servers know, and this code does nothing.
 
 use crate::auth::credentials::{Broken, Refusal, Step};
 #[cfg(feature = "sasl-digest-md5")]
 use crate::auth::digest_md5::DigestMd5;
 
-/// What a client proves itself with on every connection, before anything else.
+/// A client's SASL mechanism, which authenticates every connection before anything else.
 #[derive(Clone, Debug)]
 pub struct Sasl(Mechanism);
 
@@ -20,23 +20,23 @@ enum Mechanism {
 }
 
 impl Sasl {
-    /// DIGEST-MD5 of RFC 2831, as servers that name users in a JAAS configuration ask for.
+    /// DIGEST-MD5 of RFC 2831, for servers that name users in a JAAS configuration.
     ///
-    /// `seed` is random: of it are made the numbers that keep a server from choosing what is
-    /// hashed with the password.
+    /// `seed` must be random: the client nonces are made from it. They keep a server from choosing
+    /// everything that is hashed with the password.
     #[cfg(feature = "sasl-digest-md5")]
     pub fn digest_md5(user: &str, password: &str, seed: u128) -> Self {
         Self(Mechanism::DigestMd5(DigestMd5::new(user, password, seed)))
     }
 
-    /// What the server's tokens say, by their first byte: for the fuzz target, whose server knows
-    /// no mechanism.
+    /// A mechanism that obeys the first byte of the server's tokens: for the fuzz target, whose
+    /// server knows no mechanism.
     #[cfg(feature = "__fuzz")]
     pub(crate) fn scripted() -> Self {
         Self(Mechanism::Scripted)
     }
 
-    /// A new exchange: the first token.
+    /// Begins a new exchange, and returns the first token.
     pub(crate) fn begin(&mut self) -> Vec<u8> {
         match self.0 {
             Mechanism::Scripted => Vec::new(),
@@ -45,7 +45,7 @@ impl Sasl {
         }
     }
 
-    /// The server's next token.
+    /// Handles the server's next token.
     pub(crate) fn step(&mut self, token: &[u8]) -> Result<Step, Broken> {
         match self.0 {
             Mechanism::Scripted => match token.first() {

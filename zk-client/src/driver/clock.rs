@@ -1,9 +1,9 @@
 //! The only place that reads the clock.
 //!
-//! An [`Instant`] of Linux stands still while the machine is suspended; the servers' clocks do not,
-//! and they end sessions by theirs. So this is tokio's clock, which tests may pause, plus the time
-//! that the machine was suspended: a closure returns that, since the standard library cannot.
-//! Knows nothing of sessions.
+//! On Linux an [`Instant`] stands still while the machine is suspended. The servers' clocks go on,
+//! and servers end sessions by their own clocks. So this clock is tokio's clock, which tests may
+//! pause, plus the time that the machine was suspended. The standard library cannot measure that
+//! time, so a closure returns it. This file knows nothing of sessions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ type Suspended = dyn Fn() -> Duration + Send + Sync;
 /// The clock of a client: all of its [`Instant`]s are read from it.
 ///
 /// It shows the time of tokio's clock plus the time for which this machine was suspended since the
-/// client was made. On Linux and Android suspensions are counted by default, by `CLOCK_BOOTTIME`.
+/// client was made. On Linux and Android the clock counts suspensions by default, by
+/// `CLOCK_BOOTTIME`.
 ///
-/// **On other systems they are not counted.** Where [`Instant`] stands still during a suspension,
+/// **On other systems it does not count them.** Where [`Instant`] stands still during a suspension,
 /// as on macOS, deadlines are too late by its length: after a suspension a [`Lease`](crate::Lease)
-/// may say that it is valid although the ensemble has ended the session. Pass
-/// [`ClientBuilder::suspended`](crate::ClientBuilder::suspended) a function that knows, or do not
-/// rely on leases on machines that are suspended.
+/// may report that it is valid although the ensemble has ended the session. Pass
+/// [`ClientBuilder::suspended`](crate::ClientBuilder::suspended) a function that returns the time,
+/// or do not rely on leases on machines that are suspended.
 ///
-/// Its instants are to be compared with each other and with nothing else. Clones read the same
-/// time. It never goes back.
+/// Compare its instants only with each other. Clones read the same time. The time never goes back.
 #[derive(Clone)]
 pub struct Clock(Arc<Inner>);
 
 struct Inner {
     suspended: Box<Suspended>,
-    /// What `suspended` returned in the beginning.
+    /// What `suspended` returned when the clock was made.
     before: Duration,
-    /// The longest suspension that was seen since, in nanoseconds.
+    /// The longest suspension that was seen since then, in nanoseconds.
     lag: AtomicU64,
 }
 
@@ -42,27 +42,28 @@ struct Inner {
 const TOLERANCE: Duration = Duration::from_millis(1);
 
 impl Clock {
-    /// A clock that counts suspensions as this machine tells them.
+    /// A clock that counts suspensions as this machine's kernel reports them.
     pub(crate) fn of_this_machine() -> Self {
         Self::new(suspended)
     }
 
-    /// A clock that asks `suspended` for how long the machine has been suspended.
+    /// A clock that calls `suspended` to learn how long the machine has been suspended.
     pub(crate) fn new(suspended: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        // A thread that is preempted between the two clocks sees less than there is.
+        // A thread that is preempted between the two reads of `suspended` gets a value that is too
+        // small.
         let before = suspended().max(suspended()).max(suspended());
         Self(Arc::new(Inner { suspended: Box::new(suspended), before, lag: AtomicU64::new(0) }))
     }
 
-    /// The time.
+    /// Returns the time.
     pub fn now(&self) -> Instant {
         self.read().now
     }
 
     /// Waits until `at`.
     ///
-    /// A wait that is cut in two by a suspension ends late, by as much of the suspension as was
-    /// left to wait: what must not be late reads [`now`](Self::now).
+    /// If a suspension interrupts the wait, it ends late, by as much of the suspension as was left
+    /// to wait. Code that must not be late reads [`now`](Self::now).
     ///
     /// # Cancel safety
     ///
@@ -70,7 +71,7 @@ impl Clock {
     ///
     /// # Panics
     ///
-    /// As tokio does, outside of a runtime with time enabled.
+    /// Panics, as tokio does, outside of a runtime with time enabled.
     pub async fn sleep_until(&self, at: Instant) {
         while let Some(alarm) = self.read().until(at) {
             tokio::time::sleep_until(alarm).await;
@@ -91,7 +92,7 @@ impl Clock {
         let now = suspended().saturating_sub(*before);
         let longest = Duration::from_nanos(lag.load(Ordering::Relaxed));
         if now < longest + TOLERANCE {
-            // As nearly always, and without a write to memory that other processors read.
+            // The usual case, without a write to memory that other processors read.
             return longest;
         }
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -99,7 +100,7 @@ impl Clock {
     }
 }
 
-/// What a clock showed.
+/// One reading of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub(crate) now: Instant,
@@ -108,13 +109,13 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// When tokio's clock will show what this one shows at `at`, if nothing suspends the machine
+    /// The time on tokio's clock at which this clock shows `at`, if the machine is not suspended
     /// before.
     pub(crate) fn alarm(&self, at: Instant) -> tokio::time::Instant {
         at.checked_sub(self.lag).unwrap_or(at).into()
     }
 
-    /// The same for what is still to come.
+    /// The same, if `at` is still to come.
     pub(crate) fn until(&self, at: Instant) -> Option<tokio::time::Instant> {
         (self.now < at).then(|| self.alarm(at))
     }
@@ -126,13 +127,13 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// For how long this machine has been suspended, counted from a fixed moment: how far Linux's clock
+/// How long this machine has been suspended, counted from a fixed moment: how far Linux's clock
 /// that counts suspensions is ahead of the one that does not.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn suspended() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
 
-    // In this order the time that passes in between makes the difference smaller, never larger.
+    // In this order, the time between the two reads makes the difference smaller, never larger.
     let counting = clock_gettime(ClockId::Boottime);
     difference(counting, clock_gettime(ClockId::Monotonic))
 }

@@ -1,7 +1,7 @@
 //! The queue of events between the driver and the reader of one stream.
 //!
 //! It never blocks and never grows beyond a bound: changes that find no room are counted in their
-//! place. Knows nothing of sessions.
+//! place. This file knows nothing of sessions.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use std::task::{Context, Poll, Waker};
 
 use crate::model::event::StreamEvent;
 
-/// How much may wait, in bytes of memory: many times what one read of a connection brings, so that
-/// a reader misses nothing that runs between two reads, or a few later.
+/// The bound of a queue, in bytes of memory. It is many times what one read of a connection brings,
+/// so a reader that runs after every read, or a few reads later, misses nothing.
 pub(crate) const CAPACITY: usize = 1024 * 1024;
 
-/// What an event takes beside its path.
+/// The bytes that an event takes beside its path.
 pub(crate) const EVENT_BYTES: usize = 64;
 
-/// Room for so many events is not given back.
+/// Room for this many events is not released.
 const KEPT_EVENTS: usize = 16;
 
 /// Written by the driver, read by one stream.
@@ -25,9 +25,9 @@ pub(crate) struct EventQueue(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Once they are full, at most one more, and that is no change.
+    /// Once the queue is full, it takes at most one more entry, which is not a change.
     events: VecDeque<StreamEvent>,
-    /// What the events take.
+    /// The bytes that the events take.
     bytes: usize,
     closed: bool,
     reader: Option<Waker>,
@@ -48,7 +48,7 @@ impl EventQueue {
         }
     }
 
-    /// Nothing comes any more.
+    /// Closes the queue: no event follows.
     pub(crate) fn close(&self) {
         let mut waiting = self.lock();
         waiting.closed = true;
@@ -59,8 +59,8 @@ impl EventQueue {
         }
     }
 
-    /// Moves all that waits into `read`, which must be empty, or stays so behind the last event.
-    /// Wakes the last reader that found none.
+    /// Moves all waiting events into `read`, which must be empty; it stays empty after the last
+    /// event. If no event waits, only the last task that polled is woken for the next one.
     pub(crate) fn poll_take(&self, cx: &Context<'_>, read: &mut VecDeque<StreamEvent>) -> Poll<()> {
         read.shrink_to(KEPT_EVENTS);
         let mut waiting = self.lock();
@@ -70,7 +70,7 @@ impl EventQueue {
             }
             let earlier = waiting.reader.replace(cx.waker().clone());
             drop(waiting);
-            // Dropping a waker may run code of the user's.
+            // Dropping a waker may run the user's code.
             drop(earlier);
             return Poll::Pending;
         }
@@ -88,7 +88,7 @@ impl Waiting {
             StreamEvent::Rearmed | StreamEvent::Lagged(_) => 0,
         };
         match (event, self.events.back_mut()) {
-            // Once is enough, and what was dropped says the same.
+            // One entry is enough, and `Lagged` implies it.
             (StreamEvent::Rearmed, Some(StreamEvent::Rearmed | StreamEvent::Lagged(_))) => {}
             (StreamEvent::Changed(_), Some(StreamEvent::Lagged(dropped))) if full => *dropped += 1,
             (StreamEvent::Changed(_), Some(last @ StreamEvent::Rearmed)) if full => {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::model::event::WatchedEvent;
 
-    /// So many of these fill a queue.
+    /// This many changes fill a queue.
     const FULL: usize = CAPACITY.div_ceil(EVENT_BYTES + 6);
 
     fn change(n: usize) -> StreamEvent {

@@ -1,7 +1,7 @@
 //! The task that runs a session on tokio, and what it shares with the handles of callers.
 //!
 //! Callers and the task meet in [`shared_session`]: requests go in under its lock, and answers,
-//! events and states come out. Nothing here decides about the protocol, or knows what an operation
+//! events and states come out. No file here decides about the protocol, or knows what an operation
 //! returns.
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A one-shot channel for the answer to a request, from the driver to the caller.
 //!
-//! It also keeps the path that errors name. Later requests use its memory again, so a client that
-//! sends one request after the other allocates nothing for them. Knows nothing of sessions.
+//! A slot also keeps the path that errors name. Later requests reuse its memory, so a client that
+//! sends one request after the other allocates nothing for them. This file knows nothing of
+//! sessions.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -13,33 +14,33 @@ use zk_proto::Zxid;
 use crate::error::Failure;
 use crate::session::Answer;
 
-/// How a request went.
+/// The result of a request.
 pub(crate) type Completion = Result<Answer, Failure>;
 
-/// The same with the zxid that the server stamped its answer with, if it did.
+/// The same, with the zxid of the reply if it had one.
 pub(crate) type Answered = (Completion, Option<Zxid>);
 
-/// Slots that are kept for later: less than a MiB of them beside their paths, and more than
-/// most clients have requests in flight.
+/// The number of slots that are kept for reuse: less than a MiB of them beside their paths, and
+/// more than most clients have requests in flight.
 const MAX_KEPT: usize = 4096;
 
-/// The longest path that is kept room for.
+/// A slot whose path needs more room than this is not kept.
 const MAX_KEPT_PATH: usize = 256;
 
 /// The slot of one request.
 #[derive(Debug)]
 struct ReplySlot {
-    /// As the caller wrote it.
+    /// The path, as the caller wrote it.
     path: String,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// With the task to wake.
+    /// No answer yet. Holds the waker of the task that waits, if any.
     Waiting(Option<Waker>),
     Answered(Answered),
-    /// Nobody answers any more, or nobody wants to know.
+    /// The driver will not answer any more, or the caller has dropped its end.
     Closed,
 }
 
@@ -48,23 +49,24 @@ impl ReplySlot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits is to be woken, and what was in there dropped, once no lock is held.
+    /// Replaces the state and returns the old one, so that the caller of this function wakes and
+    /// drops without the lock.
     fn put(&self, state: State) -> State {
         mem::replace(&mut *self.state(), state)
     }
 }
 
-/// The driver's end. Dropping it tells the receiver that there will be no answer.
+/// The driver's end. Dropping it notifies the receiver that there will be no answer.
 #[derive(Debug)]
 pub(crate) struct Responder(Option<Arc<ReplySlot>>);
 
 impl Responder {
-    /// Leaves the answer, wakes who waits for it, and gives back what can be used again.
+    /// Stores the answer, wakes the task that waits for it, and returns the slot for reuse.
     #[inline]
     pub(crate) fn answer(mut self, answered: Answered) -> Option<Spent> {
         let slot = self.0.take()?;
         let mut state = slot.state();
-        // A caller that has gone does not want to know.
+        // A caller that has dropped its end does not want the answer.
         if let State::Waiting(waker) = &mut *state {
             let waker = waker.take();
             *state = State::Answered(answered);
@@ -103,7 +105,8 @@ impl ReplyReceiver {
         &self.slot.path
     }
 
-    /// The answer, once; `None` if there will be none. Wakes the last task that found none.
+    /// Returns the answer, once; `None` if there will be none. Only the last task that polled is
+    /// woken.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Answered>> {
         let mut state = self.slot.state();
         match &mut *state {
@@ -111,7 +114,7 @@ impl ReplyReceiver {
             State::Waiting(waker) => {
                 let earlier = waker.replace(cx.waker().clone());
                 drop(state);
-                // Dropping a waker may run code of the user's.
+                // Dropping a waker may run the user's code.
                 drop(earlier);
                 Poll::Pending
             }
@@ -129,17 +132,17 @@ impl ReplyReceiver {
 impl Drop for ReplyReceiver {
     fn drop(&mut self) {
         if !self.done {
-            // An answer that nobody looked at goes now, and not when the memory is used again.
+            // Drop an answer that was not read now, and not when the slot is reused.
             drop(self.slot.put(State::Closed));
         }
     }
 }
 
-/// A slot that the driver is done with.
+/// A slot that the driver no longer needs.
 #[derive(Debug)]
 pub(crate) struct Spent(Arc<ReplySlot>);
 
-/// Slots to be used again, the longest unused first.
+/// Slots to be reused, the longest unused first.
 #[derive(Debug, Default)]
 pub(crate) struct ReplySlots(VecDeque<Arc<ReplySlot>>);
 
@@ -158,7 +161,7 @@ impl ReplySlots {
     #[inline]
     fn reuse(&mut self, path: &str) -> Option<Arc<ReplySlot>> {
         let mut slot = self.0.pop_front()?;
-        // A caller that has not come back for its answer yet keeps it for good.
+        // A caller that has not read its answer yet keeps the slot for good.
         let own = Arc::get_mut(&mut slot)?;
         own.path.clear();
         own.path.push_str(path);
@@ -166,7 +169,7 @@ impl ReplySlots {
         Some(slot)
     }
 
-    /// Keeps what can be used again, within bounds.
+    /// Keeps slots for reuse, within bounds.
     pub(crate) fn keep(&mut self, spent: impl Iterator<Item = Spent>) {
         for Spent(spent) in spent {
             if self.0.len() < MAX_KEPT && spent.path.capacity() <= MAX_KEPT_PATH {

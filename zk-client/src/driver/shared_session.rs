@@ -1,8 +1,9 @@
-//! Where handles and driver meet: the session under one short lock.
+//! Where handles and driver meet: the session under one lock, which is held briefly.
 //!
-//! A handle encodes its request straight into the session and wakes the driver if it sleeps. The
-//! lock is never held across an await, a wake-up or code of the user's, but for the driver's waker,
-//! which is cloned and dropped under it, and for what tells the clock of suspensions.
+//! A handle encodes its request directly into the session, and wakes the driver if it sleeps. The
+//! lock is never held across an await, a wake-up or the user's code. There are two exceptions: the
+//! driver's waker is cloned and dropped under the lock, and the function that measures suspensions
+//! runs under it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,22 +26,23 @@ use crate::net::hosts::{Hosts, Random};
 use crate::session::{Event, Session};
 use crate::stats::Stats;
 
-/// At least as many as one read brings of watch events, which come in bursts.
+/// At least as many events as one read brings: watch events come in bursts.
 const KEPT_EVENTS: usize = 2048;
 
-/// The session with what its callers wait on.
+/// The session, with the channels on which its callers wait.
 pub(crate) type Core = Session<Responder, oneshot::Sender<Change>, Arc<EventQueue>>;
 
-/// What the core says to its callers.
+/// The core's events for its callers.
 pub(crate) type CoreEvent = Event<Responder, oneshot::Sender<Change>, Arc<EventQueue>>;
 
 /// One session, shared by its handles and its driver.
 pub(crate) struct SharedSession {
     locked: Mutex<Locked>,
     state: watch::Sender<SessionState>,
-    /// Those who wait for their leases are woken in order, which a watch channel does not promise.
+    /// This is a `Notify` because the tasks that wait for leases must be woken in order, which a
+    /// watch channel does not guarantee.
     leases: Notify,
-    /// Tells that an attempt has failed.
+    /// Notified when an attempt has failed.
     attempted: Notify,
     clock: Clock,
 }
@@ -48,11 +50,11 @@ pub(crate) struct SharedSession {
 struct Locked {
     core: Core,
     slots: ReplySlots,
-    /// Batches being filled: while there are any, nothing is sent.
+    /// The number of batches being filled: while there are any, nothing is sent.
     corks: usize,
-    /// Set while the driver sleeps. Whoever takes it wakes it.
+    /// Set while the driver sleeps. A caller that takes it must wake the driver.
     driver: Option<Waker>,
-    /// The server that is being tried or talked to.
+    /// The server that the client is connecting or connected to.
     server: Option<Host>,
     hosts: Hosts,
     /// The last attempt at each server since the last success.
@@ -64,9 +66,9 @@ struct Locked {
 /// Buffers that the driver keeps from turn to turn, so that a turn allocates nothing.
 #[derive(Default)]
 pub(crate) struct TurnBuffers {
-    /// What the session has to tell; empty between turns.
+    /// The session's events; empty between turns.
     events: VecDeque<CoreEvent>,
-    /// Reply slots that were answered, to be used again.
+    /// Reply slots that were answered, to be reused.
     spent: Vec<Spent>,
 }
 
@@ -78,11 +80,11 @@ pub(crate) struct TurnResult {
     pub(crate) wake: Option<Instant>,
     pub(crate) ended: Option<Ended>,
     pub(crate) state: SessionState,
-    /// Whether the tasks that the events wake shall run before the driver's next turn.
+    /// Whether the tasks that the events wake are to run before the driver's next turn.
     pub(crate) should_yield: bool,
 }
 
-/// Those of the session's events that are for the driver itself.
+/// The session's events that are for the driver itself.
 #[derive(Default)]
 pub(crate) struct Delivered {
     /// Whether the state has changed.
@@ -90,7 +92,7 @@ pub(crate) struct Delivered {
     pub(crate) hangup: Option<Hangup>,
 }
 
-/// Makes names that no other client makes: one half is this client's own.
+/// Makes names that no other client makes: one half identifies this client.
 pub(crate) struct UniqueNames {
     pub(crate) client: u64,
     pub(crate) random: Random,
@@ -116,17 +118,17 @@ impl SharedSession {
         Arc::new(Self { locked: Mutex::new(locked), state, leases, attempted, clock })
     }
 
-    /// What time is read from.
+    /// The client's clock.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// A panic elsewhere under this lock leaves a session that is still worth ending.
+    /// After a panic under this lock the session can still be ended, so ignore the poison.
     fn lock(&self) -> MutexGuard<'_, Locked> {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a handle use the session, and the driver act on it.
+    /// Runs `f` on the session for a handle, and wakes the driver.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
         self.change(|locked| f(&mut locked.core))
     }
@@ -142,17 +144,17 @@ impl SharedSession {
         result
     }
 
-    /// Lets anybody look at the session, which wakes nobody.
+    /// Runs `f` on the session without changing it, and wakes no task.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&Core) -> R) -> R {
         f(&self.lock().core)
     }
 
-    /// Both ends of a reply slot for a request about this path.
+    /// Opens a reply slot for a request about this path, and returns both ends.
     pub(crate) fn open_slot(&self, path: &str) -> (Responder, ReplyReceiver) {
         self.lock().slots.open(path)
     }
 
-    /// Lets a handle ask, under one lock: `f` submits a request for this path.
+    /// Opens a slot and submits a request for this path with `f`, under one lock.
     pub(crate) fn submit<R>(
         &self,
         path: &str,
@@ -164,7 +166,7 @@ impl SharedSession {
         })
     }
 
-    /// Runs one turn of the driver. `act` is told the time, and whether requests may be sent now;
+    /// Runs one turn of the driver. `act` receives the time, and whether requests may be sent now;
     /// the session's events are added to the buffers.
     ///
     /// If there are several events, and they are for several callers or there may be `more` to
@@ -183,7 +185,7 @@ impl SharedSession {
             slots.keep(spent.drain(..));
             spent.shrink_to(KEPT_EVENTS);
         }
-        // Under the lock, so that time never goes back for the session.
+        // Read the clock under the lock, so that time never goes back for the session.
         let reading = self.clock.read();
         act(core, reading.now, *corks == 0);
         core.take_events(events);
@@ -197,16 +199,17 @@ impl SharedSession {
         TurnResult { reading, wake, ended, state, should_yield }
     }
 
-    /// Lets the driver choose a server.
+    /// Runs `f` on the servers, for the driver's choice among them.
     pub(crate) fn hosts<R>(&self, f: impl FnOnce(&mut Hosts) -> R) -> R {
         f(&mut self.lock().hosts)
     }
 
-    /// From now on these are the servers.
+    /// Replaces the list of servers.
     pub(crate) fn set_servers(&self, servers: Vec<Host>) {
         let now = self.clock.now();
         self.change(|Locked { core, hosts, attempts, .. }| {
-            // Else they would add up while nobody lets the client in and the servers change.
+            // Otherwise the attempts would add up while no server accepts the client and the list
+            // changes.
             attempts.retain(|attempt| {
                 servers.iter().any(|server| server.to_string() == attempt.server)
             });
@@ -223,17 +226,17 @@ impl SharedSession {
         Cork(self)
     }
 
-    /// Where the session stands.
+    /// Subscribes to the session's state.
     pub(crate) fn states(&self) -> watch::Receiver<SessionState> {
         self.state.subscribe()
     }
 
-    /// Lets a reader look at the last states.
+    /// Runs `f` on the log of the last states, for a reader.
     pub(crate) fn state_log<R>(&self, f: impl FnOnce(&StateLog) -> R) -> R {
         f(&self.lock().state_log)
     }
 
-    /// Tells that leases stand differently than before.
+    /// Waits for a change of the leases.
     pub(crate) fn leases(&self) -> Notified<'_> {
         self.leases.notified()
     }
@@ -242,7 +245,7 @@ impl SharedSession {
         *self.state.borrow()
     }
 
-    /// Hands the session's events to those who wait for them, in order.
+    /// Delivers the session's events to their receivers, in order.
     pub(crate) fn deliver(&self, TurnBuffers { events, spent }: &mut TurnBuffers) -> Delivered {
         let mut delivered = Delivered::default();
         if events.is_empty() {
@@ -253,11 +256,11 @@ impl SharedSession {
                 Event::Completed { token, result, zxid } => {
                     spent.extend(token.answer((result, zxid)));
                 }
-                // A caller that has gone does not want to know.
+                // A caller that has dropped its end does not want the event.
                 Event::WatchFired { watcher, change, .. } => {
                     watcher.send(change).unwrap_or_default()
                 }
-                // Whoever waits is told by the end of the channel.
+                // The watcher learns this from the end of the channel.
                 Event::WatchRemoved { watcher } => drop(watcher),
                 Event::StreamEvent { stream, event } => stream.push(event),
                 Event::StreamClosed { stream } => stream.close(),
@@ -277,12 +280,12 @@ impl SharedSession {
                 Event::Hangup(why) => delivered.hangup = delivered.hangup.or(Some(why)),
             }
         }
-        // What a burst took is given back.
+        // Release the memory that a burst took.
         events.shrink_to(KEPT_EVENTS);
         delivered
     }
 
-    /// Ends the session on this side, and tells everybody.
+    /// Ends the session on this side, and notifies all callers.
     pub(crate) fn abandon(&self, buffers: &mut TurnBuffers) {
         self.with(|core| {
             core.abandon();
@@ -305,7 +308,7 @@ impl SharedSession {
         Stats { server, ..stats }
     }
 
-    /// Notes that a server is being tried, unless it was before.
+    /// Notes an attempt at a server, unless one at the same server is noted already.
     pub(crate) fn attempting(&self, attempt: Attempt) {
         let attempts = &mut self.lock().attempts;
         if attempts.iter().all(|earlier| earlier.server != attempt.server) {
@@ -313,7 +316,7 @@ impl SharedSession {
         }
     }
 
-    /// Notes how an attempt ended, in place of the last one at the same server.
+    /// Notes how an attempt ended, and replaces the last one at the same server.
     pub(crate) fn attempted(&self, attempt: Attempt) {
         let mut locked = self.lock();
         locked.attempts.retain(|earlier| earlier.server != attempt.server);
@@ -322,7 +325,8 @@ impl SharedSession {
         self.attempted.notify_waiters();
     }
 
-    /// Waits until the last attempt at every server was refused for good. Returns these attempts.
+    /// Waits until the last attempt at every server was refused for good, and returns these
+    /// attempts.
     pub(crate) async fn refused_by_all(&self) -> Vec<Attempt> {
         loop {
             let mut attempted = pin!(self.attempted.notified());
@@ -344,7 +348,7 @@ impl SharedSession {
         locked.hosts.all().iter().all(is_refused).then(|| locked.attempts.clone())
     }
 
-    /// The last failure at each server that was tried since the last success.
+    /// The last attempt at each server that was tried since the last success.
     pub(crate) fn attempts(&self) -> Vec<Attempt> {
         self.lock().attempts.clone()
     }
@@ -356,7 +360,7 @@ impl SharedSession {
     }
 }
 
-/// Whether no more than one caller hears of it: the events of one stream have one reader.
+/// Whether all events are for one caller: the events of one stream have one reader.
 fn is_for_one(events: &VecDeque<CoreEvent>) -> bool {
     let Some(Event::StreamEvent { stream: first, .. }) = events.front() else {
         return events.len() <= 1;

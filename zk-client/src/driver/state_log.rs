@@ -1,29 +1,29 @@
-//! Every state of a session, one after the other, for readers that each go at their own pace.
+//! Every state of a session in order, for readers that each go at their own pace.
 //!
-//! All readers share one log of the last states, so the driver writes each of them once and never
-//! waits. Whoever falls behind the log is told how much it has missed; the last entry never leaves
-//! it. Knows states, and nothing of what makes them.
+//! All readers share one log of the last states, so the driver writes each state once and never
+//! waits. A reader that falls behind the log learns how many states it has missed; the last entry
+//! never leaves the log. This file knows states, and nothing of what causes them.
 
 use std::collections::VecDeque;
 
 use crate::model::event::SessionState;
 
-/// Many times what a client goes through while a reader does something else.
+/// Many times the number of states that a client passes while a reader does something else.
 pub(crate) const CAPACITY: usize = 64;
 
 /// The last states of a session.
 #[derive(Debug)]
 pub(crate) struct StateLog {
-    /// The number of the first that is kept.
+    /// The number of the first state that is kept.
     first: u64,
     states: VecDeque<SessionState>,
 }
 
-/// What a reader finds.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Next(SessionState),
-    /// So many are gone.
+    /// This many states have left the log unread.
     Missed(u64),
     Nothing,
 }
@@ -41,12 +41,12 @@ impl StateLog {
         self.states.push_back(state);
     }
 
-    /// Where a reader begins: with the state of now.
+    /// The place where a new reader begins: the current state.
     pub(crate) fn latest(&self) -> u64 {
         self.first + self.states.len().saturating_sub(1) as u64
     }
 
-    /// What comes at this place, which then moves on.
+    /// Reads the entry at this place, and moves the place on.
     pub(crate) fn read(&self, at: &mut u64) -> Found {
         match at.checked_sub(self.first) {
             None => {

@@ -1,7 +1,7 @@
-//! The only task, and the only socket.
+//! The driver: the only task of a client, with the only socket.
 //!
-//! It moves bytes between a transport and the [`Session`](crate::session::Session), wakes up at
-//! the session's deadlines, and finds the next server when a connection ends. It decides nothing
+//! It moves bytes between a transport and the [`Session`](crate::session::Session), wakes up at the
+//! session's deadlines, and connects to the next server when a connection ends. It decides nothing
 //! about the protocol.
 
 use std::future::{Future, pending, poll_fn};
@@ -33,14 +33,14 @@ use crate::trace;
 /// Room for one read: enough for a burst of small replies.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A buffer that a burst of requests has made larger is not kept.
+/// An output buffer that a burst of requests has made larger than this is not kept.
 const KEPT_OUTPUT: usize = 64 * 1024;
 
-/// A read may be as small as this, so that a buffer is used for many.
+/// The least room for a read: small enough that one buffer serves many reads.
 const MIN_ROOM: usize = 4 * 1024;
 
-/// A connection that lived for less counts as a failed attempt, so that a server that lets the
-/// session in and throws it out again is not asked in a tight loop.
+/// A connection that lived for less counts as a failed attempt, so that the client does not ask a
+/// server that accepts the session and drops it again in a tight loop.
 const LIVED: Duration = Duration::from_secs(1);
 
 /// Runs one session until it is over.
@@ -49,29 +49,30 @@ pub(crate) struct Driver {
     connector: Arc<dyn Connector>,
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
-    /// Whom the alarm wakes.
+    /// The waker that the alarm wakes.
     wakes: Waker,
     buffers: TurnBuffers,
     read_only: bool,
-    /// Whether those who were just told something shall run first.
+    /// Whether the tasks that were just woken are to run first.
     yields: bool,
-    /// The session's, in which all of this happens.
+    /// The session's tracing span, in which the driver runs.
     span: Span,
 }
 
-/// A connection with what is half read and half written.
+/// A connection, with the bytes that are read or written only in part.
 struct Wire {
     io: Box<dyn Transport>,
     reader: FrameReader,
     input: BytesMut,
     output: BytesMut,
-    /// So much of the output.
+    /// How many bytes of the output are written.
     written: usize,
-    /// With less room than this, the next read gets a new buffer: as much as the last ones took.
+    /// If the input has less room than this, the next read gets a new buffer: as much as the last
+    /// reads took.
     room: usize,
-    /// Whether the transport may still hold what it was given.
+    /// Whether the transport may still hold bytes that need a flush.
     unflushed: bool,
-    /// What the transport failed with, which says more than its kind.
+    /// The transport's error, which says more than its kind.
     broken: Option<io::Error>,
 }
 
@@ -79,7 +80,7 @@ struct Wire {
 struct Connection {
     /// Why it ended.
     why: String,
-    /// Whether the next one at this server would end for the same reason.
+    /// Whether the next attempt at this server would fail for the same reason.
     is_permanent: bool,
     /// How long the transport was up.
     lived: Duration,
@@ -107,7 +108,7 @@ impl Driver {
         max_reply: usize,
     ) -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
-        // It outlives whatever the caller is doing.
+        // The span has no parent, since it outlives the caller's span.
         let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
         Self {
             shared,
@@ -135,7 +136,7 @@ impl Driver {
                 return;
             };
             if self.unless_stopped(tokio::time::sleep(delay)).await.is_err() {
-                // It is over, or this server is none of ours any more.
+                // The session is over, or this server is no longer in the list.
                 self.shared.with(|core| core.handle_disconnected(clock.now()));
                 continue;
             }
@@ -156,7 +157,7 @@ impl Driver {
         }
     }
 
-    /// One connection, from the first packet to the last.
+    /// Runs one connection, from the first packet to the last.
     async fn attempt(&mut self, host: &Host) -> Connection {
         let clock = self.shared.clock().clone();
         debug!(target: trace::CONNECTION, server = %host, "connecting");
@@ -196,7 +197,8 @@ impl Driver {
         }
     }
 
-    /// Runs `future` while the session's own deadlines go on; gives up when the session says so.
+    /// Runs `future` while the session's own deadlines go on; stops when the session ends the
+    /// attempt.
     async fn unless_stopped<F: Future>(&mut self, future: F) -> Result<F::Output, Hangup> {
         let mut future = pin!(future);
         poll_fn(|cx| {
@@ -209,7 +211,8 @@ impl Driver {
         .await
     }
 
-    /// Looks for a server that serves writes, and lets the session go there once one is found.
+    /// Searches for a server that serves writes, and makes the session move there once one is
+    /// found.
     fn poll_seek(&mut self, cx: &mut Context<'_>, seeking: &mut Option<Seeking>) {
         let seeking = seeking.get_or_insert_with(|| {
             let (shared, connector) = (Arc::clone(&self.shared), Arc::clone(&self.connector));
@@ -225,11 +228,11 @@ impl Driver {
         }
     }
 
-    /// Moves bytes until the connection ends: reads what there is, hands all of it to the session,
+    /// Moves bytes until the connection ends: reads all available bytes, hands them to the session,
     /// and writes all that is to be sent.
     ///
-    /// Reads before it looks at deadlines: a process that was stopped for a while finds the
-    /// server's signs of life in the socket.
+    /// It reads before it checks deadlines: after the process was stopped for a while, the server's
+    /// signs of life are in the socket.
     fn poll_serve(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Hangup> {
         loop {
             let read = wire.poll_read(cx);
@@ -258,12 +261,12 @@ impl Driver {
                     }
                 }
                 if large {
-                    // What is read next must not live in a buffer of that size for as long as
-                    // somebody keeps it.
+                    // Bytes that are read next must not share a buffer of that size for as long as
+                    // a caller keeps the large frame.
                     *input = BytesMut::from(input.as_ref());
                 }
                 core.handle_timeout(now);
-                // What was not sent to a server that has hung up waits for the next one.
+                // If the server has closed the connection, unsent requests wait for the next one.
                 if open && !stalled && !matches!(read, Poll::Ready(Err(_))) {
                     core.poll_transmit(now, output);
                 }
@@ -277,7 +280,7 @@ impl Driver {
             if let Err(why) = wire.poll_write(cx) {
                 return Poll::Ready(why);
             }
-            // What waited behind a write that stalled can go now.
+            // Requests that waited behind a stalled write can go now.
             let unstalled = stalled && wire.output.is_empty();
             if self.yields || (read.is_pending() && !unstalled) {
                 return Poll::Pending;
@@ -285,7 +288,7 @@ impl Driver {
         }
     }
 
-    /// A connection is there, if that is what has changed.
+    /// Reports a new connection, if that is the change of the state.
     fn trace_state(&self) {
         let Stats { state, session, session_timeout, server, connections, .. } =
             self.shared.stats();
@@ -301,11 +304,12 @@ impl Driver {
         }
     }
 
-    /// One visit to the session: `act` on it, hear what it says, and sleep until its next
-    /// deadline. Ready when the connection must end.
+    /// Runs one turn of the session: calls `act`, delivers the events, and sets the alarm to the
+    /// next deadline. Ready when the connection must end.
     ///
-    /// If that wakes several tasks, the driver takes its next turn behind them: what they ask then
-    /// leaves in one write. So it does if there may be `more` to read for one that was told much.
+    /// If that wakes several tasks, the driver takes its next turn behind them: the requests that
+    /// they make then leave in one write. It does the same if there may be `more` to read for a
+    /// single reader that received several events.
     fn turn(
         &mut self,
         cx: &mut Context<'_>,
@@ -331,12 +335,12 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Has this task woken at the deadline, or before: most turns move it away, and an alarm that
-    /// is early costs less than one that is set anew each time.
+    /// Sets the alarm so that this task is woken at the deadline, or before: most turns move the
+    /// deadline later, and an early alarm costs less than setting it anew each time.
     fn poll_alarm(&mut self, cx: &mut Context<'_>, reading: Reading, deadline: Instant) {
         let (set, at) = (self.alarm.deadline(), reading.alarm(deadline));
-        // One that rang has to be heard again, before its time too: so it does at the end of its
-        // runtime, whose timers are of no use any more.
+        // An alarm that has fired must be polled again, even if it fired before its time. That
+        // happens at the end of its runtime, whose timers do not work any more.
         if set <= at && !self.alarm.is_elapsed() && self.wakes.will_wake(cx.waker()) {
             return;
         }
@@ -344,15 +348,15 @@ impl Driver {
         if at != set {
             self.alarm.as_mut().reset(at);
         }
-        // With no budget left it would not note whom to wake.
+        // Without coop budget the timer would not register the waker.
         if pin!(unconstrained(self.alarm.as_mut())).poll(cx).is_ready() {
-            // Due while we were here: come again.
+            // The deadline has passed meanwhile: run again.
             cx.waker().wake_by_ref();
         }
     }
 }
 
-/// However the driver ends, nobody is left waiting: the runtime may be shut down under it.
+/// However the driver ends, no caller is left waiting: the runtime may be shut down under it.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.shared.abandon(&mut self.buffers);
@@ -378,11 +382,11 @@ impl Wire {
         Hangup::Io(self.broken.insert(error).kind())
     }
 
-    /// Reads what there is, but no more than a buffer full. Ready if there may be more.
+    /// Reads the available bytes, but no more than a buffer full. Ready if there may be more.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Hangup>> {
         let left = self.input.len();
         if self.input.capacity() - left < self.room {
-            // The start of a frame moves to the front, and needs no larger buffer for that.
+            // The start of a frame moves to the front of the buffer, which need not grow for that.
             let rest = READ_BYTES.checked_sub(left).filter(|rest| *rest >= MIN_ROOM);
             self.input.reserve(rest.unwrap_or(READ_BYTES));
         }
@@ -397,8 +401,8 @@ impl Wire {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes what there is room for. What is left is written when this is called again, as the
-    /// task is woken for.
+    /// Writes as much as the transport accepts. The task is woken when the rest can be written, and
+    /// calls this again.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Hangup> {
         while let Some(rest @ [_, ..]) = self.output.get(self.written..) {
             match Pin::new(&mut self.io).poll_write(cx, rest) {
@@ -458,7 +462,7 @@ mod tests {
                 while let Poll::Ready(step) = poll_proceed(cx) {
                     step.made_progress();
                 }
-                // The second turn finds it set.
+                // The second call finds the alarm set.
                 for _ in 0..2 {
                     let reading = driver.shared.clock().read();
                     driver.poll_alarm(&mut Context::from_waker(&waker), reading, deadline);

@@ -1,4 +1,4 @@
-//! A waker that counts, for the tests of this folder.
+//! A waker that counts its wake-ups, for the tests of this folder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

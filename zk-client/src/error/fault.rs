@@ -1,4 +1,4 @@
-//! What is behind an [`Error`](crate::Error), and how it reads.
+//! The contents of an [`Error`](crate::Error), and their texts.
 
 use std::fmt;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub(crate) enum Fault {
     Ended { request: Option<(OpCode, String)>, ended: Ended, sent: bool },
 }
 
-/// How long it was tried, if it was of use to go on.
+/// How long the client tried; `None` if it stopped because no further attempt could succeed.
 struct GaveUp(Option<Duration>);
 
 impl fmt::Display for GaveUp {
@@ -85,7 +85,7 @@ impl fmt::Display for Attempts<'_> {
     }
 }
 
-/// The owner of a node, as a part of the error that it is not ours.
+/// The owner of a node, as a part of the error that this session does not own it.
 struct Owner(SessionId);
 
 impl fmt::Display for Owner {
@@ -97,7 +97,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What has to be changed at the servers before they do this.
+/// The setting or version of the servers that this operation needs.
 struct Switch(OpCode, ErrorCode);
 
 impl fmt::Display for Switch {

@@ -1,7 +1,8 @@
-//! Everything that can go wrong, sorted by whose fault it is.
+//! Everything that can go wrong, sorted by who caused it.
 //!
-//! The caller misused us, the server said no, the server misbehaved, the connection broke, or the
-//! session is over. Each error answers the question that users ask next: may it have happened?
+//! The caller made a mistake, the server refused, the server broke the protocol, the connection
+//! broke, or the session is over. Each error also answers the next question: was the request
+//! applied?
 
 mod reasons;
 
@@ -15,17 +16,17 @@ use zk_proto::{ErrorCode, OpCode, Zxid};
 pub(crate) use self::fault::Fault;
 pub use self::reasons::{Attempt, Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
 
-/// What is left of a request that failed: may the server have carried it out?
+/// Whether the server may have applied a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Nothing changed: it never left this machine, or the server refused it.
+    /// Nothing changed: the request never left this machine, or the server refused it.
     NotApplied,
-    /// It was sent and no answer came. A write may or may not have happened.
+    /// The request was sent and no reply came. A write may or may not have been applied.
     Unknown,
 }
 
-/// The kinds of [`Error`], by fault.
+/// The kinds of [`Error`], by who caused them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -37,49 +38,49 @@ pub enum ErrorKind {
     WatchSpent,
     /// Caller: the path breaks one of ZooKeeper's rules.
     InvalidPath,
-    /// Caller: what a create asks for contradicts itself, or is out of range.
+    /// Caller: the options of a create contradict each other, or are out of range.
     InvalidOptions,
     /// Caller: an operation does not fit into this multi; [`Error::failed_op`] says which.
     InvalidOp,
-    /// Caller: the node that is to be adopted belongs to no session, or to another one.
+    /// Caller: the node to be adopted belongs to no session, or to another one.
     NotOwned,
-    /// Caller: the node that is to be adopted is owned by this client already.
+    /// Caller: this client owns the node to be adopted already.
     AlreadyOwned,
     /// Caller: the request is above the frame limit of servers and was not sent.
     TooLarge,
     /// The reply is above [`Limits::max_reply`](crate::Limits::max_reply) and was not kept;
-    /// [`Error::reply_size`] says how large it is. The session lives on.
+    /// [`Error::reply_size`] returns its size. The session lives on.
     ReplyTooLarge,
     /// Caller: more requests or bytes are waiting than the client's limits allow.
     LimitExceeded,
     /// Caller: there is no tokio runtime to run the session on.
     NoRuntime,
-    /// No server let the client in within the time for it, or every server has refused for good.
+    /// No server accepted the client within its timeout, or every server has refused for good.
     NoServer,
-    /// No server that was reached has come as far as it was waited for.
+    /// No server that was reached has applied the zxid that the caller waits for.
     Behind,
     /// The chroot of the connect string does not exist on the server.
     ChrootNotFound,
-    /// The server said no; [`Error::code`] says why.
+    /// The server refused the request; [`Error::code`] returns the reason.
     Refused,
-    /// The connection broke before the answer came.
+    /// The connection broke before the reply came.
     ConnectionLoss,
-    /// The answer did not come [in time](crate::Reply::within).
+    /// The reply did not come [in time](crate::Reply::within).
     TimedOut,
-    /// The server sent something that is not the protocol.
+    /// The server sent something that the protocol does not allow.
     Protocol,
-    /// The session is over: its ephemeral nodes are gone, and this client with it.
+    /// The session is over: its ephemeral nodes are gone, and this client is of no more use.
     SessionExpired,
-    /// A server refused this client's credentials, which ends the client for good; the session
-    /// itself goes on at the ensemble until its timeout has passed. The text says which.
+    /// A server refused this client's credentials, which ends the client for good. The session
+    /// itself goes on at the ensemble until its timeout has passed. The text names the credential.
     AuthFailed,
-    /// The client was closed by this side.
+    /// The client was closed on this side.
     Closed,
 }
 
 /// Why a request, a connect or a setting failed.
 ///
-/// Opaque, cheap to clone, and full of questions: [`kind`](Error::kind),
+/// The type is opaque and cheap to clone. Its methods describe it: [`kind`](Error::kind),
 /// [`outcome`](Error::outcome), [`code`](Error::code) and the `is_*` family.
 ///
 /// ```
@@ -98,12 +99,12 @@ pub enum ErrorKind {
 #[derive(Clone)]
 pub struct Error {
     fault: Arc<Fault>,
-    /// Of the server's answer, if there was one.
+    /// The zxid of the server's reply, if there was one.
     zxid: Option<Zxid>,
 }
 
 impl Error {
-    /// What went wrong, as something to match on.
+    /// Returns the kind of the error, to match on.
     pub fn kind(&self) -> ErrorKind {
         match &*self.fault {
             Fault::ConnectString { .. } => ErrorKind::InvalidConnectString,
@@ -131,10 +132,11 @@ impl Error {
         }
     }
 
-    /// Whether the server may have carried the request out.
+    /// Returns whether the server may have applied the request.
     ///
-    /// Of a write whose [reply is too large](ErrorKind::ReplyTooLarge) this is `Unknown`, although
-    /// it has most likely happened; a read changes nothing.
+    /// For a write whose [reply is too large](ErrorKind::ReplyTooLarge) this is `Unknown`, although
+    /// the write has most likely happened. For a read it is `NotApplied`, since a read changes
+    /// nothing.
     pub fn outcome(&self) -> Outcome {
         match &*self.fault {
             Fault::ReplyTooLarge { op, .. } if is_read(*op) => Outcome::NotApplied,
@@ -147,8 +149,9 @@ impl Error {
         }
     }
 
-    /// What the server said, if it answered. Of a refused multi, what it said of the operation
-    /// that failed.
+    /// Returns the server's error code, if the server refused the request.
+    ///
+    /// For a refused multi, this is the code of the operation that failed.
     pub fn code(&self) -> Option<ErrorCode> {
         match &*self.fault {
             Fault::Refused { code, .. } | Fault::OpRefused { code, .. } => Some(*code),
@@ -156,7 +159,7 @@ impl Error {
         }
     }
 
-    /// The operation that a multi failed for, counted from 0.
+    /// Returns the index of the operation that made a multi fail, counted from 0.
     pub fn failed_op(&self) -> Option<usize> {
         match &*self.fault {
             Fault::OpRefused { index, .. } | Fault::InvalidOp { index, .. } => Some(*index),
@@ -164,7 +167,7 @@ impl Error {
         }
     }
 
-    /// How many bytes the reply has, if it was [too large](ErrorKind::ReplyTooLarge).
+    /// Returns the size of the reply in bytes, if it was [too large](ErrorKind::ReplyTooLarge).
     pub fn reply_size(&self) -> Option<usize> {
         match &*self.fault {
             Fault::ReplyTooLarge { len, .. } => Some(*len),
@@ -172,15 +175,16 @@ impl Error {
         }
     }
 
-    /// What the server stamped its refusal with: of a write its own transaction, since a refused
-    /// write is one too; of a read the last one that the server had applied. Whoever is
-    /// [at least](crate::Client::wait_for_zxid) there sees why it was refused. `None` if the server
-    /// gave no answer.
+    /// Returns the zxid of the server's refusal, or `None` if no reply came.
+    ///
+    /// For a write it is the write's own transaction, since a refused write is one too; for a read
+    /// it is the last transaction that the server had applied. A client that has
+    /// [waited](crate::Client::wait_for_zxid) for this zxid sees why the request was refused.
     pub fn zxid(&self) -> Option<Zxid> {
         self.zxid
     }
 
-    /// The servers that were tried, of a connect or a four-letter word that found none.
+    /// Returns the servers that were tried by a connect or a four-letter word that failed.
     pub fn attempts(&self) -> &[Attempt] {
         match &*self.fault {
             Fault::NoServer { attempts, .. } => attempts,
@@ -189,22 +193,22 @@ impl Error {
         }
     }
 
-    /// The node, or the parent of a new one, does not exist.
+    /// Returns true if the node, or the parent of a new node, does not exist.
     pub fn is_no_node(&self) -> bool {
         self.code() == Some(ErrorCode::NO_NODE)
     }
 
-    /// The node exists already.
+    /// Returns true if the node exists already.
     pub fn is_node_exists(&self) -> bool {
         self.code() == Some(ErrorCode::NODE_EXISTS)
     }
 
-    /// The connection broke; the session may live on.
+    /// Returns true if the connection broke; the session may live on.
     pub fn is_connection_loss(&self) -> bool {
         self.kind() == ErrorKind::ConnectionLoss
     }
 
-    /// The session is over, whichever way; only a new client helps.
+    /// Returns true if the session is over for any reason; only a new client helps.
     pub fn is_session_over(&self) -> bool {
         matches!(&*self.fault, Fault::Ended { .. })
     }
@@ -223,7 +227,7 @@ impl Error {
         .into()
     }
 
-    /// The same, of an answer that came with this zxid.
+    /// The same error, with the zxid of the reply that caused it.
     pub(crate) fn stamped(self, zxid: Option<Zxid>) -> Self {
         Self { zxid, ..self }
     }
@@ -241,7 +245,7 @@ impl Error {
     }
 }
 
-/// Whether this changes nothing, whatever it is answered.
+/// Whether this operation changes nothing, whatever the reply is.
 fn is_read(op: OpCode) -> bool {
     matches!(
         op,
@@ -277,7 +281,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Reads like the error itself: it is what a `main` that returns it shows.
+/// Shows the text of the error too: a `main` that returns the error prints this.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Error({:?}: {self})", self.kind())

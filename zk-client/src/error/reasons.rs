@@ -8,13 +8,13 @@ use zk_proto::{DecodeError, EncodeError, ErrorCode, EventType, KeeperState, Xid}
 
 use crate::auth::credentials::Refusal;
 
-/// One try at one server, and what became of it.
+/// One attempt to connect to one server, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
     /// The server, as the connect string names it.
     pub server: String,
-    /// Why it did not become a session.
+    /// Why the attempt failed.
     pub why: String,
     /// Whether another attempt with the same settings would fail for the same reason.
     pub(crate) is_permanent: bool,
@@ -26,7 +26,7 @@ impl Attempt {
     }
 }
 
-/// A cap of the client's that a request ran into.
+/// A limit of the client that a request exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Limit {
@@ -36,7 +36,7 @@ pub enum Limit {
     /// [`Limits::max_queued_bytes`](crate::Limits::max_queued_bytes)
     #[error("{0} bytes are waiting to be sent already")]
     Bytes(usize),
-    /// A session remembers at most 100 credentials, together no larger than
+    /// A session keeps at most 100 credentials, together no larger than
     /// [`Limits::max_request`](crate::Limits::max_request).
     #[error("{0} credentials are remembered already, and there is no room for this one")]
     Credentials(usize),
@@ -46,7 +46,8 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Ended {
-    /// The server said so, or this side was cut off for so long that it must be so.
+    /// The server reported it, or this side was cut off for so long that the session must have
+    /// expired.
     #[error("the session is expired")]
     Expired,
     /// The server refused this client's credentials. The session itself goes on at the ensemble,
@@ -58,22 +59,22 @@ pub enum Ended {
     Closed,
 }
 
-/// What the server did that the protocol does not allow. Drops the connection, keeps the session.
+/// A violation of the protocol by the server. It drops the connection; the session lives on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// A frame or record that does not decode.
     #[error("undecodable: {0}{stranger}", stranger = Stranger(*.0))]
     Undecodable(#[from] DecodeError),
-    /// A reply to a request that is not the oldest one.
+    /// A reply to a request that is not the oldest one in flight.
     #[error("reply to xid {got} where xid {expected} was next")]
     WrongXid {
-        /// The request whose reply was due.
+        /// The xid of the request whose reply was due.
         expected: Xid,
-        /// The reply that came.
+        /// The xid of the reply that came.
         got: Xid,
     },
-    /// A reply although nothing was asked.
+    /// A reply although no request is in flight.
     #[error("reply to xid {0} although nothing is in flight")]
     Unasked(Xid),
     /// A watch event of a type that servers do not send.
@@ -82,15 +83,15 @@ pub enum ProtocolError {
     /// A watch event with a state that servers do not send.
     #[error("watch event with the state {0}")]
     UnknownState(KeeperState),
-    /// A step of SASL makes no sense.
+    /// A step of the SASL exchange makes no sense.
     #[error("SASL: {0}")]
     Sasl(&'static str),
-    /// The handshake's answer makes no sense.
+    /// The reply to the handshake makes no sense.
     #[error("handshake: {0}")]
     Handshake(&'static str),
 }
 
-/// Whether what was taken for a length is rather the beginning of another protocol.
+/// Appends a hint if the length of a frame looks like the beginning of another protocol.
 struct Stranger(DecodeError);
 
 impl fmt::Display for Stranger {
@@ -110,10 +111,10 @@ impl fmt::Display for Stranger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Hangup {
-    /// The server closed it.
+    /// The server closed the connection.
     #[error("the server closed the connection")]
     Eof,
-    /// The server closed it instead of answering the handshake.
+    /// The server closed the connection instead of answering the handshake.
     #[error(
         "the server closed the connection instead of answering: perhaps it serves nobody now, has \
          too many connections of this client's host, or wants TLS at this port"
@@ -128,15 +129,16 @@ pub enum Hangup {
     /// Connecting and shaking hands took too long.
     #[error("no handshake within {0:?}")]
     AttemptTimedOut(Duration),
-    /// The server misbehaved.
+    /// The server broke the protocol.
     #[error("the server broke the protocol: {0}")]
     Protocol(#[from] ProtocolError),
     /// The server refused to arm the session's watches again.
     #[error("the server refused to arm watches again: {0}")]
     Rearm(ErrorCode),
-    /// This side goes on at another server, by its own choice: see
-    /// [`Client::set_servers`](crate::Client::set_servers). It waits for answers before, so this
-    /// costs a request its answer only if the server owes it for a third of the session timeout.
+    /// The client moves to another server by its own choice: see
+    /// [`Client::set_servers`](crate::Client::set_servers). It waits for open replies first, so a
+    /// request loses its reply only if the server has not answered it for a third of the session
+    /// timeout.
     #[error("moving to another server")]
     Moving,
     /// The session ended.
@@ -154,21 +156,21 @@ pub enum Failure {
     OpRefused {
         /// The place of the operation in the multi.
         index: usize,
-        /// What the server said of it.
+        /// The server's error for that operation.
         code: ErrorCode,
     },
-    /// The server answered with success, and with more bytes than are allowed. They were thrown
-    /// away; what the request does is done, unless it is a multi, of which nothing is known.
+    /// The server answered with success, but the reply was above the limit and was discarded. The
+    /// request was applied, unless it is a multi, whose result is unknown.
     ReplyTooLarge {
-        /// Of the reply.
+        /// The size of the reply in bytes.
         len: usize,
         /// [`Limits::max_reply`](crate::Limits::max_reply)
         limit: usize,
     },
     /// The connection broke.
     ConnectionLoss {
-        /// Whether the request had been handed to the transport, and nothing has shown since that
-        /// it left no trace.
+        /// Whether the request had been handed to the transport, unless it is known since then that
+        /// the request was not applied.
         sent: bool,
         /// What broke it.
         why: Hangup,
@@ -177,7 +179,7 @@ pub enum Failure {
     Ended {
         /// Whether the request had been handed to the transport.
         sent: bool,
-        /// How.
+        /// How it ended.
         ended: Ended,
     },
 }
@@ -186,10 +188,10 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Rejected {
-    /// It takes more than a frame.
+    /// The request is larger than a frame may be.
     #[error(transparent)]
     TooLong(#[from] EncodeError),
-    /// A limit of the client's is reached.
+    /// A limit of the client is reached.
     #[error(transparent)]
     Limit(#[from] Limit),
     /// The session is over, or closing.

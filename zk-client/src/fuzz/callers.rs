@@ -1,4 +1,4 @@
-//! What the callers of a program do: ask, watch, own nodes and rely on them.
+//! The callers of a program: they send requests, watch, own nodes and rely on them.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl World {
         if let Some(watcher) = input.pick(&watchers)
             && let Some((id, path)) = self.watching.get(&watcher).cloned()
         {
-            // The server may have to be told.
+            // The session may have to send a request for this to the server.
             self.allowance += OVERHEAD;
             self.session.unwatch(id, &path);
         }
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Lets a node go and creates another one, in one multi if nothing comes in between.
+    /// Releases a node and creates another one, in one multi if nothing comes in between.
     pub(super) fn replace(&mut self, input: &mut Input<'_>) {
         let released = self.release(input);
         let old = released.and_then(|node| self.shadow.path(node)).unwrap_or_default().to_owned();
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Creates one or two nodes in a multi, behind a check or not.
+    /// Creates one or two nodes in a multi, after a check or not.
     pub(super) fn create_together(&mut self, input: &mut Input<'_>) {
         let byte = input.byte();
         let tokens: Vec<u32> = (0..=byte & 1).map(|_| self.number()).collect();
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// Lets a node go, and tells which.
+    /// Releases a node, and returns which one.
     pub(super) fn release(&mut self, input: &mut Input<'_>) -> Option<OwnedNodeId> {
         let node = input.pick(&self.shadow.owned_nodes())?;
         let token = input.byte().is_multiple_of(2).then(|| self.number());
@@ -145,7 +145,7 @@ impl World {
         if accepted {
             self.shadow.released(node);
         }
-        // The path of the delete is the server's, and its frame was counted when it came.
+        // The server chose the path of the delete, and its frame was counted when it was received.
         self.allowance += OVERHEAD;
         if let Some(token) = token {
             self.accepted(token, accepted);
@@ -166,7 +166,7 @@ impl World {
             let term = term.map(|tenths| self.now + Duration::from_millis(100) * tenths.into());
             let id = self.session.open_lease(self.now, node, term);
             let state = self.session.lease_state(self.now, id);
-            // When it lapses the node is deleted.
+            // When the lease lapses, the node is deleted.
             self.allowance += OVERHEAD;
             self.shadow.leased(id, node, state);
         }
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Proves one of a few identities, perhaps again.
+    /// Proves one of a few identities, perhaps one that was proven before.
     pub(super) fn add_auth(&mut self, input: &mut Input<'_>) {
         let token = self.number();
         let credential = Credential::new("digest", &[input.byte() % CREDENTIALS]);
@@ -187,7 +187,7 @@ impl World {
         self.accepted(token, accepted.is_ok());
     }
 
-    /// The servers change, or one is found that serves writes.
+    /// The list of servers changes, or a server that serves writes is found.
     pub(super) fn leave(&mut self, input: &mut Input<'_>) {
         self.session.set_server_count(input.byte().into());
         if matches!(self.link, Link::Up | Link::Serving) && !self.closing {

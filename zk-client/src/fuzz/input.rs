@@ -1,6 +1,6 @@
-//! A program: bytes that are taken one by one, and zeros behind their end.
+//! A program: bytes that are taken one by one, and zeros after its end.
 
-/// What is left of it.
+/// The remaining bytes.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 impl<'a> Input<'a> {

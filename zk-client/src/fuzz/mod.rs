@@ -1,7 +1,7 @@
-//! What must hold whatever callers, servers and clocks do: the body of the fuzz target.
+//! Claims that must hold whatever callers, servers and clocks do: the body of the fuzz target.
 //!
-//! It lives in the library so that a stable test runs the same checks over the committed corpus. A
-//! check that does not hold is a failed assertion.
+//! It is part of the library so that a stable test runs the same checks over the committed corpus.
+//! A check that does not hold is a failed assertion.
 
 mod input;
 

@@ -1,6 +1,6 @@
-//! What the server of a program does, well or with one of the ways to go wrong.
+//! The server of a program, which behaves correctly or in one of several wrong ways.
 //!
-//! It reads what the session sends and answers as it likes; it knows no nodes.
+//! It reads the session's requests and sends any reply; it keeps no nodes.
 
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
@@ -42,7 +42,7 @@ impl World {
         self.transmit();
     }
 
-    /// Answers the handshake: well, or with one of the ways to go wrong.
+    /// Answers the handshake: correctly, or in one of several wrong ways.
     pub(super) fn welcome(&mut self, input: &mut Input<'_>) {
         let variant = input.byte();
         let answer = ConnectResponse {
@@ -66,7 +66,8 @@ impl World {
         self.reply(Xid::NOTIFICATION, ErrorCode::OK, &WatcherEvent { kind, state, path: &path });
     }
 
-    /// Answers the oldest request: with what it asks for, with an error, or with something else.
+    /// Answers the oldest request: with the reply that it asks for, with an error, or with another
+    /// reply.
     pub(super) fn answer(&mut self, input: &mut Input<'_>) {
         let Some(Asked { xid, op, path, parts }) = self.asked.pop_front() else {
             return;
@@ -86,7 +87,7 @@ impl World {
             1 => self.reply(xid, ErrorCode::NO_NODE, &()),
             2 => self.reply(xid, ErrorCode::OK, &()),
             3 if op == OpCode::CREATE2 => {
-                // A server that names nodes as it likes.
+                // A server that returns any path.
                 let path = "/".repeat(usize::from(input.byte()));
                 self.reply(xid, ErrorCode::OK, &Create2Response { path: &path, stat });
             }
@@ -98,7 +99,7 @@ impl World {
                 self.reply(xid, ErrorCode::OK, &MultiResponse::new(results));
             }
             _ => match op {
-                // What the script makes of it; 7 is a good end.
+                // The script decides by this token; 7 ends the exchange successfully.
                 OpCode::SASL => {
                     let token = [input.next().unwrap_or(7)];
                     let token = Secret::new(Some(token.as_slice()));
@@ -150,14 +151,15 @@ impl World {
         }
     }
 
-    /// The delete that a multi ends with was answered.
+    /// The delete at the end of a multi was answered.
     fn deleted_together(&mut self, parts: Vec<(OpCode, String)>) {
         if let Some((OpCode::DELETE, path)) = parts.into_iter().next_back() {
             self.shadow.deleted(path);
         }
     }
 
-    /// Answers the oldest request with more than the session takes, or sends such a frame unasked.
+    /// Answers the oldest request with a reply above the session's limit, or sends such a frame
+    /// without a request.
     pub(super) fn answer_at_length(&mut self, input: &mut Input<'_>) {
         let variant = input.byte();
         let front = self.asked.front().filter(|_| variant & 1 == 0);
@@ -168,7 +170,7 @@ impl World {
         let header = ReplyHeader { xid, zxid: Zxid(self.zxid), error };
         let head = encoded(|writer| header.encode(writer));
         let serving = self.link == Link::Serving;
-        // A create makes its owned node ask twice, and a multi has two of them at most.
+        // A create makes its owned node send two requests, and a multi has at most two creates.
         self.allowance += 4 * OVERHEAD;
         self.completed.clear();
         self.session.handle_oversized(self.now, &head, i32::MAX as usize);
@@ -192,12 +194,12 @@ impl World {
         self.forged(asked);
     }
 
-    /// Sends any frame at all.
+    /// Sends an arbitrary frame.
     pub(super) fn forge(&mut self, frame: &[u8]) {
         let header = ReplyHeader::decode(&mut Reader::new(frame));
         let xid = header.map_or(Xid::PING, |header| header.xid);
         self.frame(Bytes::copy_from_slice(frame));
-        // It may be an answer all the same.
+        // It may still be the reply to a request.
         let asked = self.asked.iter().position(|asked| asked.xid == xid);
         let asked = asked.and_then(|at| self.asked.remove(at));
         if let Some(Asked { op: OpCode::MULTI, parts, .. }) = asked {
@@ -206,14 +208,14 @@ impl World {
         self.forged(asked);
     }
 
-    /// This may have been answered, if the session took it.
+    /// This request may have been answered, if the session accepted the frame.
     fn forged(&mut self, asked: Option<Asked>) {
         if let Some(Asked { op: OpCode::DELETE, path, .. }) = asked {
             self.shadow.deleted(path);
         }
     }
 
-    /// Answers everything well, until there is nothing left to ask.
+    /// Answers every request correctly, until there are none left.
     pub(super) fn serve(&mut self) {
         for _ in 0..100 {
             self.transmit();
@@ -236,12 +238,12 @@ impl World {
         }));
     }
 
-    /// Hands a frame to the session. It may make an owned node ask for something, once; if it lets
-    /// the session in, watches and owned nodes ask for more.
+    /// Hands a frame to the session. The frame may make an owned node send one request. If it
+    /// completes the handshake, watches and owned nodes send more.
     fn frame(&mut self, frame: Bytes) {
         self.allowance += frame.len() + OVERHEAD;
         let Stats { watches, streams, owned_nodes, .. } = self.session.stats(self.now);
-        // An event may come either way.
+        // An event may come in either way.
         let is_event = frame.starts_with(&Xid::NOTIFICATION.0.to_be_bytes());
         match is_event && frame.len().is_multiple_of(2) {
             true => self.session.handle_event(self.now, &frame),
@@ -254,7 +256,7 @@ impl World {
         }
     }
 
-    /// Moves what the session sends to the server, and checks it.
+    /// Moves the session's requests to the server, and checks them.
     pub(super) fn transmit(&mut self) {
         let mut out = BytesMut::new();
         let any = self.session.poll_transmit(self.now, &mut out);
@@ -306,7 +308,7 @@ impl World {
     }
 }
 
-/// A request, as far as a server of programs cares.
+/// The parts of a request that this server needs.
 fn asked(xid: Xid, op: OpCode, reader: &mut Reader<'_>) -> Asked {
     let mut asked = Asked { xid, op, path: String::new(), parts: Vec::new() };
     match op {

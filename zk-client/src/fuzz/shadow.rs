@@ -1,7 +1,7 @@
-//! What callers own, as far as they and the server can tell: which nodes may go, which must, and
-//! who relies on them.
+//! A model of the nodes that callers own, as far as callers and server can know: which nodes may be
+//! deleted, which must be, and which have leases.
 //!
-//! Says nothing of nodes whose creator was told of no path: the session alone may know them.
+//! It makes no claim about nodes whose creator got no path: only the session may know them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::session::{Lapse, LeaseId, LeaseState, OwnedNodeId};
 /// An owned node.
 #[derive(Default)]
 struct Holding {
-    /// As its creator was told.
+    /// The path that its creator received.
     path: Option<String>,
     released: bool,
     /// A lease of it has lapsed.
     lapsed: bool,
-    /// Left alone from then on, unless it was let go before.
+    /// The session leaves the node alone from then on, unless it was released before.
     forgotten: bool,
 }
 
@@ -32,7 +32,7 @@ impl Holding {
 
 struct Lease {
     id: LeaseId,
-    /// Unless it has lapsed since it was opened.
+    /// The node, unless the lease has lapsed since it was opened.
     node: Option<OwnedNodeId>,
 }
 
@@ -71,12 +71,12 @@ impl Shadow {
         }
     }
 
-    /// The path of an owned node, if its creator was told.
+    /// The path of an owned node, if its creator received it.
     pub(super) fn path(&self, node: OwnedNodeId) -> Option<&str> {
         self.holdings.get(&node)?.path.as_deref()
     }
 
-    /// Whether this token is a create's.
+    /// Whether this token belongs to a create.
     pub(super) fn is_creator(&self, token: u32) -> bool {
         self.creators.contains_key(&token)
     }
@@ -100,11 +100,11 @@ impl Shadow {
         }
     }
 
-    /// A lease was opened, and stands like this.
+    /// A lease was opened, and is in this state.
     pub(super) fn leased(&mut self, id: LeaseId, node: OwnedNodeId, state: LeaseState) {
         let held = self.holdings.get_mut(&node).filter(|holding| holding.is_held());
         match (held, state) {
-            // Nothing was known of the session, so the node goes.
+            // Nothing was known of the session, so the node is deleted.
             (Some(holding), LeaseState::Lapsed(Lapse::Deadline | Lapse::Term)) => {
                 holding.lapsed = true;
                 self.leases.push(Lease { id, node: None });
@@ -122,8 +122,8 @@ impl Shadow {
         self.leases.retain(|lease| lease.id != id);
     }
 
-    /// Looks where leases stand: what has lapsed stays so, and what is valid is so for less than
-    /// the session timeout.
+    /// Checks the states of leases: a lapsed lease stays lapsed, and a valid one is valid for less
+    /// than the session timeout.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -156,13 +156,14 @@ impl Shadow {
         }
     }
 
-    /// Probes were sent at once: one, and only if somebody relies on a node.
+    /// This many probes were sent at once: at most one is allowed, and only while a lease is
+    /// running.
     pub(super) fn probed(&mut self, probes: usize) {
         assert!(probes <= usize::from(self.relied), "{probes} probes");
         self.relied = self.leases.iter().any(|lease| lease.node.is_some());
     }
 
-    /// A node is about to be deleted: its holder has let it go.
+    /// A node is about to be deleted: its holder has released it.
     pub(super) fn deleting(&self, path: &str) {
         let mut known = self.holdings.values().filter(|it| it.path.as_deref() == Some(path));
         let kept = known.clone().count() > 0 && !known.any(Holding::may_go);
@@ -174,7 +175,7 @@ impl Shadow {
         self.gone.insert(path);
     }
 
-    /// Every node that was let go is gone.
+    /// Checks that every node that was released is deleted.
     pub(super) fn check_gone(&self) {
         for holding in self.holdings.values().filter(|it| it.may_go() && !it.forgotten) {
             if let Some(path) = &holding.path {
@@ -183,7 +184,7 @@ impl Shadow {
         }
     }
 
-    /// Nodes that are held, once everything is known.
+    /// The number of nodes that are held, once all replies have come.
     pub(super) fn held(&self) -> usize {
         self.holdings.values().filter(|holding| holding.is_held()).count()
     }

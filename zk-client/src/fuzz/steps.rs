@@ -1,4 +1,5 @@
-//! The body of the fuzz target: what the bytes of a program do, and what is claimed of all of them.
+//! The body of the fuzz target: the steps that a program's bytes stand for, and the claims on all
+//! programs.
 
 use std::time::Duration;
 
@@ -8,31 +9,35 @@ use crate::error::Hangup;
 use crate::fuzz::input::Input;
 use crate::fuzz::world::{OVERHEAD, World};
 
-/// What a byte of the input does, modulo this; the bytes that follow are its arguments. New steps
-/// go to the end, so that the corpus keeps its meaning.
+/// The number of steps: a byte of the input, modulo this, chooses one.
+///
+/// The bytes that follow are its arguments. New steps go to the end, so that the corpus keeps its
+/// meaning.
 pub const STEPS: u8 = 31;
 
 /// Runs `data` as a program of callers, a server and a clock around one session.
 ///
-/// The first byte chooses the settings, the others are steps. Behind the last one a server answers
-/// everything well. Claimed of every program:
+/// The first byte chooses the settings, the others are steps. After the last step a server answers
+/// every request correctly. These claims hold for every program:
 ///
 /// * Every request that was accepted is completed exactly once, and no other.
-/// * A reply that is too long fails its own request and no other.
-/// * It is told as sent exactly if it was; the reply to its number is the one that it gets.
-/// * Every watch fires at most once, and not when it was forgotten; a stream hears of its own path
-///   alone, from its reply until it was forgotten.
-/// * A node is deleted only if it was let go, and then it is in the end.
-/// * A lapsed lease stays so; one is valid only with a connection, and for less than the timeout.
-/// * Nothing is asked for the sake of leases when there are none.
+/// * A reply that is too long fails only its own request.
+/// * A failed request is reported as sent exactly if it was sent. A request gets the reply with its
+///   own number.
+/// * Every watch fires at most once, and not after it was forgotten. A stream receives only changes
+///   of its own path, from the reply to its request until it is forgotten.
+/// * A node is deleted only if it was released, and then it is deleted in the end.
+/// * A lapsed lease stays lapsed. A lease is valid only with a connection, and for less than the
+///   timeout.
+/// * No probe is sent when there are no leases.
 /// * A session that is detached is not closed.
-/// * Nothing is said behind the last state but hangups, and nothing is sent.
-/// * A number goes on the wire once; only a handshake goes before the answer to it, and only SASL
-///   before that is done.
-/// * A connection that is to be left is, after a third of the session timeout at the latest.
-/// * A session that no server has given does not expire.
-/// * What is sent is bounded by what was asked for.
-/// * Once the time was handled, the next deadline is in the future.
+/// * After the last state there are no events except hangups, and nothing is sent.
+/// * Each number goes on the wire once. Before the handshake is answered, only the handshake is
+///   sent, and before SASL is done, only SASL.
+/// * A connection that is to be left is left within a third of the session timeout.
+/// * A session that no server has assigned does not expire.
+/// * The bytes that are sent are bounded by the requests of the callers.
+/// * After a timeout was handled, the next deadline is in the future.
 /// * A session that is over holds nothing.
 pub fn session(data: &[u8]) {
     let Some((settings, steps)) = data.split_first() else {
@@ -87,7 +92,7 @@ impl World {
                 self.session.hang_up(error);
             }
             18 => self.answer_early(input),
-            // A whole reconnect in one byte, so that short programs get far.
+            // A whole reconnect in one byte, so that short programs reach more states.
             19 => self.reconnect(),
             20 => self.create_together(input),
             21 => self.adopt(),
@@ -103,7 +108,8 @@ impl World {
         }
     }
 
-    /// Ends well: on two good connections everything comes to rest, and then the session is over.
+    /// Ends the program: on two working connections all requests are answered, and then the session
+    /// ends.
     fn finish(mut self) {
         let was_over = self.over;
         for _ in 0..2 {
@@ -119,7 +125,7 @@ impl World {
         }
         let detached = self.session.detached().is_some();
         assert!(!detached || self.detaching, "nobody detached it");
-        // A detached session lives on, so what was let go must be gone before.
+        // A detached session lives on, so released nodes must be deleted before.
         if !self.cramped && !was_over && (!self.over || detached) {
             self.shadow.check_gone();
         }

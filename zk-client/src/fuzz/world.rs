@@ -1,4 +1,4 @@
-//! A session, and what was asked of it: hears what it says, and holds it to that.
+//! A session and the requests that were made of it: receives the session's events and checks them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::session::{Answer, Event, Session, WatchId};
 pub(super) const OWN: SessionId = SessionId(7);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(12);
 
-/// More than any one frame of the session's own takes, beside paths.
+/// More than any frame of the session's own takes, apart from paths.
 pub(super) const OVERHEAD: usize = 64;
 
-/// Credentials that callers have.
+/// The number of credentials that callers have.
 pub(super) const CREDENTIALS: u8 = 3;
 
 /// A request that the server has read and not answered.
@@ -34,11 +34,11 @@ pub(super) struct Asked {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Link {
     Down,
-    /// The handshake was not answered.
+    /// The handshake is not answered yet.
     Up,
-    /// Answered, and nothing has gone wrong since.
+    /// The handshake was answered, and nothing has gone wrong since.
     Serving,
-    /// The session has said that it hangs up.
+    /// The session has reported that it hangs up.
     Broken,
 }
 
@@ -47,23 +47,23 @@ pub(super) struct World {
     pub(super) session: Session<u32, u32>,
     pub(super) now: Instant,
     pub(super) zxid: i64,
-    /// Tokens, watchers and nodes are numbered together.
+    /// The last number given: tokens, watchers and nodes are numbered together.
     pub(super) numbered: u32,
-    /// Accepted and not completed.
+    /// Tokens of requests that are accepted and not completed.
     pub(super) waiting: BTreeSet<u32>,
-    /// Of those, the ones whose request carries its token as path: whether it was sent.
+    /// Those of them whose request carries its token as path, with whether it was sent.
     pub(super) sent: BTreeMap<u32, bool>,
     /// Watches that may fire.
     pub(super) watching: BTreeMap<u32, (WatchId, String)>,
     pub(super) shadow: Shadow,
-    /// On this connection.
+    /// Requests that the server has read on this connection and not answered.
     pub(super) asked: VecDeque<Asked>,
-    /// Numbers that were on the wire, ever.
+    /// All numbers that were ever on the wire.
     pub(super) numbers: BTreeSet<Xid>,
     pub(super) link: Link,
-    /// Whether the handshake was read, which a server may answer without reading it.
+    /// Whether the server has read the handshake; a server may answer it without reading it.
     pub(super) met: bool,
-    /// When the session must have left this connection, if it was told to.
+    /// When the session must have left this connection, if it has to leave it.
     pub(super) leave_by: Option<Instant>,
     /// Bytes that the session may still send.
     pub(super) allowance: usize,
@@ -133,7 +133,7 @@ impl World {
         accepted
     }
 
-    /// Hears what the session says, and checks it.
+    /// Receives the session's events, and checks them.
     pub(super) fn listen(&mut self) {
         while let Some(event) = self.session.poll_event() {
             let over = self.over;
@@ -212,7 +212,7 @@ impl World {
         assert!(!late || matches!(self.link, Link::Down | Link::Broken), "it was to be left");
     }
 
-    /// The session is over, and nothing is left of it.
+    /// Checks that the session is over and holds nothing any more.
     pub(super) fn check_over(&self) {
         assert!(self.over);
         assert!(self.waiting.is_empty(), "nobody answered {:?}", self.waiting);
@@ -226,7 +226,7 @@ impl World {
     }
 }
 
-/// Where the virtual clock starts; what it says does not matter.
+/// The start of the virtual clock; its value does not matter.
 #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
 fn start() -> Instant {
     Instant::now()

@@ -1,9 +1,9 @@
-//! Frames out of a stream of bytes, and into one.
+//! Splits a stream of bytes into frames, and writes frames into a stream.
 //!
-//! [`FrameCodec`] is the framing of the protocol and nothing else. [`FrameReader`] is what the
-//! driver reads with: it hands out events without a copy, and of a frame above the limit only the
-//! head, so that only the request that it answers fails. Requests are framed where they are
-//! encoded, in the session.
+//! [`FrameCodec`] is the framing of the protocol and nothing else. The driver reads with
+//! [`FrameReader`]: it returns events without a copy, and of a frame above the limit only the head,
+//! so that only the request that it answers fails. Requests are framed where they are encoded, in
+//! the session.
 
 use std::io;
 
@@ -14,15 +14,17 @@ use zk_proto::{DecodeError, EncodeError, Xid, frame};
 use crate::error::ProtocolError;
 use crate::session::HEAD_BYTES;
 
-/// How an event begins.
+/// The first bytes of an event: the xid of notifications.
 const EVENT: [u8; 4] = Xid::NOTIFICATION.0.to_be_bytes();
 
-/// The framing of ZooKeeper's protocol, for tokio-util's [`Framed`](tokio_util::codec::Framed): a
-/// frame is a length of four bytes and a payload of that many bytes.
+/// The framing of ZooKeeper's protocol, as a codec for tokio-util.
+///
+/// A frame is a length of four bytes and a payload of that many bytes. The codec is for
+/// [`Framed`](tokio_util::codec::Framed).
 ///
 /// The item is a payload: that of a request, a reply or a notification, whose records `zk-proto`
-/// decodes. So the codec serves proxies, recorders and servers as well as clients; the example
-/// `proxy` prints what passes between a client and its server.
+/// decodes. So the codec is for proxies, recorders and servers as well as for clients; the example
+/// `proxy` prints the frames between a client and its server.
 ///
 /// ```
 /// use bytes::{Bytes, BytesMut};
@@ -93,29 +95,30 @@ pub(crate) struct FrameReader {
     skip: usize,
 }
 
-/// What came.
+/// A frame that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'i> {
-    /// One that begins as an event does, where it was read: nobody keeps any of it.
+    /// A frame that begins as an event does, in the buffer where it was read, since no caller keeps
+    /// it.
     Event(&'i [u8]),
-    /// Any other.
+    /// Any other frame.
     Whole(Bytes),
     /// The first bytes of a frame that is too long.
     Oversized {
         head: Bytes,
-        /// Of the frame, if it is what it says.
+        /// The length of the frame, as its prefix states it.
         len: usize,
     },
 }
 
 impl FrameReader {
-    /// For the bytes of a new connection.
+    /// A reader for the bytes of a new connection.
     pub(crate) fn new(max_frame: usize) -> Self {
         Self { max_frame, skip: 0 }
     }
 
-    /// Takes the next frame off `input`; an event goes with the next call. `None` if it is not all
-    /// there yet.
+    /// Takes the next frame off `input`; the bytes of an event are removed by the next call.
+    /// Returns `None` if the frame is not complete yet.
     ///
     /// After an error the stream has lost its framing.
     #[inline]
@@ -148,7 +151,7 @@ impl FrameReader {
     }
 }
 
-/// How long the frame is that comes next, if all of it is there and it begins as an event does.
+/// The length of the next frame, if it is complete and begins as an event does.
 fn event_len(input: &[u8]) -> Option<usize> {
     let (prefix, rest) = input.split_first_chunk::<{ frame::PREFIX }>()?;
     let len = usize::try_from(i32::from_be_bytes(*prefix)).ok()?;
@@ -159,7 +162,7 @@ fn event_len(input: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// What a reader makes of these payloads, read in pieces of every length.
+    /// Asserts the frames that a reader makes of these payloads, read in pieces of every length.
     fn in_pieces(payloads: &[&[u8]], expected: &[Frame<'_>]) {
         let mut wire = BytesMut::new();
         for payload in payloads {
@@ -195,7 +198,7 @@ mod tests {
     fn an_event_is_seen_where_a_frame_begins_once_it_is_whole() {
         let (event, longest) = ([0xff; 20], [0xff; 32]);
         let large = Frame::Oversized { head: Bytes::from_static(&[0xff; HEAD_BYTES]), len: 33 };
-        // Its end looks like an event, and is thrown away.
+        // Its end looks like an event, and is discarded.
         let odd = [&[1; 40][..], &[0, 0, 0, 20], &event].concat();
         let odd_head = Frame::Oversized { head: Bytes::from_static(&[1; HEAD_BYTES]), len: 64 };
         in_pieces(

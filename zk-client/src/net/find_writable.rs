@@ -1,7 +1,8 @@
-//! The search for a server that serves writes, while the session is at one that does not.
+//! The search for a server that serves writes, while the session is on a read-only one.
 //!
-//! Servers are asked by the word `isro`, on connections of their own that are made like all others,
-//! so it goes wherever they go. Knows neither the session nor the one connection that serves it.
+//! The search asks servers with the four-letter word `isro`, on connections of its own. The
+//! connector makes them as it makes all others, so they take the same route. This file knows
+//! neither the session nor the connection that serves it.
 
 use std::io;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::config::Host;
 use crate::net::four_letter;
 use crate::net::transport::Connector;
 
-/// The wait before the first round of questions; each later one doubles it. As ZooKeeper's own
-/// client has it, like the longest.
+/// The wait before the first round of questions; each later round doubles it. This and the longest
+/// wait are those of ZooKeeper's own client.
 const FIRST: Duration = Duration::from_millis(100);
 
 /// The longest wait between two rounds.
@@ -43,7 +44,7 @@ pub(crate) async fn read_write(
 
 async fn serves_writes(connector: &dyn Connector, host: &Host) -> io::Result<bool> {
     let mut io = four_letter::ask(connector, host, *b"isro").await?;
-    // Others say "ro" or "null", or a sentence about words that are not allowed.
+    // Other servers answer "ro" or "null", or with a sentence about words that are not allowed.
     let mut answer = [0; 2];
     io.read_exact(&mut answer).await?;
     Ok(&answer == b"rw")

@@ -1,7 +1,7 @@
-//! Four-letter words: what servers answer to four bytes in place of a handshake.
+//! Four-letter words: servers answer four letters that they receive in place of a handshake.
 //!
-//! A word takes a connection of its own, made like all others, so it goes wherever they go. Knows
-//! no session.
+//! A word needs a connection of its own. The connector makes it as it makes all others, so it takes
+//! the same route. This file knows no session.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::config::Host;
 use crate::net::transport::{Connector, Transport};
 
-/// The longest answer that is read: `cons` of some 50,000 connections.
+/// The longest answer that is read: about that of `cons` with 50,000 connections.
 const MAX_ANSWER: u64 = 16 * 1024 * 1024;
 
-/// Asks, and leaves the answer to be read: servers close the connection behind it.
+/// Sends a word and leaves the answer to be read: servers close the connection behind the answer.
 pub(crate) async fn ask(
     connector: &dyn Connector,
     host: &Host,
@@ -25,7 +25,7 @@ pub(crate) async fn ask(
     Ok(io)
 }
 
-/// Asks, and reads the whole answer.
+/// Sends a word, and reads the whole answer.
 pub(crate) async fn answer(
     connector: &dyn Connector,
     host: &Host,
@@ -33,7 +33,7 @@ pub(crate) async fn answer(
 ) -> io::Result<String> {
     let mut answer = Vec::new();
     let mut io = ask(connector, host, word).await?.take(MAX_ANSWER + 1);
-    // A server that hangs up hard may have said everything.
+    // If the connection was reset, the server may still have sent the whole answer.
     match io.read_to_end(&mut answer).await {
         Err(error) if answer.is_empty() => return Err(error),
         _ => {}

@@ -1,26 +1,26 @@
 //! Which server to try next, and how long to wait before.
 //!
-//! Servers are shuffled once and tried in turn. Every wait is random, since all clients of a
-//! server lose it at the same moment; and so is who moves when the servers change, so that each
-//! ends up with its share of the clients. Seeded and clockless: the same seed makes the same
-//! choices.
+//! The servers are shuffled once and tried in turn. Every wait is random, since all clients of a
+//! server lose it at the same moment. When the list of servers changes, the choice of the clients
+//! that move is random too, so that each server gets its share of the clients. This file reads no
+//! clock, and the same seed makes the same choices.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::config::Host;
 
-/// Spread of the attempts within the first round, so that a lost server's clients do not arrive at
-/// the next one in a single burst.
+/// The spread of the attempts within the first round, so that the clients of a lost server do not
+/// reach the next one in a single burst.
 const SPREAD: Duration = Duration::from_millis(50);
 
-/// The wait of the second round; each later one doubles it.
+/// The wait of the second round; each later round doubles it.
 const BASE: Duration = Duration::from_millis(100);
 
 /// The longest wait. It stays well below any sensible session timeout.
 const CAP: Duration = Duration::from_secs(1);
 
-/// SplitMix64: small, fast and good enough for shuffles, jitter and names.
+/// SplitMix64: small, fast and random enough for shuffles, jitter and names.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -37,12 +37,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Says yes with a probability of `part` in `whole`.
+    /// Returns true with a probability of `part` in `whole`.
     fn is_within(&mut self, part: usize, whole: usize) -> bool {
         self.below(whole as u64) < part as u64
     }
 
-    /// A number below `bound`; 0 if there is none.
+    /// A random number below `bound`; 0 if there is none.
     fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
@@ -57,7 +57,7 @@ impl Random {
         }
     }
 
-    /// The wait before an attempt of a round: next to nothing in the first, and then ever longer.
+    /// The wait before an attempt of a round: short in the first round, then longer and longer.
     pub(crate) fn wait(&mut self, round: u32) -> Duration {
         match round {
             0 => self.duration(SPREAD),
@@ -74,9 +74,9 @@ impl Random {
 pub(crate) struct Hosts {
     hosts: Vec<Host>,
     next: usize,
-    /// The server that was tried last, and is perhaps the one that the client is at.
+    /// The server that was tried last. The client may be connected to it.
     current: Option<Host>,
-    /// Attempts since the last connection that lived, or since the start.
+    /// Attempts since the last connection that lasted, or since the start.
     attempts: u32,
     started: bool,
     random: Random,
@@ -89,25 +89,25 @@ impl Hosts {
         Self { hosts, next: 0, current: None, attempts: 0, started: false, random }
     }
 
-    /// All of them, in the order of the rotation.
+    /// All servers, in the order of the rotation.
     pub(crate) fn all(&self) -> &[Host] {
         &self.hosts
     }
 
-    /// Replaces the servers. Whether a client that is `connected` must move, and a server that is
-    /// just being tried be given up.
+    /// Replaces the servers. Returns whether a client that is `connected` must move, or a client
+    /// that is not must give up the server that it is trying.
     ///
-    /// If every client of the old servers does the same, each of the new ones gets its share, and
-    /// no more clients move than must (ZOOKEEPER-1355). With s servers before and n afterwards, of
-    /// which k stay:
+    /// If every client of the old servers does the same, each new server gets its share of clients,
+    /// and no more clients move than necessary (ZOOKEEPER-1355). With s servers before and n
+    /// afterwards, of which k remain:
     ///
-    /// * n > s: a client of a server that stays leaves it for a new one with a probability of
-    ///   1 - s/n; a client of a server that goes takes a new one.
-    /// * n <= s: a client of a server that stays stays. A client of a server that goes takes one
-    ///   that stays with a probability of k(s - n) / n(s - k), which fills these up to their share,
-    ///   and else a new one.
+    /// * n > s: a client of a server that remains leaves it for a new one with a probability of 1 -
+    ///   s/n; a client of a server that is removed takes a new one.
+    /// * n <= s: a client of a server that remains does not move. A client of a server that is
+    ///   removed takes one that remains with a probability of k(s - n) / n(s - k), which fills
+    ///   these up to their share, and otherwise a new one.
     ///
-    /// The same servers again change nothing: not who moves where, and not how long is waited.
+    /// Setting the same servers again changes nothing: neither which clients move, nor the waits.
     pub(crate) fn replace(&mut self, mut hosts: Vec<Host>, connected: bool) -> bool {
         if hosts.iter().collect::<HashSet<_>>() == self.hosts.iter().collect() {
             return false;
@@ -129,7 +129,7 @@ impl Hosts {
             (self.hosts, self.next) = (hosts, (here + 1) % is.max(1));
             return false;
         }
-        // Of those to be tried first, how often an old one.
+        // How often an old server comes first in the new order.
         let (part, whole) = match is > was {
             true => (0, 1),
             false => (old.len() * (was - is), is * was.saturating_sub(old.len())),
@@ -146,14 +146,16 @@ impl Hosts {
         true
     }
 
-    /// Tries this one next. The rounds go on: it may say that it serves, and let nobody in.
+    /// Tries this server next. The rounds are not reset: the server may report that it serves
+    /// writes, and accept no client.
     pub(crate) fn prefer(&mut self, host: &Host) {
         if let Some(next) = self.hosts.iter().position(|known| known == host) {
             self.next = next;
         }
     }
 
-    /// The server to try, and the wait before it. `None` only if there are no servers at all.
+    /// Returns the server to try, and the wait before it. `None` only if there are no servers at
+    /// all.
     pub(crate) fn next(&mut self) -> Option<(Host, Duration)> {
         let host = self.hosts.get(self.next)?.clone();
         let round = self.attempts / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
@@ -167,7 +169,7 @@ impl Hosts {
         Some((host, delay))
     }
 
-    /// A connection was good for a while: the rounds start anew.
+    /// Notes that a connection lasted: the rounds start anew.
     pub(crate) fn lived(&mut self) {
         self.attempts = 0;
     }
@@ -235,8 +237,8 @@ mod tests {
         assert!(waits.iter().any(|wait| *wait > SPREAD / 4));
     }
 
-    /// What 10,000 clients of the servers named by `from` do when these become `to`: the share of
-    /// each of the new ones in thousandths, and how many clients moved, also in thousandths.
+    /// Simulates 10,000 clients of the servers `from` when the servers become `to`. Returns the
+    /// share of each new server in thousandths, and how many clients moved, also in thousandths.
     fn shares(from: &str, to: &str) -> (BTreeMap<String, u32>, u32) {
         const CLIENTS: u32 = 10_000;
         let hosts = |names: &str| {
@@ -312,7 +314,7 @@ mod tests {
         assert!(hosts.replace(others, false));
     }
 
-    /// Each of the clones of a client may be told of them, or one of them again and again.
+    /// Each clone of a client may set the same servers, or one clone may set them repeatedly.
     #[test]
     fn the_same_servers_again_change_nothing() {
         let named = |name: &str| Host { name: name.to_owned(), port: 1 };
@@ -323,7 +325,7 @@ mod tests {
             names(&mut hosts, 1);
             moved += u32::from(hosts.replace(six.clone(), true));
             let order = hosts.all().to_vec();
-            // Also while it leaves, or looks for a server.
+            // Also while the client moves, or looks for a server.
             for connected in [true, false] {
                 assert!(!hosts.replace(six.iter().rev().cloned().collect(), connected));
             }

@@ -1,7 +1,8 @@
-//! Servers and the connections to them: which server is next, TCP and TLS, frames, short questions.
+//! Servers and the connections to them: the choice of the next server, TCP and TLS, frames,
+//! four-letter words.
 //!
-//! Addresses and bytes alone. Nothing here knows what a request or an event means; of replies the
-//! codec knows how long their heads are.
+//! This folder knows addresses and bytes, and nothing of what a request or an event means. Of
+//! replies, the codec knows only the length of their head.
 
 pub(crate) mod hosts;
 

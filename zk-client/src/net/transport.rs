@@ -1,4 +1,4 @@
-//! What a session runs over: any stream of bytes, and how to get one to a server.
+//! Transports: a session runs over any stream of bytes, and a connector opens one to a server.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -19,14 +19,14 @@ pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
-/// What [`Connector::connect`] returns.
+/// The future that [`Connector::connect`] returns.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send + 'a>>;
 
 /// Makes connections, one for every attempt at a server.
 ///
 /// Implement it to go through a proxy, to encrypt, to record frames or to test without a network.
-/// Where nothing is to be awaited, a closure from [`Host`] to a transport will do; it needs the
-/// type of its argument spelt out:
+/// If nothing needs to be awaited, a closure from [`Host`] to a transport is enough; the type of
+/// its argument must be written out:
 ///
 /// ```
 /// use zk_client::{Client, Host};
@@ -75,7 +75,8 @@ impl fmt::Debug for dyn Connector {
     }
 }
 
-/// Why a server cannot be connected to with these settings: it would refuse the next attempt, too.
+/// Why no connection to a server is possible with these settings: it would refuse the next attempt,
+/// too.
 ///
 /// A connector puts it into its [`io::Error`].
 #[derive(Debug, thiserror::Error)]
@@ -83,19 +84,21 @@ impl fmt::Debug for dyn Connector {
 pub(crate) struct PermanentRefusal(pub(crate) String);
 
 impl PermanentRefusal {
-    /// Whether this is the reason of `error`.
+    /// Whether `error` contains a permanent refusal.
     pub(crate) fn is_in(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|source| source.is::<Self>())
     }
 }
 
-/// How long one of several addresses of a name may take, so that a dead one leaves time to the
+/// How long one of several addresses of a name may take, so that a dead address leaves time for the
 /// others.
 const ADDRESS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Plain TCP, without Nagle's delay. The name is looked up anew at every attempt, so a server that
-/// moved is found. If it has several addresses, they are tried in turn from a random one on, for
-/// half a second each.
+/// Connects by plain TCP, without Nagle's delay.
+///
+/// The name is resolved anew at every attempt, so the client finds a server that has moved. If the
+/// name has several addresses, they are tried in turn, beginning with a random one, for half a
+/// second each.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "it has nothing to set")]
 pub struct TcpConnector;
@@ -106,7 +109,8 @@ impl Connector for TcpConnector {
             let host_and_port = (host.name.as_str(), host.port);
             let found = tokio::net::lookup_host(host_and_port).await?;
             let mut addresses = found.collect::<Vec<_>>();
-            // A server that accepts and does not serve must not keep the others from being asked.
+            // A server that accepts connections and does not serve must not keep the others from
+            // being tried.
             let first = RandomState::new().build_hasher().finish() % addresses.len().max(1) as u64;
             addresses.rotate_left(first as usize);
             let mut failures = match first_of(addresses, TcpStream::connect).await {
@@ -131,7 +135,8 @@ impl Connector for TcpConnector {
     }
 }
 
-/// The first of these that can be had, asked in turn; else why each cannot.
+/// Connects to the first of these addresses that accepts, tried in turn. Otherwise returns the
+/// error of each.
 async fn first_of<S, D>(
     addresses: Vec<SocketAddr>,
     dial: impl Fn(SocketAddr) -> D,
@@ -166,7 +171,7 @@ mod tests {
 
     const REFUSED: io::ErrorKind = io::ErrorKind::ConnectionRefused;
 
-    /// `localhost` as many a machine has it, and one more.
+    /// The addresses of `localhost` on many machines, and one more.
     fn addresses() -> Vec<SocketAddr> {
         ["[::1]:2181", "127.0.0.1:2181", "127.0.0.2:2181"].map(|it| it.parse().unwrap()).into()
     }
@@ -179,7 +184,7 @@ mod tests {
             let address = socket.local_addr().unwrap();
             (socket, address)
         };
-        // The port is taken, and nobody listens.
+        // The port is bound, but not listened on.
         let (_silent, refusing) = bind();
         let (socket, serving) = bind();
         let _listener = socket.listen(1).unwrap();
@@ -203,7 +208,7 @@ mod tests {
         assert_eq!(dialed.await.expect("it asks the others").unwrap(), last);
     }
 
-    /// The attempt as a whole is cut by whoever makes it.
+    /// The caller of the connector limits the attempt as a whole.
     #[tokio::test(start_paused = true)]
     async fn the_last_address_has_all_of_the_time() {
         let slow = |address| async move {

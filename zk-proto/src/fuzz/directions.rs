@@ -1,7 +1,8 @@
-//! The codec's two directions against each other, from values: what can be built must come back.
+//! Tests the codec's two directions against each other, starting with values: a value that can be
+//! built must survive encoding and decoding.
 //!
-//! Bytes that are read first can say only what the reader allows. A value can be anything that the
-//! types allow, and shows what is written and cannot be read.
+//! Bytes that are decoded first can only contain what the reader allows. A value can be anything
+//! that the types allow, so it finds what can be written but not read.
 
 use std::fmt::Debug;
 
@@ -27,7 +28,7 @@ use crate::ops::{
 use crate::stat::Stat;
 use crate::watch::{SetWatches, SetWatches2, WatcherEvent};
 
-/// The first byte chooses a record of [`VALUES`], the others make the value.
+/// The first byte chooses a record of [`VALUES`]; the other bytes make the value.
 pub fn directions(data: &[u8]) {
     let Some((choice, input)) = data.split_first() else {
         return;
@@ -37,9 +38,10 @@ pub fn directions(data: &[u8]) {
     }
 }
 
-/// A value decodes to itself, all of it, from the bytes that it encodes to; what was decoded, which
-/// is made of pieces of those bytes, encodes to the same; and no front of them is a record, unless
-/// it is one that lacks the `optional` bytes of older peers.
+/// Asserts that a value decodes to itself from all of the bytes that it encodes to, and that the
+/// decoded value, which consists of pieces of those bytes, encodes to the same bytes. No proper
+/// prefix of them is a record, unless only the `optional` bytes are missing, which older peers
+/// omit.
 fn there_and_back<'w, T>(value: &T, wire: &'w [u8], optional: usize)
 where
     T: Decode<'w> + Encode + PartialEq + Debug,
@@ -63,15 +65,15 @@ where
     }
 }
 
-/// Makes the lists, and then what is made of their parts.
+/// Makes the lists, and then the value from their parts.
 fn with_lists(input: &[u8], make: impl FnOnce(&mut Cursor<'_>)) {
     let mut from = Cursor::new(input, Lists::NONE);
     let lists = Lists { names: from.several(), acls: from.several(), infos: from.several() };
     make(&mut Cursor::new(from.rest(), &lists));
 }
 
-/// Declares [`VALUES`]: each record with its fields, and how many bytes older peers leave out. A
-/// field that is missing here does not compile.
+/// Declares [`VALUES`]: each record with its fields, and how many bytes older peers omit. A field
+/// that is missing here does not compile.
 macro_rules! values {
     ($($record:ident $(<$lt:lifetime>)? { $($field:ident),* } $(less $optional:literal)?;)*) => {
         $(impl<'a> Value<'a> for $record $(<$lt>)? {
@@ -80,8 +82,9 @@ macro_rules! values {
             }
         })*
 
-        /// Every record by its name, and the claims on a value that is made of bytes. New records
-        /// go to the end, so that the corpus keeps its meaning.
+        /// Every record by name, with the claims on a value that is made of bytes.
+        ///
+        /// New records go to the end, so that the corpus keeps its meaning.
         pub const VALUES: &[(&str, fn(&[u8]))] = &[
             ("MultiRequest", |input| with_lists(input, |from| {
                 let ops: Vec<MultiOp<'_>> = from.several();
@@ -160,7 +163,7 @@ values! {
     MultiHeader { op, done, error };
 }
 
-/// Chooses among the variants of an enum. One that is missing here does not compile.
+/// Chooses among the variants of an enum. A variant that is missing here does not compile.
 macro_rules! one_of {
     ($name:ident { $($variant:ident),* }) => {
         impl<'a> Value<'a> for $name<'a> {

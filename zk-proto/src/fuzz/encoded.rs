@@ -1,13 +1,13 @@
-//! Encoding, with the claims that hold of every value.
+//! Encoding, with the claims that hold for every value.
 //!
-//! Both ways into the codec's claims, from bytes and from values, go through here.
+//! The claims that start with bytes and those that start with values both use this.
 
 use bytes::BytesMut;
 
 use crate::error::EncodeError;
 use crate::jute::{Encode, Writer};
 
-/// Encodes, and on the way tries a limit that is one byte short.
+/// Encodes a value, and also tries a limit that is one byte too small.
 pub(crate) fn encoded(value: &impl Encode) -> BytesMut {
     let mut wire = BytesMut::new();
     let mut writer = Writer::new(&mut wire, usize::MAX);

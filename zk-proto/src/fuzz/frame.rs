@@ -1,20 +1,24 @@
-//! Frames against the ways in which a stream can be cut.
+//! Tests frames against all ways in which a stream can be cut.
 //!
-//! The network cuts where it likes, so no cut may show. Knows no record.
+//! The network may cut a stream anywhere, so a cut must not change the result. This file knows no
+//! record.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::error::DecodeError;
 use crate::frame::{self, PREFIX};
 
-/// The cap on frames of [`frame()`]: as long as its longest inputs.
+/// The limit on frames of [`frame()`]: as long as its longest inputs.
 pub const FRAME_LIMIT: usize = 4096;
 
-/// Leading bytes of an input of [`frame()`] that say how the rest is cut, one step each, in turn.
+/// The number of leading bytes of an input of [`frame()`] that set how it is cut.
+///
+/// Each byte sets the length of one step; the steps are used in turn.
 pub const STEPS: usize = 4;
 
-/// A stream gives the same frames, the same rest and the same error wherever it is cut, and the
-/// frames encode to the bytes that they were split from.
+/// Asserts that a stream gives the same frames, rest and error wherever it is cut.
+///
+/// The frames also encode to the bytes that they were split from.
 pub fn frame(data: &[u8]) {
     let Some((steps, stream)) = data.split_first_chunk::<STEPS>() else {
         return;
@@ -58,7 +62,7 @@ pub fn frame(data: &[u8]) {
     }
 }
 
-/// What comes out of a stream that arrives in `pieces`: whole frames, then the rest or an error.
+/// The result of a stream that arrives in `pieces`: whole frames, then the rest or an error.
 fn feed<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Vec<Bytes>, Result<BytesMut, DecodeError>) {

@@ -1,7 +1,7 @@
-//! What must hold whatever the bytes: the bodies of the fuzz targets.
+//! Claims that must hold for any bytes: the bodies of the fuzz targets.
 //!
-//! They live in the library so that stable tests run the same claims over the committed corpus. A
-//! claim that does not hold is a failed assertion.
+//! They are part of the library so that stable tests check the same claims on the committed corpus.
+//! A claim that does not hold is a failed assertion.
 
 mod encoded;
 

@@ -1,7 +1,7 @@
-//! Bytes as each record: what decodes must encode to the bytes that it came from.
+//! Decodes bytes as each record: a decoded record must encode to the same bytes.
 //!
-//! A few records have more than one form on the wire. The table says what the encoder makes of
-//! theirs, so that nothing else may differ.
+//! A few records have more than one form on the wire. The table states the form that the encoder
+//! chooses for them, so that nothing else may differ.
 
 use std::fmt::Debug;
 
@@ -27,7 +27,7 @@ use crate::ops::{
 use crate::stat::Stat;
 use crate::watch::{SetWatches, SetWatches2, WatcherEvent};
 
-/// The first byte chooses a record of [`RECORDS`], the others are decoded as that record.
+/// The first byte chooses a record of [`RECORDS`]; the others are decoded as that record.
 pub fn records(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else {
         return;
@@ -37,13 +37,15 @@ pub fn records(data: &[u8]) {
     }
 }
 
-/// Declares [`RECORDS`]: each record, what its encoder changes of the bytes that it was decoded
+/// Declares [`RECORDS`]: each record, what its encoder changes in the bytes that it was decoded
 /// from, and how its lists are walked.
 macro_rules! table {
     ($($record:ident $(<$lt:lifetime>)?: $canonical:expr $(, $walk:expr)?;)*) => {
-        /// Every record by its name, and the claims on it: whatever decodes can be printed and
-        /// walked, encodes to the bytes that it was decoded from, and does not decode to the same
-        /// with a byte less. New records go to the end, so that the corpus keeps its meaning.
+        /// Every record by name, with the claims on it.
+        ///
+        /// A decoded record can be printed and walked, encodes to the bytes that it was decoded
+        /// from, and does not decode to the same value with a byte less. New records go to the end,
+        /// so that the corpus keeps its meaning.
         pub const RECORDS: &[(&str, fn(&[u8]))] = &[$((stringify!($record), |bytes| {
             type Record<'a> = table!(@type $record $($lt)?);
             let mut reader = Reader::new(bytes);
@@ -137,10 +139,10 @@ table! {
     DeleteContainerRequest<'_>: exact;
 }
 
-/// The record has one form alone, and its encoder must find it.
+/// The record has only one form, and its encoder must produce it.
 fn exact(_: &mut [u8]) {}
 
-/// The record ends in a boolean, of which any byte but 0 is true.
+/// The record ends in a boolean, for which any byte except 0 is true.
 fn flag_last(bytes: &mut [u8]) {
     flag(bytes.last_mut());
 }
@@ -151,7 +153,7 @@ fn flag(byte: Option<&mut u8>) {
     }
 }
 
-/// A count below -1 reads as 0: that of the list behind what `front` reads.
+/// A count below -1 is decoded as 0. This is the count of the list behind what `front` reads.
 fn count(bytes: &mut [u8], front: impl Fn(&mut Reader<'_>) -> Result<(), DecodeError>) {
     let mut reader = Reader::new(bytes);
     if front(&mut reader).is_err() {
@@ -187,7 +189,7 @@ fn watches(bytes: &mut [u8], lists: usize) {
     }
 }
 
-/// A null password, whose length is at `at`, reads as an empty one; a boolean may stand behind it.
+/// A null password, whose length is at `at`, is decoded as an empty one; a boolean may follow.
 fn handshake(bytes: &mut [u8], at: usize) {
     let Some((length, tail)) =
         bytes.get_mut(at..).and_then(<[u8]>::split_first_chunk_mut::<PREFIX>)
@@ -200,7 +202,8 @@ fn handshake(bytes: &mut [u8], at: usize) {
     flag(tail.get_mut(u32::from_be_bytes(*length) as usize));
 }
 
-/// A list has as many items as it says, and encodes the same from its items as from its bytes.
+/// Asserts that a list has as many items as it states, and encodes the same from its items as from
+/// its bytes.
 fn list<'a, T: Decode<'a> + Encode + Copy + PartialEq + Debug>(list: List<'a, T>) {
     let items: Vec<T> = list.iter().collect();
     assert_eq!((items.len(), items.is_empty()), (list.len(), list.is_empty()));
@@ -223,7 +226,8 @@ fn multi_request(list_of: MultiRequest<'_>) {
             _ => {}
         }
     }
-    // Not the bytes of the peer, whose headers may hold what nobody looks at: only their length.
+    // Compare only the lengths: the headers in the peer's bytes may contain values that nothing
+    // reads.
     let wire = encoded(&MultiList::new(&entries));
     assert_eq!(wire.len(), encoded(&list_of).len());
     assert_eq!(MultiRequest::decode_exact(&wire), Ok(list_of));

@@ -1,8 +1,8 @@
-//! Values out of a fuzzer's bytes, front to back.
+//! Makes values out of a fuzzer's bytes, front to back.
 //!
-//! Strings and buffers are pieces of the input and lists are parts of lists that were made before,
-//! so that a value borrows all that it holds, as a caller's does. Where the input ends, everything
-//! is zero, empty or null. Knows no record.
+//! Strings and buffers are pieces of the input, and lists are parts of lists that were made before,
+//! so that a value borrows all of its contents, as a caller's value does. After the end of the
+//! input, everything is zero, empty or null. This file knows no record.
 
 use crate::acl::Acl;
 use crate::codes::{
@@ -13,12 +13,12 @@ use crate::header::{Xid, Zxid};
 use crate::jute::{Decode, List, Secret, Text};
 use crate::ops::ClientInfo;
 
-/// What can be made of bytes, whatever they are.
+/// A value that can be made of any bytes.
 pub(crate) trait Value<'a>: Sized {
     fn value(from: &mut Cursor<'a>) -> Self;
 }
 
-/// What the lists of a record are parts of.
+/// The lists that the lists of a record are parts of.
 pub(crate) struct Lists<'a> {
     pub(crate) names: Vec<&'a str>,
     pub(crate) acls: Vec<Acl<'a>>,
@@ -30,7 +30,7 @@ impl Lists<'_> {
         &Lists { names: Vec::new(), acls: Vec::new(), infos: Vec::new() };
 }
 
-/// The input that is left, and the lists that were made of the input before.
+/// The remaining input, and the lists that were made of the input before it.
 pub(crate) struct Cursor<'a> {
     input: &'a [u8],
     lists: &'a Lists<'a>,
@@ -41,7 +41,7 @@ impl<'a> Cursor<'a> {
         Self { input, lists }
     }
 
-    /// The input that is left.
+    /// The remaining input.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.input
     }
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// A few bytes, and at times more than the last byte of a length can tell.
+    /// A few bytes, and sometimes more than the last byte of a length can express.
     fn piece(&mut self) -> &'a [u8] {
         let len = match self.byte() {
             len @ 0..240 => usize::from(len % 16),
@@ -133,7 +133,7 @@ impl<'a> Value<'a> for Option<&'a [u8]> {
     }
 }
 
-/// As much of a piece as is UTF-8.
+/// The part of a piece that is UTF-8.
 impl<'a> Value<'a> for &'a str {
     fn value(from: &mut Cursor<'a>) -> Self {
         let piece = from.piece();

@@ -1,14 +1,14 @@
 //! Vectors of records, without a vector in memory.
 //!
-//! One type serves both directions: a slice of the caller's to be encoded, or bytes of a frame
-//! that were checked once and decode as they are walked.
+//! One type serves both directions: a slice of the caller's values to be encoded, or bytes of a
+//! frame that were checked once and are decoded as they are walked.
 
 use std::fmt;
 
 use crate::error::DecodeError;
 use crate::jute::wire::{Decode, Encode, NULL, Reader, Writer};
 
-/// A vector: borrowed values on the way out, checked but undecoded bytes on the way in.
+/// A vector: borrowed values to encode, or checked but undecoded bytes that were received.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -27,7 +27,7 @@ pub struct List<'a, T>(Items<'a, T>);
 enum Items<'a, T> {
     Null,
     Values(&'a [T]),
-    /// Checked when it was decoded: exactly `count` items.
+    /// The bytes were checked when the list was decoded: they are exactly `count` items.
     Wire {
         count: usize,
         bytes: &'a [u8],
@@ -35,10 +35,10 @@ enum Items<'a, T> {
 }
 
 impl<'a, T> List<'a, T> {
-    /// The null vector, which some servers treat unlike the empty one.
+    /// The null vector, which some servers treat differently from the empty one.
     pub const NULL: Self = Self(Items::Null);
 
-    /// A list of values of the caller's.
+    /// Makes a list of the caller's values.
     pub const fn new(values: &'a [T]) -> Self {
         Self(Items::Values(values))
     }
@@ -48,7 +48,7 @@ impl<'a, T> List<'a, T> {
         matches!(self.0, Items::Null)
     }
 
-    /// How many items there are; none in the null vector.
+    /// The number of items; 0 for the null vector.
     pub const fn len(&self) -> usize {
         match self.0 {
             Items::Null => 0,
@@ -64,7 +64,7 @@ impl<'a, T> List<'a, T> {
 }
 
 impl<'a, T: Decode<'a> + Copy> List<'a, T> {
-    /// The items in wire order, each decoded as it is asked for.
+    /// Iterates over the items in wire order, decoding each on demand.
     pub fn iter(&self) -> ListIter<'a, T> {
         ListIter(match self.0 {
             Items::Null => Items::Values(&[]),
@@ -142,10 +142,10 @@ impl<'a, T: Decode<'a> + Copy + PartialEq> PartialEq for List<'a, T> {
 
 impl<'a, T: Decode<'a> + Copy + Eq> Eq for List<'a, T> {}
 
-/// The whole list is walked once, so that a bad item is an error here and never later. No memory
-/// is set aside for the announced count: a lie about it ends as [`DecodeError::Truncated`]. A
-/// negative count other than that of null is an empty list, as ZooKeeper's own reader has it, so
-/// that a server refuses such an access list for being empty and not for being unreadable.
+/// The whole list is walked once, so a bad item is an error here and never later. No memory is
+/// reserved for the announced count: a false count ends as [`DecodeError::Truncated`]. A negative
+/// count other than that of null is an empty list, as in ZooKeeper's own reader, so that a server
+/// refuses such an access list because it is empty, and not because it does not decode.
 impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let count = match i32::decode(reader)? {

@@ -1,4 +1,4 @@
-//! Jute: what every record is made of.
+//! Jute: the encoding of all records.
 
 mod list;
 mod record;

@@ -1,7 +1,8 @@
-//! The two shapes of nearly all of the protocol: records of fields, and integers with names.
+//! Macros for the two shapes of nearly all of the protocol: records of fields, and integers with
+//! names.
 //!
-//! Both are declared as tables, so that a record reads like its line in ZooKeeper's own jute file
-//! and its two directions cannot drift apart.
+//! Both are declared as tables, so that a record reads like its declaration in ZooKeeper's own jute
+//! file, and its two directions cannot diverge.
 
 /// Declares a record: the struct, and both directions field by field in wire order.
 macro_rules! record {
@@ -75,7 +76,7 @@ macro_rules! record {
     };
 }
 
-/// Declares an integer of the wire whose known values have names and whose unknown ones survive.
+/// Declares an integer code whose known values have names and whose unknown values survive.
 macro_rules! code {
     (
         $(#[$meta:meta])* $name:ident {

@@ -1,4 +1,4 @@
-//! Text that need not be UTF-8, and bytes that nobody may see.
+//! Text that need not be UTF-8, and secret bytes.
 //!
 //! Java writes characters above U+FFFF as two surrogates of three bytes each, so a strict decoder
 //! would fail on an access list with an emoji in it.
@@ -9,8 +9,9 @@ use std::fmt;
 use crate::error::DecodeError;
 use crate::jute::wire::{Decode, Encode, Reader, Writer};
 
-/// Text outside of paths: may be null, and may hold what Java makes of characters above U+FFFF,
-/// two surrogates of three bytes each, which is not UTF-8.
+/// Text outside of paths, which may be null and need not be UTF-8.
+///
+/// Java writes a character above U+FFFF as two surrogates of three bytes each, which is not UTF-8.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Text<'a>(Option<&'a [u8]>);
 
@@ -18,18 +19,20 @@ impl<'a> Text<'a> {
     /// The null string.
     pub const NULL: Self = Self(None);
 
-    /// Text as this side writes it: plain UTF-8.
+    /// Makes text of a string, which is written as plain UTF-8.
     pub const fn new(text: &'a str) -> Self {
         Self(Some(text.as_bytes()))
     }
 
-    /// Text in bytes as they go over the wire.
+    /// Makes text of the bytes that go over the wire.
     pub const fn from_bytes(bytes: &'a [u8]) -> Self {
         Self(Some(bytes))
     }
 
-    /// What Java writes for `text`: UTF-8, but for characters above U+FFFF, which are two
-    /// surrogates. A server that wants to be taken for a real one writes them.
+    /// Returns the bytes that Java writes for `text`.
+    ///
+    /// They are UTF-8, except that a character above U+FFFF is two surrogates. A server that
+    /// imitates a real one writes them.
     ///
     /// ```
     /// use zk_proto::Text;
@@ -57,18 +60,19 @@ impl<'a> Text<'a> {
         Cow::Owned(bytes)
     }
 
-    /// The bytes as they are on the wire, or `None` for null.
+    /// Returns the bytes as they are on the wire, or `None` for null.
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         self.0
     }
 
-    /// The text where it is valid UTF-8.
+    /// Returns the text if it is valid UTF-8.
     pub fn as_str(&self) -> Option<&'a str> {
         self.0.and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// The text with surrogate pairs joined, and each broken character that is not UTF-8 replaced
-    /// by U+FFFD as Java does; null is empty.
+    /// Returns the text as a string, with surrogate pairs joined; null is empty.
+    ///
+    /// Each broken character that is not UTF-8 is replaced by U+FFFD, as Java does.
     ///
     /// ```
     /// use zk_proto::{Decode, Text};
@@ -103,7 +107,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The character that six bytes `ed a0..af xx ed b0..bf xx` stand for.
+/// The character that the six bytes `ed a0..af xx ed b0..bf xx` encode.
 fn surrogate_pair(bytes: &[u8]) -> Option<char> {
     let &[
         0xed,
@@ -152,18 +156,19 @@ impl Encode for Text<'_> {
     }
 }
 
-/// A buffer that proves an identity. It goes over the wire like any other; its Debug shows nothing
-/// of it.
+/// A buffer that proves an identity. `Debug` does not show it.
+///
+/// On the wire it is a buffer like any other.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Secret<'a>(Option<&'a [u8]>);
 
 impl<'a> Secret<'a> {
-    /// A secret, or null.
+    /// Makes a secret, or null.
     pub const fn new(bytes: Option<&'a [u8]>) -> Self {
         Self(bytes)
     }
 
-    /// The secret itself.
+    /// Returns the secret itself.
     pub const fn expose(&self) -> Option<&'a [u8]> {
         self.0
     }

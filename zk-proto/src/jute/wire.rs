@@ -1,8 +1,9 @@
 //! Reader, writer and the primitive types.
 //!
 //! Everything is big-endian and self-delimiting. Decoding borrows from the frame and encoding
-//! appends to a buffer that the caller owns, so neither allocates. A field is a few instructions,
-//! fewer than a call takes, so all of this may be inlined into other crates. Knows no record.
+//! appends to a buffer that the caller owns, so neither allocates. A field takes a few
+//! instructions, fewer than a call, so all of this may be inlined into other crates. This file
+//! knows no record.
 
 use byteorder::{BigEndian, ByteOrder};
 use bytes::BytesMut;
@@ -12,15 +13,15 @@ use crate::error::{DecodeError, EncodeError};
 /// A length of -1 stands for null, in buffers, strings and vectors alike.
 pub(crate) const NULL: i32 = -1;
 
-/// A value that can be read off the wire.
+/// A value that can be decoded.
 pub trait Decode<'a>: Sized {
-    /// Reads one value and leaves the reader behind it.
+    /// Reads one value and moves the reader behind it.
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
 
     /// Reads one value that must fill `bytes` to the end.
     ///
-    /// For tests and tools: on the wire a newer peer may append fields, so code that talks to
-    /// servers calls [`Decode::decode`] and looks at [`Reader::remaining`].
+    /// This is for tests and tools: a newer peer may append fields, so code that talks to servers
+    /// calls [`Decode::decode`] and checks [`Reader::remaining`].
     fn decode_exact(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let value = Self::decode(&mut reader)?;
@@ -31,9 +32,9 @@ pub trait Decode<'a>: Sized {
     }
 }
 
-/// A value that can be written to the wire.
+/// A value that can be encoded.
 pub trait Encode {
-    /// Appends the value. What does not fit is reported by [`Writer::finish`].
+    /// Appends the value. [`Writer::finish`] reports a value that does not fit.
     fn encode(&self, writer: &mut Writer<'_>);
 }
 
@@ -44,31 +45,31 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the front of `bytes`.
+    /// Makes a reader at the front of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// Bytes not read yet.
+    /// Returns how many bytes are not read yet.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// The bytes not read yet, left in place.
+    /// Returns the bytes not read yet, and leaves them in the reader.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The bytes not read yet, all of them, leaving none.
+    /// Takes all bytes not read yet.
     #[inline]
     pub fn take_rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// The next `n` bytes.
+    /// Takes the next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         let Some((head, tail)) = self.rest.split_at_checked(n) else {
@@ -99,24 +100,25 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends values to a buffer of the caller's, up to a limit.
+/// Appends values to the caller's buffer, up to a limit.
 ///
-/// What does not fit is not written but its length is counted, so that an oversize value is never
-/// copied and the error can say how long the frame would have been.
+/// A value that does not fit is not written, but its length is counted. So an oversized value is
+/// never copied, and the error can state how long the frame would have been.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut BytesMut,
     start: usize,
     limit: usize,
-    /// How long `out` may become.
+    /// The length that `out` may reach.
     end: usize,
     /// Bytes that did not fit.
     unwritten: usize,
 }
 
 impl<'a> Writer<'a> {
-    /// Appends at most `limit` bytes to `out`, and never more than the 2^31 - 1 that a length can
-    /// tell.
+    /// Makes a writer that appends at most `limit` bytes to `out`.
+    ///
+    /// It never appends more than 2^31 - 1 bytes, the largest length on the wire.
     #[inline]
     pub fn new(out: &'a mut BytesMut, limit: usize) -> Self {
         let (start, limit) = (out.len(), limit.min(i32::MAX as usize));
@@ -127,14 +129,14 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         if self.out.len() + bytes.len() <= self.end {
-            // Not `put_slice`, which would be a call.
+            // Not `put_slice`, which would not be inlined.
             self.out.extend_from_slice(bytes);
         } else {
             self.leave_out(bytes.len());
         }
     }
 
-    /// Ends the value: its length, or an error that leaves the buffer as it was before.
+    /// Returns the length that was written, or an error that leaves the buffer unchanged.
     #[inline]
     pub fn finish(self) -> Result<usize, EncodeError> {
         let len = (self.out.len() - self.start).saturating_add(self.unwritten);
@@ -145,8 +147,8 @@ impl<'a> Writer<'a> {
         Ok(len)
     }
 
-    /// A length or count. One above `i32::MAX` cannot be written; counting it as that many bytes
-    /// makes it fail every limit.
+    /// Appends a length or count. One above `i32::MAX` cannot be written; counting it as that many
+    /// bytes exceeds every limit.
     #[inline]
     pub(crate) fn put_length(&mut self, n: usize) {
         match i32::try_from(n) {
@@ -193,7 +195,7 @@ impl Encode for i64 {
     }
 }
 
-/// Any byte but 0 reads as true; 0 and 1 are written.
+/// Any byte except 0 is decoded as true; 0 and 1 are written.
 impl<'a> Decode<'a> for bool {
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
@@ -209,7 +211,7 @@ impl Encode for bool {
     }
 }
 
-/// A buffer; null and empty are two values, and ZooKeeper keeps them apart.
+/// A buffer; null and empty are different values, also for ZooKeeper.
 impl<'a> Decode<'a> for Option<&'a [u8]> {
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {

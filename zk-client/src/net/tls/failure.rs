@@ -1,7 +1,7 @@
-//! What TLS failed with, in words for whoever set the client up.
+//! Explains TLS failures in words for the person who configures the client.
 //!
-//! Each failure names the side whose certificate or setting is to be changed, and is marked as
-//! permanent if another attempt would fail for the same reason. Knows no connections.
+//! Each text names the side whose certificate or setting must be changed. A failure is marked as
+//! permanent if another attempt would fail for the same reason. This file knows no connections.
 
 use std::io;
 
@@ -9,16 +9,16 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, Inconsiste
 
 use crate::net::transport::PermanentRefusal;
 
-/// When a connection failed.
+/// The phase in which a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     /// During TLS's handshake.
     Handshake,
-    /// Behind it. With TLS 1.3 a server refuses a client's certificate then.
+    /// After the handshake. With TLS 1.3 a server refuses a client's certificate then.
     Later,
 }
 
-/// Explains why a connection failed. `shows_identity` says whether the client has a certificate to
+/// Explains why a connection failed. `shows_identity` is true if the client has a certificate to
 /// show.
 pub(super) fn explain(error: io::Error, moment: Moment, shows_identity: bool) -> io::Error {
     let kind = error.kind();
@@ -45,7 +45,7 @@ pub(super) fn explain(error: io::Error, moment: Moment, shows_identity: bool) ->
     }
 }
 
-/// What a server means by its alert, and whether it will send it again.
+/// What a server's alert means, and whether the server would send it again.
 fn alert_text(alert: AlertDescription, shows_identity: bool) -> (String, bool) {
     use AlertDescription as Alert;
     match alert {
@@ -66,7 +66,7 @@ fn alert_text(alert: AlertDescription, shows_identity: bool) -> (String, bool) {
             };
             (text, true)
         }
-        // Some servers have no other word for a missing certificate.
+        // Some servers send this alert for a missing certificate.
         Alert::HandshakeFailure => {
             let certificate = match shows_identity {
                 true => "another client certificate",
@@ -89,7 +89,7 @@ fn alert_text(alert: AlertDescription, shows_identity: bool) -> (String, bool) {
     }
 }
 
-/// Why a certificate or key of this client's own, or a root, cannot be used.
+/// Why the client's own certificate or key, or a root, cannot be used.
 pub(super) fn flaw_of_ours(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(bad) => format!("the certificate {}", flaw(bad)),
@@ -100,26 +100,26 @@ pub(super) fn flaw_of_ours(error: &Error) -> String {
     }
 }
 
-/// What is wrong with a certificate, behind a subject such as "the server's certificate".
+/// What is wrong with a certificate, as a predicate of a subject such as "the server's
+/// certificate".
 fn flaw(bad: &CertificateError) -> String {
     use CertificateError as Bad;
     match bad {
         Bad::Expired | Bad::ExpiredContext { .. } => format!("is expired: {bad}"),
         Bad::NotValidYet | Bad::NotValidYetContext { .. } => format!("is not valid yet: {bad}"),
-        // Of a root by the same name there is no more to see than a signature that is not its own.
+        // For another root of the same name, only the wrong signature shows.
         Bad::UnknownIssuer | Bad::BadSignature => "comes from none of the trusted roots".to_owned(),
         Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
             format!("is for another name: {bad}")
         }
         Bad::BadEncoding => "is not encoded as X.509 certificates are".to_owned(),
         Bad::InvalidPurposeContext { .. } => format!("is for another purpose: {bad}"),
-        // The text of these is made for debugging, and has the bytes of identifiers in it.
+        // The text of these is meant for debugging, and contains the bytes of identifiers.
         Bad::UnsupportedSignatureAlgorithmContext { .. }
         | Bad::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "is signed by an algorithm that is not supported".to_owned()
         }
-        // What rustls has no variant for, it passes on as an error of webpki, which prints its
-        // name.
+        // Errors for which rustls has no variant are errors of webpki, which print their names.
         Bad::Other(other) => match other.0.to_string().as_str() {
             "UnsupportedCertVersion" => {
                 "is one of X.509 version 1 or 2; it must be of version 3, which has extensions \
@@ -135,7 +135,7 @@ fn flaw(bad: &CertificateError) -> String {
     }
 }
 
-/// Whether time alone makes it good.
+/// Whether the certificate becomes valid with time.
 fn is_not_valid_yet(bad: &CertificateError) -> bool {
     matches!(bad, CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. })
 }

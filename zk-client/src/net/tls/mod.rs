@@ -1,7 +1,7 @@
-//! Encrypted connections: a connector that puts TLS around what another one brings.
+//! Encrypted connections: a connector that runs TLS over the connections of another connector.
 //!
-//! Certificates and keys are read again for every connection, so that files that were replaced are
-//! used without anybody being told. Knows nothing of sessions; a handshake that fails is a failed
+//! Certificates and keys are read again for every connection, so replaced files are used without a
+//! restart or a call. This folder knows nothing of sessions; a handshake that fails is a failed
 //! attempt at a server like any other.
 
 mod failure;
@@ -49,12 +49,12 @@ enum Source {
 }
 
 impl Pem {
-    /// Bytes that stay the same.
+    /// Uses bytes that stay the same.
     pub fn bytes(pem: impl Into<Vec<u8>>) -> Self {
         Self(Source::Bytes(pem.into()))
     }
 
-    /// A file, which is read again for every connection.
+    /// Uses a file, which is read again for every connection.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self(Source::File(path.into()))
     }
@@ -70,7 +70,7 @@ impl Pem {
 }
 
 impl fmt::Debug for Pem {
-    /// Shows where it is, and nothing of what it is: it may be a key.
+    /// Shows the file name and nothing of the contents, which may be a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Source::Bytes(_) => f.write_str("Pem(bytes)"),
@@ -92,20 +92,21 @@ impl fmt::Display for Pem {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerName {
-    /// The name or address of the connect string. Nothing is ever looked up backwards.
+    /// The name or address of the connect string. The client makes no reverse lookups.
     #[default]
     Dialled,
-    /// This name or address, whatever the connect string says: for servers behind a proxy, or with
-    /// one certificate for all.
+    /// This name or address, whatever the connect string says: for servers behind a proxy, or
+    /// servers that share one certificate.
     Expected(String),
-    /// Any name or none. **Whoever holds a certificate that the trusted roots have signed can pass
-    /// for a server**, so they must have signed those of the servers and of nobody else: no public
-    /// authority, and none that also signs the clients' certificates. For ensembles whose
-    /// certificates name nothing that is dialled. Everything else is checked all the same.
+    /// Any name or none. **Anyone who has a certificate that the trusted roots have signed can
+    /// impersonate a server**, so these roots must have signed the servers' certificates and no
+    /// others: use no public authority, and none that also signs the clients' certificates. This is
+    /// for ensembles whose certificates do not name the addresses that clients connect to.
+    /// Everything else is checked as usual.
     Any,
 }
 
-/// Whom a client trusts, and who it is itself: for [`TlsConnector::new`].
+/// The roots that a client trusts and its own certificate, for [`TlsConnector::new`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "options do nothing until a connector is made of them"]
 pub struct TlsOptions {
@@ -115,23 +116,27 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// Trusts servers whose certificates come from these roots, and no others: neither the system's
-    /// nor the web's. It shows no certificate of its own.
+    /// Trusts servers whose certificates come from these roots, and no others.
+    ///
+    /// The roots of the system and of the web are not trusted. The client shows no certificate of
+    /// its own.
     pub fn new(roots: Pem) -> Self {
         Self { roots, identity: None, server_name: ServerName::default() }
     }
 
-    /// Shows this certificate, and those that lead to its root behind it, to servers that ask, with
-    /// its private key: as PKCS #8, PKCS #1 or SEC 1, unencrypted. They may both be in one file.
+    /// Sets the client's certificate and private key, for servers that ask for them.
     ///
-    /// Servers ask by default (`ssl.clientAuth`). One that has the authentication provider for
-    /// X.509 then knows the client as `x509` and the certificate's subject, without
+    /// The chain of certificates up to the root follows the client's own. The key is unencrypted,
+    /// as PKCS #8, PKCS #1 or SEC 1. Certificates and key may be in one file.
+    ///
+    /// Servers ask by default (`ssl.clientAuth`). A server with the authentication provider for
+    /// X.509 then identifies the client by the scheme `x509` and the certificate's subject, without
     /// [`add_auth`](crate::Client::add_auth).
     pub fn identity(self, certificates: Pem, key: Pem) -> Self {
         Self { identity: Some((certificates, key)), ..self }
     }
 
-    /// Which name the servers' certificates must be for. Default: [`ServerName::Dialled`].
+    /// Sets which name the servers' certificates must be for. Default: [`ServerName::Dialled`].
     pub fn server_name(self, server_name: ServerName) -> Self {
         Self { server_name, ..self }
     }
@@ -139,14 +144,14 @@ impl TlsOptions {
 
 /// Makes encrypted connections, TLS 1.3 or 1.2, to servers at their `secureClientPort`.
 ///
-/// Files are read again for every connection. What was replaced counts from the next one on; while
-/// something in them cannot be used, as when they are half written or a certificate is not that of
-/// the key, the last that could be used goes on being used, and a warning is logged. Connections
-/// that are up stay as they are.
+/// Files are read again for every connection, and replaced files are used from the next connection
+/// on. While the files cannot be used, for example when they are half written or the key does not
+/// fit the certificate, the connector goes on with the last that could be used, and logs a warning.
+/// Existing connections stay as they are.
 ///
-/// A handshake that fails is an attempt that failed: [`Error::attempts`] tells of each server why.
-/// Some failures are permanent, such as a certificate that is not trusted. If every server fails
-/// like that, [`connect`](crate::ClientBuilder::connect) does not wait for its timeout.
+/// A handshake that fails is a failed attempt: [`Error::attempts`] returns the reason for each
+/// server. Some failures are permanent, such as a certificate that is not trusted. If every server
+/// fails like that, [`connect`](crate::ClientBuilder::connect) does not wait for its timeout.
 ///
 /// ```
 /// # async fn f() -> Result<(), zk_client::Error> {
@@ -167,13 +172,13 @@ pub struct TlsConnector {
 }
 
 impl TlsConnector {
-    /// Over TCP.
+    /// Makes a connector that runs TLS over TCP.
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting): a file that cannot be read or holds
+    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting): a file that cannot be read or contains
     /// nothing of its kind, a key that does not fit its certificate, or an expected name that is
-    /// none.
+    /// not valid.
     pub fn new(options: TlsOptions) -> Result<Self, Error> {
         let invalid = |problem: String| Fault::Setting(format!("TLS: {problem}"));
         if let ServerName::Expected(name) = &options.server_name {
@@ -186,7 +191,7 @@ impl TlsConnector {
         Ok(Self { inner: Arc::new(TcpConnector), identity })
     }
 
-    /// Over what another connector brings: through a proxy, say.
+    /// Runs TLS over the connections of another connector, for example through a proxy.
     pub fn over(self, connector: impl Connector) -> Self {
         Self { inner: Arc::new(connector), ..self }
     }
@@ -201,7 +206,7 @@ impl Connector for TlsConnector {
             let name = match server_name {
                 ServerName::Dialled => peer_name(&host.name),
                 ServerName::Expected(name) => peer_name(name),
-                // What is no name is not told to the server either.
+                // A string that is no valid name is not sent to the server either.
                 ServerName::Any => Ok(peer_name(&host.name).unwrap_or_else(|_| {
                     PeerName::from(std::net::IpAddr::from(Ipv4Addr::UNSPECIFIED))
                 })),
@@ -230,7 +235,7 @@ impl fmt::Debug for TlsConnector {
     }
 }
 
-/// What is shown and trusted, as it was last read.
+/// The certificates that are shown and trusted, as they were last read.
 struct Identity {
     options: TlsOptions,
     current: Mutex<Current>,
@@ -238,14 +243,14 @@ struct Identity {
 
 struct Current {
     material: Material,
-    /// Kept while the material is the same, with what it remembers of servers.
+    /// Kept while the material is the same, since it remembers data of the servers.
     config: Arc<ClientConfig>,
-    /// The problem that was last warned of, and has not gone since.
+    /// The problem that was last logged, while it persists.
     warned: Option<String>,
 }
 
 impl Identity {
-    /// What the files say now, or the last that could be used.
+    /// The configuration that the files give now, or the last one that could be used.
     fn latest(&self) -> Arc<ClientConfig> {
         let read = Material::read(&self.options);
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,7 +276,7 @@ impl Identity {
     }
 }
 
-/// The bytes of all that was read.
+/// The bytes of all files that were read.
 #[derive(PartialEq, Eq)]
 struct Material {
     roots: Vec<u8>,
@@ -287,7 +292,7 @@ impl Material {
         Ok(Self { roots: roots.read()?, identity: identity.transpose()? })
     }
 
-    /// What rustls makes of it; `options` tell where it came from.
+    /// The configuration of rustls for this material; `options` name its sources.
     fn config(&self, options: &TlsOptions) -> Result<ClientConfig, String> {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -322,7 +327,7 @@ impl Material {
     }
 }
 
-/// At least one certificate.
+/// Parses at least one certificate.
 fn certificates(pem: &[u8], from: &Pem) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| format!("{from}: {error}"))?;
@@ -337,7 +342,7 @@ fn peer_name(name: &str) -> Result<PeerName<'static>, String> {
     parsed.map_err(|_| format!("{name:?} is no name that a certificate can be for"))
 }
 
-/// Checks all of a certificate but its name.
+/// Checks everything in a certificate except its name.
 #[derive(Debug)]
 struct AnyName {
     roots: Arc<RootCertStore>,
@@ -391,7 +396,7 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// The encrypted stream, whose errors say what is wrong.
+/// The encrypted stream, whose errors explain what is wrong.
 struct Encrypted {
     stream: TlsStream<Box<dyn Transport>>,
     /// Whether the client has a certificate to show.
@@ -405,7 +410,8 @@ impl AsyncRead for Encrypted {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer).map(|read| match read {
-            // Frames tell their length, so it does no harm if the end is not told, but cut.
+            // Frames carry their length, so a stream that ends without TLS's closing message does
+            // no harm.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
             read => read.map_err(|error| explain(error, Moment::Later, self.shows_identity)),
         })
