@@ -34,7 +34,7 @@ fn a_folder_that_is_removed_at_any_moment_is_made_again() {
                         here.is_owner(&guard);
                         guard.release().await.unwrap();
                     }
-                    // The folder was removed together with the contender's node.
+                    // The contender's node was in a folder that was removed.
                     Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
                 }
             }
