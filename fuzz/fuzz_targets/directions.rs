@@ -1,5 +1,5 @@
-//! A value of a record, there and back: the record's number in its table, then what makes the
-//! value.
+//! A value that is encoded and decoded: the record's number in its table, then the bytes that make
+//! up the value.
 
 #![no_main]
 

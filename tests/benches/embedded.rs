@@ -4,11 +4,11 @@
 //! cargo bench -p zk-tests --bench embedded
 //! ```
 //!
-//! Each server has a process of its own, so what it costs is read off that process: requests for
-//! each second of its processor time, which is the throughput per core. Requests a second of wall
-//! time are what the one client and its server do together on this machine. The real server does
-//! not sync to disk, but writes its log, which the embedded one does not have. Needs Linux, Java
-//! and ZooKeeper; `tests/run` installs the latter two.
+//! Each server has a process of its own, so its cost is read from that process: requests per second
+//! of processor time, which is the throughput per core. Requests per second of wall time are the
+//! joint throughput of the client and its server on this machine. The real server does not sync to
+//! disk, but it writes its log, which the embedded server does not have. Needs Linux, Java and
+//! ZooKeeper; `tests/run` installs the latter two.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ use zk_embedded::Server;
 use zk_tests::server::Standalone;
 
 const CLIENTS: usize = 4;
-/// Requests that are under way at once on one connection.
+/// Requests in flight at once on one connection.
 const DEPTH: usize = 64;
 const BATCHES: usize = 100;
 const ROUNDS: usize = 7;
@@ -45,7 +45,7 @@ struct Target {
     clients: Vec<Client>,
 }
 
-/// What one round took.
+/// The time that one round took.
 struct Round {
     wall: Duration,
     processor: Duration,
@@ -64,7 +64,7 @@ async fn main() -> Result<()> {
         .stdout(Stdio::piped())
         .spawn()?;
     let result = loads(&mut child).await;
-    // The end of its input ends it.
+    // The child ends when its input ends.
     drop(child.stdin.take());
     child.wait()?;
     result
@@ -80,7 +80,7 @@ async fn serve() -> Result<()> {
     Ok(())
 }
 
-/// From nothing to the first answer: server, session and a read.
+/// Measures a start up to the first reply: the server, a session and a read.
 async fn starts() -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..STARTS {
@@ -128,7 +128,7 @@ async fn loads(child: &mut Child) -> Result<()> {
         }
         let mut rounds = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
-            // Who was last is first, so that neither has the better place.
+            // The order alternates, so that neither server has an advantage.
             for index in if rounds[0].len() % 2 == 0 { [0, 1] } else { [1, 0] } {
                 rounds[index].push(targets[index].round(load).await?);
             }
@@ -166,7 +166,7 @@ impl Target {
         let before = processor_time(self.pid)?;
         let start = now();
         for _ in 0..BATCHES {
-            // All connections have their batch under way before the first is awaited.
+            // All connections have their batch in flight before the first reply is awaited.
             let mut replies = Vec::new();
             for (index, client) in self.clients.iter().enumerate() {
                 let path = format!("/bench{index}");
@@ -205,12 +205,12 @@ where
     Ok(())
 }
 
-/// What the threads of a process have used of processors, in user and system mode.
+/// The processor time that the threads of a process have used, in user and system mode.
 fn processor_time(pid: u32) -> Result<Duration> {
     let mut time = Duration::ZERO;
     for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-        // Its first field are nanoseconds. What a thread that has ended took is lost, which can
-        // only make Java look cheaper.
+        // The first field is in nanoseconds. The time of threads that have ended is missing, which
+        // can only make Java look cheaper.
         if let Ok(stat) = std::fs::read_to_string(task?.path().join("schedstat")) {
             let nanos = stat.split_whitespace().next().context("a field")?.parse()?;
             time += Duration::from_nanos(nanos);

@@ -1,11 +1,11 @@
-//! How far the tasks of a process should hand a lock on among themselves: two processes' worth of
-//! tasks on one lock, by the number of passes.
+//! How often the tasks of a process should hand a lock on to each other: the tasks of two clients
+//! contend for one lock, by the number of passes.
 //!
 //! ```text
 //! cargo bench -p zk-tests --bench two_level
 //! ```
 //!
-//! More passes cost fewer requests and keep the other side waiting longer. Each line is the median
+//! More passes cost fewer requests and make the other client wait longer. Each line is the median
 //! of several rounds in one run, on a real standalone server that does not sync to disk. Needs Java
 //! and ZooKeeper; `tests/run` installs them.
 
@@ -23,16 +23,16 @@ const TASKS: usize = 32;
 const ROUND: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 5;
 const PASSES: [u32; 8] = [0, 1, 4, 8, 16, 32, 64, 256];
-/// What is done under the lock.
+/// The time that each task works under the lock.
 const WORK: [Duration; 2] = [Duration::ZERO, Duration::from_millis(1)];
 
-/// What a round came to.
+/// The results of a round.
 struct Round {
     /// Acquisitions a second.
     rate: f64,
-    /// Packets that the server got for each.
+    /// Packets that the server received for each acquisition.
     packets: f64,
-    /// Of how long acquires took, in milliseconds: the 99th of a hundred.
+    /// The 99th percentile of the time that acquires took, in milliseconds.
     late: f64,
 }
 
@@ -60,7 +60,7 @@ async fn main() -> Result<()> {
 }
 
 async fn measure(address: &str, path: &str, passes: u32, work: Duration) -> Result<Round> {
-    // Time is not to bound them, or it would be measured instead.
+    // The time limit is long, so that only the number of passes ends a turn.
     let options = Options::new().local_handoffs(passes).local_handoff_time(Duration::from_secs(60));
     let stop = Arc::new(AtomicBool::new(false));
     let count = Arc::new(AtomicU64::new(0));

@@ -1,8 +1,8 @@
-//! What values and requests take of memory, counted by the allocator. It counts for the whole
+//! The memory that values and requests take, counted by the allocator. It counts for the whole
 //! process, so this is one test.
 //!
-//! Everything here runs on one thread and in virtual time, so that it allocates the same each time.
-//! The server allocates nothing once it has begun to answer.
+//! Everything here runs on one thread and in virtual time, so that each run allocates the same. The
+//! server allocates nothing once it has begun to answer.
 
 use std::alloc::System;
 use std::io;
@@ -25,23 +25,23 @@ use zk_tests::peer::{TIMEOUT, data, stat_of, welcome};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Of every node.
+/// The data of every node.
 const DATA: &[u8] = &[7; 100];
 
-/// What a getData may allocate once nothing is left to grow: the data that its caller gets. Buffers
-/// that replies are read into are shared by many.
+/// The allocations that each getData may make once all buffers have grown: one, for the data that
+/// its caller gets. Many replies share each buffer that they are read into.
 const PER_GET: f64 = 1.02;
 
-/// A connection to a server that has answered before it is asked for the answer: every node is
-/// there, with the same data, and nothing ever happens to it.
+/// A connection to a server that has each reply ready when the client writes the request. Every
+/// node exists, with the same data, and never changes.
 #[derive(Debug, Default)]
 struct Still {
     greeted: bool,
     asked: BytesMut,
     answers: BytesMut,
-    /// How often the client has written.
+    /// The number of writes by the client.
     writes: Arc<AtomicUsize>,
-    /// Of the client, if it waits for an answer.
+    /// The client's waker, if it waits for a reply.
     waker: Option<Waker>,
 }
 
@@ -114,19 +114,19 @@ async fn connect() -> Client {
     Client::builder().connector(connector).session_timeout(TIMEOUT).connect("zk").await.unwrap()
 }
 
-/// What is allocated while this is done, freed or not.
+/// Counts what `work` allocates, freed or not.
 fn takes<T>(work: impl FnOnce() -> T) -> (T, Stats) {
     let region = Region::new(ALLOCATOR);
     let done = work();
     (done, region.change())
 }
 
-/// How often memory was asked for.
+/// The number of allocations and reallocations.
 fn allocations(stats: Stats) -> usize {
     stats.allocations + stats.reallocations
 }
 
-/// Bytes that are held at the end and were not at the beginning.
+/// The bytes that are held at the end of the region and were not at its beginning.
 fn kept(region: &Region<'_, System>) -> usize {
     let change = region.change();
     change.bytes_allocated.checked_sub(change.bytes_deallocated).unwrap()
@@ -154,7 +154,7 @@ fn names_are_not_allocated_one_by_one() {
     assert_eq!(children.names, names);
     let text: usize = names.iter().map(String::len).sum();
     assert_eq!(allocations(stats), 2);
-    // And 68 of the state behind them.
+    // The 68 bytes are those of the stat behind the names.
     assert_eq!(stats.bytes_allocated, text + 4 * names.len() + 68);
 
     let none = &[&[0; 4][..], &[0; 68]].concat();
@@ -214,7 +214,7 @@ async fn a_request_allocates_next_to_nothing() {
             }
             allocations(asking)
         };
-        // Until queues have grown as far as they do.
+        // These rounds let the queues grow to their full size.
         for _ in 0..ROUNDS {
             round().await;
         }

@@ -1,7 +1,7 @@
-//! What a client takes of memory, counted by the allocator. It counts for the whole process, so
+//! The memory that a client takes, counted by the allocator. It counts for the whole process, so
 //! this is one test.
 //!
-//! Everything here runs on one thread and in virtual time, so that it allocates the same each time.
+//! Everything here runs on one thread and in virtual time, so that each run allocates the same.
 
 use std::alloc::System;
 use std::pin::Pin;
@@ -20,11 +20,11 @@ const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Buffers that connections read into, one of which may be there or not.
+/// The size of the buffers that connections read into. One of them may exist or not.
 const SLACK: isize = 2 * 64 * 1024 + 4096;
 
-/// Runs `round` until queues and tables have grown as far as they do, and then again, after which
-/// no more than before must be held.
+/// Runs `round` until queues and tables have grown to their full size, and then again. The memory
+/// in use must not grow in the later rounds.
 async fn stays<'a, C>(
     what: &str,
     context: &'a C,
@@ -42,7 +42,7 @@ async fn stays<'a, C>(
     assert!(kept < SLACK, "{what}: {kept} bytes more, of {}", change.bytes_allocated);
 }
 
-/// How many bytes are allocated while this is done, freed or not.
+/// Counts the bytes that `work` allocates, freed or not.
 async fn takes<T>(work: impl Future<Output = T>) -> (T, usize) {
     let region = Region::new(ALLOCATOR);
     let done = work.await;
@@ -141,7 +141,7 @@ async fn leaves_nothing_behind() {
 }
 
 async fn a_lie_is_not_believed() {
-    // A frame of two GiB, and a list of as many items, in some bytes.
+    // A few bytes that promise a frame of two GiB, and a list of as many items.
     let mut network = Network::new();
     let (client, mut peer) = connected(&mut network).await;
     let reading = client.get_data("/a");
@@ -172,7 +172,7 @@ async fn a_lie_is_not_believed() {
     assert_eq!(listed.unwrap_err().kind(), ErrorKind::Protocol);
     assert!(bytes < 500_000, "{bytes} bytes for a list that is not there");
 
-    // A reply above the limit is read through, and never held.
+    // A reply above the limit is read and discarded, and never stored.
     let reading = client.get_data("/a");
     peer.next().await.unwrap();
     let large = vec![7; 64 * 1024 * 1024];
@@ -216,7 +216,7 @@ async fn a_flood_is_not_kept() {
     flood(&mut peer).await;
     let change = region.change();
     let kept = change.bytes_allocated as isize - change.bytes_deallocated as isize;
-    // The pipe holds a megabyte now and then; the events would take ten of them.
+    // The pipe sometimes holds a megabyte; the events would take ten.
     assert!(kept < 2_500_000, "{kept} bytes of 100,000 events that nobody reads");
     assert_eq!(client.stats().events_received, 200_000);
     drop(stream);
@@ -226,7 +226,7 @@ async fn a_flood_is_not_kept() {
     drop(network.dial().await);
 }
 
-/// Reading the numbers allocates the name of the server, and nothing else.
+/// Reading the statistics allocates only the name of the server.
 async fn a_look_costs_next_to_nothing() {
     let server = Server::in_memory(Config::new());
     let client = connect(&server).await;
@@ -246,7 +246,7 @@ async fn a_look_costs_next_to_nothing() {
     client.close().await;
 }
 
-/// Besides its path.
+/// A waiting watcher takes little memory besides its path.
 async fn a_watcher_that_waits_is_small() {
     const WATCHERS: usize = 100_000;
     let mut network = Network::new();

@@ -1,7 +1,8 @@
-//! What a client tells to `tracing`: the table in its documentation, and no secret.
+//! The `tracing` events of a client: they match the table in its documentation and hold no secret.
 //!
-//! Whether a place in the code has a listener is noted for the whole process when it is first come
-//! by. So every test of this program listens from its beginning, and no other test is in it.
+//! When a call site is first reached, `tracing` records for the whole process whether it has a
+//! subscriber. So every test of this program subscribes at its beginning, and the program holds no
+//! other test.
 
 use std::fmt::Debug;
 
@@ -32,7 +33,7 @@ fn field<'a>(told: &'a Told, name: &str) -> &'a str {
     told.fields.get(name).map_or("", String::as_str)
 }
 
-/// The one of its kind.
+/// The only event with this target and message.
 #[track_caller]
 fn one(capture: &Capture, target: &str, message: &str) -> Told {
     let told = capture.of(target, message);
@@ -66,7 +67,8 @@ async fn a_life_is_told_with_the_names_and_fields_of_the_table() {
     peer.expect("addWatch#3 /a persistent").await;
     peer.answer(&()).await;
     let stream = watching.await.unwrap();
-    // The session's own: a persistent watch beside a one-shot one.
+    // After this event the session sends a request of its own, because a persistent watch stands
+    // beside a one-shot one.
     peer.fire(EventType::NODE_DATA_CHANGED, "/a").await;
     watcher.changed().await.unwrap();
     let lost = client.get_data("/lost");
@@ -137,7 +139,8 @@ async fn a_life_is_told_with_the_names_and_fields_of_the_table() {
     assert_eq!((field(&event, "kind"), field(&event, "path")), ("NodeDataChanged", "/a"));
     assert_eq!((field(&event, "watchers"), field(&event, "streams")), ("1", "1"));
 
-    // All but what callers do is told in the session's span, which has an id once there is one.
+    // All events except those of the callers are in the session's span, which has the session's id
+    // once it is known.
     let told = capture.told();
     let first = told.iter().position(|told| *told == connected[0]).unwrap();
     for (at, told) in told.iter().enumerate().filter(|(_, told)| told.message != "queued") {
@@ -203,7 +206,7 @@ fn a_ping_is_told_with_its_latency() {
     assert_eq!(field(&one(&capture, REQUEST, "ping answered"), "latency_us"), "3000");
 }
 
-/// As bytes, as text and as numbers.
+/// The secret as bytes, as text and as numbers.
 fn secrets() -> (Vec<u8>, [String; 4]) {
     let secret = b"SeCrEt-0123456789".to_vec();
     let listed = format!("{secret:?}");

@@ -1,8 +1,8 @@
-//! A server for a test suite that is not ours and starts and stops its servers itself.
+//! A server for a foreign test suite that starts and stops its servers itself.
 //!
-//! `interop_server real|embedded|embedded-3.8` prints its address. Then it obeys one line after the
-//! other, `stop` and `run`, and answers each with `done`; what it holds outlasts a stop. It ends
-//! with its input.
+//! `interop_server real|embedded|embedded-3.8` prints its address. Then it reads commands line by
+//! line, `stop` and `run`, and answers each with `done`. Its data survives a stop. The program ends
+//! when its input ends.
 
 use std::env;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A real server for whoever measures: says its address, and serves until its input ends.
+//! A real server for measurements: prints its address, and serves until its input ends.
 
 use std::io::{copy, sink, stdin};
 
@@ -10,7 +10,7 @@ async fn main() -> Result<()> {
     let config = ServerConfig { java_as_in_production: true, ..ServerConfig::default() };
     let server = Standalone::with(&config).await?;
     println!("{}", server.address());
-    // Nothing else is to be done meanwhile.
+    // This may block the thread, which has no other work.
     copy(&mut stdin().lock(), &mut sink())?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Answers that come in time or not at all: what is taken back, and that nothing else notices.
+//! Calls with a deadline: which of their effects the client undoes, and that other calls are not
+//! affected.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! A client against servers that lie, stall, flood and break off, one way at a time and in virtual
+//! A client against servers that lie, stall, flood or break off, one fault at a time and in virtual
 //! time.
 //!
-//! Whatever they do, it neither panics nor hangs nor grows: every caller is answered with an error
-//! that tells, and where the session can live on it does, as the next server shows.
+//! Whatever a server does, the client does not panic, hang or grow. Every caller gets an error that
+//! names the cause. If the session can survive, it does, as the next server shows.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -21,7 +21,7 @@ use zk_tests::peer::{
     stat_of, welcome,
 };
 
-/// Longer than anything here may take.
+/// More than any step here may take.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 fn builder(network: &Network) -> ClientBuilder {
@@ -34,12 +34,12 @@ async fn connected(network: &mut Network) -> (Client, Peer) {
     (client.unwrap(), peer)
 }
 
-/// Fails the test if that hangs.
+/// Fails the test if `work` hangs.
 async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what} hangs"))
 }
 
-/// These frames, as they are on the wire.
+/// These frames in their wire format.
 fn wire(frames: &[Bytes]) -> Vec<u8> {
     let mut out = BytesMut::new();
     for payload in frames {
@@ -48,7 +48,7 @@ fn wire(frames: &[Bytes]) -> Vec<u8> {
     out.to_vec()
 }
 
-/// Bytes of the client's that do not belong to it any more.
+/// Checks that the client keeps no bytes of requests or replies that are finished.
 #[track_caller]
 fn at_rest(client: &Client) {
     let stats = client.stats();
@@ -56,7 +56,7 @@ fn at_rest(client: &Client) {
     assert_eq!((stats.watches, stats.streams, stats.owned_nodes), (0, 0, 0));
 }
 
-/// The next server takes the session up, and serves.
+/// The next server resumes the session and serves it.
 async fn next_server_is_fine(network: &mut Network, client: &Client) -> Peer {
     let mut peer = network.dial().await.accept();
     assert_eq!(peer.attach().await.session_id, SESSION, "the session goes on");
@@ -68,7 +68,8 @@ async fn next_server_is_fine(network: &mut Network, client: &Client) -> Peer {
     peer
 }
 
-/// With a request in flight, `bytes` end the connection, for this reason, and nothing more.
+/// While a request is in flight, `bytes` end the connection for this reason, and have no other
+/// effect.
 async fn drops(what: &str, bytes: &[u8], why: &str) {
     soon(what, async {
         let mut network = Network::new();
@@ -147,7 +148,7 @@ async fn events_that_make_no_sense_end_the_connection_alone() {
     }
 }
 
-/// The first answer counts, and the second is one to nothing.
+/// The first reply counts, and the second answers no request.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_twice_is_given_once() {
     let mut network = Network::new();
@@ -162,8 +163,8 @@ async fn an_answer_that_comes_twice_is_given_once() {
     next_server_is_fine(&mut network, &client).await;
 }
 
-/// Answers whose record is cut short at every byte, or promises more than there is: the call fails,
-/// and nothing else does.
+/// Replies whose record is cut short at every byte, or promises more data than it holds: only the
+/// call fails.
 #[tokio::test(start_paused = true)]
 async fn a_short_record_fails_its_call_alone() {
     let mut network = Network::new();
@@ -176,7 +177,7 @@ async fn a_short_record_fails_its_call_alone() {
     let mut cases: Vec<(&str, Bytes)> = Vec::new();
     for (op, whole) in [("get", node), ("list", children), ("create", created)] {
         cases.extend((0..whole.len()).map(|cut| (op, whole.slice(..cut))));
-        // ZooKeeper's own reader takes a negative count of children for none.
+        // ZooKeeper's own decoder reads a negative count of children as none.
         let lies = [i32::MAX, 0x00ff_ffff, -2, i32::MIN];
         for lie in lies.into_iter().take(if op == "list" { 2 } else { 4 }) {
             let mut lying = BytesMut::from(&whole[..]);
@@ -214,7 +215,8 @@ async fn a_short_record_fails_its_call_alone() {
     at_rest(&client);
 }
 
-/// A watch that was set and whose answer makes no sense is nobody's, here as there.
+/// A watch whose reply makes no sense belongs to no caller, neither in the client nor on the
+/// server.
 #[tokio::test(start_paused = true)]
 async fn a_short_record_leaves_no_watch() {
     let mut network = Network::new();
@@ -252,7 +254,7 @@ async fn one_byte_at_a_time_is_slow_and_works() {
     assert_eq!(client.stats().connections, 1);
 }
 
-/// As slow as that, and without an end: a whole frame in time is what counts.
+/// As slow as that, and without an end: only a whole frame in time counts.
 #[tokio::test(start_paused = true)]
 async fn bytes_that_make_no_frame_in_time_are_silence() {
     let mut network = Network::new();
@@ -260,7 +262,7 @@ async fn bytes_that_make_no_frame_in_time_are_silence() {
     let reading = client.get_data("/a");
     peer.expect("getData#1 /a").await;
     let clock = Clock::start();
-    // Within the limit, so all of it would be kept.
+    // The length is within the limit, so the client would keep all the bytes.
     peer.raw(&(15_000_000_i32).to_be_bytes()).await;
     let drip = tokio::spawn(async move {
         loop {
@@ -355,7 +357,8 @@ async fn a_flood_of_events_without_watches_is_read_and_forgotten() {
     at_rest(&client);
 }
 
-/// The same to a stream that nobody reads: it keeps so many, and counts the others.
+/// The same flood to a stream that is not read: it keeps events up to its capacity, and counts the
+/// others.
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_events_to_a_stream_is_kept_up_to_its_capacity() {
     let mut network = Network::new();
@@ -381,7 +384,7 @@ async fn a_flood_of_events_to_a_stream_is_kept_up_to_its_capacity() {
     peer.expect("removeWatches#2 /a").await;
 }
 
-/// And to one that is read: it misses nothing, however much is there to be read at once.
+/// The same flood to a stream that is read: it misses nothing, however many events arrive at once.
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_events_to_a_stream_that_is_read_is_told_in_full() {
     const FLOOD: usize = 50_000;
@@ -398,7 +401,7 @@ async fn a_flood_of_events_to_a_stream_that_is_read_is_told_in_full() {
         }
     });
     settle().await;
-    // The shortest there are, so that a read brings as many as it can.
+    // These are the shortest events, so that each read brings as many as possible.
     peer.raw(&wire(&vec![notification(1, EventType::NODE_DATA_CHANGED, "/"); FLOOD])).await;
     reader.await.unwrap();
     peer.expect("removeWatches#2 /").await;
@@ -422,7 +425,7 @@ async fn what_comes_behind_the_answer_to_a_close_is_not_heard() {
     at_rest(&client);
 }
 
-/// The answer to a handshake that would open a session.
+/// Answers the handshake that would open a session with `answer`.
 async fn answers(dial: Dial, answer: &ConnectResponse) -> Peer {
     let mut peer = dial.accept();
     peer.handshake().await;
@@ -461,7 +464,7 @@ async fn the_longest_and_the_shortest_timeouts_are_kept() {
         assert_eq!(soon("the call", reading).await.unwrap().data, "fine");
         assert_eq!(client.session_timeout(), Duration::from_millis(millis));
         if millis > 1 {
-            // Pings go on, every ten seconds at the least.
+            // Pings go on, at least every ten seconds.
             sleep(Duration::from_secs(35)).await;
             assert_eq!(client.stats().pings_sent, 3);
             let closing = client.close();
@@ -559,7 +562,8 @@ async fn a_server_that_never_answers_pings_is_left_for_the_next() {
     next_server_is_fine(&mut network, &client).await;
 }
 
-/// What it is not read waits here, up to a cap that the caller hears of.
+/// Requests that the server does not read wait in the client, up to a limit that is reported to the
+/// caller.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_reads_nothing_fills_the_queue_and_no_more() {
     let mut network = Network::new();
@@ -582,7 +586,7 @@ async fn a_server_that_reads_nothing_fills_the_queue_and_no_more() {
     };
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::LimitExceeded, Outcome::NotApplied));
     let sent = client.stats().in_flight;
-    // The peer keeps the connection open; only the silence ends it.
+    // The peer keeps the connection open, so only the silence ends it.
     let mut outcomes = Vec::new();
     let (mut next, ()) =
         tokio::join!(async { soon("the next attempt", network.attach()).await }, async {
@@ -600,7 +604,7 @@ async fn a_server_that_reads_nothing_fills_the_queue_and_no_more() {
     at_rest(&client);
 }
 
-/// It is asked again, and ever more seldom.
+/// The client tries the server again, with growing pauses.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lets_in_and_throws_out_is_not_asked_in_a_tight_loop() {
     let mut network = Network::new();
@@ -626,7 +630,7 @@ async fn a_server_that_lets_in_and_throws_out_is_not_asked_in_a_tight_loop() {
     }
 }
 
-/// Any bytes at all, seeded.
+/// Random bytes from a seed.
 #[tokio::test(start_paused = true)]
 async fn noise_costs_connections_and_nothing_else() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -646,7 +650,7 @@ async fn noise_costs_connections_and_nothing_else() {
         peer.raw(&noise).await;
         let before = client.stats().connections;
         drop(peer);
-        // Read or not, it is answered.
+        // The call is answered, whether the bytes were read or not.
         soon("the call", reading).await.err();
         peer = soon("the next attempt", network.attach()).await;
         settle().await;

@@ -1,4 +1,4 @@
-//! A keeper: one session after another, each told with its number, until it is closed.
+//! A keeper: one session after another, each reported with its number, until the keeper is closed.
 
 use std::future::Future;
 use std::pin::pin;
@@ -35,7 +35,7 @@ fn kind<T>(result: Result<T, zk_client::Error>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// Polls `k` times, and in between lets everything happen that takes no time.
+/// Polls `polls` times, and in between lets all other tasks run that need no time to pass.
 async fn drop_after<F: Future>(polls: u32, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -105,7 +105,7 @@ fn between_two_sessions_there_is_no_client_and_a_reconnect_is_none() {
 
         expire(&server, &first);
         server.set_serving(false);
-        // The client learns of it only when a server serves again.
+        // The client learns of the expiry only when a server serves again.
         first.states().wait_for(|state| *state == SessionState::Disconnected).await.unwrap();
         assert_eq!(keeper.client().await.unwrap().session(), first.session());
         first.states().wait_for(|state| state.ended().is_some()).await.unwrap();
@@ -154,7 +154,7 @@ fn a_keeper_begins_with_a_session_or_with_an_error() {
         assert_eq!(client.state(), SessionState::Connected);
         assert_eq!(kind(builder(&server).keep("zk/none").await), Some(ErrorKind::ChrootNotFound));
 
-        // A session to resume that is over is followed by a new one.
+        // If the session to resume is over, a new one follows.
         let left = builder(&server).seed(2).connect("zk").await.unwrap().detach().await.unwrap();
         assert!(server.expire(left.id));
         let next = builder(&server).session(left).keep("zk").await.unwrap();
@@ -230,7 +230,7 @@ fn a_client_that_is_closed_ends_the_keeper() {
     });
 }
 
-/// Every other session would be refused just so.
+/// Every later session would be refused in the same way.
 #[test]
 fn credentials_that_are_refused_end_the_keeper_for_good_and_it_says_so() {
     type Ask = fn(ClientBuilder) -> ClientBuilder;
@@ -350,7 +350,7 @@ fn two_sessions_of_one_seed_make_different_names() {
     });
 }
 
-/// Whatever future is dropped after whatever poll, nobody is left waiting and nothing stays open.
+/// Whichever future is dropped, after any poll, no caller waits for ever and nothing stays open.
 #[test]
 fn a_future_that_is_dropped_after_any_poll_loses_nothing() {
     for call in 0..4 {
@@ -378,7 +378,8 @@ fn a_future_that_is_dropped_after_any_poll_loses_nothing() {
                 }
             }
             if call == 2 {
-                // It is closed although nobody waited for that, polled or not.
+                // The keeper is closed although no caller waited for it, whether the future was
+                // polled or not.
                 assert_eq!(kind(sessions.next().await), Some(ErrorKind::Closed));
             } else {
                 let session = sessions.next().await.unwrap();

@@ -1,4 +1,4 @@
-//! A client as its callers see it, and what servers may do to it.
+//! A client as its callers see it, and its behaviour towards faulty servers.
 
 mod deadlines;
 mod hostile;

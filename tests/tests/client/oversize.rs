@@ -66,7 +66,7 @@ fn a_large_reply_out_of_order_drops_the_connection() {
     assert!(said.len() == 1 && said[0].contains("xid 2 where xid 1"), "{said:?}");
 }
 
-/// What comes unasked, or as the answer to what the session does by itself, is small.
+/// Frames that no caller requested, and replies to the session's own requests, are always small.
 #[test]
 fn events_pings_and_what_the_session_does_itself_above_the_limit_break_the_protocol() {
     let too_long = DecodeError::FrameTooLong { len: LARGE, limit: LIMIT };
@@ -107,7 +107,7 @@ fn events_pings_and_what_the_session_does_itself_above_the_limit_break_the_proto
     assert_eq!(shaking.session.poll_event(), Some(Event::Hangup(broken)), "the handshake");
 }
 
-/// The server watches, and nobody here knows: it is told to stop.
+/// The server has set a watch that the client does not know, so the client removes it.
 #[test]
 fn a_watch_set_by_a_read_that_was_too_large_is_removed() {
     let path = "/a";
@@ -157,7 +157,7 @@ const CREATE: CreateRequest<'_> = CreateRequest {
     mode: CreateMode::EPHEMERAL_SEQUENTIAL,
 };
 
-/// A session whose create was answered with too much, and which looks for the node.
+/// A session whose create got an oversized reply, and which looks for the node.
 fn unheard() -> (Bench, OwnedNodeId) {
     let mut bench = Bench::attached();
     let node = bench.session.submit_owned(&CREATE, 1).unwrap();
@@ -223,7 +223,7 @@ fn owned_nodes_of_a_multi_whose_reply_was_too_large_are_found() {
     }
     assert_eq!(bench.sent(), ["exists#6 /l/x-0000000007", "exists#7 /l/y-0000000008"]);
     bench.answer(6, &own());
-    // The multi may have failed for all that the header says.
+    // The reply's header does not show whether the multi has failed.
     bench.refuse(7, ErrorCode::NO_NODE);
     assert_eq!(bench.said(), ["1 ok", "2 too large: 20000000"]);
 }
@@ -253,7 +253,7 @@ async fn connected(network: &mut Network) -> (Client, Peer) {
     (client.unwrap(), peer)
 }
 
-/// A frame that promises `len` bytes, and as much of it as a reply's header.
+/// A frame that promises `len` bytes and holds only a reply's header.
 fn promise(xid: i32, len: usize) -> BytesMut {
     let mut wire = BytesMut::new();
     wire.put_u32(u32::try_from(len).unwrap());
@@ -321,8 +321,8 @@ async fn a_frame_shorter_than_a_head_above_the_limit_breaks_the_protocol() {
     drop((client, network.dial().await));
 }
 
-/// Of a write nothing is known but that it was answered: even if that was success, what it made
-/// has no name.
+/// The client knows only that the write was answered. Even if it succeeded, the name of the created
+/// node is lost.
 #[tokio::test(start_paused = true)]
 async fn the_outcome_of_a_write_is_unknown() {
     let mut network = Network::new();
@@ -338,7 +338,8 @@ async fn the_outcome_of_a_write_is_unknown() {
     syncing.await.unwrap();
 }
 
-/// Against a server with nodes: what is too large here is small enough there.
+/// Against an embedded server: replies that are too large for the client are small enough for the
+/// server.
 #[tokio::test(start_paused = true)]
 async fn large_nodes_cost_no_connection() {
     let server = Server::in_memory(Config::new());
@@ -359,7 +360,7 @@ async fn large_nodes_cost_no_connection() {
     assert_eq!(watcher.changed().await.unwrap().kind, EventType::NODE_DATA_CHANGED);
     assert_eq!(&client.get_data("/large").await.unwrap().data[..], b"small");
 
-    // The path is as long as the limit, and so is each answer that names it.
+    // The path is as long as the limit, and so is each reply that holds it.
     let stem = format!("/{}-", "n".repeat(450));
     let node = client.create_owned(&stem, b"", &OWNED).await.unwrap_err();
     assert_eq!((node.kind(), node.outcome()), (ErrorKind::ReplyTooLarge, Outcome::Unknown));

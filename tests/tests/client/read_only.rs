@@ -1,5 +1,5 @@
-//! Servers that serve reads alone: who is let in, what is refused there, and how a client leaves
-//! for one that serves writes.
+//! Servers that serve only reads: which clients they accept, which requests they refuse, and how a
+//! client leaves for a server that serves writes.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use zk_tests::peer::{Bench, Clock, Network, TIMEOUT, created, data, password, pa
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const MS: Duration = Duration::from_millis(1);
 
-/// Two members of what stands for one ensemble: `zk1` is cut off from it, `zk2` is not.
+/// Two servers that act as one ensemble: `zk1` is cut off from it, `zk2` is not.
 struct Members {
     cut_off: Arc<Server>,
     other: Arc<Server>,
@@ -40,7 +40,7 @@ impl Members {
         Client::builder().connector(connect).session_timeout(Duration::from_secs(6)).seed(1)
     }
 
-    /// The same nodes on both.
+    /// Creates the same nodes on both servers.
     async fn fill(&self) {
         for server in ["zk1", "zk2"] {
             let client = self.builder().connect(server).await.unwrap();
@@ -99,7 +99,7 @@ fn a_client_leaves_for_a_server_that_serves_writes_and_takes_its_watches_along()
         members.other.set_serving(true);
         let clock = Clock::start();
         reach(&client, SessionState::Connected).await;
-        // Rounds come after 100, 300, 700 ms and so on, up to 25.5 s.
+        // The client searches after 100, 300, 700 ms and so on, up to 25.5 s.
         assert!(clock.elapsed() < Duration::from_secs(7), "{:?}", clock.elapsed());
         assert!(client.session().is_some());
         client.set_data("/a", b"2", None).await.unwrap();
@@ -148,7 +148,7 @@ fn without_a_session_of_the_ensemble_there_is_none_to_expire() {
         members.cut_off.set_serving(true);
         assert_eq!(waiting.await.unwrap().data, "1");
         assert_eq!(client.state(), SessionState::ConnectedReadOnly);
-        // The same server with a quorum: the first session of the ensemble's.
+        // The same server now has a quorum, so the client gets its first session of the ensemble.
         members.cut_off.set_read_only(false);
         reach(&client, SessionState::Connected).await;
         client.create("/mine", b"", &CreateOptions::ephemeral()).await.unwrap();
@@ -177,7 +177,8 @@ fn a_session_of_the_ensemble_is_kept_and_expires_if_no_server_takes_it_in() {
     });
 }
 
-/// The word is asked for on a connection like any other, and only `rw` is a yes.
+/// The client sends the four-letter word on a connection of its own, and only the answer `rw` means
+/// that the server serves writes.
 #[tokio::test(start_paused = true)]
 async fn servers_are_asked_ever_more_slowly() {
     let mut network = Network::new();
@@ -232,7 +233,7 @@ fn what_a_read_only_server_gives_is_asked_for_nowhere_else() {
     bench.answer(2, &data(b""));
     assert_eq!(bench.said(), ["2 ok"]);
 
-    // From here on it has a session, and keeps it whoever lets it in.
+    // From here on the client has a session, and keeps it on whichever server it connects to.
     let session = bench.session.credentials().unwrap();
     assert_eq!(session.password, password());
     for _ in 0..2 {
@@ -249,7 +250,7 @@ fn what_a_read_only_server_gives_is_asked_for_nowhere_else() {
     assert_eq!(bench.said(), ["Expired"]);
 }
 
-/// The process may have been stopped, so that all deadlines have passed when it looks.
+/// The process may have been suspended, so that all deadlines have passed when it checks the clock.
 #[test]
 fn nothing_expires_however_long_nobody_looked() {
     let mut bench = Bench::new(Bench::config());
@@ -264,7 +265,7 @@ fn nothing_expires_however_long_nobody_looked() {
     assert_eq!(bench.due_in(), None);
 }
 
-/// The node is of a session that has met the ensemble, and must not outlive its owner.
+/// The node belongs to a session of the ensemble, and must not outlive its owner.
 #[test]
 fn a_delete_that_a_read_only_server_refuses_is_asked_of_the_next() {
     let mut config = Bench::config();

@@ -1,4 +1,5 @@
-//! Servers that change under a connected client: it moves if it must, and loses nothing by that.
+//! A server list that changes under a connected client: the client moves if it must, and loses
+//! nothing.
 
 use std::io;
 use std::time::Duration;
@@ -72,13 +73,13 @@ async fn a_client_that_looks_for_a_server_looks_among_the_new_ones() {
     dial.ignore().await;
     let dial = network.dial().await;
     assert_eq!(dial.host, "zk2:2");
-    // One that is still there is not given up.
+    // An attempt at a server that is still in the list is not given up.
     client.set_servers("zk3:3,zk2:2").unwrap();
     let mut peer = dial.accept();
     peer.attach().await;
     peer.serve();
     reading.await.unwrap();
-    // While it waits before the next attempt.
+    // The client is closed while it waits before the next attempt.
     drop(network);
     client.close().await;
 }
@@ -100,13 +101,13 @@ async fn servers_that_are_none_change_nothing() {
     assert_eq!(client.state(), SessionState::Connected);
 }
 
-/// Servers by the name of one host each, all of which lead to one ensemble of one.
+/// A connector that leads every host name to the same single server.
 fn dial(server: &Server) -> impl Fn(&Host) -> io::Result<DuplexStream> + Send + Sync + 'static {
     server.connector()
 }
 
-/// Under load, at whatever moment the servers change: every request is answered in order, every
-/// change is told, and ephemeral nodes stay.
+/// Under load, at whatever moment the servers change, every request is answered in order, every
+/// change is reported, and ephemeral nodes stay.
 #[test]
 fn a_move_under_load_loses_nothing() {
     const REQUESTS: u32 = 40;
@@ -140,7 +141,7 @@ fn a_move_under_load_loses_nothing() {
         states.wait_for(|state| state.is_connected()).await.unwrap();
         assert_eq!(client.session(), session);
         assert!(server.has_node("/n"));
-        // The changes while it moved are told as a watch that was set anew.
+        // Changes during the move are reported as a watch that was set again.
         assert!(matches!(
             changes.next().await.unwrap(),
             StreamEvent::Changed(_) | StreamEvent::Rearmed

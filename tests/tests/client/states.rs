@@ -1,4 +1,4 @@
-//! States as a stream: each one in order, or the number of those that were missed.
+//! States as a stream: each state in order, or the number of missed states.
 
 use zk_client::{Client, SessionState, StateEvent, StateStream};
 use zk_embedded::{Config, Server};
@@ -94,7 +94,7 @@ fn a_wait_that_is_dropped_after_any_poll_loses_nothing() {
         }
         expected.push(Closed);
         let expected = expected.into_iter().map(StateEvent::Entered).collect::<Vec<_>>();
-        // A close may come before the server was reached, or reached again.
+        // A close may come before the client has connected or reconnected.
         let told = seen.iter().filter(|event| expected.contains(event)).count();
         assert_eq!(told, seen.len());
         assert_eq!(seen.first(), expected.first());

@@ -1,4 +1,4 @@
-//! A session and a client in numbers.
+//! The statistics of a session and of a client.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 
-/// A handshake takes this on the wire, its answer this, and a request for `/a` or a ping these.
+/// The size of a handshake on the wire, of its reply, and of a request for `/a` and a ping.
 const HANDSHAKE: u64 = 4 + 45;
 const WELCOME: u64 = 4 + 37;
 const REQUEST: u64 = 4 + 8 + 4 + 2 + 1;

@@ -1,5 +1,5 @@
-//! Mistakes that clients of ZooKeeper have made, each in a test of its own that this one must not
-//! make it.
+//! Mistakes that other ZooKeeper clients have made. Each test checks that this client does not make
+//! one of them.
 
 use std::any::type_name;
 use std::marker::PhantomData;
@@ -40,12 +40,12 @@ async fn connections(client: &Client, count: u64) {
     }
 }
 
-/// Fails the test if that hangs.
+/// Fails the test if `work` hangs.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(600), work).await.expect("it hangs")
 }
 
-/// Persistent watches forgotten on the way to the next server.
+/// The mistake: persistent watches are not set again on the next server.
 #[tokio::test(start_paused = true)]
 async fn persistent_watches_are_armed_again_on_the_next_connection() {
     let server = server();
@@ -73,8 +73,8 @@ async fn persistent_watches_are_armed_again_on_the_next_connection() {
     }
 }
 
-/// The node of a create that nobody waits for any more, looked for under its bare name and deleted
-/// by a path without its folder.
+/// The mistake: after an abandoned create, the client searches for the bare name and deletes a path
+/// without the folder.
 #[test]
 fn an_abandoned_create_below_a_folder_is_deleted() {
     let polls = sweep(|polls| async move {
@@ -82,13 +82,13 @@ fn an_abandoned_create_below_a_folder_is_deleted() {
         let (client, other) = (client(&server).await, client(&server).await);
         other.create("/dir", b"", &CreateOptions::persistent()).await.unwrap();
         other.create("/dir/sub", b"", &CreateOptions::persistent()).await.unwrap();
-        // The reply goes down with its connection.
+        // The reply is lost with its connection.
         server.inject(Fault::lose_reply().op(OpCode::CREATE2).path("/dir/sub"));
         let creating = client.create_owned("/dir/sub/x-", b"", &OWNED);
         let created = drop_after(polls, creating).await;
         let dropped = created.is_none();
         drop(created.map(Result::unwrap));
-        // Everything that was begun comes to its end, and the session lives on.
+        // All pending work finishes, and the session survives.
         tokio::time::sleep(Duration::from_secs(30)).await;
         client.sync("/").await.unwrap();
         assert_eq!(server.children("/dir/sub"), [""; 0], "after {polls} polls");
@@ -115,7 +115,7 @@ fn an_abandoned_acquire_leaves_no_contender() {
     assert!(polls > 1);
 }
 
-/// Polls `future` this often and drops it, or gives back what it came to before.
+/// Polls `future` up to `polls` times and drops it. Returns its output if it was ready before.
 async fn drop_after<F: Future>(polls: u32, future: F) -> Option<F::Output> {
     let mut future = Box::pin(future);
     for _ in 0..polls {
@@ -127,7 +127,7 @@ async fn drop_after<F: Future>(polls: u32, future: F) -> Option<F::Output> {
     None
 }
 
-/// Whether a type can be cloned: the method of the wrapper itself is there only if it can.
+/// True if a type can be cloned: the wrapper's own method exists only in that case.
 macro_rules! is_clone {
     ($type:ty) => {{
         struct Of<T>(PhantomData<T>);
@@ -148,7 +148,7 @@ macro_rules! is_clone {
     }};
 }
 
-/// A guard that can be cloned, and frees the lock under the other clone.
+/// The mistake: a guard can be cloned, and dropping one clone releases the lock under the other.
 #[test]
 fn what_releases_when_dropped_cannot_be_cloned() {
     assert!(
@@ -195,7 +195,7 @@ async fn connected(network: &mut Network) -> (Client, Peer) {
 
 type Calling = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
-/// Lengths taken from a reply, and then subtracted from.
+/// The mistake: a length from a reply is used in an unchecked subtraction.
 #[tokio::test(start_paused = true)]
 async fn a_reply_shorter_than_a_stat_is_an_error() {
     let mut network = Network::new();
@@ -224,12 +224,13 @@ async fn a_reply_shorter_than_a_stat_is_an_error() {
     assert_eq!(client.stats().connections, 1);
 }
 
-/// A reconnect that panics, since the handshake's answer is looked up among the requests.
+/// The mistake: a reconnect panics because the client searches for the handshake's reply among the
+/// requests.
 #[test]
 fn every_reconnect_finds_its_handshake() {
     let mut bench = Bench::attached();
     for round in 0..100 {
-        // Sent and lost, or waiting for the next connection.
+        // The request is sent and lost, or waits for the next connection.
         bench.session.submit(&GetDataRequest { path: "/a", watch: false }, round).unwrap();
         let lost = if round % 2 == 0 { bench.frames().len() } else { 0 };
         bench.cut();
@@ -243,7 +244,7 @@ fn every_reconnect_finds_its_handshake() {
     assert_eq!(bench.session.stats(bench.now).connections, 101);
 }
 
-/// Values that this client does not know, taken for impossible ones.
+/// The mistake: values that the client does not know are assumed to be impossible.
 #[tokio::test(start_paused = true)]
 async fn unknown_values_and_wrong_text_are_errors() {
     let mut network = Network::new();
@@ -278,7 +279,8 @@ async fn unknown_values_and_wrong_text_are_errors() {
     reading.await.unwrap();
 }
 
-/// A transaction lower than the last one, which restored servers and reads at followers bring.
+/// The mistake: a zxid lower than the last one panics. Restored servers and reads at followers
+/// return such zxids.
 #[test]
 fn a_lower_zxid_is_no_reason_to_panic() {
     let mut bench = Bench::attached();
@@ -291,7 +293,7 @@ fn a_lower_zxid_is_no_reason_to_panic() {
     assert_eq!(bench.session.last_zxid(), Zxid(9));
 }
 
-/// Memory set aside by a number that the server chose.
+/// The mistake: the client reserves memory for a length that the server chose.
 #[tokio::test(start_paused = true)]
 async fn a_length_from_the_wire_sets_nothing_aside() {
     let mut network = Network::new();
@@ -307,7 +309,7 @@ async fn a_length_from_the_wire_sets_nothing_aside() {
     assert_eq!(client.stats().connections, 1);
 }
 
-/// A frame that is shorter than a header, read as one with what the last frame left behind.
+/// The mistake: a frame that is shorter than a header is completed with bytes of the last frame.
 #[test]
 fn a_frame_without_a_whole_header_is_no_reply() {
     for length in 0..16 {
@@ -327,7 +329,7 @@ fn a_frame_without_a_whole_header_is_no_reply() {
     }
 }
 
-/// A lock that gives up with an error, and leaves its contender to block the others for ever.
+/// The mistake: a lock fails with an error, and its contender blocks the others for ever.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_fails_on_any_request_leaves_no_contender() {
     for op in [
@@ -360,8 +362,8 @@ async fn a_lock_that_fails_on_any_request_leaves_no_contender() {
     }
 }
 
-/// Numbers that wrap, or stick, at the end of 31 bits: the newcomer would be the first in the
-/// queue.
+/// The mistake: sequence numbers wrap or stick at the end of 31 bits, so the newcomer would be
+/// first in the queue.
 #[tokio::test(start_paused = true)]
 async fn a_lock_whose_numbers_run_out_is_refused_in_time() {
     for left in [0, 1, 10, 1000] {
@@ -379,8 +381,8 @@ async fn a_lock_whose_numbers_run_out_is_refused_in_time() {
     }
 }
 
-/// Pings are answered by the server alone: one that was cut off from its leader goes on answering
-/// while the session ends behind its back.
+/// A server answers pings by itself: if it is cut off from its leader, it still answers while the
+/// leader ends the session.
 #[test]
 fn an_answered_ping_does_not_prove_that_the_session_is_kept() {
     let mut config = Bench::config();
@@ -398,7 +400,7 @@ fn an_answered_ping_does_not_prove_that_the_session_is_kept() {
     for _ in 0..200 {
         bench.pass(TIMEOUT / 100);
         for frame in bench.frames() {
-            // The probes, which are writes, get no answer.
+            // The probes are writes and get no reply.
             if frame.starts_with(&Xid::PING.0.to_be_bytes()) {
                 bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
             }

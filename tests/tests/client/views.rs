@@ -1,4 +1,4 @@
-//! Views of one session: whatever names a path names it from the view's root.
+//! Views of one session: all paths are relative to the view's root.
 
 use zk_client::{Client, CreateOptions, ErrorKind, Op, SessionState, StreamEvent, WatchMode};
 use zk_embedded::{Config, Server};

@@ -1,4 +1,4 @@
-//! Servers by the addresses that a connect string may hold, over sockets.
+//! The kinds of server addresses in a connect string, over real sockets.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, ErrorKind};
 use zk_embedded::{Config, Server};
 
-/// A machine without the address `::1` fails this: nothing else shows that IPv6 works.
+/// This fails on a machine without the address `::1`, since no other test shows that IPv6 works.
 async fn serve_v6() -> Server {
     let config = Config::new().listen((Ipv6Addr::LOCALHOST, 0));
     Server::with(config).await.expect("these tests need the IPv6 loopback address ::1")
@@ -43,7 +43,7 @@ async fn a_chroot_follows_an_ipv6_address() {
 #[tokio::test]
 async fn servers_of_both_families_stand_side_by_side() {
     let server = serve_v6().await;
-    // The port of the other family is taken, and nobody listens there.
+    // The port of the other family is bound, and no server listens on it.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let refusing = socket.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Zxids as tokens: which answers carry one, and how long a client waits for one, in virtual time.
+//! Zxids as tokens: which replies carry one, and how long a client waits for one, in virtual time.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn connected(network: &mut Network) -> (Client, Peer) {
     (client.unwrap(), peer)
 }
 
-/// Answers so many syncs, each with the next zxid.
+/// Answers the syncs with these xids, each with the next zxid.
 async fn sync(peer: &mut Peer, xids: impl IntoIterator<Item = i32>) {
     for xid in xids {
         peer.expect(&format!("sync#{xid} /")).await;
@@ -40,7 +40,7 @@ fn every_answer_tells_its_zxid_also_no_and_nothing() {
         let (none, read) = client.exists("/none").with_zxid().await.unwrap();
         assert_eq!((none, read), (None, set), "a read changes nothing");
 
-        // A read that is refused tells the same; a write that is, is a transaction.
+        // A refused read carries the same zxid. A refused write is a transaction of its own.
         let error = client.get_data("/none").with_zxid().await.unwrap_err();
         assert_eq!((error.is_no_node(), error.zxid()), (true, Some(set)));
         let error = client.delete("/a", Some(7)).await.unwrap_err();
@@ -55,7 +55,7 @@ fn every_answer_tells_its_zxid_also_no_and_nothing() {
         let (none, read) = client.multi_read(Read::get_data("/none")).with_zxid().await.unwrap();
         assert_eq!((none.unwrap_err().zxid(), read), (Some(read), client.last_zxid()));
 
-        // Nobody answered these.
+        // No server has answered these.
         assert_eq!(client.get_data("a").await.unwrap_err().zxid(), None);
         server.inject(zk_embedded::Fault::lose_reply());
         assert_eq!(client.get_data("/a").await.unwrap_err().zxid(), None);

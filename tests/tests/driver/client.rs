@@ -47,7 +47,7 @@ async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// Polls `future` this often and drops it, or gives back what it came to before.
+/// Polls `future` up to `polls` times and drops it. Returns its output if it was ready before.
 async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
@@ -262,7 +262,7 @@ async fn what_others_submit_during_a_batch_leaves_with_it() {
     was_corked.await.unwrap();
     let before = peer.writes();
     let other = client.get_data("/other");
-    // An event wakes the client up; when the next one is told, the first turn is over.
+    // An event wakes the driver. When the next event is delivered, the driver's first turn is over.
     for (path, mut watch) in ["/v", "/w"].into_iter().zip(watches) {
         peer.fire(EventType::NODE_DELETED, path).await;
         watch.changed().await.unwrap();
@@ -285,7 +285,7 @@ async fn who_finds_answer_after_answer_lets_other_tasks_run() {
     let served = peer.serve();
     let ask = || client.get_data("/a").within(TIMEOUT);
     let replies = client.batch(|| (0..1000).map(|_| ask()).collect::<Vec<_>>());
-    // The limit of each has passed by then, and so it has been answered.
+    // The deadline of each has passed by then, so each has been answered.
     tokio::time::sleep(2 * TIMEOUT).await;
     let other = tokio::spawn(async {});
     for reply in replies {
@@ -295,7 +295,7 @@ async fn who_finds_answer_after_answer_lets_other_tasks_run() {
     served.abort();
 }
 
-/// A task of its own within a task, which is polled when it was woken and not otherwise.
+/// A task within a task, which is polled only when it was woken.
 struct Woken {
     again: AtomicBool,
     outer: Mutex<Option<Waker>>,
@@ -356,7 +356,7 @@ async fn a_driver_asks_to_be_polled_whenever_there_is_something_to_do() {
     }
 }
 
-/// Its alarm is one of that runtime, and rings no more: so nobody would be told anything in time.
+/// The driver's timer belongs to that runtime and no longer fires, so no deadline would be met.
 #[test]
 fn a_driver_ends_with_the_runtime_that_it_was_made_in() {
     let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -375,7 +375,7 @@ fn a_driver_ends_with_the_runtime_that_it_was_made_in() {
     drop(dialed);
 }
 
-/// Whoever looks at a watch without waiting takes "not yet" for an answer.
+/// A caller that checks a watch without waiting takes "pending" for an answer.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_is_there_is_seen_by_a_task_that_shall_let_others_run() {
     let mut network = Network::new();
@@ -454,7 +454,7 @@ async fn a_watcher_that_is_dropped_is_forgotten() {
     drop(dropped_before_its_reply);
     peer.answer(&data(b"")).await;
     peer.answer(&data(b"")).await;
-    // By the server, as soon as it is known to be set.
+    // The client removes the watch from the server as soon as it knows that it is set.
     peer.expect("removeWatches#3 /b").await;
     drop(watching.await.unwrap());
     peer.expect("removeWatches#4 /a").await;
@@ -492,7 +492,7 @@ async fn an_owned_node_goes_with_its_owner() {
     peer.expect("delete#2 /x-1").await;
     peer.answer(&()).await;
 
-    // Nobody waits for the node: it goes right behind the answer.
+    // No caller waits for the node, so the client deletes it right after the reply.
     let creating = client.create_owned("/x-", b"", &OWNED);
     peer.expect("create2#3 /x-").await;
     drop(creating);
@@ -658,7 +658,7 @@ async fn a_limit_is_an_error_that_names_it() {
     settle().await;
 }
 
-/// Whatever of these is dropped after whatever poll, the session goes on and answers in order.
+/// Whichever of these futures is dropped, after any poll, the session goes on and answers in order.
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_dropped_after_any_poll_leaves_a_session_that_answers() {
     const CALLS: usize = 16;
@@ -892,7 +892,7 @@ async fn owned_nodes_of_a_multi_have_each_an_owner() {
     peer.expect("delete#3 /shop/y-0000000007").await;
     peer.answer(&()).await;
 
-    // Lost, and one of the replies with it.
+    // The connection breaks, and the caller drops one of the replies.
     let replies = client.multi_owned(ops);
     peer.expect(&format!("multi#4 {text}")).await;
     drop(peer);

@@ -11,7 +11,7 @@ fn builder(network: &Network) -> ClientBuilder {
     Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1)
 }
 
-/// A connected client of one server.
+/// A connected client with one server.
 async fn connected(network: &mut Network) -> (Client, zk_tests::peer::Peer) {
     let connecting = builder(network).connect("zk1:1");
     let (client, peer) = tokio::join!(connecting, network.attach());
@@ -66,7 +66,7 @@ async fn no_server_in_time_names_every_server_and_why() {
     refusing.abort();
 }
 
-/// A wrong port is the usual reason, and a length of gigabytes tells nobody.
+/// The usual reason is a wrong port, and an error about a length of gigabytes would not help.
 #[tokio::test(start_paused = true)]
 async fn a_server_of_another_protocol_is_named_with_what_it_said() {
     let mut network = Network::new();
@@ -350,7 +350,7 @@ async fn a_silent_server_is_left_at_two_thirds_of_the_timeout() {
     let clock = Clock::start();
     let reply = client.get_data("/a");
     peer.expect("getData#1 /a").await;
-    // Reads, and does not answer, not even pings.
+    // The server reads and does not answer, not even pings.
     while peer.frame().await.is_some() {}
     let elapsed = clock.elapsed();
     assert!(elapsed.abs_diff(TIMEOUT * 2 / 3) <= Duration::from_millis(1), "{elapsed:?}");
@@ -426,7 +426,7 @@ async fn servers_that_never_let_the_session_in_are_tried_ever_more_slowly() {
         let dial = network.dial().await;
         waits.push(clock.elapsed());
         match dial.host.as_str() {
-            // Silent until the attempt is over, which is no connection that lived.
+            // The server is silent until the attempt is over, so no connection was established.
             "zk1:1" => dial.ignore().await,
             _ => dial.refuse(Io::ConnectionRefused),
         }

@@ -1,5 +1,5 @@
-//! Leases of a whole client, against a server that the test plays, on a paused clock: who is told
-//! what, although nobody polls.
+//! Leases of a whole client, against a server that the test plays, on a paused clock: the state
+//! changes that are reported, even if no caller polls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const STEM: &str = "/locks/x-";
 const NODE: &str = "/locks/x-0000000003";
 
-/// TIMEOUT is 12 s; this is what is left of it when clocks may run apart.
+/// The session timeout of 12 s less the allowance for clock drift.
 const TERM: Duration = Duration::from_millis(11_880);
 const SECOND: Duration = Duration::from_secs(1);
 const LATE: LeaseState = LeaseState::Lapsed(Lapse::Deadline);
@@ -25,7 +25,7 @@ fn builder(network: &Network) -> ClientBuilder {
     Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1)
 }
 
-/// A connected client that owns a node, and when that was asked for.
+/// A connected client that owns a node, created as its first request.
 async fn owner(network: &mut Network, builder: ClientBuilder) -> (Client, Peer, OwnedNode) {
     let (client, mut peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
     let client = client.unwrap();
@@ -40,7 +40,7 @@ fn is_suspended(state: LeaseState) -> bool {
     matches!(state, LeaseState::Suspended { .. })
 }
 
-/// Waits for a change from what it is now, as somebody who reacts to it would.
+/// Waits for the next change of the lease's state, as a caller that reacts to it would.
 async fn next(lease: &Lease) -> LeaseState {
     lease.changed(lease.state()).await
 }
@@ -62,7 +62,7 @@ async fn a_term_counts_from_the_send_and_takes_the_node_with_it() {
 
     let lease = node.lease(Some(3 * SECOND));
     assert_eq!(lease.state(), LeaseState::Valid { until: asked + 3 * SECOND });
-    // Nobody looks at the lease, and the node goes.
+    // The client deletes the node, although no caller looks at the lease.
     peer.expect("delete#2 /locks/x-0000000003").await;
     assert_eq!(client.clock().now() - asked, 3 * SECOND);
     assert_eq!(lease.state(), LeaseState::Lapsed(Lapse::Term));
@@ -119,7 +119,8 @@ async fn a_lease_that_lapsed_stays_so_after_a_reconnect() {
     let lease = node.lease(None);
     drop(peer);
     let refusing = tokio::spawn(async move {
-        // Refused until the deadline is over, and let in before the session is given up.
+        // Servers refuse the client until the deadline is over, and let it in before it gives up
+        // the session.
         loop {
             let dial = network.dial().await;
             if client.clock().now() < start + TERM {
@@ -131,7 +132,7 @@ async fn a_lease_that_lapsed_stays_so_after_a_reconnect() {
             }
         }
     });
-    // Any number wait, in any way.
+    // Any number of callers may wait, in any way.
     let (one, other) = tokio::join!(lease.lapsed(), lease.lapsed());
     assert_eq!((one, other), (Lapse::Deadline, Lapse::Deadline));
     let (_network, client, mut peer) = refusing.await.unwrap();
@@ -182,7 +183,8 @@ async fn probes_go_on_while_somebody_holds_a_lease() {
     tokio::time::sleep(TIMEOUT * 10).await;
     client.close().await;
     let log = serving.await.unwrap();
-    // A third before the deadline, then in each third, and pings beside them.
+    // The first probe is sent one third before the deadline and then one in each third, besides the
+    // pings.
     assert_eq!(log, ["multi#2 check /", "multi#3 check /", "closeSession#4"]);
 }
 
@@ -223,7 +225,7 @@ async fn a_wait_that_is_dropped_misses_nothing() {
     assert!(tokio::time::timeout(SECOND, lease.changed(valid)).await.is_err());
     drop(peer);
     let mut peer = network.dial().await.accept();
-    // Nobody waited meanwhile, and what was missed is told at once.
+    // No caller waited meanwhile. The change that was missed is reported at once.
     assert!(is_suspended(lease.changed(valid).await));
     peer.handshake().await;
 }

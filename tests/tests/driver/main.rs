@@ -1,4 +1,4 @@
-//! Whole clients with their connections, to servers that a test plays or that are embedded.
+//! Whole clients with their connections, to servers that are embedded or played by the test.
 
 mod addresses;
 mod causal;

@@ -1,5 +1,5 @@
-//! Writes whose answers are lost, with everything that others do meanwhile, judged by what the
-//! server has really committed. In virtual time.
+//! Writes whose replies are lost while other clients change the same node. The result that the
+//! client reports is checked against the commits of the server. In virtual time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const ALL: [Write; 5] =
     [Write::Persistent, Write::Container, Write::Ephemeral, Write::SetData, Write::Delete];
 
-/// What is written by the client that resolves.
+/// The write of the client that resolves its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Write {
     Persistent,
@@ -51,7 +51,7 @@ impl Write {
     }
 }
 
-/// What somebody else does, whatever comes of it.
+/// What another client does, whatever the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Create(&'static [u8]),
@@ -71,15 +71,15 @@ const MEANWHILE: &[&[Act]] = &[
     &[Act::Set(b"new"), Act::Set(b"other")],
     &[Act::Delete],
     &[Act::Delete, Act::Create(b"new")],
-    // A new life, at the version that was asked for.
+    // The node is created again, and reaches the requested version.
     &[Act::Delete, Act::Create(b"old"), Act::Set(b"old")],
     &[Act::Delete, Act::Create(b"old"), Act::Set(b"old"), Act::Set(b"new")],
 ];
 
-/// Ahead of the write.
+/// The other client acts before the write.
 const BEFORE: (usize, u64) = (usize::MAX, 0);
 
-/// How many turns of the runtime it comes behind the write, or how many milliseconds.
+/// How many turns of the runtime, or how many milliseconds, the other client acts after the write.
 const WHEN: &[(usize, u64)] = &[
     BEFORE,
     (0, 0),
@@ -100,7 +100,8 @@ const WHEN: &[(usize, u64)] = &[
     (0, 900),
 ];
 
-/// The faults of one run: whether a reply is lost and not a request, and at which of the requests.
+/// The faults of one run: true if a reply is lost, false if a request is, and at which of the
+/// requests.
 type Faults = Vec<(bool, u32)>;
 
 fn faults() -> Vec<Faults> {
@@ -119,8 +120,8 @@ async fn client(server: &Server) -> Client {
     builder.session_timeout(Duration::from_secs(8)).connect("zk").await.unwrap()
 }
 
-/// Runs the write, and gives back how it ended and how often it was carried out; and whether
-/// somebody else did the same.
+/// Runs the write. Returns its result, how often the server carried it out, and whether the other
+/// client made the same change.
 async fn run(
     write: Write,
     faults: &Faults,
@@ -170,7 +171,7 @@ async fn run(
     } else {
         tokio::join!(write.run(&ours), meanwhile(when.0, when.1))
     };
-    // Nothing comes later.
+    // Nothing happens after this time.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let history = server.history();
     let mine = history.iter().filter(|commit| {
@@ -205,7 +206,8 @@ fn no_write_happens_twice_and_each_is_told_truly_whatever_others_do() {
                         }
                     };
                     if acts.is_empty() {
-                        // A node that is gone does not tell who deleted it; all else is found out.
+                        // Nothing shows which client deleted a node. The outcome of all other
+                        // writes is found out.
                         let gone = write == Write::Delete && done == 1;
                         assert!(told == "done" || told == "unknown" && gone, "{case}");
                     }
@@ -221,7 +223,7 @@ fn no_write_happens_twice_and_each_is_told_truly_whatever_others_do() {
     }
 }
 
-/// A client, and its server, whose first node is there at version 0.
+/// A server with its first node at version 0, and its client.
 async fn start() -> (Server, Client) {
     let server = Server::in_memory(Config::new().keep_history(true));
     let client = client(&server).await;
@@ -274,14 +276,14 @@ fn what_was_there_before_is_nobodys_success() {
     in_virtual_time(async {
         let (server, client) = start().await;
         client.set_data(NODE, b"same", Some(0)).await.unwrap();
-        // A caller who is behind wants what is there already.
+        // A caller with an old version wants to write the data that is already there.
         server.inject(Fault::lose_request().op(OpCode::SET_DATA));
         let error = client.resolving().set_data(NODE, b"same", 0).await.unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
         server.inject(Fault::lose_request().op(OpCode::CREATE2));
         let error = client.resolving().create(NODE, b"same", &PERSISTENT).await.unwrap_err();
         assert!(error.is_node_exists());
-        // Who has seen nothing yet cannot know what was there before.
+        // A client that has seen nothing yet cannot know whether the node existed before.
         let stranger = self::client(&server).await;
         client.create("/f/m", b"same", &PERSISTENT).await.unwrap();
         server.inject(Fault::lose_request().op(OpCode::CREATE2));
@@ -315,7 +317,7 @@ fn who_may_not_see_the_parent_finds_the_node_itself() {
         server.inject(Fault::lose_reply().op(OpCode::SET_DATA));
         server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::EXISTS));
         assert_eq!(sure.set_data(NODE, b"a", 0).await.unwrap().version, 1);
-        // That there is none is told by the parent alone.
+        // Only the parent shows that the node does not exist.
         server.inject(Fault::lose_request().op(OpCode::CREATE2));
         server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::EXISTS));
         let error = sure.create("/f/e", b"", &PERSISTENT).await.unwrap_err();
@@ -349,7 +351,7 @@ fn a_server_that_would_not_yet_is_asked_again() {
         server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(OpCode::SET_DATA).after(1));
         let stat = client.resolving().set_data(NODE, b"a", 0).await.unwrap();
         assert_eq!((stat.version, server.pending_faults()), (1, 0));
-        // Who may not look does not know.
+        // A client that may not read the node cannot find out the outcome.
         server.inject(Fault::lose_reply().op(OpCode::SET_DATA));
         server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::GET_DATA));
         let error = client.resolving().set_data(NODE, b"b", 1).await.unwrap_err();
@@ -371,7 +373,7 @@ fn a_loss_is_looked_into_for_one_session_timeout() {
         assert_eq!(clock.elapsed().as_secs(), client.session_timeout().as_secs());
         server.clear_faults();
 
-        // The session ends first.
+        // The session ends before the timeout has passed.
         server.inject(Fault::lose_request().op(OpCode::SET_DATA));
         let session = client.session().unwrap().id;
         let sure = client.resolving();

@@ -1,5 +1,5 @@
-//! Streams of a whole client on an embedded server in memory: cuts, overruns, old servers, and
-//! what is left on the server when nobody watches any more.
+//! Streams of a whole client on an embedded server in memory: lost connections, overruns, old
+//! servers, and the watches that stay on the server when no caller watches any more.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -22,7 +22,7 @@ async fn connect(server: &Server, servers: &str) -> Client {
     builder.connector(server.connector()).connect(servers).await.unwrap()
 }
 
-/// What is in the stream now.
+/// The events that are in the stream now.
 async fn heard(stream: &mut WatchStream) -> Vec<String> {
     let mut heard = Vec::new();
     while let Poll::Ready(event) = poll_fn(|cx| Poll::Ready(stream.poll_next(cx))).await {
@@ -128,14 +128,14 @@ async fn the_server_watches_only_what_somebody_waits_for() {
         client.sync("/").await.unwrap();
         assert_eq!(server.watch_count(), 0);
 
-        // Callers that leave before the reply.
+        // The callers leave before the reply.
         drop(client.watch("/w", RECURSIVE));
         drop(client.exists_and_watch("/absent"));
         client.sync("/").await.unwrap();
         client.sync("/").await.unwrap();
         assert_eq!(server.watch_count(), 0);
 
-        // What was forgotten goes with its node.
+        // A forgotten watch ends with its node.
         let (_, own) = client.get_data_and_watch("/w").await.unwrap();
         own.forget();
         client.sync("/").await.unwrap();
@@ -199,7 +199,7 @@ async fn a_server_that_has_no_streams_refuses_and_the_session_goes_on() {
     assert_eq!((client.session(), server.watch_count()), (session, 0));
 }
 
-/// Whoever reads a stream until it is pending takes that for "nothing else was changed".
+/// A caller that reads a stream until it is pending takes that for "nothing else has changed".
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_there_is_seen_by_a_task_that_shall_let_others_run() {
     let server = Server::in_memory(Config::new());

@@ -1,4 +1,5 @@
-//! Encrypted connections: whom a client trusts, what it shows, and what it says if it may not.
+//! Encrypted connections: which servers a client trusts, the certificate that it presents, and the
+//! error if it is refused.
 
 use std::fs;
 use std::io;
@@ -19,10 +20,10 @@ use zk_tests::tls::{Authority, Certified, Front, VERSION_1};
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 
-/// PEM that holds something else.
+/// PEM that holds no valid certificate.
 const NO_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
-/// How long clients look for a server.
+/// How long clients search for a server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A server behind TLS.
@@ -51,7 +52,7 @@ fn builder(options: TlsOptions, front: Front) -> Result<ClientBuilder> {
     Ok(Client::builder().connect_timeout(PATIENCE).connector(connector))
 }
 
-/// Why no server was found.
+/// The error text of a connect that finds no server.
 async fn refused(options: TlsOptions, front: Front, servers: &str) -> Result<String> {
     let error = builder(options, front)?.connect(servers).await.expect_err("it must not trust");
     assert_eq!(error.kind(), ErrorKind::NoServer);
@@ -158,14 +159,14 @@ async fn a_server_that_wants_a_certificate_gets_it_or_the_error_says_so() -> Res
     Ok(())
 }
 
-/// A server that answers everybody with this alert of TLS.
+/// A server that answers every client with this TLS alert.
 fn alerting(code: u8) -> impl Fn(&Host) -> io::Result<DuplexStream> + Send + Sync {
     move |_| {
         let (here, mut there) = tokio::io::duplex(64 * 1024);
         tokio::spawn(async move {
             there.read_u8().await.ok();
             there.write_all(&[21, 3, 3, 0, 2, 2, code]).await.ok();
-            // The client need not read it before it has sent all that it wants to.
+            // The client may send all its data before it reads the alert.
             tokio::io::copy(&mut there, &mut tokio::io::sink()).await.ok();
         });
         Ok(here)
@@ -251,7 +252,7 @@ async fn a_connect_gives_up_when_every_server_has_refused_for_good() -> Result<(
     assert_eq!(attempts, 3, "each was tried");
     assert!(text.starts_with("no server lets the session in: "), "{text}");
 
-    // Another may come up, and a certificate may become valid.
+    // Another server may come up, and a certificate may become valid.
     for (shown, servers) in [(&forged, "zk.test,down.test"), (&early, "zk.test")] {
         let (elapsed, _, text) = connect(shown, servers).await?;
         assert_eq!(elapsed, PATIENCE, "{text}");
@@ -260,7 +261,7 @@ async fn a_connect_gives_up_when_every_server_has_refused_for_good() -> Result<(
     Ok(())
 }
 
-/// A session that is up, or a client that was made lazily, waits for the server to be mended.
+/// An established session or a lazily connected client waits until the server is repaired.
 #[tokio::test(start_paused = true)]
 async fn a_lazy_client_goes_on_after_refusals_for_good() -> Result<()> {
     let bench = Bench::new()?;
@@ -286,7 +287,8 @@ async fn certificates_that_were_replaced_count_from_the_next_connection_on() -> 
     let client = Client::builder().connector(connector).connect("zk.test").await?;
     let session = client.session();
 
-    // Half written, and a certificate beside a key that is not its own: the old ones go on.
+    // With a file that is half written, or a certificate with the wrong key, the client keeps the
+    // old ones.
     let next = new.sign("client", &[])?;
     let mixed = Certified { key: new.sign("client", &[])?.key, ..next.clone() };
     let half = &next.both()[..next.both().len() - 40];
@@ -295,18 +297,18 @@ async fn certificates_that_were_replaced_count_from_the_next_connection_on() -> 
         reconnect(&bench.server, &client).await?;
     }
 
-    // Servers that trust the new ones alone.
+    // The servers now trust the new certificates only.
     fs::write(&file, next.both())?;
     switch(Front::new(&bench.server, &bench.good()?, Some(&new), BOTH)?);
     reconnect(&bench.server, &client).await?;
-    // A file that is gone does no harm either.
+    // A missing file does no harm either.
     fs::remove_file(&file)?;
     reconnect(&bench.server, &client).await?;
     assert_eq!(client.session(), session);
     Ok(())
 }
 
-/// A connector that goes where it was last told.
+/// A connector to the last front that was set.
 fn switched(front: Front) -> (impl zk_client::Connector, impl Fn(Front)) {
     struct Switched(Arc<std::sync::Mutex<Front>>);
     impl zk_client::Connector for Switched {

@@ -1,4 +1,5 @@
-//! Whole trees: made, walked and deleted, and what that costs; in virtual time.
+//! Whole trees: how they are created, walked and deleted, and the requests that this costs. In
+//! virtual time.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,7 @@ async fn start() -> (Server, Client) {
     (server, client)
 }
 
-/// Every path that the walk comes by.
+/// Every path that the walk returns.
 async fn visited(mut walk: Walk) -> Vec<String> {
     let mut paths = Vec::new();
     while let Some(node) = walk.next().await.unwrap() {
@@ -38,7 +39,7 @@ async fn visited(mut walk: Walk) -> Vec<String> {
     paths
 }
 
-/// Everything below the root that is not the server's own.
+/// All nodes below the root except the server's own.
 fn all(server: &Server) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![String::new()];
@@ -119,7 +120,7 @@ fn nodes_are_made_with_their_parents() {
         let made = client.create_all("/jobs/us/j-", b"", &job).await.unwrap();
         assert_eq!(made.path, "/jobs/us/j-0000000000");
         assert_eq!(server.children("/jobs"), ["eu", "us"]);
-        // What is no container is persistent.
+        // A parent is persistent unless it is a container.
         client.close().await;
         server.reap();
         assert_eq!(all(&server), ["/jobs", "/jobs/us"].map(str::to_owned).into());
@@ -133,11 +134,12 @@ fn a_parent_that_cannot_be_made_is_told() {
         client.create("/closed", b"", &PERSISTENT.with_acl(Acl::READ_ONLY)).await.unwrap();
         let making = client.create_all("/closed/a/b", b"", &PERSISTENT);
         assert_eq!(making.await.unwrap_err().code(), Some(ErrorCode::NO_AUTH));
-        // A parent that is there need not be allowed to be made.
+        // If the parent exists, the client needs no permission to create it.
         let making = client.ensure("/closed", &PERSISTENT);
         making.await.unwrap();
 
-        // Nor need a node be allowed to be read that is there, or one above it to have others.
+        // Nor does it need permission to read an existing node, or to create children of a node
+        // above it.
         let blind = [Acl::new(Perms::CREATE, Id::ANYONE)];
         client.create("/hall", b"", &PERSISTENT).await.unwrap();
         client.create("/hall/blind", b"", &PERSISTENT.with_acl(&blind)).await.unwrap();
@@ -152,7 +154,7 @@ fn a_parent_that_cannot_be_made_is_told() {
         let error = making.await.unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS));
 
-        // Nobody makes the root of a chroot.
+        // The root of a chroot is not created implicitly.
         let inside = builder(&server).connect_lazily("zk/shop").unwrap();
         for path in ["/", "/a", "/a/b"] {
             let making = inside.create_all(path, b"", &PERSISTENT);
@@ -168,7 +170,7 @@ fn a_lost_create_is_not_repeated_and_its_outcome_is_that_of_the_node() {
     in_virtual_time(async {
         let (server, client) = start().await;
         for (fault, there) in [(Fault::lose_reply(), true), (Fault::lose_request(), false)] {
-            // Behind the first create and that of the parent.
+            // The fault hits after the first create and that of the parent.
             server.inject(fault.op(OpCode::CREATE2).after(2));
             let error = client.create_all("/a/b", b"", &PERSISTENT).await.unwrap_err();
             assert_eq!(error.outcome(), Outcome::Unknown);
@@ -188,7 +190,7 @@ fn to_ensure_what_is_there_is_a_read() {
             client.ensure(path, &PERSISTENT).await.unwrap();
         }
         assert_eq!(server.history().len(), 3);
-        // Everybody at once, in tasks of their own.
+        // Several tasks ensure the node at once.
         let ensure = |_| tokio::spawn(client.ensure("/x/y", &CreateOptions::persistent()));
         for one in (0..5).map(ensure).collect::<Vec<_>>() {
             one.await.unwrap().unwrap();
@@ -231,7 +233,7 @@ async fn a_walk_has_so_many_questions_on_their_way_and_leaves_out_what_is_gone()
     peer.answer(&list(&names)).await;
     assert_eq!(walk.next().await.unwrap().unwrap().path, "/");
     let first = tokio::spawn(async move {
-        // Dropped and asked again.
+        // The first call is dropped, and the next one waits again.
         assert!(tokio::time::timeout(TIMEOUT / 4, walk.next()).await.is_err());
         let first = walk.next().await;
         (walk, first)

@@ -1,4 +1,4 @@
-//! Four-letter words, asked by a client's builder.
+//! Four-letter words, sent by a client's builder.
 
 use std::time::Duration;
 

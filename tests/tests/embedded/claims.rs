@@ -1,5 +1,5 @@
-//! What is claimed of the client and the lock on real servers, on the embedded one: the same tests,
-//! over TCP, without Java.
+//! The claims about the client and the lock that are tested on real servers, on the embedded
+//! server: the same tests over TCP, without Java.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What goes wrong on request: what has happened on the server then, and what the client is told.
+//! Injected faults: their effect on the server, and the result that the client gets.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn connect(server: &Server) -> Client {
     builder.connector(server.connector()).connect("zk").await.unwrap()
 }
 
-/// A server with a node `/a`, a client of ours, and the connection of somebody else.
+/// A server with a node `/a`, a client, and a raw connection of another client.
 async fn world() -> (Server, Client, RawClient) {
     let server = Server::in_memory(Config::new());
     let client = connect(&server).await;
@@ -26,7 +26,7 @@ async fn world() -> (Server, Client, RawClient) {
     (server, client, bystander)
 }
 
-/// Nothing has happened to a connection.
+/// Checks that a connection was not affected.
 async fn is_untouched(bystander: &mut RawClient) {
     assert_eq!(bystander.heard().await, [""; 0]);
     assert_eq!(bystander.ask(&exists("/a", false)).await, [""; 0]);
@@ -61,7 +61,7 @@ async fn a_request_may_be_served_after_its_connection_if_its_session_lives() {
     }
 }
 
-/// As the table at `Fault::op` says. `/a` tells which have a path.
+/// As in the table at `Fault::op`. `/a` shows which operations have a path.
 #[tokio::test(start_paused = true)]
 async fn a_fault_knows_the_calls_of_the_client_by_their_operations() {
     let (server, client, _) = world().await;
@@ -88,7 +88,7 @@ async fn a_fault_knows_the_calls_of_the_client_by_their_operations() {
         GET_CHILDREN2 "/a": client.get_children("/a");
         ADD_WATCH "/a": client.watch("/a", WatchMode::Persistent);
     }
-    // These have none, which a fault for any path shows.
+    // These operations have no path, which a fault for any path shows.
     server.inject(Fault::lose_request().path(""));
     client.multi(Op::check("/a", None)).await.unwrap();
     client.multi_read(Read::get_data("/a")).await.unwrap().unwrap();
@@ -169,7 +169,7 @@ async fn a_reply_is_cut_at_any_byte() {
         let reply = client.frame().await.unwrap();
         let framed = [&(reply.len() as u32).to_be_bytes(), &reply[..]].concat();
         server.inject(Fault::cut_reply(bytes));
-        // What is asked behind it is not answered.
+        // The request behind it is not answered.
         client.write(&[&asked[..], &asked].concat()).await;
         assert_eq!(client.bytes().await, framed[..bytes.min(length)], "cut at {bytes}");
         assert!(!server.disconnect(client.session), "it has no connection");
@@ -181,7 +181,7 @@ async fn a_reply_is_cut_at_any_byte() {
 async fn a_cut_anywhere_in_a_reply_is_unknown_to_the_client_and_applied() {
     let (server, client, _) = world().await;
     let session = client.session();
-    // Length, header and state.
+    // The reply holds a length, a header and a stat.
     let length = 4 + 16 + 68;
     for bytes in 0..length {
         server.inject(Fault::cut_reply(bytes).path("/a"));
@@ -208,7 +208,8 @@ async fn a_cut_connection_has_no_watches() {
     assert_eq!(server.watch_count(), 0);
     assert_eq!(bystander.ask(&set_data("/a")).await, [""; 0]);
 
-    // Neither has one that does not read, and so does not know yet.
+    // A connection whose client does not read, and so does not know of the cut yet, has none
+    // either.
     let data = vec![7; 700_000];
     let big = SetDataRequest { data: Some(&data), ..set_data("/a") };
     bystander.reply(&big).await;
@@ -283,7 +284,7 @@ async fn a_delay_holds_a_reply_and_all_behind_it() {
     assert_eq!(client.hear().await, "2 ok");
     assert_eq!(clock.elapsed(), MS(0));
 
-    // Others see what was done, and what they do now waits for this client too.
+    // Other clients see the change, and the events of their changes wait for this client, too.
     assert_eq!(bystander.ask(&delete("/b")).await, [""; 0]);
     bystander.reply(&set_data("/a")).await;
     assert_eq!(clock.elapsed(), MS(0));
@@ -422,7 +423,7 @@ async fn conditions_name_the_request() {
     assert_eq!(client.ask(&set_data("/a")).await, ["4 SystemError"]);
     assert_eq!(client.ask(&set_data("/a")).await, [""; 0], "it strikes once");
 
-    // Characters and not components; whether the node exists or not.
+    // The path is compared by characters and not by components, whether the node exists or not.
     server.inject(refuse().path("/a/b"));
     assert_eq!(client.ask(&exists("/a", false)).await, [""; 0]);
     assert_eq!(client.ask(&exists("/a/beyond", false)).await, ["7 SystemError"]);

@@ -1,4 +1,4 @@
-//! What clients leave behind on the embedded server, which is nothing.
+//! Clients leave nothing behind on the embedded server.
 
 use zk_embedded::{Config, Release, Server};
 

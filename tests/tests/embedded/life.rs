@@ -1,4 +1,5 @@
-//! The life of an embedded server: apart from all others, on record, and over when its handle is.
+//! The life of an embedded server: it is independent of all others, keeps a history, and ends with
+//! its handle.
 
 use std::time::Duration;
 
@@ -34,12 +35,12 @@ async fn the_end_of_the_handle_closes_connections_and_the_port() {
     drop(server);
     let mut rest = Vec::new();
     for stream in [&mut fresh, &mut served] {
-        // How the end shows is up to the kernel.
+        // The kernel decides how the end appears.
         drop(stream.read_to_end(&mut rest).await);
     }
     assert_eq!(rest, []);
     assert_eq!(in_memory.hear().await, "closed");
-    // Whatever waited to be accepted is refused with the listener.
+    // Connections that waited to be accepted are refused once the listener is closed.
     while TcpStream::connect(&address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -60,7 +61,7 @@ async fn the_end_of_the_handle_ends_connections_in_memory_whatever_they_do() {
     let tasks = tokio::runtime::Handle::current().metrics();
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(tasks.num_alive_tasks(), 3, "two connections, and one that keeps time");
-    // Its task has not begun yet.
+    // The task of this connection has not started yet.
     let mut late = RawClient::connect(&server);
     drop(server);
     for client in [&mut fresh, &mut late] {

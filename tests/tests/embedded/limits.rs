@@ -1,4 +1,4 @@
-//! What is too large, too many or too slow, and that nobody else suffers from it.
+//! Limits: requests that are too large, too many or too slow do not affect other clients.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use zk_tests::raw::{RawClient, create, exists, framed, get_data, hello, request,
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// A request whose payload has so many bytes; what is behind its record does not count.
+/// A request whose payload has `length` bytes. The server ignores the bytes after its record.
 fn exists_of(length: usize) -> Vec<u8> {
     let mut frame = request(9, OpCode::EXISTS, &exists("/", false)).to_vec();
     frame.resize(4 + length, 0);
@@ -30,7 +30,7 @@ async fn a_frame_of_the_limit_is_served_and_one_byte_more_is_the_end() {
         let mut client = RawClient::open(&server).await;
         client.write(&exists_of(limit)).await;
         assert_eq!(client.hear().await, "9 ok", "{limit} bytes");
-        // Its length is enough.
+        // The length field alone closes the connection.
         client.write(&exists_of(limit + 1)[..4]).await;
         assert_eq!(client.hear().await, "closed", "{limit} bytes and one");
         assert!(server.sessions().contains(&client.session), "the session goes on");
@@ -116,7 +116,7 @@ async fn no_limit_of_connections_is_none() {
     }
 }
 
-/// A node with so much data that a reply takes more than that.
+/// Creates a node with so much data that a reply is longer than `bytes`.
 async fn make_big(client: &mut RawClient, bytes: usize) {
     let big =
         CreateRequest { data: Some(&vec![7; bytes]), ..create("/big", CreateMode::PERSISTENT) };
@@ -136,7 +136,7 @@ async fn a_client_that_does_not_read_is_not_served_until_it_does() {
     burst.extend(request(21, OpCode::SET_DATA, &set_data("/big")));
     client.write(&burst).await;
 
-    // Time passes when nobody has anything left to do.
+    // The paused clock advances when no task has work left.
     tokio::time::sleep(MS(1)).await;
     let big = other.reply(&get_data("/big", false)).await;
     assert!(big.len() > 500_000, "the write behind the reads waits");
@@ -191,7 +191,7 @@ async fn a_client_that_does_not_read_can_be_hung_up_on() {
     tokio::time::sleep(MS(1)).await;
     let mut again = RawClient::attach(&server, client.resume()).await;
     assert_eq!(again.ask(&exists("/", false)).await, [""; 0]);
-    // What was on its way by then, which is less than the replies.
+    // The client gets only the bytes that were in flight by then, which are fewer than the replies.
     assert!(client.bytes().await.len() < 4 * 700_000);
 }
 
@@ -229,7 +229,7 @@ fn what_waits_for_a_client_is_bounded_however_much_it_asks_for() {
     assert!(sent > 1998 * data.len(), "{sent} bytes");
 }
 
-/// A real server goes on until its memory ends.
+/// A real server continues until it runs out of memory.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
 fn a_client_that_does_not_read_is_hung_up_on_before_its_events_fill_the_memory() {

@@ -1,4 +1,4 @@
-//! The embedded server: what it answers, what it remembers, and what goes wrong with it on request.
+//! The embedded server: its replies, its state, and the faults that a test can inject.
 
 mod claims;
 mod faults;

@@ -1,5 +1,5 @@
-//! Owned nodes of a multi that is lost on its way there or back: each owner learns what happened,
-//! and a node without one goes. And multiReads that are none.
+//! Owned nodes of a multi whose request or reply is lost: each owner learns the outcome, and a node
+//! without an owner is deleted. Also multiReads that hold other operations than reads.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn world(release: Release) -> (Server, Client) {
     (server, client)
 }
 
-/// Replaces a node by two that are owned: one numbered by the server, one by us.
+/// Replaces a node by two owned nodes: one numbered by the server, one by the test.
 fn replace(client: &Client) -> [Reply<OwnedNode>; 2] {
     let replies = client.multi_owned((
         Op::create_owned("/l/a-", b"", &OWNED),
@@ -52,8 +52,9 @@ async fn a_multi_that_was_carried_out_is_found_although_its_answer_was_lost() {
     }
 }
 
-/// A real server has begun the list of results when it finds that an entry is no read. Where reads
-/// are among the entries, or since 3.9 a mode that does not exist, it cannot even read the request.
+/// A real server has already begun the list of results when it finds an entry that is not a read.
+/// If there are reads among the entries, or since 3.9 a mode that does not exist, it cannot even
+/// decode the request.
 #[tokio::test(start_paused = true)]
 async fn a_multi_read_of_writes_is_refused_with_an_empty_list() {
     for release in [Release::V3_8, Release::V3_9] {
@@ -94,7 +95,7 @@ async fn a_multi_that_did_not_arrive_has_not_happened() {
     assert!(server.has_node("/l/old"));
     assert_eq!(MADE.map(|path| server.has_node(path)), [false; 2]);
 
-    // And so it can be tried again.
+    // So the same multi can be sent again.
     let [first, second] = replace(&client);
     first.await.unwrap().forget();
     second.await.unwrap().forget();
@@ -113,7 +114,7 @@ async fn a_node_whose_owner_does_not_wait_goes_and_the_other_stays() {
             let mut replies = Vec::from(replace(&client));
             drop(replies.remove(gone));
             let kept = replies.remove(0).await.unwrap();
-            // The delete is queued as soon as the node is known, and this behind it.
+            // The delete is queued as soon as the node is known, and these syncs behind it.
             client.sync("/").await.unwrap();
             client.sync("/").await.unwrap();
             assert!(!server.has_node(MADE[gone]), "lost: {lost}");

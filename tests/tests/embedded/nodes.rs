@@ -1,4 +1,4 @@
-//! Nodes at the ends of their numbers, and nodes that go by themselves.
+//! Nodes at the end of their sequence numbers, and nodes that the server deletes by itself.
 
 use std::time::Duration;
 
@@ -36,18 +36,18 @@ async fn sequence_numbers_stop_at_the_largest() {
     assert_eq!(other.path, "/q/m-2147483647");
     assert!(client.create("/q/m-", b"", &sequential).await.unwrap_err().is_node_exists());
     assert_eq!(client.exists("/q").await.unwrap().unwrap().pzxid, pzxid, "it moves no more");
-    // A number is free again with its node.
+    // When its node is deleted, a number is free again.
     client.delete("/q/n-2147483647", None).await.unwrap();
     let stat = client.exists("/q").await.unwrap().unwrap();
     assert!(stat.pzxid > pzxid, "but by deletions");
     let again = client.create("/q/n-", b"", &sequential).await.unwrap();
     assert_eq!(again.path, "/q/n-2147483647");
-    // Twice the number of creates, less three children: it wraps.
+    // The value is twice the number of creates less three children, and wraps.
     assert_eq!(client.exists("/q").await.unwrap().unwrap().cversion, -2 - 3);
 }
 
-/// Real servers name the nodes of a multi before they create the first of them, and what is named
-/// goes on beyond the end at which the counter stays.
+/// Real servers name all nodes of a multi before they create the first. The names go on beyond the
+/// maximum at which the counter stays.
 #[tokio::test(start_paused = true)]
 async fn sequence_numbers_within_one_multi_go_on_below_zero() {
     for release in [Release::V3_8, Release::V3_9] {
@@ -63,7 +63,7 @@ async fn sequence_numbers_within_one_multi_go_on_below_zero() {
         let paths = [a, b, c, d].map(|created| created.path);
         let names = ["2147483646", "2147483647", "-2147483648", "-2147483647"];
         assert_eq!(paths, names.map(|name| format!("/q/n-{name}")));
-        // The counter has stayed where it was.
+        // The counter has not changed.
         let error = client.create("/q/n-", b"", &sequential).await.unwrap_err();
         assert!(error.is_node_exists(), "{error}");
         let error = client.multi((create("/q/n-"), create("/q/n-"))).await.unwrap_err();
@@ -113,13 +113,13 @@ async fn presets_are_of_nodes_that_exist_and_no_transactions() {
     assert_eq!(server.history().len(), before);
 }
 
-/// A createTTL with so many milliseconds to live.
+/// A createTTL request with `ttl` milliseconds to live.
 fn create_ttl(path: &str, ttl: i64) -> CreateTtlRequest<'_> {
     let mode = CreateMode::PERSISTENT_WITH_TTL;
     CreateTtlRequest { path, data: None, acl: List::new(&[Acl::OPEN]), mode, ttl }
 }
 
-/// A server that has nodes with a time to live and does not reap by itself for a day.
+/// A server that supports nodes with a time to live and does not reap by itself for a day.
 async fn mortal() -> (Server, RawClient) {
     let day = Duration::from_secs(86_400);
     let config = Config::new().extended_types(true).container_check_interval(day);
@@ -199,7 +199,7 @@ async fn a_node_with_a_time_to_live_goes_after_it_unless_it_is_written_to_or_has
     tokio::time::sleep(MS(5000)).await;
     server.reap();
     assert!(server.has_node("/t"), "it has a child");
-    // Its own time was over long ago.
+    // Its own time to live was over long ago.
     client.reply(&exists("/t", true)).await;
     client.reply(&delete("/t/child")).await;
     server.reap();

@@ -1,5 +1,5 @@
-//! What a test does to a server and to its connections: sessions that are ended, connections that
-//! are cut, a server that loses its ensemble, stops to serve or cannot write.
+//! The faults that a test causes at a server: it ends sessions, cuts connections, or makes the
+//! server lose its ensemble, stop serving or fail to write.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use zk_tests::raw::{
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// The settings of a server that lets clients in while it is read-only.
+/// The settings of a server that accepts clients while it is read-only.
 fn read_only() -> Config {
     Config::new().tick_time(MS(1000)).local_sessions(true)
 }
@@ -289,7 +289,7 @@ async fn a_server_that_does_not_serve_hangs_up_and_ends_no_session() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(server.has_node("/mine"));
 
-    // All clocks start anew.
+    // The timeouts of all sessions start again.
     let back = clock.elapsed();
     server.set_serving(true);
     let mut watcher = RawClient::attach(&server, hello(MS(20_000))).await;
@@ -346,7 +346,7 @@ async fn a_read_only_server_with_local_sessions_lets_in_whoever_asks_for_that() 
     let answer = local.greet(read_only).await.unwrap();
     assert_eq!(answer.read_only, Some(true));
 
-    // Its own sessions it knows again, and tells whoever has another that it is over.
+    // The server accepts its own sessions again, and reports every other session as over.
     let resume = ConnectRequest { read_only: Some(true), ..local.resume() };
     let mut again = RawClient::connect(&server);
     assert!(!again.greet(resume).await.unwrap().is_expired());
@@ -359,7 +359,7 @@ async fn a_read_only_server_with_local_sessions_lets_in_whoever_asks_for_that() 
     }
 }
 
-/// As since ZooKeeper 3.7: the answer is the header of a reply, and the connection stays open.
+/// Like ZooKeeper since 3.7: the answer is the header of a reply, and the connection stays open.
 #[tokio::test(start_paused = true)]
 async fn a_read_only_server_without_local_sessions_lets_nobody_in() {
     let server = server();
@@ -392,7 +392,7 @@ async fn a_session_of_a_read_only_server_expires_there() {
     assert_eq!(clock.elapsed(), MS(3000));
     assert_eq!(server.sessions(), [known.session], "which stands still");
 
-    // While nothing is served, no clock runs.
+    // While the server does not serve, no session timeout runs.
     let local = RawClient::attach(&server, read_only).await;
     server.set_serving(false);
     tokio::time::sleep(MS(60_000)).await;

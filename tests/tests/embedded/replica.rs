@@ -1,4 +1,4 @@
-//! Servers that carry out what clients of other servers have asked for, as those of an ensemble.
+//! Servers that carry out requests of other servers' clients, like the servers of an ensemble.
 
 use std::time::{Duration, Instant};
 
@@ -29,14 +29,14 @@ impl Replica {
         replica
     }
 
-    /// What the client gets: some bytes, and perhaps the end.
+    /// The bytes that the client gets, and true if the connection ends after them.
     fn said(&mut self) -> (Bytes, bool) {
         let mut out = BytesMut::new();
         let is_over = self.core.poll_transmit(self.start, self.client, &mut out);
         (out.freeze(), is_over)
     }
 
-    /// Executes a request of the session, whose client is here or elsewhere.
+    /// Executes a request of the session, whose client is at this server or at another.
     fn execute(&mut self, is_here: bool, frame: &Bytes) {
         let client = is_here.then_some(self.client);
         self.core.execute(self.start, self.session, client, &frame.slice(4..));

@@ -1,4 +1,4 @@
-//! How a session begins, goes on through other connections, and ends: to the millisecond.
+//! How a session begins, continues on other connections, and ends, to the millisecond.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn every_request_keeps_the_session_and_events_do_not() {
         tokio::time::sleep(MS(1900)).await;
         client.reply(&exists("/a", true)).await;
         tokio::time::sleep(MS(1900)).await;
-        // Also one that is refused.
+        // A refused request keeps the session as well.
         let refused = client.send(&get_data("/none", false)).await;
         assert_eq!(client.hear().await, format!("{refused} NoNode"));
         tokio::time::sleep(MS(500)).await;
@@ -164,7 +164,7 @@ async fn a_session_that_is_over_or_another_is_answered_and_hung_up_on() {
         assert_eq!((answer.password, answer.read_only), (Password::ZERO, Some(false)));
         assert_eq!(again.hear().await, "closed");
     }
-    // With its id alone nobody gets in, but its connection is closed all the same.
+    // The session's id alone does not resume it, but its connection is closed all the same.
     assert_eq!(client.hear().await, "closed");
     let again = RawClient::attach(&server, client.resume()).await;
     assert_eq!(again.session, client.session);
@@ -195,7 +195,7 @@ async fn a_second_connection_of_a_session_ends_the_first() {
     first.send(&create("/late", CreateMode::PERSISTENT)).await;
     assert_eq!(second.ask(&exists("/", false)).await, [""; 0]);
     assert!(!server.has_node("/late"));
-    // The end of the first does not touch what the second has.
+    // The end of the first connection does not affect the second.
     second.send(&exists("/none", true)).await;
     drop(first);
     assert_eq!(second.heard().await, ["2 NoNode"]);
@@ -233,7 +233,7 @@ async fn opening_and_ending_a_session_are_transactions() {
     assert_eq!((header.zxid, header.error), (Zxid(3), ErrorCode::OK));
 }
 
-/// A client that counts them as signs of life loses its session, here as in production.
+/// A client that counts auth requests as signs of life loses its session, here as in production.
 #[tokio::test(start_paused = true)]
 async fn proofs_of_identity_do_not_keep_a_session() {
     let (server, clock) = (server(), Clock::start());
@@ -294,7 +294,7 @@ async fn what_is_sent_behind_the_handshake_is_served() {
         request(2, OpCode::EXISTS, &exists("/a", true)),
         request(3, OpCode::SET_DATA, &set_data("/a")),
     ];
-    // In one go, and byte by byte.
+    // The frames are sent in one write, and byte by byte.
     client.write(&asked.concat()).await;
     assert!(client.frame().await.is_some());
     assert_eq!(client.heard().await, ["1 ok", "2 ok", "NodeDataChanged /a", "3 ok"]);
@@ -319,8 +319,8 @@ async fn what_is_sent_behind_a_handshake_that_fails_is_not_served() {
     assert!(!server.has_node("/a"));
 }
 
-/// Whoever connects late in a bucket of ten seconds has little more than these, as measured on a
-/// real server.
+/// A client that connects late in a ten-second bucket has little more than ten seconds, as measured
+/// on a real server.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_does_not_say_who_it_is_is_closed_within_ten_to_twenty_seconds() {
     for (connected, closed) in [(0, 20_000), (333, 20_000), (9_999, 20_000), (10_000, 30_000)] {
@@ -340,7 +340,7 @@ async fn a_connection_that_does_not_say_who_it_is_is_closed_within_ten_to_twenty
     }
 }
 
-/// Servers send the request to each other; that they take it from a client is a mistake of theirs.
+/// Servers send this request to each other. It is a mistake that they accept it from a client.
 #[tokio::test(start_paused = true)]
 async fn create_session_is_answered_like_a_handshake_and_sets_the_sessions_clock() {
     let (server, clock) = (server(), Clock::start());
@@ -352,7 +352,7 @@ async fn create_session_is_answered_like_a_handshake_and_sets_the_sessions_clock
         let answer = ConnectResponse::decode_exact(&client.frame().await.unwrap()).unwrap();
         assert_eq!((answer.session_id, answer.password), (client.session, client.password));
         assert_eq!((answer.timeout, answer.read_only), (4000, read_only));
-        // It takes a transaction, also if it is cut short.
+        // The request takes a transaction, even if its body is cut short.
         let xid = client.send_as(OpCode::CREATE_SESSION, &()).await;
         let frame = client.frame().await.unwrap();
         let header = ReplyHeader::decode_exact(&frame).unwrap();

@@ -1,4 +1,4 @@
-//! The embedded server as its users meet it.
+//! The embedded server as its users run it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ async fn a_client_talks_to_it_over_tcp() {
     assert_eq!(server.sessions(), []);
 }
 
-/// `Duration::MAX` may stand for never.
+/// `Duration::MAX` may mean never.
 #[tokio::test(start_paused = true)]
 async fn times_without_measure_are_cut() {
     let never = Duration::MAX;
@@ -36,7 +36,7 @@ async fn times_without_measure_are_cut() {
     assert!(waited.is_err(), "{waited:?}");
 }
 
-/// How many connections the kernel keeps for the listener of this port to accept.
+/// The number of connections that wait in the kernel for the listener of this port to accept.
 #[cfg(target_os = "linux")]
 fn waiting(port: u16) -> usize {
     let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -46,7 +46,7 @@ fn waiting(port: u16) -> usize {
     usize::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
 }
 
-/// Java's 50 by default, and the one more that Linux adds.
+/// The limit is Java's default of 50, and the one more that Linux adds.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn no_more_connections_wait_to_be_accepted_than_at_a_real_server() {
@@ -55,7 +55,7 @@ async fn no_more_connections_wait_to_be_accepted_than_at_a_real_server() {
         let address: SocketAddr = server.address().parse().unwrap();
         let connect = || Box::pin(tokio::net::TcpStream::connect(address));
         let mut attempts: Vec<_> = (0..backlog + 10).map(|_| connect()).collect();
-        // The server has no turn meanwhile.
+        // The server's task does not run meanwhile.
         let mut context = Context::from_waker(Waker::noop());
         for attempt in &mut attempts {
             assert!(attempt.as_mut().poll(&mut context).is_pending());
@@ -89,7 +89,7 @@ async fn behind_a_shutdown_the_address_is_free() {
     assert_eq!(server.address(), address.to_string());
 }
 
-/// As with a server that several tests share.
+/// This happens with a server that several tests share.
 #[test]
 fn a_server_serves_clients_of_other_runtimes() {
     let runtime = || tokio::runtime::Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! Watches as they show on the wire: which events, in which order, and when no more.
+//! Watches on the wire: which events a server sends, in which order, and when it stops.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn add_watch(path: &str, mode: AddWatchMode) -> AddWatchRequest<'_> {
     AddWatchRequest { path, mode }
 }
 
-/// A server with a client that watches and one that changes things.
+/// A server with a client that watches and a client that changes nodes.
 async fn world(release: Release) -> (Server, RawClient, RawClient) {
     let server = server(release);
     let (watcher, other) = (RawClient::open(&server).await, RawClient::open(&server).await);
@@ -129,7 +129,7 @@ async fn events_of_an_own_write_are_ahead_of_its_reply() {
             MultiOp::Delete(delete("/a/b")),
             MultiOp::Delete(delete("/a")),
         ];
-        // The child watch on /a is used up by the first of them.
+        // The first of these events uses up the child watch on /a.
         let events = [
             "NodeCreated /a/b",
             "NodeChildrenChanged /a",
@@ -202,7 +202,7 @@ async fn watches_set_again_tell_what_they_have_missed() {
         for path in ["/changed", "/gone", "/kept", "/list", "/still"] {
             other.reply(&create(path, PERSISTENT)).await;
         }
-        // Session, session, five creates.
+        // Seven transactions: two sessions and five creates.
         let seen = Zxid(7);
         other.reply(&set_data("/changed")).await;
         other.reply(&delete("/gone")).await;
@@ -284,7 +284,7 @@ async fn events_are_told_to_those_who_may_read_and_use_up_the_watches_of_others(
         assert_eq!(owner.ask(&mine).await, ["NodeCreated /mine"]);
         assert_eq!(stranger.heard().await, [""; 0]);
 
-        // The one-shot watch is gone; the other waits for what may be read.
+        // The one-shot watch is gone. The other waits for an event that its client may read.
         let open = create("/mine/open", PERSISTENT);
         owner.reply(&open).await;
         assert_eq!(stranger.heard().await, ["NodeCreated /mine/open"]);

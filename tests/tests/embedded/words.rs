@@ -1,4 +1,4 @@
-//! The four-letter words, against a state that is known.
+//! The four-letter words, against a known state.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zk_tests::raw::{RawClient, create, exists, framed, get_children, hello};
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
-/// The whole answer to a word.
+/// The whole answer to a four-letter word.
 async fn answer(server: &Server, word: &[u8]) -> String {
     let mut client = RawClient::connect(server);
     client.write(word).await;
@@ -62,7 +62,7 @@ async fn srvr_and_stat_count() {
             "Latency min/avg/max: 0/0.0/0\nReceived: {received}\nSent: {}\n\
              Connections: {connections}\nOutstanding: 0\nZxid: 0x3\nMode: standalone\n\
              Node count: 6\n",
-            // All but the answer at hand.
+            // All packets except this answer.
             received - 1
         )
     };
@@ -215,7 +215,7 @@ async fn stmk_sets_what_gtmk_tells_and_hash_has_nothing_to_tell() {
     let mask = [&b"stmk"[..], &(-7_i64).to_be_bytes()].concat();
     assert_eq!(answer(&server, &mask).await, "-7");
     assert_eq!(answer(&server, b"gtmk").await, "-7");
-    // A mask that has not come is not waited for.
+    // The server does not wait for a mask that has not arrived.
     assert_eq!(answer(&server, b"stmk").await, "");
     assert_eq!(answer(&server, b"stmk\0\0\0\0\0\0\0").await, "");
     assert_eq!(answer(&server, b"gtmk").await, "-7");
@@ -282,7 +282,7 @@ async fn what_is_no_word_is_hung_up_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_word_is_one_before_the_handshake_alone() {
-    // The letters are a length then, and that of a large frame.
+    // The server reads the letters as a length, that of a large frame.
     let server = Server::in_memory(Config::new().max_buffer(i32::MAX as usize));
     let mut client = RawClient::open(&server).await;
     client.write(b"ruok").await;

@@ -1,8 +1,8 @@
-//! Clients of others against servers: kazoo, ZooKeeper's C client, and its Java client by way of
-//! `zkCli.sh` and of Curator's locks. What each demands is the same for every server.
+//! Other ZooKeeper clients against our servers: kazoo, ZooKeeper's C client, and its Java client
+//! through `zkCli.sh` and Curator's locks. Each client makes the same checks on every server.
 //!
-//! kazoo and C play scripts of their own, in `tests/interop`. Curator's locks share theirs with
-//! ours.
+//! kazoo and the C client run scripts of their own, in `tests/interop`. Curator's locks share their
+//! script with our locks.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use zk_tests::foreign::{Curator, Program, ZkCli};
 use zk_tests::relay::Relay;
 use zk_tests::server::Standalone;
 
-/// Puts all clients to the server, new and empty each time, that `$start` yields.
+/// Runs all clients against the server that `$start` yields, new and empty each time.
 macro_rules! serves_foreign_clients {
     ($server:ident, $start:expr) => {
         mod $server {
@@ -55,7 +55,7 @@ serves_foreign_clients!(real, Standalone::start().await?);
 serves_foreign_clients!(embedded, Server::with(quick()).await?);
 serves_foreign_clients!(embedded_3_8, Server::with(quick().release(Release::V3_8)).await?);
 
-/// The tick of the real server as the harness starts it.
+/// The same tick as that of the real server in the harness.
 fn quick() -> Config {
     Config::new().tick_time(Duration::from_millis(200))
 }
@@ -114,7 +114,7 @@ async fn zkcli_reads_and_writes(own: &mut ZkCli) -> Result<()> {
     own.answers("get /none", &["Node does not exist: /none"]).await?;
 
     own.answers("create /n/c", &["Created /n/c"]).await?;
-    // Without data a node has none, which is not the same as data of length 0.
+    // A node that is created without data has null data, which differs from data of length 0.
     own.answers("get /n/c", &["null"]).await?;
     own.answers("ls /n", &["[c]"]).await?;
     own.tells("ls -s /n", &["[c]", "cversion = 1", "dataVersion = 1", "numChildren = 1"]).await?;
@@ -199,7 +199,8 @@ async fn zkcli_keeps_strangers_out(own: &mut ZkCli, other: &mut ZkCli) -> Result
     own.answers("create /bad x nonsense:x:r", &nonsense).await
 }
 
-/// The one command of `zkCli.sh` that sends a transaction is `deleteall`; the deepest go first.
+/// `deleteall` is the only command of `zkCli.sh` that sends a transaction. It deletes the deepest
+/// nodes first.
 async fn zkcli_deletes_a_tree_or_nothing(own: &mut ZkCli, other: &mut ZkCli) -> Result<()> {
     let tree = ["/tree", "/tree/own", "/tree/all", "/tree/all/a", "/tree/all/a/b"];
     for path in tree {
@@ -207,7 +208,7 @@ async fn zkcli_deletes_a_tree_or_nothing(own: &mut ZkCli, other: &mut ZkCli) -> 
     }
     own.answers("create /tree/own/c", &["Created /tree/own/c"]).await?;
     own.answers("setAcl /tree/own world:anyone:r,auth::cdrwa", &[]).await?;
-    // Whether it says that it failed is a race of its threads.
+    // A race of its threads decides whether it reports the failure.
     other.tells("deleteall /tree", &[]).await?;
     other.tells("ls -R /tree", &tree).await?;
 
@@ -235,7 +236,7 @@ async fn zkcli_resumes_its_session(
     relay.mend();
     own.sees("state:SyncConnected type:None path:null").await?;
 
-    // What has happened meanwhile is told, and what has not is still watched.
+    // The client gets the events that it missed, and its other watches are still set.
     own.sees("state:SyncConnected type:NodeDataChanged path:/resumed").await?;
     own.sees("state:SyncConnected type:NodeCreated path:/resumed/not").await?;
     other.answers("create /resumed/a/c", &["Created /resumed/a/c"]).await?;
@@ -283,7 +284,7 @@ async fn curator_and_our_lock_wait_for_each_other(
     Ok(())
 }
 
-/// A number that only the lock protects is added to from both sides.
+/// Both sides add to a number that only the lock protects.
 async fn curator_and_our_lock_never_hold_together(
     curator: &mut Curator,
     address: &str,
@@ -308,7 +309,7 @@ async fn curator_reads_together_and_writes_alone(curator: &mut Curator) -> Resul
     curator.does("b read /curator/rw").await?;
     curator.tell("c write /curator/rw").await?;
     curator.does("a unread /curator/rw").await?;
-    // Had the writer come in before, its answer would have been passed over.
+    // If the writer had got the lock before, its answer would have been skipped.
     curator.tell("b unread /curator/rw").await?;
     curator.answer("c").await?;
     curator.does("c unwrite /curator/rw").await?;

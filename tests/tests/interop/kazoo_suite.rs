@@ -1,9 +1,9 @@
-//! kazoo's own test suite: what passes on one real server that keeps its data passes on the
-//! embedded server.
+//! kazoo's own test suite: all tests that pass on one real server that keeps its data must pass on
+//! the embedded server.
 //!
-//! By default it runs against the embedded server alone, and [`NOT_ON_A_REAL_SERVER`] records what
-//! does not pass on a real one. With `ZK_SOAK=1` it also runs against a real server, which must
-//! agree with the record, and against the embedded server that follows 3.8.
+//! By default it runs only against the embedded server, and [`NOT_ON_A_REAL_SERVER`] lists the
+//! tests that do not pass on a real one. With `ZK_SOAK=1` it also runs against a real server, whose
+//! results must agree with the list, and against the embedded server that follows 3.8.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 use zk_tests::foreign::Program;
 
-/// Tests, by how their names begin, that fail or are skipped on one real server, and why.
+/// Tests, by the start of their names, that fail or are skipped on one real server, and why.
 const NOT_ON_A_REAL_SERVER: &[(&str, &str)] = &[
     ("test_build.py::", "it tests kazoo's own CI"),
     ("test_client.py::TestClient::test_update_host_list", "it takes a second server"),
@@ -43,7 +43,7 @@ const RACES: &[(&str, &str)] = &[(
     "it drops the connection behind a write of 1 MB and expects no answer to be there yet",
 )];
 
-/// At least so many tests must pass.
+/// The least number of tests that must pass.
 const PASSING: usize = 300;
 
 /// How long one test may take. Some of kazoo's wait for ever when they fail.
@@ -63,7 +63,7 @@ async fn what_passes_on_a_real_server_passes_on_the_embedded_one() -> Result<()>
         let excused = [NOT_ON_A_REAL_SERVER, NOT_ON_THE_EMBEDDED_SERVER, RACES].concat();
         let suite = Suite::find(server).await?;
         let outcomes = suite.outcomes(&excused).await?;
-        // What a real server fails says nothing about the embedded one.
+        // A failure on a real server says nothing about the embedded one.
         check(server, &outcomes, &excused, NOT_ON_THE_EMBEDDED_SERVER)?;
     }
     if soak {
@@ -82,7 +82,7 @@ fn is_listed(test: &str, list: &[(&str, &str)]) -> bool {
     list.iter().any(|(name, _)| test.starts_with(name))
 }
 
-/// Fails unless every test passed that is not `excused`, and none that is `different`.
+/// Fails unless every test passed that is not `excused`, and every `different` test did not.
 fn check(
     server: &str,
     outcomes: &Outcomes,
@@ -130,8 +130,8 @@ impl Suite {
         Ok(Self { python, folder, server })
     }
 
-    /// How every test ended. kazoo's tests wait for fixed times, so a failure that is not excused
-    /// counts only when the test fails again with the machine to itself.
+    /// The result of every test. kazoo's tests wait for fixed times, so a failure that is not
+    /// excused counts only if the test fails again while no other test runs.
     async fn outcomes(&self, excused: &[(&str, &str)]) -> Result<Outcomes> {
         let together = ["-n".into(), WORKERS.to_string(), "--dist=loadscope".into()];
         let mut outcomes = self.run(&together).await?;
@@ -158,7 +158,7 @@ impl Suite {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("ZK_SUITE_SERVER", &self.server)
             .env("ZK_SUITE_OUTCOMES", &file)
-            // The harness parses it; what servers can do is asked of them.
+            // Only kazoo's harness parses this; the tests ask the servers for their abilities.
             .env("ZOOKEEPER_VERSION", "3.9.3")
             .env_remove("CI")
             .args(["-m", "pytest", "-p", "kazoo_suite", "-p", "no:cacheprovider"])

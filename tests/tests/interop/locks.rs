@@ -1,8 +1,7 @@
-//! Our locks in one queue with kazoo's and Curator's, and what happens where there are two queues
-//! in one folder.
+//! Our locks in one queue with kazoo's and Curator's, and the results of two queues in one folder.
 //!
-//! A number in a file is what the locks protect: each side adds to it, and whoever reads looks that
-//! nobody does. What each side does when is up to a seed.
+//! The locks protect a number in a file. Each writer adds to it, and each reader checks that it
+//! does not change. A seed decides the order of the turns.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,8 +18,8 @@ use zk_tests::server::Standalone;
 /// Turns of each contender.
 const TURNS: u32 = 150;
 
-/// Turns of each who takes several locks at once, a multiple of four (see [`chosen`]), and how
-/// often they begin anew: a program of others' may not run for long.
+/// The turns of each contender that takes several locks at once, a multiple of four (see
+/// [`chosen`]), and how often the contenders start again: a foreign program may not run for long.
 fn multi_turns() -> (u32, u32) {
     if env::var_os("ZK_SOAK").is_some() { (500, 4) } else { (200, 1) }
 }
@@ -47,7 +46,7 @@ impl Counter {
         Ok(std::fs::read_to_string(&self.file)?.trim().parse()?)
     }
 
-    /// Adds one, and lets others run before it is written.
+    /// Adds one, and lets other tasks run between the read and the write.
     async fn add(&self) -> Result<()> {
         let value = self.value()?;
         tokio::task::yield_now().await;
@@ -55,12 +54,12 @@ impl Counter {
     }
 }
 
-/// Which of three locks are taken in a turn: all of them, or all but one.
+/// The locks that are taken in a turn: all three, or all but one.
 fn chosen(turn: u32) -> impl DoubleEndedIterator<Item = usize> {
     (0..3).filter(move |index| *index as u32 != turn % 4)
 }
 
-/// Our contenders of these kinds, one process for each.
+/// Starts our contenders of these kinds, one process for each.
 fn ours(
     server: &Standalone,
     path: &str,
@@ -89,7 +88,7 @@ async fn done(ours: Vec<Contender>) -> Result<()> {
     Ok(())
 }
 
-/// kazoo's locks, told to do this.
+/// Starts kazoo's locks with these arguments.
 fn kazoo(server: &Standalone, arguments: &[&str]) -> Result<Program> {
     let python = env::var_os("ZK_INTEROP_PYTHON")
         .context("ZK_INTEROP_PYTHON is not set; tests/run installs kazoo and sets it")?;
@@ -103,7 +102,7 @@ fn strict(layout: Layout) -> Options {
     Options::new().layout(layout).strict_foreign(true)
 }
 
-/// Waits until a lock's folder has so many nodes.
+/// Waits until a lock's folder has `count` nodes.
 async fn queued(client: &Client, folder: &str, count: usize) -> Result<()> {
     loop {
         let (children, mut watch) = client.get_children_and_watch(folder).await?;
@@ -114,7 +113,7 @@ async fn queued(client: &Client, folder: &str, count: usize) -> Result<()> {
     }
 }
 
-/// Fails unless the lock is refused for a contender of another layout.
+/// Fails unless the acquire is refused because of a contender of another layout.
 async fn refused(lock: &Lock) -> Result<()> {
     let error = lock.acquire().await.err().context("it got in")?;
     assert_eq!(error.kind(), ErrorKind::ForeignContender, "{error}");
@@ -159,7 +158,7 @@ async fn curators_mutex_and_ours_never_hold_together() -> Result<()> {
 
 const THREE: [&str; 3] = ["/locks/1", "/locks/2", "/locks/3"];
 
-/// Takes them one by one, in the order of their paths.
+/// Takes the locks one by one, in the order of their paths.
 async fn nested(client: Client, counters: &[Counter; 3], turns: u32) -> Result<()> {
     let locks = [0, 1, 2].map(|index| Lock::new(&client, THREE[index]));
     for turn in 0..turns {
@@ -176,7 +175,7 @@ async fn nested(client: Client, counters: &[Counter; 3], turns: u32) -> Result<(
     Ok(())
 }
 
-/// Takes them together, and names them the other way round.
+/// Takes the locks together, named in reverse order.
 async fn together(client: Client, counters: &[Counter; 3], turns: u32) -> Result<()> {
     for turn in 0..turns {
         let paths = chosen(turn).rev().map(|index| THREE[index]);
@@ -209,14 +208,14 @@ async fn several_locks_are_taken_at_once_by_curator_and_in_two_ways_by_ours() ->
         curator.quit().await?;
     }
     for counter in &counters {
-        // Each lock is in three turns of four.
+        // Each lock is taken in three turns of four.
         assert_eq!(counter.value()?, 3 * times * turns / 4 * 3);
     }
     Ok(())
 }
 
-/// Our writers sometimes become readers. Curator's do not: up to 5.4 they queue up anew for that,
-/// and a writer that waits, whosoever, gets in beside them (CURATOR-621).
+/// Our writers sometimes downgrade to readers. Curator's do not: up to 5.4 they join the queue
+/// again to do so, and any waiting writer gets the lock beside them (CURATOR-621).
 #[tokio::test]
 async fn curators_readers_and_writers_and_ours_share_a_lock() -> Result<()> {
     let (server, counter) = (Standalone::start().await?, Counter::new()?);
@@ -257,10 +256,10 @@ async fn a_writer_that_becomes_a_reader_lets_the_others_readers_in_and_no_writer
     queued(&client, "/locks/downgrade", 3).await?;
     let token = writer.token();
     let reader = writer.downgrade().await?;
-    // Ahead of all who wait, whose nodes are older than the reader's.
+    // The reader is ahead of all waiting contenders, although their nodes are older.
     assert_eq!((reader.token().czxid(), reader.token().pass()), (token.czxid(), 1));
     curator.answer("a").await?;
-    // Had the writer come in before, its answer would have been passed over.
+    // If the writer had got the lock before, its answer would have been skipped.
     curator.tell("a unread /locks/downgrade").await?;
     curator.answer("a").await?;
     reader.release().await?;
@@ -312,12 +311,12 @@ async fn kazoos_lock_beside_curators_layout_lets_two_in() -> Result<()> {
     let client = Client::connect(&server.address()).await?;
     let ours = Lock::new(&client, "/locks/mixed")?;
     let guard = ours.acquire().await?;
-    // kazoo does not know what to make of our node, unless it is told.
+    // kazoo ignores our node, unless it is given the name pattern.
     kazoo(&server, &["enters", "/locks/mixed"])?.finish().await?;
     kazoo(&server, &["waits", "/locks/mixed", "-lock-"])?.finish().await?;
     guard.release().await?;
 
-    // Nor do we of theirs, unless we are told to refuse it.
+    // Our lock ignores kazoo's node, unless it is set to refuse foreign contenders.
     let theirs = Options::new().layout(Layout::KAZOO);
     let theirs = Lock::with_options(&client, "/locks/mixed", theirs)?;
     let strict = Lock::with_options(&client, "/locks/mixed", strict(Layout::CURATOR))?;

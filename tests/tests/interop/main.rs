@@ -1,4 +1,4 @@
-//! Clients of others: against the embedded server and a real one, and their locks beside ours.
+//! Other clients: against the embedded server and a real one, and their locks beside ours.
 
 mod clients;
 mod kazoo_suite;

@@ -1,9 +1,10 @@
-//! The lock in disasters of servers, networks and processes, judged by the store that it protects.
+//! The lock during failures of servers, networks and processes, checked by the store that it
+//! protects.
 //!
-//! They are all of one queue, of every kind of lock that may stand in it together, and many tasks
-//! of one process among them. Contenders are processes, unless the disaster is one of the network
-//! alone. Every wait is for an event and bounded; what is slept through is the schedule of a
-//! disaster. `ZK_SOAK` prolongs them.
+//! In each test the contenders share one queue, with every kind of lock that may be in it together,
+//! and with many tasks of one process. Contenders are processes, unless only the network fails.
+//! Every wait is for an event and bounded; the sleeps are the schedule of a failure. `ZK_SOAK`
+//! makes the tests longer.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,16 +21,16 @@ use zk_tests::relay::Relay;
 use zk_tests::server::{Ensemble, ServerConfig, Standalone};
 
 const LOCK: &str = "/locks/chaos";
-/// The session timeout of contenders that are to live through everything.
+/// The session timeout of contenders that must survive all failures.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// A count that grows in a soak.
+/// A count, which is larger in a soak.
 fn times(usually: u32) -> u32 {
     if std::env::var_os("ZK_SOAK").is_some() { 20 * usually } else { usually }
 }
 
 fn with_tick(tick_time: Duration) -> ServerConfig {
-    // Clients get the timeout that they ask for, up to that of the patient.
+    // Clients get the timeout that they request, up to `PATIENT`.
     ServerConfig { tick_time, max_session_timeout: Some(PATIENT), ..ServerConfig::default() }
 }
 
@@ -54,7 +55,7 @@ async fn rivals(
     rivals_of(&plain, servers, session_timeout, store).await
 }
 
-/// The same for contenders of different kinds.
+/// Like `rivals`, for contenders of different kinds.
 async fn rivals_of(
     kinds: &[&str],
     servers: &str,
@@ -73,7 +74,7 @@ async fn rivals_of(
     Ok(rivals)
 }
 
-/// Lets contenders finish their turns and waits until they have ended well.
+/// Lets contenders finish their turns, and waits until all have ended successfully.
 async fn stop(contenders: Vec<Contender>) -> Result<()> {
     let mut stopping = JoinSet::new();
     for mut contender in contenders {
@@ -86,7 +87,7 @@ async fn stop(contenders: Vec<Contender>) -> Result<()> {
     Ok(())
 }
 
-/// How often each writer has entered.
+/// The number of times that each writer has entered.
 fn entries(history: &History) -> HashMap<&str, usize> {
     let mut entries = HashMap::new();
     for entry in history {
@@ -97,7 +98,7 @@ fn entries(history: &History) -> HashMap<&str, usize> {
     entries
 }
 
-/// Waits until each of the writers has entered so often again.
+/// Waits until each of the writers has entered `turns` more times.
 async fn progress(store: &Store, writers: usize, turns: usize) -> Result<()> {
     let before = store.history();
     let before = entries(&before);
@@ -118,7 +119,7 @@ async fn client(servers: &str, session_timeout: Duration) -> Result<Client> {
     Ok(builder.connect(servers).await?)
 }
 
-/// Waits until the lock's folder has so many nodes.
+/// Waits until the lock's folder has `count` nodes.
 async fn queued(client: &Client, count: usize) -> Result<()> {
     loop {
         let (children, mut watch) = client.get_children_and_watch(LOCK).await?;
@@ -132,7 +133,7 @@ async fn queued(client: &Client, count: usize) -> Result<()> {
 async fn release(guard: Guard) -> Result<()> {
     match guard.release().await {
         Ok(_) => Ok(()),
-        // The client goes on releasing it.
+        // The client keeps trying to release it.
         Err(error) if error.kind() == ErrorKind::Unconfirmed => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -143,7 +144,7 @@ async fn two_holders_at_once_are_found_out() -> Result<()> {
     let server = Standalone::start().await?;
     let store = Store::start(Mode::Recording).await?;
     let mut holders = Vec::new();
-    // Two locks for one store, which is what a broken lock comes to.
+    // Two locks protect one store, which has the same effect as a broken lock.
     for name in ["first", "second"] {
         let arguments = [
             format!("servers={}", server.address()),
@@ -174,7 +175,7 @@ async fn two_holders_at_once_are_found_out() -> Result<()> {
     Ok(())
 }
 
-/// Kills leaders while contenders of these kinds fight, with so many tasks in all.
+/// Kills leaders while contenders of these kinds, with `tasks` tasks in all, compete for the lock.
 async fn leader_kills(what: &str, kinds: &[&str], tasks: usize) -> Result<()> {
     let mut ensemble = Ensemble::with(&with_tick(Duration::from_millis(200)), 3).await?;
     let store = Store::start(Mode::Recording).await?;
@@ -235,7 +236,7 @@ async fn a_stopped_holder_knows_at_once_that_it_lost_the_lock_and_is_refused() -
     findings.ensure_flawless()
 }
 
-/// A lock that lingers unused in one process is wanted by others, which have another session.
+/// A lock lingers unused in one process while other processes, with other sessions, contend for it.
 async fn lingering_lock(what: &str, disturb: Disturbance) -> Result<()> {
     let session_timeout = Duration::from_secs(1);
     let server = Standalone::with(&with_tick(Duration::from_millis(200))).await?;
@@ -246,7 +247,7 @@ async fn lingering_lock(what: &str, disturb: Disturbance) -> Result<()> {
         ["kind=reentrant", "linger=60000", "rest=told", "name=lingering", &store_argument];
     let mut lingering = contender(&relay.address()?, session_timeout, &arguments)?;
     for _ in 0..times(2) {
-        // It has had a turn, and its process keeps the lock.
+        // The contender has had a turn, and its process keeps the lock.
         lingering.says("rests").await?;
         match disturb {
             Disturbance::Stop => lingering.pause().await?,
@@ -258,7 +259,7 @@ async fn lingering_lock(what: &str, disturb: Disturbance) -> Result<()> {
             Disturbance::Stop => lingering.resume()?,
             Disturbance::Cut => relay.mend(),
         }
-        // Its next turn is in a new session, and it waits for it like anybody else.
+        // Its next turn is in a new session, and it waits in the queue like any other contender.
         lingering.tell("go").await?;
         progress(&store, 3, 1).await?;
         stop(rivals).await?;
@@ -289,7 +290,7 @@ async fn a_process_that_was_cut_off_does_not_use_its_lingering_lock_again() -> R
 
 #[tokio::test]
 async fn clients_killed_while_they_create_leave_no_ghosts() -> Result<()> {
-    /// The create has been answered by then, more often than not.
+    /// By then the create has usually been answered.
     const LATEST_KILL_MICROS: u64 = 1_500;
     let (tick, session_timeout) = (Duration::from_millis(500), Duration::from_secs(1));
     let server = Standalone::with(&with_tick(tick)).await?;
@@ -302,8 +303,8 @@ async fn clients_killed_while_they_create_leave_no_ghosts() -> Result<()> {
             contender(&server.address(), session_timeout, &["start=told", "hold=told"])?;
         contender.says("ready").await?;
         contender.tell("go").await?;
-        // Rather early, for the request leaves soon. Tokio's clock knows whole milliseconds only,
-        // and there is nothing else to do.
+        // The kill is usually early, because the request leaves soon. The thread sleeps, because
+        // Tokio's timer has a resolution of one millisecond and there is no other work to do.
         let latest = fastrand::u64(1..LATEST_KILL_MICROS);
         std::thread::sleep(Duration::from_micros(fastrand::u64(..latest)));
         contender.kill().await?;
@@ -311,7 +312,7 @@ async fn clients_killed_while_they_create_leave_no_ghosts() -> Result<()> {
     timeout(session_timeout + 2 * tick, queued(&client, 0)).await.context("a ghost")??;
 
     let folder = client.exists(LOCK).await?.context("the folder")?;
-    // Each node has come and gone.
+    // Each node was created and deleted.
     let created = u32::try_from(folder.cversion)? / 2;
     println!("client_kill_in_create: {created} of {rounds} had created");
     ensure!((1..rounds).contains(&created), "all kills came before or behind the create");
@@ -374,7 +375,8 @@ async fn a_storm_of_reconnects_keeps_the_order() -> Result<()> {
     let history = store.history();
     let findings = check(&history);
     println!("reconnect_storm: {findings}; {drops} drops, {packets} packets");
-    // A drop costs each session a handshake, its watch and a look or two; not one per waiter.
+    // A drop costs each session a handshake, its watch and a read or two, but not one read per
+    // waiter.
     let waiters = u64::try_from(WAITERS)?;
     ensure!(packets <= 8 * waiters * (drops + u64::from(times(3))), "{packets} packets");
     findings.ensure_flawless()?;
@@ -470,7 +472,7 @@ async fn a_dropped_runtime_frees_the_lock_with_its_session() -> Result<()> {
             anyhow::Ok(Lock::new(&client, LOCK)?.acquire().await?)
         })?;
         drop(runtime);
-        // There is nobody left to release it.
+        // No driver is left to release it.
         drop(guard);
         anyhow::Ok(())
     });
@@ -505,7 +507,7 @@ async fn aborted_tasks_leave_the_queue_at_once() -> Result<()> {
     Ok(())
 }
 
-/// Whether the waiter behind a process that ends in this way gets in within this time.
+/// Checks that the waiter behind a process that ends in this way gets the lock within this time.
 async fn ends(end: &str, session_timeout: Duration, within: Duration) -> Result<()> {
     let server = Standalone::with(&with_tick(Duration::from_millis(500))).await?;
     let arguments = [end, "hold=told", "turns=1"];

@@ -1,4 +1,5 @@
-//! The client on real servers: what is claimed of it on any, and its session through disasters.
+//! The client on real servers: the claims that hold on every server, and its session during
+//! failures.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -60,7 +61,8 @@ async fn watches_survive_the_server_and_tell_what_was_missed() -> Result<()> {
     let (_, mut kept) = client.get_data_and_watch("/kept").await?;
     let (_, mut made) = client.exists_and_watch("/made").await?;
 
-    // The connection breaks on the way of this write, and the changes happen before the next one.
+    // The connection breaks while this write is in flight, and the changes happen before the next
+    // connection.
     faults.arm(Fault::LoseRequest(OpCode::SET_DATA));
     let lost = client.set_data("/kept", b"lost", None);
     let mut states = client.states();
@@ -90,7 +92,7 @@ async fn a_session_outlives_the_restart_of_its_server() -> Result<()> {
     let session = client.session();
     server.kill().await;
     client.states().wait_for(|state| !state.is_connected()).await?;
-    // Called while there is no server: sent to the next one.
+    // This call is made while there is no server, and sent to the next one.
     let waiting = client.set_data("/mine", b"later", None);
     server.restart().await?;
     assert_eq!(waiting.await?.version, 1);
@@ -99,7 +101,7 @@ async fn a_session_outlives_the_restart_of_its_server() -> Result<()> {
     Ok(())
 }
 
-/// A machine without the address `::1` fails this: nothing else shows that IPv6 works.
+/// This fails on a machine without the address `::1`, since no other test shows that IPv6 works.
 #[tokio::test]
 async fn a_session_lives_over_ipv6() -> Result<()> {
     std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0))

@@ -1,8 +1,9 @@
-//! What locks cost on a real server: requests per acquisition, as the server counts them.
+//! The cost of locks on a real server: requests per acquisition, as the server counts them.
 //!
-//! Counts also hold what is none of the lock's doing: the word that asks for the count is a packet,
-//! and each idle session pings. Bounds leave room for these alone. Who waits too long is seen here,
-//! too, by tokens, which tell in whose favour the server and each process have decided.
+//! The counts include packets that the locks do not cause: the four-letter word that reads the
+//! count is a packet, and each idle session pings. The bounds leave room only for these. The tests
+//! also find contenders that wait too long, by the tokens, which show the order in which the server
+//! and each process have granted the lock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use zk_tests::server::{ServerConfig, Standalone};
 const LOCK: &str = "/locks/costs";
 /// The session timeout of all clients. Sessions ping when they have been idle for a third of it.
 const SESSION: Duration = Duration::from_secs(30);
-/// How long a test may take that is stuck.
+/// How long a stuck test may take.
 const DEADLINE: Duration = Duration::from_secs(25);
 
 async fn server() -> Result<Standalone> {
@@ -38,7 +39,8 @@ async fn clients(server: &Standalone, count: usize) -> Result<Vec<Client>> {
     Ok(clients)
 }
 
-/// How many packets the server has received during `work`, without the one that asks.
+/// The number of packets that the server has received during `work`, without the one that reads the
+/// count.
 async fn packets<T>(
     server: &Standalone,
     work: impl Future<Output = Result<T>>,
@@ -95,7 +97,7 @@ async fn a_requeue_costs_a_transaction_and_a_list() -> Result<()> {
         Ok(guard)
     };
     let (packets, guard) = packets(&server, turns).await?;
-    // A ping.
+    // One more packet is allowed for a ping.
     ensure!((2 * TURNS..=2 * TURNS + 1).contains(&packets), "{packets} packets, {TURNS} turns");
     guard.release().await?;
     Ok(())
@@ -126,7 +128,8 @@ async fn four_that_fight_cost_five_requests_each_at_most() -> Result<()> {
     let (packets, ()) = packets(&server, fight).await?;
     let turns = RIVALS * TURNS;
     println!("four rivals: {:.3} requests per acquisition", per(packets, turns));
-    // Create, list, watches, another list for the third one ahead, delete; and a ping of each.
+    // Each turn costs a create, a listing, the watches, another listing for the third contender
+    // ahead, and a delete. Each rival may also ping once.
     ensure!(packets <= 5 * turns + RIVALS, "{packets} packets, {turns} turns");
     Ok(())
 }
@@ -154,8 +157,9 @@ async fn a_queue_of_200_clients_costs_each_of_them_six_requests_at_most() -> Res
     let (packets, ()) = packets(&server, fight).await?;
     let turns = CLIENTS * TURNS;
     println!("200 clients: {:.3} requests per acquisition", per(packets, turns));
-    // Create, list, watches, list when the last but one ahead has gone, delete; and room for those
-    // who find that more have gone while they list.
+    // Each turn costs a create, a listing, the watches, a listing when the last but one contender
+    // ahead has gone, and a delete. One more request is for contenders that find that more have
+    // gone while they list.
     ensure!(packets <= 6 * turns, "{packets} packets, {turns} turns");
     Ok(())
 }
@@ -173,7 +177,7 @@ async fn tasks_of_two_processes_share_their_requests() -> Result<()> {
         format!("tasks={TASKS}"),
         format!("turns={TURNS}"),
         "start=told".to_owned(),
-        // For so long that each process hears of the other in its turn.
+        // Long enough for each process to notice the other during its turn.
         "hold=1".to_owned(),
     ];
     let mut processes = Vec::new();
@@ -194,22 +198,23 @@ async fn tasks_of_two_processes_share_their_requests() -> Result<()> {
     let (packets, ()) = packets(&server, fight).await?;
     let turns = PROCESSES * TASKS * TURNS;
     println!("2 x 32 tasks: {:.3} requests per acquisition", per(packets, turns));
-    // A create, a list, watches, a look at the own node and a delete, for 33 turns.
+    // A create, a listing, the watches, a read of the process's own node and a delete, for 33
+    // turns.
     ensure!(100 * packets <= 17 * turns, "{packets} packets, {turns} turns");
-    // They did take turns, of 33 tenures each.
+    // The processes alternated, with 33 acquisitions for each node.
     ensure!(packets >= turns / 33, "{packets} packets");
     Ok(())
 }
 
-/// The tasks record the transaction of a write that each of them makes while it holds the lock, and
-/// so which of them did so behind the creation of the stranger's node.
+/// Each task writes while it holds the lock and records the transaction of that write. So the test
+/// knows which tasks held the lock after the creation of the stranger's node.
 #[tokio::test]
 async fn a_stranger_waits_for_a_bounded_number_of_a_busy_processs_tenures() -> Result<()> {
     const TASKS: usize = 100;
     const PASSES: u32 = 8;
     const ROUNDS: usize = 20;
     let server = server().await?;
-    // Nothing but the number of passes ends the process's turn.
+    // Only the number of passes ends the process's turn.
     let options = Options::new().local_handoffs(PASSES).local_handoff_time(DEADLINE);
     let busy = client(&server).await?;
     busy.create("/tenures", b"", &CreateOptions::persistent()).await?;
@@ -253,7 +258,7 @@ async fn a_stranger_waits_for_a_bounded_number_of_a_busy_processs_tenures() -> R
     println!("tenures of {TASKS} tasks that a stranger waited for: {waited:?}");
     let bound = usize::try_from(PASSES)? + 1;
     ensure!(waited.iter().all(|tenures| *tenures <= bound), "{waited:?}");
-    // It did wait for some.
+    // The stranger has waited for some of them.
     ensure!(waited.iter().any(|tenures| *tenures > 0), "{waited:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Servers compared: what one answers, the other must answer.
+//! Servers compared: both must give the same answers.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use zk_tests::differential::{Summary, compare, super_digest};
 use zk_tests::raw::{RawClient, create, delete, exists, get_data, hello};
 use zk_tests::server::{ServerConfig, Standalone, four_letter};
 
-/// Requests of each seed, without those to reconnect and to clean up.
+/// Requests for each seed, not counting those that reconnect and clean up.
 const REQUESTS: usize = 410;
 const SEEDS: u64 = 110;
 
-/// What a full run must have come across, whatever the seeds.
+/// The outcomes that a full run must have seen, whatever the seeds.
 const OUTCOMES: [&str; 45] = [
     "handshake: welcome",
     "handshake: expired",
@@ -71,7 +71,7 @@ const MIN_SESSION_TIMEOUT: Duration = Duration::from_secs(600);
 const MAX_SESSION_TIMEOUT: Duration = Duration::from_secs(3600);
 const CONTAINER_CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
 
-/// A server whose sessions and nodes do not go away by themselves while the test runs.
+/// A server that does not end sessions or delete nodes by itself while the test runs.
 async fn real_server() -> Result<Standalone> {
     let property = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let check_interval = CONTAINER_CHECK_INTERVAL.as_millis().to_string();
@@ -83,7 +83,7 @@ async fn real_server() -> Result<Standalone> {
             property("zookeeper.extendedTypesEnabled", "true"),
             property("zookeeper.DigestAuthenticationProvider.superDigest", &super_digest()),
             property("znode.container.checkIntervalMs", &check_interval),
-            // Which Java up to 17 reads identities in.
+            // Java up to 17 decodes identities with this encoding.
             property("file.encoding", "UTF-8"),
         ],
         ..ServerConfig::default()
@@ -91,7 +91,7 @@ async fn real_server() -> Result<Standalone> {
     .await
 }
 
-/// The embedded server, set up as [`real_server`] is and of the same release.
+/// The embedded server with the same settings as [`real_server`] and of the same release.
 async fn embedded_server(release: Release) -> Result<Server> {
     let config = Config::new()
         .release(release)
@@ -105,7 +105,7 @@ async fn embedded_server(release: Release) -> Result<Server> {
     Ok(Server::with(config).await?)
 }
 
-/// Which release a real server is.
+/// The release of a real server.
 async fn release(server: &Standalone) -> Result<Release> {
     let answer = server.four_letter("srvr").await?;
     let version = answer.strip_prefix("Zookeeper version: ").context("`srvr` tells no version")?;
@@ -141,7 +141,7 @@ async fn the_embedded_server_answers_like_a_real_one() -> Result<()> {
     Ok(())
 }
 
-/// What differs between a server and itself is chance, and must not count.
+/// Differences between two servers of one kind are chance, and must not count.
 #[tokio::test]
 async fn a_real_server_answers_like_another() -> Result<()> {
     let (one, two) = tokio::try_join!(real_server(), real_server())?;
@@ -150,7 +150,7 @@ async fn a_real_server_answers_like_another() -> Result<()> {
     Ok(())
 }
 
-/// What the random steps do not ask for.
+/// Requests that the random steps do not send.
 #[tokio::test]
 async fn the_embedded_server_answers_like_a_real_one_to_what_no_client_should_ask() -> Result<()> {
     let real = real_server().await?;
@@ -169,7 +169,7 @@ async fn odd_requests(address: &str) -> Result<Vec<String>> {
     client.reply(&create("/a", CreateMode::PERSISTENT)).await;
     let mut shown = Vec::new();
 
-    // A request that servers send to each other.
+    // This is a request that servers send to each other.
     client.send_as(OpCode::CREATE_SESSION, &600_000_i32).await;
     let frame = client.frame().await.context("an answer to createSession")?;
     let welcome = ConnectResponse::decode_exact(&frame)?;
@@ -178,7 +178,7 @@ async fn odd_requests(address: &str) -> Result<Vec<String>> {
     client.send_as(OpCode::CREATE_SESSION, &()).await;
     shown.push(format!("{:?}", client.frame().await));
 
-    // Entries that may not be in a multiRead.
+    // These entries are not allowed in a multiRead.
     let make = create("/b", CreateMode::PERSISTENT);
     let odd = create("/b", CreateMode(9));
     let read = MultiOp::GetData(get_data("/a", false));
@@ -213,8 +213,8 @@ async fn odd_requests(address: &str) -> Result<Vec<String>> {
     Ok(shown)
 }
 
-/// The answer to a four-letter word without what depends on the machine and on chance. Its lines
-/// are sorted, as connections come in no order.
+/// The answer to a four-letter word without the parts that depend on the machine or on chance. The
+/// lines are sorted, because connections come in no order.
 fn masked(told: &str) -> String {
     const VOLATILE: [&str; 11] = [
         "Zookeeper version:",
@@ -229,7 +229,7 @@ fn masked(told: &str) -> String {
         "logdir_size:",
         "clientPort=",
     ];
-    // Of a connection, how many replies the server has counted already, too.
+    // For a connection these include the number of replies that the server has counted so far.
     const COUNTS: [&str; 8] =
         ["queued=", "sent=", "est=", "lresp=", "llat=", "minlat=", "avglat=", "maxlat="];
     let field = |field: &str| match COUNTS.iter().find(|name| field.starts_with(**name)) {
@@ -248,7 +248,7 @@ fn masked(told: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether a session with a timeout of 2 s outlives 5 s of such requests.
+/// True if a session with a timeout of 2 s survives 5 s of such requests.
 async fn is_kept(address: &str, op: OpCode, body: &impl Encode) -> Result<bool> {
     let mut client = RawClient::dial(address).await?;
     client.greet(hello(Duration::from_secs(2))).await.context("a welcome")?;

@@ -58,7 +58,7 @@ async fn restart_keeps_the_address_and_the_data() -> Result<()> {
     server.kill().await;
     server.restart().await?;
     assert_eq!(server.address(), address);
-    // The old session's end may have been logged, too.
+    // The end of the old session may have been logged, too.
     assert!(zxid(&server).await? >= before);
 
     // A running server is killed first.
@@ -172,7 +172,7 @@ async fn restart_fails_while_the_port_is_taken() -> Result<()> {
     server.restart().await
 }
 
-/// One second without a majority ends a member's office.
+/// A leader or follower gives up after one second without a quorum.
 const SYNC_LIMIT: u32 = 5;
 
 fn quick_to_notice() -> ServerConfig {
@@ -180,7 +180,7 @@ fn quick_to_notice() -> ServerConfig {
     ServerConfig { lines, ..ServerConfig::default() }
 }
 
-/// A client of this server alone.
+/// A client that connects to this server only.
 async fn client_of(server: &Server) -> Result<Client> {
     let builder = Client::builder().session_timeout(Duration::from_secs(4));
     Ok(builder.connect(&server.address()).await?)
@@ -197,7 +197,7 @@ async fn an_isolated_follower_keeps_its_clients_but_writes_nothing() -> Result<(
     inside.create("/before", b"", &CreateOptions::persistent()).await?;
 
     ensemble.isolate(cut);
-    // A session of its own: reads wait behind the writes of theirs.
+    // The write has a session of its own, because reads wait behind the writes of their session.
     let write = writer.create("/cut", b"", &CreateOptions::persistent());
     outside.create("/whole", b"", &CreateOptions::persistent()).await?;
     assert_eq!(ensemble.leader().await, Some(leader));
@@ -215,7 +215,7 @@ async fn an_isolated_follower_keeps_its_clients_but_writes_nothing() -> Result<(
     Ok(())
 }
 
-/// What makes a connection that answers no proof of a session that lives.
+/// This is why a connection that answers does not prove that the session is alive.
 #[tokio::test]
 async fn an_isolated_follower_answers_a_session_that_the_others_have_ended() -> Result<()> {
     let lines = vec!["syncLimit=40".to_owned()];
@@ -247,7 +247,7 @@ async fn an_isolated_leader_is_replaced_and_gives_up() -> Result<()> {
 
     ensemble.isolate(first);
     assert_eq!(ensemble.members()[first].mode().await.as_deref(), Some("leader"));
-    // It looks every half tick.
+    // The leader checks every half tick.
     let given_up = ensemble.members()[first].wait_for_mode(None);
     timeout(config.tick_time * (SYNC_LIMIT + 3), given_up)
         .await
@@ -306,19 +306,19 @@ async fn a_relay_freezes_in_silence_and_thaws() -> Result<()> {
     Ok(())
 }
 
-/// What Linux knows of the server's process, until the process is reaped.
+/// The folder of the server's process in `/proc`, which exists until the process is reaped.
 fn process(server: &Server) -> Result<String> {
     Ok(format!("/proc/{}", server.pid().context("the server runs")?))
 }
 
-/// The id of the server's last transaction.
+/// The zxid of the server's last transaction.
 async fn zxid(server: &Server) -> Result<u64> {
     let answer = server.four_letter("srvr").await?;
     let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
     Ok(u64::from_str_radix(zxid.context("`srvr` tells the zxid")?, 16)?)
 }
 
-/// Opens a session, which is a transaction, and leaves it to expire.
+/// Opens a session, which is a transaction, and lets it expire.
 async fn open_session(server: &Server) -> Result<()> {
     let mut stream = TcpStream::connect(server.address()).await?;
     let fields: [&[u8]; 7] = [

@@ -1,4 +1,4 @@
-//! What clients leave behind on a real server, which is nothing.
+//! Clients leave nothing behind on a real server.
 
 use zk_tests::server::Standalone;
 

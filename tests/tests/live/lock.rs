@@ -1,4 +1,4 @@
-//! The lock on a real server: what is claimed of it on any, and the death of that server.
+//! The lock on a real server: the claims that hold on every server, and the death of that server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use zk_tests::server::{Ensemble, Standalone};
 
 zk_tests::lock_claims!(real, Standalone::start().await?);
 
-/// A server that lags tells of several turns at once.
+/// A server that lags reports several turns at once.
 #[tokio::test]
 async fn contenders_at_the_servers_of_an_ensemble_exclude_each_other() -> Result<()> {
     const TURNS: u32 = 100;
@@ -65,7 +65,8 @@ async fn the_lock_is_handed_over_while_the_waiter_is_cut_off() -> Result<()> {
     for client in [&holder, &waiter] {
         client.states().wait_for(|state| !state.is_connected()).await?;
     }
-    // Dropped while there is no server: the first thing that the next one hears.
+    // The guard is dropped while there is no server, so its release is the first request to the
+    // next one.
     drop(guard);
     server.restart().await?;
     let guard = waiting.await??;

@@ -1,7 +1,7 @@
-//! The client and the locks with real servers, which each test starts for itself, and stops.
+//! The client and the locks with real servers. Each test starts and stops its own servers.
 //!
-//! `tests/run` gives each file its turn, since some are about time that passes: a new file takes
-//! its place there.
+//! `tests/run` runs the files one after another, since some of them measure time. A new file must
+//! be added there.
 
 mod chaos;
 mod client;

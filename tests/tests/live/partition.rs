@@ -1,10 +1,11 @@
 //! A holder whose server is cut off from the ensemble and does not know it yet.
 //!
-//! The server goes on answering pings and reads for as long as it hopes for the others, while these
-//! end the session and give the lock to the next. The two rules for deadlines part here: who wants
-//! proof of a majority stops in time, and who trusts in mere contact does not.
+//! The server still answers pings and reads until it gives up on the other servers. Meanwhile these
+//! end the session and give the lock to the next contender. Here the two deadline rules differ: a
+//! holder that requires proof of a quorum stops in time, and a holder that relies on mere contact
+//! does not.
 //!
-//! Every wait is for an event and bounded; what is slept through is the schedule of a disaster.
+//! Every wait is for an event and bounded; the sleeps are the schedule of a failure.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -23,17 +24,17 @@ use zk_tests::server::{Ensemble, ServerConfig};
 
 const TICK: Duration = Duration::from_millis(200);
 const SESSION: Duration = Duration::from_secs(2);
-/// The session timeout of a holder whose path stalls: 20 ticks, so that rounding up to the next
-/// one, as servers do, hides no error of the holder's.
+/// The session timeout of a holder whose path stalls: 20 ticks, so that the servers' rounding up to
+/// the next tick hides no error of the holder.
 const LONG_SESSION: Duration = Duration::from_secs(4);
-/// The session timeout of rivals, who live through an election.
+/// The session timeout of rivals, which must survive an election.
 const PATIENT: Duration = Duration::from_secs(60);
-/// How long members hope for one another, in ticks.
+/// How long members wait for one another, in ticks.
 const SYNC_LIMIT: u32 = 300;
-/// How long it may take until a rival has got in.
+/// How long a rival may take to get the lock.
 const DEADLINE: Duration = Duration::from_secs(50);
 
-/// A lock, and whom it protects.
+/// A store that a lock protects, and the contenders for it.
 struct Fight {
     store: Store,
     holder: Contender,
@@ -41,8 +42,8 @@ struct Fight {
 }
 
 impl Fight {
-    /// The holder holds, by this rule and at this server; the rival, elsewhere, is about to queue
-    /// up.
+    /// The holder has the lock under this rule and at this server. The rival is about to join the
+    /// queue at another server.
     async fn begin(rule: &str, inside: &str, outside: &str) -> Result<Self> {
         let store = Store::start(Mode::Recording).await?;
         let contender = |name: &str, servers: &str, session: Duration, hold: &str| {
@@ -73,7 +74,7 @@ impl Fight {
     }
 }
 
-/// Waits until the rival has written, and returns what had happened by then.
+/// Waits until the rival has written, and returns the history up to then.
 async fn decided(store: &Store) -> Result<History> {
     let decided = timeout(DEADLINE, store.wait_for(|history| wrote(history, "rival"))).await;
     let history = store.history();
@@ -81,7 +82,7 @@ async fn decided(store: &Store) -> Result<History> {
     Ok(history)
 }
 
-/// Whether the writer has entered, lost the lock or whatever `event` says.
+/// True if the history holds an event of the writer that matches `event`.
 fn says(history: &History, writer: &str, event: fn(&Event) -> bool) -> bool {
     history.iter().any(|entry| entry.writer == writer && event(&entry.event))
 }
@@ -94,13 +95,14 @@ fn lost(history: &History, writer: &str) -> bool {
     says(history, writer, |event| matches!(event, Event::Lost(_)))
 }
 
-/// Whom to cut off, while a holder is connected to it.
+/// The member to cut off while a holder is connected to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Follower,
-    /// With that alone the others would take as long to give it up as it takes itself, and then
-    /// elect another and give all sessions their full time again: even mere contact would do. So
-    /// the others are restarted besides, of which nothing gets through to it.
+    /// A cut alone would not be enough: the others would take as long to give up the leader as the
+    /// leader itself, and then elect another and restart all session timeouts, so even mere contact
+    /// would be safe. So the others are restarted as well, which the cut-off leader does not
+    /// notice.
     Leader,
 }
 
@@ -115,7 +117,7 @@ fn config() -> ServerConfig {
 
 async fn partition(whom: Cut) -> Result<()> {
     let mut ensemble = Ensemble::with_cuts(&config(), 3).await?;
-    // With one of the others away, it would not be the cut alone that they live through.
+    // If another member was missing, the members would have to survive more than the cut.
     ensemble.wait_for_all().await?;
     let leader = ensemble.wait_for_quorum().await?;
     let cut = if whom == Cut::Leader { leader } else { (leader + 1) % 3 };
@@ -159,17 +161,18 @@ async fn a_holder_at_an_isolated_leader_stops_before_a_rival_begins() -> Result<
     partition(Cut::Leader).await
 }
 
-/// A holder and a rival of this process, which write down what they believe.
+/// A holder and a rival in this process, which record when they believe that they hold the lock.
 struct Duel {
     store: Store,
     client: Client,
     guard: Arc<Guard>,
-    /// Each stays until the duel is over: the end of its connection to the store is an event, too.
+    /// Both tasks stay until the duel is over, because the end of a connection to the store is an
+    /// event, too.
     _sides: JoinSet<Result<()>>,
 }
 
 impl Duel {
-    /// The holder holds, at this server; the rival, elsewhere, queues up.
+    /// The holder has the lock at this server. The rival joins the queue at another server.
     async fn begin(inside: &str, outside: &str, path: &str) -> Result<Self> {
         let store = Store::start(Mode::Recording).await?;
         let client = Client::builder().session_timeout(LONG_SESSION).connect(inside).await?;
@@ -201,13 +204,13 @@ impl Duel {
         Ok(())
     }
 
-    /// A write of the application's, which the leader carries out.
+    /// A write of the application, which the leader carries out.
     async fn write(&self, folder: &str) -> Result<()> {
         self.client.set_data(folder, b"", None).await?;
         Ok(())
     }
 
-    /// Waits until the rival has written. The holder has to know by then that it lost the lock.
+    /// Waits until the rival has written. By then the holder must know that it has lost the lock.
     async fn judge(self) -> Result<()> {
         let history = decided(&self.store).await?;
         check(&history).ensure_flawless()?;
@@ -217,9 +220,9 @@ impl Duel {
 }
 
 /// The path from the holder to its follower stalls. Once it has recovered, all pings of that time
-/// are answered, and so is a write; then the follower is cut off from its leader before it has told
-/// the leader of those pings. So the write proves nothing of them, although the last of them were
-/// sent long before it.
+/// are answered, and so is a write. Then the follower is cut off from its leader before it has
+/// reported those pings to the leader. So the write does not prove them, although the last of them
+/// were sent long before it.
 #[tokio::test]
 async fn a_holder_whose_path_had_stalled_stops_before_a_rival_begins() -> Result<()> {
     let mut ensemble = Ensemble::with_cuts(&config(), 3).await?;
@@ -248,8 +251,8 @@ async fn a_holder_whose_path_had_stalled_stops_before_a_rival_begins() -> Result
     Ok(())
 }
 
-/// With eager checks a follower refuses forbidden writes by itself, which looks like an answer of
-/// the leader's but for a zxid of 0.
+/// With eager checks a follower refuses forbidden writes by itself, which looks like a reply of the
+/// leader except for a zxid of 0.
 #[tokio::test]
 async fn a_holder_with_a_forbidden_write_at_an_isolated_follower_stops_before_a_rival_begins()
 -> Result<()> {

@@ -1,4 +1,4 @@
-//! The lock between processes, on an ensemble of three servers, with and without disasters.
+//! The lock between processes, on an ensemble of three servers, with and without failures.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,7 +76,8 @@ async fn two_processes_exclude_each_other_while_leaders_die() -> Result<()> {
     let counter = Counter::new()?;
     let mut fighters = fighters(&ensemble.connect_string(), &counter).await?;
     for part in [1, 2] {
-        // Each fights until a third and two thirds of its turns, so the leader dies in the thick.
+        // The leader is killed after a third and after two thirds of the turns, while the
+        // contenders are busy.
         let turn = turns() * part / 3 / 50 * 50;
         fighters[0].says(&format!("at {turn}")).await?;
         let leader = ensemble.wait_for_quorum().await?;

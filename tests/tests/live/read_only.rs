@@ -1,4 +1,4 @@
-//! A member of a real ensemble that has lost the others and serves reads alone.
+//! A member of a real ensemble that has lost the others and serves only reads.
 
 use std::time::Duration;
 
@@ -19,8 +19,7 @@ use zk_tests::server::{Ensemble, ServerConfig, four_letter};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Members that go on without a quorum. Since 3.7 they open no session then, unless it is a local
-/// one.
+/// Members that keep serving without a quorum. Since 3.7 they then open only local sessions.
 fn config(local_sessions: bool) -> ServerConfig {
     let mut config = ServerConfig::default();
     config.properties.push(("readonlymode.enabled".to_owned(), "true".to_owned()));
@@ -30,7 +29,7 @@ fn config(local_sessions: bool) -> ServerConfig {
     config
 }
 
-/// What a server says to a first frame.
+/// Sends the first frame. Returns the client, and the server's answer as text.
 async fn greeted(address: &str, request: &ConnectRequest) -> Result<(RawClient, String)> {
     let mut client = RawClient::dial(address).await?;
     client.write(&framed(request)).await;
@@ -50,8 +49,8 @@ async fn greeted(address: &str, request: &ConnectRequest) -> Result<(RawClient, 
     Ok((client, text))
 }
 
-/// All that a read-only server at `address` says to clients that have this session of the ensemble
-/// or none. `local` tells whether it opens sessions.
+/// All answers of a read-only server at `address` to clients with this session of the ensemble or
+/// with none. `local` is true if the server opens sessions.
 async fn shown(address: &str, global: ConnectRequest, local: bool) -> Result<Vec<String>> {
     let mut shown = Vec::new();
     let plain = hello(Duration::from_secs(30));
@@ -111,7 +110,7 @@ async fn shown(address: &str, global: ConnectRequest, local: bool) -> Result<Vec
     client.send(&CloseSessionRequest).await;
     shown.extend([client.hear().await, client.hear().await]);
 
-    // Its own sessions end by its own clock.
+    // The server ends its own sessions by its own clock.
     let short = ConnectRequest { timeout: 400, ..asking };
     let mut short = greeted(address, &short).await?.0;
     shown.push(timeout(PATIENCE, short.hear()).await?);
@@ -120,8 +119,8 @@ async fn shown(address: &str, global: ConnectRequest, local: bool) -> Result<Vec
     Ok(shown)
 }
 
-/// Gives the server what [`shown`] looks at, and opens a session of the ensemble. Where sessions
-/// are local at first, its ephemeral node makes it one.
+/// Creates the nodes that [`shown`] reads, and opens a session of the ensemble. If sessions are
+/// local at first, the ephemeral node turns it into a session of the ensemble.
 async fn prepared(address: &str) -> Result<ConnectRequest> {
     let mut client = RawClient::dial(address).await?;
     client.greet(hello(Duration::from_secs(30))).await.context("a welcome")?;
@@ -160,13 +159,13 @@ async fn a_client_reads_where_the_quorum_is_gone_and_leaves_when_it_is_back() ->
     let servers = ensemble.connect_string();
     let writer = Client::connect(&servers).await?;
     writer.create("/a", b"1", &CreateOptions::persistent()).await?;
-    // Whoever is left has it.
+    // The remaining member has the node.
     let left = ensemble.members()[0].address();
     Client::connect(&left).await?.sync("/a").await?;
     writer.close().await;
     ensemble.members_mut()[1].kill().await;
     ensemble.members_mut()[2].kill().await;
-    // Until it has noticed, it lets everybody in.
+    // Until the member has noticed the loss, it accepts every client.
     ensemble.members()[0].wait_for_mode(Some("read-only")).await?;
 
     let strict = Client::builder().connect_timeout(Duration::from_secs(3)).connect(&left).await;
@@ -186,7 +185,7 @@ async fn a_client_reads_where_the_quorum_is_gone_and_leaves_when_it_is_back() ->
     }
     ensure!(client.session().is_none());
 
-    // Two of three are a quorum: the read-only server ends, or another one is found first.
+    // Two of three are a quorum: the read-only server ends, or the client finds another one first.
     ensemble.members_mut()[1].restart().await?;
     let mut states = client.states();
     let connected = states.wait_for(|state| *state == SessionState::Connected);

@@ -1,4 +1,4 @@
-//! SASL's DIGEST-MD5 with real servers, which know their users from a JAAS configuration.
+//! SASL's DIGEST-MD5 with real servers, which read their users from a JAAS configuration.
 
 use std::fs;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use zk_client::{
 };
 use zk_tests::server::{ServerConfig, Standalone};
 
-/// Users with a name and a password that need all of the quoting there is.
+/// A user name and a password that need every kind of quoting.
 const ODD: (&str, &str) = ("b\u{f6}b \u{20ac}", "p=\u{e4},ss \u{20ac}");
 
-/// A server with users, and the folder where it reads their names.
+/// A server with users, and the folder that holds their names.
 async fn server(insists: bool) -> Result<(Standalone, TempDir)> {
     let folder = tempfile::tempdir()?;
     let jaas = folder.path().join("jaas.conf");
@@ -61,7 +61,7 @@ async fn a_user_may_what_others_may_not_and_still_after_a_reconnect() -> Result<
         assert_eq!(&bob.get_data("/his").await?.data[..], b"x");
         assert_eq!(bob.session(), session);
 
-        // The name `super` is that of everybody.
+        // The user `super` is the superuser.
         let root = builder().sasl_digest_md5("super", "admin").connect(&server.address()).await?;
         assert_eq!(&root.get_data("/his").await?.data[..], b"x");
         let (name, password) = ODD;
@@ -81,8 +81,8 @@ async fn a_user_may_what_others_may_not_and_still_after_a_reconnect() -> Result<
 #[tokio::test]
 async fn a_wrong_password_and_an_unknown_user_are_refused_for_good() -> Result<()> {
     let (server, _folder) = server(true).await?;
-    // Not with a password that somebody else has: 3.8.0 lets a user whom it does not know in with
-    // that of the last one whom it did.
+    // The test does not use the password of another user: 3.8.0 accepts an unknown user with the
+    // password of the last known user.
     for (user, password) in [("bob", "guess"), ("nobody", "guess")] {
         let builder = builder().sasl_digest_md5(user, password);
         let error = builder.connect(&server.address()).await.expect_err("it must not be let in");
@@ -91,7 +91,7 @@ async fn a_wrong_password_and_an_unknown_user_are_refused_for_good() -> Result<(
         let expected = "authentication failed: the server refused the user or the password of SASL";
         assert_eq!(text, expected);
     }
-    // A server that insists hangs up on those who do not even try.
+    // A server that requires SASL closes the connection of a client that does not use it.
     let nobody = builder().connect(&server.address()).await?;
     let error = nobody.get_data("/").await.expect_err("without SASL");
     assert_eq!(error.code(), Some(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH));

@@ -1,4 +1,5 @@
-//! TLS with real servers: their port for it, what they make of certificates, and who that is.
+//! TLS with real servers: their secure port, how they check certificates, and the identities that
+//! certificates give.
 
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ async fn ensemble() -> Result<Target> {
     Ok(Target::from(servers).reached(secure, connector))
 }
 
-/// A server with a good certificate, which wants the clients' from `clients`.
+/// A server with a valid certificate, which requires client certificates from `clients`.
 fn config(authority: &Authority, clients: Option<&Authority>) -> Result<ServerConfig> {
     showing(authority.sign("server", &["127.0.0.1", "localhost"])?, clients)
 }
@@ -54,19 +55,20 @@ fn showing(shown: Certified, clients: Option<&Authority>) -> Result<ServerConfig
     Ok(ServerConfig {
         tls: Some(ServerTls { shown, clients: clients.map(Authority::root) }),
         properties: vec![("zookeeper.authProvider.x509".to_owned(), provider)],
-        // Sessions that outlive the restart of a server and its first handshakes.
+        // Sessions must survive the restart of a server and its first handshakes.
         max_session_timeout: Some(Duration::from_secs(60)),
         ..ServerConfig::default()
     })
 }
 
 fn builder(options: TlsOptions) -> Result<ClientBuilder> {
-    // Time enough for the first handshakes of a Java that has just started, on a busy machine.
+    // Enough time for the first handshakes of a Java process that has just started, on a busy
+    // machine.
     let builder = Client::builder().session_timeout(Duration::from_secs(15));
     Ok(builder.connect_timeout(Duration::from_secs(15)).connector(TlsConnector::new(options)?))
 }
 
-/// Why the server was not connected to.
+/// The error text of a connect that the server refuses.
 async fn refused(options: TlsOptions, servers: &str) -> Result<String> {
     let error = builder(options)?.connect(servers).await.expect_err("it must not be let in");
     assert_eq!(error.kind(), ErrorKind::NoServer);
@@ -89,7 +91,7 @@ async fn a_certificate_is_an_identity_and_a_rotated_one_is_the_next() -> Result<
     client.create("/hers", b"x", &CreateOptions::persistent().with_acl(&acl)).await?;
     assert_eq!(&client.get_data("/hers").await?.data[..], b"x");
 
-    // Half of the next one is no certificate: the old one goes on.
+    // Half of the next file is not a certificate, so the client keeps the old one.
     let next = clients.sign("bob", &[])?;
     std::fs::write(&file, &next.both()[..300])?;
     server.restart().await?;
@@ -113,7 +115,7 @@ async fn who_is_not_let_in_is_told_why() -> Result<()> {
     let trusting = || authority.trusted();
     let shown = |authority: &Authority| Ok(authority.sign("client", &[])?.shown(trusting()));
 
-    // Debian's 3.8.0 with TLS 1.2 and 3.9 with TLS 1.3 say it with different alerts.
+    // Debian's 3.8.0 with TLS 1.2 and 3.9 with TLS 1.3 send different alerts for this.
     let why = refused(trusting(), &secure).await?;
     assert!(why.contains("a client certificate"), "{why}");
     assert!(why.contains("none is set"), "{why}");

@@ -1,4 +1,4 @@
-//! What a session proves of itself: on which connection, in which order, and what a refusal ends.
+//! The authentication of a session: on which connection, in which order, and what a refusal ends.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn bob() -> Credential {
     Credential::new("digest", b"bob:secret")
 }
 
-/// Answers the oldest auth request, as servers do: with no zxid.
+/// Answers the oldest auth request without a zxid, as servers do.
 fn answer_auth(bench: &mut Bench, error: ErrorCode) {
     bench.frame(reply(Xid::AUTH, 0, error, &()));
 }
@@ -119,7 +119,7 @@ fn whoever_waits_for_a_credential_waits_across_connections() {
     bench.connect();
     bench.cut();
     bench.attach();
-    // The one that was not sent keeps its place as well, which proves nothing new.
+    // The credential that was not sent keeps its place as well, although it proves nothing new.
     let sent =
         ["auth#-4 digest ann:secret", "auth#-4 digest bob:secret", "auth#-4 digest bob:secret"];
     assert_eq!(bench.sent(), sent);

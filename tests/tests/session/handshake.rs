@@ -1,4 +1,4 @@
-//! How a session meets a server: what it asks for, and what it makes of each answer.
+//! The handshake: what a session requests of a server, and how it handles each reply.
 
 use std::time::Duration;
 

@@ -22,13 +22,15 @@ const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 const PUT: DeleteRequest<'_> = DeleteRequest { path: "/a", version: 3 };
 const MS: Duration = Duration::from_millis(1);
 
-/// TIMEOUT is 12 s; this is what is left of it when clocks may run apart.
+/// The session timeout of 12 s less the allowance for clock drift.
 const TERM: Duration = Duration::from_millis(11_880);
-/// A third: without an answer it suspends leases, and so long before the deadline a probe is sent.
+/// A third of the timeout. A silence this long suspends leases, and a probe is sent this long
+/// before the deadline.
 const THIRD: Duration = Duration::from_secs(4);
-/// Between two pings of a session that somebody relies on.
+/// The time between two pings of a session with a lease.
 const PING: Duration = Duration::from_millis(800);
-/// How long a request must have been answered when a write is sent that vouches for it.
+/// A write proves an earlier request only if that was answered at least this long before the write
+/// is sent.
 const SLACK: Duration = Duration::from_millis(3600);
 
 fn config(rule: DeadlineRule) -> SessionConfig {
@@ -43,7 +45,7 @@ fn attached(rule: DeadlineRule) -> Bench {
     bench
 }
 
-/// What is sent, without numbers.
+/// The requests that are sent, without their xids.
 fn sent(bench: &mut Bench) -> Vec<String> {
     let bare = |text: String| {
         let (head, tail) = text.split_once('#').unwrap_or((&text, ""));
@@ -63,7 +65,7 @@ fn create(bench: &mut Bench) -> OwnedNodeId {
     bench.session.submit_owned(&request, 1).unwrap()
 }
 
-/// Creates the node as request `xid`, with an answer at once.
+/// Creates the node as request `xid`, which is answered at once.
 fn own(bench: &mut Bench, xid: i32) -> OwnedNodeId {
     let node = create(bench);
     assert_eq!(bench.sent(), [format!("create2#{xid} {STEM}")]);
@@ -72,7 +74,7 @@ fn own(bench: &mut Bench, xid: i32) -> OwnedNodeId {
     node
 }
 
-/// A connected session that relies on a node, all at the same moment.
+/// A connected session that has a lease on a node, all at the same moment.
 fn held(rule: DeadlineRule) -> (Bench, OwnedNodeId, LeaseId) {
     let mut bench = attached(rule);
     let node = own(&mut bench, 1);
@@ -94,8 +96,8 @@ fn suspended(until: Instant) -> LeaseState {
 
 const LATE: LeaseState = LeaseState::Lapsed(Lapse::Deadline);
 
-/// Lets time pass up to the next deadline, answering pings, until `time` is over. Gives back what
-/// else was sent, with when.
+/// Lets time pass from deadline to deadline, answering pings, until `time` is over. Returns the
+/// other requests and when they were sent.
 fn live(bench: &mut Bench, time: Duration) -> Vec<(Duration, String)> {
     let end = bench.now + time;
     let mut log = Vec::new();
@@ -165,7 +167,7 @@ fn the_deadline_counts_from_the_send_and_not_from_the_reply() {
 fn the_same_holds_for_a_quorum() {
     let mut bench = attached(DeadlineRule::default());
     bench.pass(MS);
-    // The first write vouches for the handshake, a second for the first.
+    // The first write proves the handshake, and a second write proves the first.
     let first = bench.now;
     let node = own(&mut bench, 1);
     bench.pass(THIRD - MS);
@@ -215,7 +217,7 @@ fn the_term_counts_from_the_send_of_the_create() {
     assert_eq!(state(&bench, other), LeaseState::Lapsed(Lapse::Term), "its node goes, too");
     assert_eq!(sent(&mut bench), [DELETE], "at once, and no probe: nobody relies on it");
 
-    // The holder's own delete is the same one.
+    // The holder's own delete is the one that was already sent.
     bench.session.release(node, Some(2)).unwrap();
     bench.session.release(node, None).unwrap();
     assert_eq!(bench.said(), [""; 0]);
@@ -228,8 +230,8 @@ fn the_term_counts_from_the_send_of_the_create() {
     assert_eq!(state(&bench, late), LATE, "there is nothing to rely on");
 }
 
-/// A connected session at a server that answers pings alone, from the moment of the create on.
-/// Gives back how the lease ended, or how it stands after three session timeouts.
+/// A connected session at a server that answers only pings from the create on. Returns how the
+/// lease ended, or its state after three session timeouts.
 fn at_a_server_that_was_cut_off(rule: DeadlineRule) -> (Duration, LeaseState, Vec<String>) {
     let (mut bench, _, lease) = held(rule);
     let mut log = Vec::new();
@@ -343,7 +345,7 @@ fn what_has_lapsed_stays_lapsed_although_the_session_lives() {
     assert_eq!(state(&bench, lease), LATE);
 }
 
-/// Whatever comes first at the end of the deadline: it does not revive a lease.
+/// Whatever the session receives first after the deadline, it does not revive a lease.
 #[test]
 fn what_is_heard_too_late_revives_nothing() {
     for rule in [DeadlineRule::default(), DeadlineRule::Contact] {
@@ -371,15 +373,15 @@ fn the_first_look_after_a_jump_of_the_clock_sees_the_lapse() {
     assert_eq!(state(&bench, lease), LATE, "not Expired: that came later");
 }
 
-/// What an idle holder has sent.
+/// The requests that an idle holder has sent.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Cost {
     pings: u32,
     probes: u32,
 }
 
-/// Lets `time` pass at a server that answers everything in order, each request as late as `late`
-/// says when it is sent. The lease has to be valid all the time.
+/// Lets `time` pass at a server that answers everything in order, each request with the delay that
+/// `late` returns when it is sent. The lease must be valid all the time.
 fn answered_late(
     bench: &mut Bench,
     lease: LeaseId,
@@ -423,8 +425,8 @@ fn answered_late(
     }
 }
 
-/// What a lock costs that is held and not used, by how late the answers are: in a hundred session
-/// timeouts, after the first.
+/// The cost of an idle lock for each delay of the replies: in a hundred session timeouts, after the
+/// first.
 #[test]
 fn an_idle_holder_stays_valid_although_every_answer_is_late() {
     for (late, pings, probes) in [
@@ -442,7 +444,7 @@ fn an_idle_holder_stays_valid_although_every_answer_is_late() {
     }
 }
 
-/// From any moment on every answer is late by 0.3 T, or by anything up to that.
+/// From any moment on every reply is late by 0.3 T, or by any time up to that.
 #[test]
 fn answers_may_begin_to_be_late_at_any_moment() {
     for begin in (0..240).map(|n| TIMEOUT * 2 + n * TIMEOUT / 120) {
@@ -460,8 +462,8 @@ fn answers_may_begin_to_be_late_at_any_moment() {
     }
 }
 
-/// A session that nobody relies on pings in each third alone, so a lease of such a session rests on
-/// older requests at first.
+/// A session without a lease pings only once in each third, so a new lease of such a session rests
+/// on older requests at first.
 #[test]
 fn a_lease_of_a_session_that_was_idle_stays_valid() {
     for idle in (0..60).map(|n| TIMEOUT * 5 + n * TIMEOUT / 120) {
@@ -473,8 +475,8 @@ fn a_lease_of_a_session_that_was_idle_stays_valid() {
     }
 }
 
-/// The path to the server stalls, and recovers: whatever was sent in between arrives at once, and
-/// the leader has heard of none of it when it carries out the write behind it.
+/// The path to the server stalls and recovers. The requests sent in between arrive at once, and the
+/// leader knows of none of them when it carries out the write behind them.
 #[test]
 fn a_request_that_was_held_up_is_not_vouched_for_by_the_next_write() {
     let (mut bench, _, lease) = held(DeadlineRule::default());
@@ -494,7 +496,7 @@ fn a_request_that_was_held_up_is_not_vouched_for_by_the_next_write() {
     assert_eq!(state(&bench, lease), valid(start + TERM));
     assert_eq!(bench.said(), ["Leases", "Leases", "5 ok"]);
 
-    // Later the leader has.
+    // Later the leader knows of them.
     bench.pass(SLACK);
     bench.session.submit(&PUT, 5).unwrap();
     assert_eq!(sent(&mut bench), ["ping", "multi check /", "delete /a"]);
@@ -577,7 +579,7 @@ fn a_busy_session_stays_valid_under_both_rules() {
             let LeaseState::Valid { until } = state(&bench, lease) else {
                 panic!("{rule:?}: not valid after {n} writes");
             };
-            // The slack, and a little more than a grain.
+            // The slack, and a little more than one granule of time.
             let behind = bench.now + TERM - until;
             assert!(behind <= SLACK + TIMEOUT / 100, "{rule:?}: {behind:?} after {n}");
         }
@@ -599,7 +601,8 @@ fn a_probe_that_is_refused_proves_nothing_and_is_sent_again_soon() {
     assert!(matches!(state(&bench, lease), LeaseState::Valid { until: later } if later > until));
 }
 
-/// With `zookeeper.enableEagerACLCheck` a follower refuses by itself, also when it is cut off.
+/// With `zookeeper.enableEagerACLCheck` a follower refuses writes by itself, even when it is cut
+/// off from its leader.
 #[test]
 fn forbidden_writes_neither_prove_a_quorum_nor_keep_probes_away() {
     for refusal in [ErrorCode::NO_AUTH, ErrorCode::INVALID_ACL] {
@@ -625,8 +628,8 @@ fn forbidden_writes_neither_prove_a_quorum_nor_keep_probes_away() {
     }
 }
 
-/// A session that has found its node again, asked whose it is at the moment given, and not proved
-/// anything since.
+/// A session that has found its node again. It read the node's owner at the returned moment, and
+/// has proved nothing since.
 fn found() -> (Bench, LeaseId, Instant) {
     let mut bench = attached(DeadlineRule::default());
     let node = create(&mut bench);
@@ -693,8 +696,8 @@ fn a_shorter_timeout_of_another_server_counts_from_its_handshake() {
     bench.said();
 }
 
-/// Each server tells the leader its own timeout: with a handshake whose answer is lost, too, and
-/// for what it heard of the session before it moved on.
+/// Each server reports its own timeout to the leader: also for a handshake whose reply is lost, and
+/// for requests of the session before it moved on.
 #[test]
 fn of_the_timeouts_that_servers_have_granted_the_least_counts() {
     let mut bench = attached(DeadlineRule::default());
@@ -711,7 +714,7 @@ fn of_the_timeouts_that_servers_have_granted_the_least_counts() {
     let lease = bench.session.open_lease(bench.now, node, None);
     assert_eq!(state(&bench, lease), valid(again + TERM / 4));
     bench.cut();
-    // The answer of this one is lost.
+    // The reply to this handshake is lost.
     bench.connect();
     bench.pass(MS);
     bench.cut();

@@ -1,4 +1,4 @@
-//! The session without I/O: what it is told, what it says, and when.
+//! The session without I/O: its inputs, its requests and events, and when they occur.
 
 mod auth;
 mod handshake;

@@ -1,6 +1,6 @@
-//! Owned nodes against an honest server that is cut off at any moment: random histories, each
-//! checked for what an owned node promises. No node outlives its owner, every caller is answered
-//! once, and what a caller hears of a node is true.
+//! Owned nodes against an honest server whose connection breaks at any moment. Random histories are
+//! checked for the promises of an owned node: no node outlives its owner, every caller is answered
+//! once, and all that a caller learns about a node is true.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ use zk_tests::peer::{Bench, Request, SESSION, TIMEOUT, created, payload, stat_of
 
 const HISTORIES: u64 = 4_000;
 
-/// Rounds in which everything is released and answered, so that a history comes to its end.
+/// Rounds in which everything is released and answered, so that a history ends.
 const ENDING: usize = 600;
 
 /// A linear congruential generator.
@@ -82,15 +82,15 @@ fn deliver(bench: &mut Bench, xid: i32, answer: Answer) {
     }
 }
 
-/// One history: a session, its server, and what lies on the wire between them.
+/// One history: a session, its server, and the requests in flight between them.
 struct History {
     seed: u64,
     random: Random,
     bench: Bench,
     server: Server,
-    /// Sent, and not carried out yet; `None` while there is no connection.
+    /// Requests that were sent and not carried out yet; `None` while there is no connection.
     wire: Option<VecDeque<Request>>,
-    /// Owned nodes that are held, with the token of their creator.
+    /// Owned nodes that are held, each with the token of its creator.
     held: Vec<(OwnedNodeId, u32)>,
     released: BTreeSet<u32>,
     /// The path of each creator's node, up to its digits.
@@ -154,7 +154,8 @@ impl History {
         }
     }
 
-    /// The connection breaks. Some of what was sent is carried out, and nobody hears of it.
+    /// The connection breaks. The server carries out some of the requests, and their replies are
+    /// lost.
     fn cut(&mut self) {
         if self.random.below(2) == 0 {
             self.send();
@@ -214,7 +215,7 @@ impl History {
             self.release(0);
         }
         for round in 0..ENDING {
-            // What was looked for in vain is looked for once more on the next connection.
+            // A node that was not found is looked for once more on the next connection.
             if round % (ENDING / 3) == ENDING / 3 - 1 {
                 self.cut();
             }

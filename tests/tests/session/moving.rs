@@ -1,5 +1,4 @@
-//! A connection that is left for another server: everything that was sent is answered first, and
-//! everything else waits.
+//! A move to another server: requests that were sent are answered first, and all others wait.
 
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ fn an_idle_connection_is_left_at_once_and_an_attempt_given_up() {
     bench.attach();
 }
 
-/// A session that the server may have opened must not be left there to expire.
+/// The server may have opened a session, which must not be left there to expire.
 #[test]
 fn a_handshake_is_waited_for() {
     let mut bench = Bench::new(Bench::config());
@@ -68,7 +67,8 @@ fn a_handshake_is_waited_for() {
     assert_eq!(bench.said(), ["1 ok"]);
 }
 
-/// A server that was found to be none of ours, or not to serve writes, while SASL goes on there.
+/// The session leaves a server that is not in the list, or does not serve writes, while SASL is in
+/// progress there.
 #[test]
 fn sasl_is_waited_for() {
     for done in [true, false] {

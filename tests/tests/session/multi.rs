@@ -1,4 +1,4 @@
-//! Owned nodes that one multi makes: each is answered by itself, and none is left behind.
+//! Owned nodes that one multi creates: each has a reply of its own, and none is left behind.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use zk_tests::peer::{Bench, SESSION, TIMEOUT, created, data, expired, payload, s
 
 const READ: &str = "/locks/u-read-";
 const WRITE: &str = "/locks/u-write-";
-/// The second create has a path of its own.
+/// The second create names its whole path.
 const AT: &str = "/locks/u-write-0000000007";
 const MADE: &str = "/locks/u-read-0000000009";
 
@@ -59,7 +59,7 @@ fn held() -> (Bench, [OwnedNodeId; 2]) {
     (bench, owned_nodes)
 }
 
-/// Cut off before the answer, attached again, and asked where the nodes are.
+/// A session that lost its connection before the reply, attached again, and looks for the nodes.
 fn lost() -> (Bench, [OwnedNodeId; 2]) {
     let (mut bench, owned_nodes) = asked();
     bench.cut();
@@ -77,7 +77,7 @@ fn list(bench: &mut Bench, children: &[&str]) {
     }
 }
 
-/// What the creators are told: the path, and the transaction that made the node.
+/// The results of the creators: the path, and the transaction that created the node.
 fn nodes(bench: &mut Bench) -> Vec<(u32, String, Zxid)> {
     let mut nodes = Vec::new();
     while let Some(event) = bench.session.poll_event() {

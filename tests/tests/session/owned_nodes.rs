@@ -1,4 +1,4 @@
-//! Owned nodes: whatever breaks and whenever, no node is left behind and no caller is left waiting.
+//! Owned nodes: whatever breaks at any moment, no node is left behind and no caller waits for ever.
 
 use bytes::Bytes;
 use zk_client::session::{Event, OwnedNodeId, Watch, WatchKind};
@@ -15,7 +15,7 @@ const STEM: &str = "/locks/x-";
 const NODE: &str = "/locks/x-0000000003";
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 
-/// Who waits for the create, and who for the delete.
+/// The tokens of the callers that wait for the create and for the delete.
 const CREATOR: u32 = 1;
 const RELEASER: u32 = 2;
 
@@ -51,7 +51,8 @@ fn lost() -> (Bench, OwnedNodeId) {
     (bench, node)
 }
 
-/// Attaches again and answers the look for the node with these children of the folder.
+/// Attaches again and answers the listing that looks for the node with these children of the
+/// folder.
 fn look(bench: &mut Bench, xid: i32, children: &[&str]) {
     bench.attach();
     assert_eq!(
@@ -62,7 +63,7 @@ fn look(bench: &mut Bench, xid: i32, children: &[&str]) {
     bench.answer(xid + 1, &GetChildrenResponse { children: List::new(children) });
 }
 
-/// The children of the folder with our node among them.
+/// The children of the folder, including our node.
 const FOUND: &[&str] = &["y-0000000001", "x-0000000003", "x"];
 const OTHERS: &[&str] = &["y-0000000001", "x"];
 
@@ -249,7 +250,7 @@ fn a_node_that_shows_up_in_any_later_list_is_deleted() {
         assert_eq!(bench.said(), ["1 lost, unsent"]);
         list(&mut bench, 4, with_stat, OTHERS);
         assert_eq!(bench.sent(), [""; 0]);
-        // One that is another session's is left alone, and one that has gone is none.
+        // A node of another session is left alone, and a node that is gone is ignored.
         list(&mut bench, 5, with_stat, FOUND);
         assert_eq!(bench.sent(), ["exists#6 /locks/x-0000000003"]);
         bench.answer(6, &owned_by(SessionId(9)));
@@ -293,7 +294,7 @@ fn a_node_that_nobody_lists_is_looked_for_after_ever_longer_times() {
 
 #[test]
 fn a_look_that_was_cut_off_is_repeated() {
-    // The connection breaks behind the handshake, the requests, the first reply, and the second.
+    // The connection breaks after the handshake, the requests, the first reply, and the second.
     for answered in 0..4 {
         let (mut bench, _) = lost();
         bench.attach();
@@ -329,7 +330,7 @@ fn a_node_of_another_session_is_not_adopted() {
     }
 }
 
-/// An earlier session made the same names: a client that was told its seed, and began again.
+/// An earlier session generated the same names: its client was given the same seed.
 #[test]
 fn behind_a_node_of_another_session_the_own_one_is_found() {
     let (mut bench, _) = lost();
@@ -467,8 +468,8 @@ fn a_creator_is_answered_although_it_was_released_before_its_create_was_lost() {
 #[test]
 fn a_releaser_is_answered_although_a_look_that_was_held_back_comes_late() {
     let (mut bench, node) = lost();
-    // The look asks for the node's state, but the transport has no room until it breaks. Nothing
-    // may be asked twice, or the later answer would be taken for news.
+    // The session requests the node's state, but the transport has no room until it breaks. The
+    // session must not send a request twice, or it would take the later reply for a new one.
     look(&mut bench, 2, FOUND);
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
@@ -482,7 +483,7 @@ fn a_releaser_is_answered_although_a_look_that_was_held_back_comes_late() {
     assert!(served.said.contains(&"2 ok".to_owned()), "{:?}", served.said);
 }
 
-/// Attaches again, and answers what is sent at once but nothing that is asked for behind that.
+/// Attaches again and answers the first requests, but no requests that follow.
 fn look_beside(bench: &mut Bench) {
     bench.attach();
     for request in bench.requests() {
@@ -490,7 +491,7 @@ fn look_beside(bench: &mut Bench) {
     }
 }
 
-/// What was seen of a session that was served.
+/// The record of a session that was served.
 struct Served {
     said: Vec<String>,
     deleted: usize,
@@ -504,7 +505,7 @@ impl Served {
     }
 }
 
-/// Attaches if need be and answers everything until nothing is asked any more.
+/// Attaches if need be, and answers all requests until the session sends no more.
 fn serve(bench: &mut Bench, children: &[&str]) -> Served {
     let mut served = Served { said: bench.said(), deleted: 0 };
     if !bench.session.state().is_connected() {
@@ -524,7 +525,7 @@ fn serve(bench: &mut Bench, children: &[&str]) -> Served {
     }
 }
 
-/// Answers as a server does that has these children in the folder, all of this session.
+/// Answers like a server whose folder has these children, all of this session.
 fn answer(bench: &mut Bench, request: &Request, children: &[&str]) {
     let xid = request.xid().0;
     match request.op() {

@@ -1,5 +1,5 @@
-//! Requests and replies: the order, the numbers, and what becomes of a request when its connection
-//! or its session goes.
+//! Requests and replies: their order, their xids, and how a request ends when its connection or its
+//! session ends.
 
 use zk_client::session::Event;
 use zk_client::{Ended, Failure, Hangup, Limit, ProtocolError, Rejected, SessionConfig};
@@ -11,7 +11,7 @@ use zk_tests::peer::{Bench, TIMEOUT, data, notification, payload, reply, welcome
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 
-/// A connected session with `n` requests on the wire, numbered like their xids.
+/// A connected session with `n` requests on the wire, whose tokens equal their xids.
 fn busy(n: u32) -> Bench {
     let mut bench = Bench::attached();
     for token in 1..=n {
@@ -21,7 +21,7 @@ fn busy(n: u32) -> Bench {
     bench
 }
 
-/// The one thing that was said is a hangup for this reason.
+/// Checks that the only event is a hangup, and returns its reason.
 fn hangup(bench: &mut Bench) -> ProtocolError {
     match (bench.session.poll_event(), bench.session.poll_event()) {
         (Some(Event::Hangup(Hangup::Protocol(error))), None) => error,
@@ -176,8 +176,8 @@ fn unimplemented_overtakes_and_finds_its_request_by_its_number() {
     assert_eq!(hangup(&mut bench), wrong, "to nobody");
 }
 
-/// A server with `zookeeper.enableEagerACLCheck` refuses a write while the one ahead of it is still
-/// on its way to the leader.
+/// A server with `zookeeper.enableEagerACLCheck` refuses a write while the write ahead of it is
+/// still on its way to the leader.
 #[test]
 fn an_eager_refusal_overtakes_and_the_connection_stays() {
     for refusal in [ErrorCode::NO_AUTH, ErrorCode::INVALID_ACL] {
@@ -206,7 +206,7 @@ fn what_a_server_is_too_old_for_is_asked_once() {
     assert_eq!(bench.sent(), [""; 0], "the server would hang up again");
     assert_eq!(bench.said(), ["1 ok", "2 Unimplemented", "3 Unimplemented"]);
 
-    // What may be switched off may be on elsewhere.
+    // An operation that one server has switched off may be enabled on another.
     let nothing = Text::NULL;
     let reconfig = ReconfigRequest {
         joining_servers: nothing,
@@ -296,7 +296,7 @@ fn what_was_not_sent_waits_through_any_number_of_connections() {
     assert_eq!(bench.said(), ["1 ok"]);
 }
 
-/// Two answered, two on the wire, two that wait.
+/// Six requests: two were answered, two are on the wire, and two wait.
 fn in_all_stages() -> Bench {
     let mut bench = busy(4);
     bench.answer(1, &());
@@ -481,7 +481,7 @@ fn max_queued_bytes_counts_what_is_unsent() {
 fn an_oversize_request_is_refused_and_harms_nothing() {
     let mut bench = busy(1);
     bench.session.submit(&GET, 2).unwrap();
-    // Header, path, length of the data and version come on top of the data.
+    // The frame also holds the header, the path, the length of the data and the version.
     let fits = vec![0; frame::SERVER_FRAME_LIMIT - 8 - 6 - 4 - 4];
     let set = |data| SetDataRequest { path: "/a", data: Some(data), version: -1 };
     let long = [&fits[..], b"x"].concat();

@@ -1,5 +1,5 @@
-//! Owned nodes in the place of others that were let go: one transaction where that can be, and
-//! neither node is left behind whatever breaks.
+//! Owned nodes that replace released ones: in one transaction where possible, and neither node is
+//! left behind whatever breaks.
 
 use zk_client::Failure;
 use zk_client::session::{Event, OwnedNodeId};
@@ -15,7 +15,7 @@ const STEM: &str = "/locks/y-";
 const NEW: &str = "/locks/y-0000000004";
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 
-/// Who waits for the delete, and who for the create.
+/// The tokens of the callers that wait for the delete and for the create.
 const RELEASER: u32 = 2;
 const CREATOR: u32 = 3;
 
@@ -67,7 +67,7 @@ fn refuse(bench: &mut Bench, index: usize, code: ErrorCode) {
     bench.answer(3, &MultiResponse::new(&results));
 }
 
-/// Lets the new node go, which is all that is left.
+/// Releases the new node, which is the only one left.
 fn ends(bench: &mut Bench, new: OwnedNodeId, xid: i32) {
     assert_eq!(bench.load(), (0, 0, 1));
     bench.session.release(new, None).unwrap();
@@ -130,7 +130,7 @@ fn nobodys_delete_is_taken_but_an_owned_nodes() {
     assert_eq!(bench.sent(), [format!("delete#1 {OLD}"), "create2#2 /locks/y-".to_owned()]);
 }
 
-/// Nothing was asked then, and nothing is told.
+/// The replacement is not requested, and no event is reported for it.
 #[test]
 fn no_other_delete_than_the_one_that_is_named_is_taken() {
     for old in ["", "/", "/locks", "/locks/x-", "/locks/x-000000000", "/locks/x-00000000031", NEW] {
@@ -145,7 +145,7 @@ fn no_other_delete_than_the_one_that_is_named_is_taken() {
     }
 }
 
-/// Whoever names it knows what it is for.
+/// The caller has named the node explicitly, so the folder may differ.
 #[test]
 fn a_node_takes_the_place_of_one_in_another_folder() {
     let (mut bench, old) = held();
@@ -154,7 +154,7 @@ fn a_node_takes_the_place_of_one_in_another_folder() {
     assert_eq!(bench.sent(), [format!("multi#3 create /queue/y-, delete {OLD}")]);
 }
 
-/// Of several that were let go, the last.
+/// If several nodes were released, the last one is replaced.
 #[test]
 fn the_last_delete_is_the_one() {
     let (mut bench, old) = held();
@@ -165,8 +165,8 @@ fn the_last_delete_is_the_one() {
     assert_eq!(bench.sent(), ["delete#2 /locks/z", &multi]);
 }
 
-/// Somebody else has deleted the node, or took the permission away: nothing was created, and the
-/// delete is over as it is when it is refused alone.
+/// Another client has deleted the node or revoked the permission. Nothing was created, and the
+/// delete ends as if it was refused alone.
 #[test]
 fn a_refused_delete_is_told_to_both() {
     for (code, name) in [(ErrorCode::NO_NODE, "NoNode"), (ErrorCode::NO_AUTH, "NoAuth")] {
@@ -198,7 +198,8 @@ fn a_refused_create_is_told_as_if_asked_for_alone_and_the_delete_is_repeated() {
     assert_eq!(bench.load(), (0, 0, 0));
 }
 
-/// It was let go before they were asked for, so it goes before they are sent.
+/// The node was released before the other requests were made, so it is deleted before they are
+/// sent.
 #[test]
 fn a_delete_that_is_repeated_goes_ahead_of_what_was_asked_for_since() {
     for index in [None, Some(0)] {
@@ -213,7 +214,7 @@ fn a_delete_that_is_repeated_goes_ahead_of_what_was_asked_for_since() {
     }
 }
 
-/// The promise of a node that is let go: on the next connection ahead of all others.
+/// A released node is deleted on the next connection ahead of all other requests.
 #[test]
 fn a_connection_that_breaks_before_the_delete_is_repeated_puts_it_first() {
     let (mut bench, _) = asked();
@@ -240,7 +241,7 @@ fn a_multi_that_is_refused_as_a_whole_leaves_the_delete_to_be_asked_alone() {
     }
 }
 
-/// Whether it happened or not: both nodes are seen to on the next connection.
+/// Whether the transaction was carried out or not, the next connection resolves both nodes.
 #[test]
 fn a_lost_answer_repeats_the_delete_and_looks_for_the_new_node() {
     for happened in [false, true] {
@@ -301,7 +302,7 @@ fn while_cut_off_they_wait_together() {
     assert_eq!(bench.sent(), [CREATE_AND_DELETE]);
 }
 
-/// Each fits into a frame, but not both.
+/// Each request fits into a frame, but not both.
 #[test]
 fn what_does_not_fit_into_one_frame_is_asked_in_two() {
     let mut config = Bench::config();
@@ -333,7 +334,7 @@ fn what_does_not_fit_at_all_leaves_the_delete() {
     assert_eq!(bench.load(), (1, 0, 1));
 }
 
-/// Before its create was answered there is nothing to take the place of.
+/// A node whose create was not answered yet cannot be replaced.
 #[test]
 fn a_node_that_is_not_known_yet_is_replaced_by_two_requests() {
     let mut bench = Bench::attached();

@@ -1,4 +1,4 @@
-//! SASL on a session: what waits for it, and how it fails.
+//! SASL on a session: which requests wait for it, and how it fails.
 
 use zk_client::{ProtocolError, Sasl};
 use zk_proto::{ErrorCode, GetDataRequest, Secret, SessionId, SetSaslResponse, Xid};
@@ -6,7 +6,7 @@ use zk_tests::peer::{Bench, Request, TIMEOUT, data, payload, reply, welcome};
 
 const GET: GetDataRequest<'_> = GetDataRequest { path: "/a", watch: false };
 
-/// The numbers below are those of this user, this password and this seed.
+/// The values below belong to this user, this password and this seed.
 fn bench() -> Bench {
     let mut config = Bench::config();
     config.sasl = Some(Sasl::digest_md5("bob", "secret", 7));
@@ -31,7 +31,7 @@ fn token(bench: &mut Bench, xid: i32, token: Option<&str>) {
     bench.frame(reply(Xid(xid), 0, ErrorCode::OK, &SetSaslResponse { token }));
 }
 
-/// Connects, and takes the first token off the wire.
+/// Connects, and reads the first token from the wire.
 fn begin(bench: &mut Bench) {
     bench.connect();
     bench.frame(payload(&welcome(TIMEOUT)));
@@ -158,7 +158,7 @@ fn a_connection_that_breaks_half_way_is_begun_anew() {
     token(&mut bench, 1, Some(&challenge(FIRST.0)));
     bench.sent();
     bench.cut();
-    // It was never told to be connected.
+    // The session has never reported that it is connected.
     assert_eq!(bench.said(), [""; 0]);
     assert_eq!(bench.session.credentials().map(|own| own.id != SessionId(0)), Some(true));
     begin(&mut bench);

@@ -1,5 +1,5 @@
-//! Persistent watches and the removal of watches: what streams hear, what is asked so that they go
-//! on hearing, and what is taken back from the server.
+//! Persistent watches and the removal of watches: the events that streams receive, the requests
+//! that keep the watches set, and the watches that are removed from the server.
 
 use zk_client::WatchMode;
 use zk_client::session::{Watch, WatchId, WatchKind};
@@ -11,15 +11,15 @@ use zk_tests::peer::{Bench, data, notification, there};
 const PERSISTENT: WatchMode = WatchMode::Persistent;
 const RECURSIVE: WatchMode = WatchMode::PersistentRecursive;
 
-/// The body of the answer to addWatch.
+/// The body of the reply to addWatch.
 const ADDED: ErrorResponse = ErrorResponse { error: ErrorCode::OK };
 
-/// Asks for a stream; its token is 0.
+/// Opens a stream with token 0.
 fn ask(bench: &mut Bench, mode: WatchMode, path: &str, stream: u32) -> WatchId {
     bench.session.submit_stream(path, mode, 0, stream).unwrap()
 }
 
-/// Asks for a one-shot watch with the request that sets that kind; its token is 0.
+/// Sets a one-shot watch with the request for that kind; its token is 0.
 fn ask_once(bench: &mut Bench, kind: WatchKind, path: &str, watcher: u32) -> WatchId {
     let watch = Watch { kind, path: path.into(), watcher };
     let session = &mut bench.session;
@@ -33,7 +33,7 @@ fn ask_once(bench: &mut Bench, kind: WatchKind, path: &str, watcher: u32) -> Wat
     .unwrap()
 }
 
-/// Answers everything that is asked now, with success. Returns how many requests there were.
+/// Answers all pending requests with success. Returns their number.
 fn answer_all(bench: &mut Bench) -> usize {
     let requests = bench.requests();
     for request in &requests {
@@ -53,7 +53,7 @@ fn streaming(streams: &[(WatchMode, &str, u32)]) -> (Bench, Vec<WatchId>) {
     (bench, ids)
 }
 
-/// An event of a server before 3.9, which tells no transaction.
+/// An event of a server before 3.9, which does not carry a zxid.
 fn fire_old(bench: &mut Bench, kind: EventType, path: &str) {
     bench.frame(notification(-1, kind, path));
 }
@@ -176,7 +176,7 @@ fn many_streams_are_armed_in_batches_and_told_behind_the_last() {
     assert_eq!(bench.said(), (0..200).map(|n| format!("{n} Rearmed")).collect::<Vec<_>>());
 }
 
-/// Servers before 3.9 keep one mode per path and table, the last one.
+/// Servers before 3.9 keep only one mode, the last one, per path and table.
 #[test]
 fn a_persistent_watch_that_another_may_have_replaced_is_set_again() {
     use WatchKind::{Child, Data, Exist};
@@ -186,7 +186,7 @@ fn a_persistent_watch_that_another_may_have_replaced_is_set_again() {
         (PERSISTENT, Child, true),
         (RECURSIVE, Data, true),
         (RECURSIVE, Exist, true),
-        // It tells nothing from the table of children.
+        // In the table of children a recursive watch reports nothing.
         (RECURSIVE, Child, false),
     ] {
         for waits in [true, false] {
@@ -254,8 +254,7 @@ fn a_watch_that_is_not_set_again_is_left_to_the_next_connection() {
     assert_eq!(bench.said(), ["1 Rearmed"]);
 }
 
-/// A recursive watch takes the place of a child watch at its path, and never tells that children
-/// changed.
+/// A recursive watch replaces a child watch at its path, and never reports that children changed.
 #[test]
 fn what_a_recursive_watch_silences_on_old_servers_follows_from_what_it_tells() {
     for zxid in [-1, 9] {
@@ -311,8 +310,8 @@ fn what_is_told_for_the_sake_of_another_watch_is_marked_for_streams_too() {
     assert_eq!(restored, 0);
 }
 
-/// A node whose data is watched is there. That it was created is told to the stream, and was before
-/// the watch, however late it comes.
+/// A node whose data is watched exists. Its creation came before the watch, so only the stream gets
+/// that event, however late it arrives.
 #[test]
 fn a_creation_that_a_stream_hears_of_does_not_end_a_watch_on_the_node() {
     let (mut bench, _) = streaming(&[(RECURSIVE, "/w", 1)]);
@@ -324,7 +323,8 @@ fn a_creation_that_a_stream_hears_of_does_not_end_a_watch_on_the_node() {
         fire_old(&mut bench, EventType::NODE_CREATED, path);
     }
     bench.answer(arming.xid().0, &());
-    // Not what the request has found: of what it expects to be there it tells an end alone.
+    // These events do not come from the arming request, which reports only deletions of nodes that
+    // it expects to exist.
     let told = ["/w/a", "/w/b"].map(|path| format!("1 hears NodeCreated {path}"));
     assert_eq!(bench.said(), ["0 ok", &told[0], &told[1], "0 ok"]);
     for (path, watcher) in [("/w/a", 8), ("/w/b", 9)] {
@@ -400,7 +400,7 @@ fn a_watch_that_fires_leaves_nothing_to_remove() {
     assert_eq!(bench.sent(), [""; 0]);
 }
 
-/// A removal is behind every request before it on the wire, and would take its watch along.
+/// The server handles a removal after all earlier requests, so it would also remove their watch.
 #[test]
 fn nothing_is_removed_while_a_request_is_on_its_way_that_sets_a_watch_there() {
     for sent in [true, false] {
@@ -462,7 +462,7 @@ fn a_watch_whose_caller_left_before_the_reply_is_removed_behind_it() {
     }
 }
 
-/// The request that restores it is kept when the connection breaks before it is sent.
+/// The request that restores the watch is kept if the connection breaks before it is sent.
 #[test]
 fn a_watch_that_is_restored_for_nobody_is_removed() {
     let (mut bench, ids) = streaming(&[(RECURSIVE, "/w", 1)]);

@@ -1,5 +1,5 @@
-//! What a session does as time passes: with T as its timeout, a ping at T/3, a hangup at 2T/3 and
-//! the end at 4T/3. Nothing here sleeps; the clock is a number.
+//! How a session acts as time passes: with T as its timeout, it pings at T/3, hangs up at 2T/3 and
+//! ends at 4T/3. Nothing here sleeps; the clock is a number.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ const SILENCE: Duration = Duration::from_secs(8);
 const EXPIRY: Duration = Duration::from_secs(16);
 const ATTEMPT: Duration = Duration::from_secs(4);
 
-/// The server's answer to a ping.
+/// The server's reply to a ping.
 fn pong(bench: &mut Bench) {
     bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
 }
 
-/// Lets time pass up to the next deadline, and gives back when that was.
+/// Lets time pass up to the next deadline, and returns how long that took.
 fn to_deadline(bench: &mut Bench) -> Duration {
     let wait = bench.due_in().expect("a deadline");
     bench.pass(wait);
@@ -146,7 +146,7 @@ fn the_session_is_given_up_at_four_thirds_although_it_is_cut_off() {
     bench.session.submit(&GET, 1).unwrap();
     assert_eq!(bench.said(), ["Disconnected"]);
 
-    // Attempts at servers that do not answer change nothing.
+    // Connection attempts to servers that do not answer change nothing.
     bench.pass(PING);
     bench.connect();
     bench.pass(MS);
@@ -200,8 +200,8 @@ fn the_handshakes_wait_counts_towards_the_attempt() {
     assert_eq!(bench.said(), ["hangup: no handshake within 4s"]);
 }
 
-/// When a session pings, when it hangs up and when it ends, with a server that answers `pongs`
-/// pings and the clock looked at every so often.
+/// When a session pings, hangs up and ends, with a server that answers `pongs` pings and a session
+/// that checks the clock every `step`.
 fn story(pongs: usize, step: Option<Duration>) -> Vec<(Duration, String)> {
     let mut bench = Bench::attached();
     bench.session.submit(&GET, 1).unwrap();

@@ -7,7 +7,7 @@ use zk_proto::{
 };
 use zk_tests::peer::{Bench, SESSION, data, notification, reply, stat_of, there};
 
-/// Asks for a watch with the request that sets that kind.
+/// Sets a watch with the request for that kind.
 fn ask(bench: &mut Bench, kind: WatchKind, path: &str, watcher: u32) -> WatchId {
     let watch = Watch { kind, path: path.into(), watcher };
     let session = &mut bench.session;
@@ -21,7 +21,7 @@ fn ask(bench: &mut Bench, kind: WatchKind, path: &str, watcher: u32) -> WatchId 
     .unwrap()
 }
 
-/// Answers everything that is asked now, with success.
+/// Answers all pending requests with success.
 fn answer_all(bench: &mut Bench) {
     for request in bench.requests() {
         bench.frame(reply(request.xid(), 1, ErrorCode::OK, &there()));
@@ -146,7 +146,8 @@ fn a_watch_that_is_forgotten_before_or_after_its_reply_sees_nothing() {
         bench.session.unwatch(id, "/a");
         bench.frame(notification(-1, EventType::NODE_DELETED, "/a"));
         assert_eq!(bench.said(), ["2 saw NodeDeleted /a"], "and nothing comes back twice");
-        // Forgotten before the other was known to be set, it may be left with the server.
+        // If it was forgotten before the other watch was known to be set, it may stay on the
+        // server.
         assert_eq!(bench.sent(), if before { vec!["removeWatches#3 /a"] } else { vec![] });
     }
 }
@@ -279,7 +280,7 @@ fn what_was_missed_is_marked_until_set_watches_is_answered() {
     );
 }
 
-/// Asks for data watches on these nodes by one request; its token is 0.
+/// Sets data watches on these nodes with one request, whose token is 0.
 fn ask_all(bench: &mut Bench, nodes: &[(&str, u32)]) {
     let nodes = nodes.iter().map(|(path, watcher)| ((*path).into(), *watcher)).collect();
     bench.session.submit_watching_all(nodes, 0).unwrap();

@@ -1,12 +1,12 @@
-//! The catalogue of hazards and cases is whole: no number is missing, and each test that it names
-//! is in the sources.
+//! The catalogue of hazards and cases is complete: no number is missing, and each test that it
+//! names is in the sources.
 
 use std::fs;
 use std::path::Path;
 
 const CATALOGUE: &str = include_str!("../../CATALOGUE.md");
 
-/// What stands for a case that has no test.
+/// The words that stand for a case without a test.
 const REASONS: [&str; 2] = ["none", "moot"];
 
 struct Entry<'a> {
@@ -14,7 +14,7 @@ struct Entry<'a> {
     shown_by: &'a str,
 }
 
-/// The rows of its tables.
+/// The rows of the catalogue's tables.
 fn entries(text: &str) -> Vec<Entry<'_>> {
     let rows = text.lines().filter(|line| line.starts_with("| H") || line.starts_with("| D"));
     rows.map(|row| {
@@ -27,12 +27,12 @@ fn entries(text: &str) -> Vec<Entry<'_>> {
     .collect()
 }
 
-/// What stands between backquotes and has the form of a test.
+/// The quoted names that have the form of a test.
 fn tests(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).filter(|quoted| quoted.contains("::")).collect()
 }
 
-/// The text of the sources that `file::function` means.
+/// The text of the sources that `file` in `file::function` refers to.
 fn sources(file: &str) -> Option<String> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let candidates = match file.split_once('/') {
@@ -49,7 +49,7 @@ fn sources(file: &str) -> Option<String> {
     Some(found.collect::<String>()).filter(|text| !text.is_empty())
 }
 
-/// What is wrong with a named test, if something is.
+/// The problem with a named test, if there is one.
 fn trouble(test: &str) -> Option<String> {
     let (file, function) = test.split_once("::")?;
     let Some(text) = sources(file) else {
@@ -58,7 +58,7 @@ fn trouble(test: &str) -> Option<String> {
     let Some(at) = text.find(&format!("fn {function}(")) else {
         return Some(format!("{test}: there is no such function"));
     };
-    // Claims become tests by being listed.
+    // A claim becomes a test when it is listed.
     let is_test = match file.starts_with("claims/") {
         true => text.contains(&format!("            {function},\n")),
         false => text[..at].lines().rev().take(4).any(|line| {
@@ -102,7 +102,7 @@ fn what_is_not_there_is_found_out() {
     assert_eq!(trouble("workspace/catalogue::what_is_not_there_is_found_out"), None);
 }
 
-/// Cases with a star run many times, and say how often at least.
+/// Cases with a star run many times, and state the least number of runs.
 #[test]
 fn starred_cases_count_their_runs() {
     let starred = entries(CATALOGUE).into_iter().filter(|entry| entry.number.ends_with('*'));

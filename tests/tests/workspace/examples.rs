@@ -1,4 +1,4 @@
-//! Every example of the client, and what measures the locks, run as its readers run it.
+//! Every example of the client, and the benchmark of the locks, run as readers run them.
 
 use std::fs;
 use std::path::Path;

@@ -1,14 +1,14 @@
-//! The layers: within a crate a file imports only what stands above it, and crates import only the
-//! crates below them.
+//! The layers: within a crate a file imports only files above it in the list, and crates import
+//! only the crates below them.
 //!
-//! So no circle can form, and each file can be read with nothing in mind but those before it. The
-//! lists here are the reading order; a new file takes its place in one of them.
+//! So no cycle can form, and each file can be read with only the files before it in mind. The lists
+//! here are the reading order. A new file must be added to one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The library crates, lowest first: each may depend on those before it that it names.
+/// The library crates, lowest first: each may depend on earlier crates that it names.
 const CRATES: &[Layers] = &[
     Layers {
         name: "zk-proto",
@@ -221,15 +221,15 @@ const CRATES: &[Layers] = &[
     },
 ];
 
-/// This file, for the reader of a failure.
+/// The path of this file, for failure messages.
 const FILE: &str = "tests/tests/workspace/layers.rs";
 
 /// Every crate of this repository, whether it is published or not.
 const OURS: &[&str] =
     &["zk-proto", "zk-client", "zk-recipes", "zk-embedded", "zk-tests", "zk-fuzz"];
 
-/// A crate: whom it may depend on, and its source files in import order, as `a/b` for `a/b.rs` or
-/// `a/b/mod.rs`.
+/// A crate: the crates that it may depend on, and its source files in import order, as `a/b` for
+/// `a/b.rs` or `a/b/mod.rs`.
 struct Layers {
     name: &'static str,
     depends_on: &'static [&'static str],
@@ -245,17 +245,18 @@ impl Layers {
         }
     }
 
-    /// The place of a module in the list. What is no module of the crate is an item of its root.
+    /// The place of a module in the list. A name that is not a module is an item of the crate's
+    /// root.
     fn place(&self, module: &str) -> Option<usize> {
         self.modules.iter().position(|listed| *listed == module)
     }
 }
 
-/// A source file, with nothing left in it but code that ships.
+/// A source file, reduced to the code that ships.
 struct Source {
-    /// As shown to the reader of a failure.
+    /// The path that failure messages show.
     file: String,
-    /// As in [`Layers::modules`].
+    /// The name as in [`Layers::modules`].
     module: String,
     code: String,
 }
@@ -310,7 +311,7 @@ fn crates_depend_only_on_the_crates_below_them() {
     assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
 }
 
-/// Every `.rs` file below a crate's `src`, less the files of modules that are `#[cfg(test)]`.
+/// Every `.rs` file below a crate's `src`, except the files of `#[cfg(test)]` modules.
 fn sources(layers: &Layers) -> Vec<Source> {
     let root = layers.folder().join("src");
     let mut files = BTreeMap::new();
@@ -345,7 +346,7 @@ fn sources(layers: &Layers) -> Vec<Source> {
     sources
 }
 
-/// The code with a space for each character of a comment or of a literal of text.
+/// The code with each character of a comment or of a text literal replaced by a space.
 fn blank(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let at = |index: usize| chars.get(index).copied().unwrap_or('\0');
@@ -386,7 +387,7 @@ fn blank(text: &str) -> String {
                 }
                 n + 1
             }
-            // A character, where a lifetime has no second quote.
+            // A character literal; a lifetime has no second quote.
             ('\'', '\\') => (i + 3..).find(|n| at(*n) == '\'' || at(*n) == '\0').unwrap_or(i) + 1,
             ('\'', _) if at(i + 2) == '\'' => i + 3,
             _ => i,
@@ -403,7 +404,7 @@ fn blank(text: &str) -> String {
     out
 }
 
-/// The code with what is `#[cfg(test)]` blanked, and the modules of that kind that are files.
+/// The code with `#[cfg(test)]` items blanked, and the `#[cfg(test)]` modules that are files.
 fn without_tests(code: &str) -> (String, Vec<String>) {
     const MARK: &str = "#[cfg(test)]";
     let mut code = code.to_owned();
@@ -440,8 +441,8 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Where `word` stands alone in `code`, and not behind a `$`: in a macro that names its own crate,
-/// the paths are those of the macro's callers.
+/// The places of `word` as a whole word in `code`, except after a `$`: in a macro that names its
+/// own crate, the paths are those of the macro's callers.
 fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = code[..*at].chars().next_back();
@@ -454,7 +455,7 @@ fn line(code: &str, at: usize) -> usize {
     code[..at].matches('\n').count() + 1
 }
 
-/// The paths that a `use` tree or a path names, from behind `crate::`; `{` opens alternatives.
+/// The paths that a `use` tree or a path names, after `crate::`; `{` opens alternatives.
 fn paths(tree: &str) -> Vec<Vec<String>> {
     let tree = tree.trim_start();
     if let Some(group) = tree.strip_prefix('{') {
@@ -487,7 +488,7 @@ fn paths(tree: &str) -> Vec<Vec<String>> {
         None => vec![vec![name]],
         Some(rest) => {
             let mut all = paths(rest);
-            // A turbofish or the like: the path ends here.
+            // The path ends here, for instance at a turbofish.
             if all.is_empty() {
                 all.push(Vec::new());
             }
@@ -499,7 +500,7 @@ fn paths(tree: &str) -> Vec<Vec<String>> {
 
 /// Every `crate::` path of the file that leads to its own place in the list or below it.
 fn imports_from_below(layers: &Layers, source: &Source) -> Vec<String> {
-    // What is not in the list fails another test.
+    // Another test fails for a module that is not in the list.
     let Some(place) = layers.place(&source.module) else {
         return Vec::new();
     };
@@ -509,7 +510,8 @@ fn imports_from_below(layers: &Layers, source: &Source) -> Vec<String> {
             continue; // pub(crate)
         };
         for path in paths(tree) {
-            // The longest front of the path that is a listed module; else something of the root.
+            // The longest prefix of the path that is a listed module; otherwise an item of the
+            // root.
             let target = (1..=path.len())
                 .rev()
                 .map(|len| path[..len].join("/"))
@@ -543,7 +545,7 @@ fn uses_of_super(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Crates of ours among the dependencies that ship, less those that the crate may have.
+/// Our crates among the dependencies that ship, except those that the crate may depend on.
 fn wrong_dependencies(layers: &Layers, manifest: &str) -> Vec<String> {
     let mut broken = Vec::new();
     let mut ships = false;
@@ -594,7 +596,7 @@ mod checks {
         Source { file: format!("sample/src/{module}"), module: module.to_owned(), code }
     }
 
-    /// The targets that a file must not name, each with its line.
+    /// Checks the targets that a file must not name, each with its line.
     #[track_caller]
     fn check(module: &str, text: &str, expected: &[(usize, &str)]) {
         let broken = imports_from_below(&LAYERS, &source(module, text));

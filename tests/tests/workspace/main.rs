@@ -1,4 +1,4 @@
-//! What holds of the sources, the README and the examples.
+//! Checks of the sources, the README and the examples.
 
 mod catalogue;
 mod examples;

@@ -1,4 +1,4 @@
-//! The README's code is what runs here, word for word.
+//! The README's code is run here, word for word.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use zk_embedded::Server;
 use zk_tests::tour;
 
-/// What the README shows a reader to write, as it stands there.
+/// The code of the README, unchanged.
 mod a_test {
     use zk_client::{Client, CreateOptions, Outcome};
     use zk_embedded::{Config, Fault, OpCode, Server};
@@ -39,12 +39,12 @@ fn the_code_of_the_readme_is_what_runs() {
     }
 }
 
-/// Lines may be broken and aligned otherwise.
+/// The words of a text: line breaks and alignment may differ.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Twice, since a reader does so, and it takes the same server.
+/// The example runs twice against the same server, as a reader may do.
 #[tokio::test]
 async fn the_example_runs_against_a_server_as_it_comes() {
     let server = Server::start().await.unwrap();

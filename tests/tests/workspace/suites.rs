@@ -1,10 +1,10 @@
-//! No test is lost: each file of tests is compiled, and a test that did not run is noticed.
+//! No test is lost: each test file is compiled, and a test that did not run is reported.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The files below `tests` that belong to no program.
+/// The files below `tests` that are part of no test program.
 fn strays(tests: &Path, manifest: &str) -> Vec<String> {
     let entries = |folder: &Path| {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
@@ -66,7 +66,7 @@ frames::are_cut: test
 1 test, 0 benchmarks
 ";
 
-/// Runs `tests/unrun`, and returns whether it was content and what it said.
+/// Runs `tests/unrun`. Returns true if it succeeded, and its output.
 fn unrun(outputs: &[&str]) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: String, text: &str| {
@@ -94,7 +94,7 @@ test frames::are_whole - should panic ... ok
     let (all, said) = unrun(&[&its_test, library]);
     assert!(all && said.contains("all of the 3 listed"), "{said}");
 
-    // It ran in another program, and was ignored here.
+    // The test of this name ran in another program, and was ignored in this one.
     let ignored = format!("{corpus}test frames::are_cut ... ignored\n");
     for output in ["", &ignored] {
         let (all, said) = unrun(&[library, output]);

@@ -1,9 +1,9 @@
-//! Why a wall clock that is set an hour back or ahead does nothing to a session or a lock.
+//! Why a wall clock that is set an hour back or ahead does not affect a session or a lock.
 //!
-//! Clients: nothing here reads it, as this shows. Time is the monotonic clock's, and the time that
-//! the machine was suspended. Servers: they tell the time in nodes' `ctime` and `mtime` alone, and
-//! no lock looks at these; holders are ordered by transactions, and sessions end by what the
-//! servers' monotonic clocks say (ZOOKEEPER-1366, since 3.5.1).
+//! Clients: these tests show that no code of the client or the locks reads the wall clock. Time is
+//! that of the monotonic clock, plus the time that the machine was suspended. Servers: the wall
+//! clock appears only in nodes' `ctime` and `mtime`, which no lock reads. Holders are ordered by
+//! transactions, and sessions end by the servers' monotonic clocks (ZOOKEEPER-1366, since 3.5.1).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn sources(name: &str) -> Vec<(PathBuf, String)> {
     sources
 }
 
-/// The lines of code that have one of these words.
+/// The lines of code that contain one of these words.
 fn found(name: &str, words: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in sources(name) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 const COLUMNS: usize = 100;
 
-/// What is not written here, but built or downloaded.
+/// Folders with files that are built or downloaded, not written here.
 const NOT_OURS: [&str; 4] = ["target", "corpus", "artifacts", ".git"];
 
 #[test]

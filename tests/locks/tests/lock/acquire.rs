@@ -1,5 +1,4 @@
-//! Getting into the queue: missing folders, refusals, lost answers, and sessions that are not what
-//! they were.
+//! Joining the queue: missing folders, refusals, lost replies, and sessions that were replaced.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
 use zk_tests::peer::{Network, Peer, SESSION, stat_of};
 use zk_tests::raw::{RawClient, delete};
 
-/// Takes the lock, looks whether that is so, and lets it go again.
+/// Takes the lock, checks that the guard is the owner, and releases it.
 async fn turn(world: &World, lock: &Lock) {
     let guard = lock.acquire().await.unwrap();
     world.is_owner(&guard);
@@ -35,14 +34,14 @@ fn a_folder_that_is_removed_at_any_moment_is_made_again() {
                         here.is_owner(&guard);
                         guard.release().await.unwrap();
                     }
-                    // It stood in a folder that was removed.
+                    // The contender's node was in a folder that was removed.
                     Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
                 }
             }
         });
         let removes = actor(async move {
             for _ in 0..2 {
-                // It fails while somebody is in there, and then takes them with it.
+                // The delete fails while the folder has a contender.
                 remover.ask(&delete(LOCK)).await;
                 settle().await;
             }
@@ -152,7 +151,7 @@ fn a_request_may_be_lost_at_any_place() {
     assert!(places >= 4, "{places} places");
 }
 
-/// The create of this lock is served so late that its client has looked for the node before.
+/// The server carries out the create of this lock only after the client has looked for the node.
 fn create_late(world: &World, by: Duration) {
     world.server.inject(Fault::serve_late(by).op(OpCode::CREATE2).path(LOCK));
 }
@@ -163,7 +162,7 @@ async fn nobody_waits_behind_a_node_of_its_own_that_came_late() {
     let lock = world.lock().await;
     world.lock().await.acquire().await.unwrap().release().await.unwrap();
     create_late(&world, Duration::from_millis(100));
-    // The list shows no node, and tells so only after there is one.
+    // The listing holds no node, and its reply arrives only after the node was created.
     let look = Fault::delay(Duration::from_millis(200)).op(OpCode::GET_CHILDREN).path(LOCK);
     world.server.inject(look);
     let guard = tokio::time::timeout(Duration::from_secs(1), lock.acquire()).await;
@@ -205,7 +204,7 @@ async fn of_two_creates_that_show_up_late_one_is_kept() {
     let lock = Lock::new(&client, LOCK).unwrap();
     let acquiring = tokio::spawn(async move { lock.acquire().await });
     let mut nodes = Vec::new();
-    // The first create is lost, and its look finds nothing yet.
+    // The connection breaks after each create. The first listing does not show a node yet.
     for number in [3, 4] {
         let create = peer.next().await.unwrap();
         assert_eq!(create.op(), OpCode::CREATE2);
@@ -224,7 +223,7 @@ async fn of_two_creates_that_show_up_late_one_is_kept() {
             peer.answer(&GetChildrenResponse { children: List::new(&names) }).await;
         }
     }
-    // Both are there now: the one that is waited for is read, and the other goes.
+    // Both nodes exist now. The client reads the node that it waits with, and deletes the other.
     let mut deleted = Vec::new();
     loop {
         let request = peer.next().await.unwrap();
@@ -267,7 +266,7 @@ async fn of_two_creates_that_show_up_late_one_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_node_of_an_earlier_session_is_a_strangers() {
     let world = World::new();
-    // A process dies without a word, and the next one makes the same names.
+    // A process dies without closing its session, and the next process generates the same names.
     let seeded = || world.builder().seed(7);
     let (client, driver) = seeded().split("zk").unwrap();
     let driving = tokio::spawn(driver);
@@ -277,7 +276,7 @@ async fn a_node_of_an_earlier_session_is_a_strangers() {
     let client = seeded().connect("zk").await.unwrap();
     let lock = Lock::new(&client, LOCK).unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none(), "{old:?} is there");
-    // Also if the create's answer is lost, and looked for among both.
+    // The same holds if the create's reply is lost and the client looks for its node among both.
     world.server.inject(Fault::lose_reply().op(OpCode::CREATE2));
     let guard = lock.acquire().await.unwrap();
     assert_eq!(world.server.sessions().len(), 1, "the old session had to end first");

@@ -1,5 +1,5 @@
-//! Leaving: an acquire that is dropped after any poll, times out or is tried, and a guard that goes
-//! in any way. Nothing may be left, and nobody else may suffer.
+//! Leaving the queue: an acquire that is dropped after any poll, times out or only tries, and a
+//! guard that ends in any way. No node may be left, and other contenders must not be affected.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -82,7 +82,7 @@ fn an_acquire_may_be_dropped_around_a_cut() {
             }
             drop(acquire);
             world.server.clear_faults();
-            // Behind this the client is connected again and has done what was due.
+            // After these the client is connected again and has finished its pending work.
             while client.sync("/").await.is_err() {}
             client.sync("/").await.unwrap();
             settle().await;
@@ -159,7 +159,7 @@ async fn a_try_at_a_held_lock_leaves_the_others_alone() {
     let world = World::new();
     let locks = [world.lock().await, world.lock().await, world.lock().await];
     let held = locks[0].acquire().await.unwrap();
-    // Somebody queues up behind the try before it has left.
+    // Another contender joins the queue behind the try before the try has left.
     let (tried, waiting) = {
         let mut trying = Box::pin(locks[1].try_acquire());
         assert!(poll_once(trying.as_mut()).is_pending());
@@ -247,7 +247,7 @@ async fn a_lock_is_taken_again_after_its_session_has_ended_only_by_another_clien
         async move { lock.acquire().await }
     });
     settle().await;
-    // A release is due when the session ends, and nothing of it is sent by the next one.
+    // A release is pending when the session ends. The next session does not send it.
     world.server.expire(client.session().unwrap().id);
     assert!(matches!(guard.lost().await, Loss::SessionOver(_)));
     let error = waiting.await.unwrap().unwrap_err();

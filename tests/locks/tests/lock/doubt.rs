@@ -1,5 +1,5 @@
-//! Places that come to be first while nobody knows whether their session is still there: the node
-//! is looked at before anybody has the lock.
+//! Contenders that become first while it is unknown whether their session still exists: they check
+//! their node before they get the lock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use zk_tests::locks::{LOCK, World, settle};
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>>>>;
 
-/// What may happen to the node of whoever is cut off.
+/// What may happen to the node of the disconnected client.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Deleted,
@@ -23,8 +23,8 @@ enum Fate {
     Written,
 }
 
-/// Waits by watches, and comes to be first just as its connection breaks. Returns who waits, and
-/// the path of its node.
+/// A contender that waits with watches and becomes first just as its connection breaks. Returns its
+/// acquire, and the path of its node.
 async fn in_doubt(world: &World, client: &Client) -> (Acquiring, String) {
     let first = world.lock().await.acquire().await.unwrap();
     let lock = Lock::with_options(client, LOCK, Options::new()).unwrap();
@@ -54,7 +54,7 @@ async fn whose_node_went_while_in_doubt_is_told() {
             admin.set_data(&node, b"x", None).await.unwrap();
         }
         if matches!(fate, Fate::WrittenAndDeleted) {
-            // The write is told on the next connection.
+            // The client gets the event of the write on its next connection.
             client.states().wait_for(|state| state.is_connected()).await.unwrap();
             client.sync("/").await.unwrap();
         }
@@ -67,7 +67,7 @@ async fn whose_node_went_while_in_doubt_is_told() {
     }
 }
 
-/// Passes bytes on after a while.
+/// Forwards bytes with a delay.
 async fn slowly(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut bytes).await {
@@ -79,7 +79,7 @@ async fn slowly(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpi
     to.shutdown().await.ok();
 }
 
-/// Where a client is connected for some time before it has heard what it missed.
+/// The client is connected for some time before it receives the events that it missed.
 #[tokio::test(start_paused = true)]
 async fn whose_node_went_while_in_doubt_is_told_by_a_server_far_away() {
     let world = Arc::new(World::new());

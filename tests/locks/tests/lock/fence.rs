@@ -1,4 +1,5 @@
-//! Tokens and fenced transactions, the end of the numbers, and children that are no contenders.
+//! Fencing tokens and fenced transactions, the end of the sequence numbers, and children that are
+//! not contenders.
 
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ async fn a_fenced_write_of_a_holder_that_has_lost_says_so() {
     admin.create("/data", b"", &PERSISTENT).await.unwrap();
     let guard = lock.acquire().await.unwrap();
     guard.fenced(Op::set_data("/data", b"1", None)).await.unwrap();
-    // What is refused for another reason is no loss.
+    // A refusal for another reason is not a loss.
     let refused = guard.fenced(Op::set_data("/nowhere", b"2", None)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Client);
     admin.delete(guard.node(), None).await.unwrap();

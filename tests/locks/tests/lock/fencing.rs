@@ -1,4 +1,4 @@
-//! What is written under a lock whose session has ended elsewhere.
+//! Fenced writes under a lock whose session was ended by the server.
 
 use std::future::pending;
 
@@ -8,7 +8,7 @@ use zk_recipes::{ErrorKind, Lock, RwLock};
 
 const WRITE: Op<'static, Stat> = Op::set_data("/balance", b"70", None);
 
-/// A server, and a client of it whose writes go to `/balance`.
+/// A server, and a client that writes to `/balance`.
 async fn stage() -> (Server, Client) {
     let server = Server::in_memory(Config::new());
     let client = connect(&server).await;
@@ -20,7 +20,7 @@ async fn connect(server: &Server) -> Client {
     Client::builder().connector(server.connector()).connect("zk").await.unwrap()
 }
 
-/// Ends the session of the client, and waits until it knows.
+/// Ends the client's session, and waits until the client knows.
 async fn expire(server: &Server, client: &Client) {
     assert!(server.expire(client.session().unwrap().id));
     client.states().wait_for(|state| state.ended().is_some()).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_downgrade_brings_no_guard_back_that_is_lost() {
     assert!(late.guard.is_none());
 }
 
-/// The end of the session says nothing of a write that was on its way before.
+/// The end of the session does not show whether a write that was in flight before was carried out.
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_reply_is_lost_with_the_session_stays_open() {
     let (server, client) = stage().await;

@@ -1,4 +1,4 @@
-//! The lock, frame by frame: a server that the test plays counts what each step costs.
+//! The lock, frame by frame: the test plays the server and counts the requests of each step.
 
 use zk_client::{Client, ErrorCode, EventType, SessionCredentials, SessionId};
 use zk_proto::{
@@ -33,8 +33,8 @@ fn path(number: u32) -> String {
     format!("{FOLDER}/{}", other(number))
 }
 
-/// Reads create and list, and answers them: our node gets the number 9, and these are there too.
-/// Returns our node's name.
+/// Answers the create and the listing: our node gets the number 9, and the queue also holds
+/// `others`. Returns our node's name.
 async fn join_queue(peer: &mut Peer, others: &[u32]) -> String {
     let create = peer.next().await.unwrap();
     let CreateRequest { path: stem, mode, .. } = create.body();
@@ -55,7 +55,7 @@ async fn answer_list(peer: &mut Peer, own: &str, others: &[u32]) {
     peer.answer(&GetChildren2Response { children, stat: stat_of(SessionId(0)) }).await;
 }
 
-/// Reads the request that watches these and our node.
+/// Reads the request that watches `others` and our node.
 async fn arming(peer: &mut Peer, own: Option<&str>, others: &[u32]) {
     let arm = peer.next().await.unwrap();
     assert_eq!(arm.op(), OpCode::SET_WATCHES);
@@ -65,13 +65,14 @@ async fn arming(peer: &mut Peer, own: Option<&str>, others: &[u32]) {
     assert_eq!(data.iter().collect::<Vec<_>>(), expected);
 }
 
-/// The same, and answers it.
+/// Reads the same request and answers it.
 async fn arm(peer: &mut Peer, own: Option<&str>, others: &[u32]) {
     arming(peer, own, others).await;
     peer.answer(&()).await;
 }
 
-/// The next thing that the client does is what the test asks of it now: nothing came before.
+/// Checks that the client has sent nothing more: its next request is the one that the test makes
+/// now.
 async fn nothing_more(client: &Client, peer: &mut Peer) {
     let probe = client.get_data("/probe");
     let next = peer.next().await.unwrap();
@@ -124,14 +125,14 @@ async fn a_missing_folder_costs_one_more_write() {
     owned(&client, &mut peer, acquiring).await;
 }
 
-/// A server removes a container that stands empty, also right before its first child comes.
+/// A server may remove an empty container right before its first child is created.
 #[tokio::test(start_paused = true)]
 async fn an_ancestor_that_goes_again_is_made_again() {
     let (_network, client, mut peer) = connected().await;
     let mut acquiring = acquire(&client);
     let (there, gone) = (ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE);
-    // Create and list find no folder, and then that of its containers only the first was there; so
-    // both are made again.
+    // The create and the listing find no folder. Of its containers only the first exists, and is
+    // gone by the next request, so both are created again.
     for code in [gone, gone, there, gone, gone, gone, there, there] {
         tokio::select! {
             ended = &mut acquiring => panic!("{:?}", ended.unwrap()),
@@ -143,7 +144,7 @@ async fn an_ancestor_that_goes_again_is_made_again() {
     owned(&client, &mut peer, acquiring).await;
 }
 
-/// Where the root is missing, asking goes on for a while, and not for ever.
+/// If the root is missing, the client retries a limited number of times.
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_cannot_be_made_is_given_up() {
     let (_network, client, mut peer) = connected().await;
@@ -205,7 +206,7 @@ async fn a_long_queue_costs_one_list_ahead_of_the_hand_over() {
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[1, 2, 3, 4, 5]).await;
     arm(&mut peer, Some(&own), &[5, 4]).await;
-    // 1 to 3 went unseen, in order; the one before the last is watched.
+    // 1 to 3 went in order and without an event. The client watches the two directly ahead.
     peer.fire(EventType::NODE_DELETED, &path(4)).await;
     answer_list(&mut peer, &own, &[5]).await;
     nothing_more(&client, &mut peer).await;
@@ -241,7 +242,8 @@ async fn a_hand_over_within_a_session_that_was_taken_up_is_confirmed_by_a_list()
     let (client, mut peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
     let client = client.unwrap();
     let acquiring = acquire(&client);
-    // The node may be of this session, for instance resumed from a ticket, whatever its name.
+    // Whatever its name, the holder's node may belong to this session, for instance if it was
+    // resumed from a ticket.
     let own = join_queue(&mut peer, &[3]).await;
     arm(&mut peer, Some(&own), &[3]).await;
     nothing_more(&client, &mut peer).await;
@@ -263,7 +265,7 @@ async fn a_hand_over_that_was_missed_is_confirmed_by_a_list() {
     peer.fire(EventType::NODE_DELETED, &path(3)).await;
     peer.answer(&()).await;
     answer_list(&mut peer, &own, &[]).await;
-    // Whoever holds a lock has its session prove that the ensemble keeps it.
+    // While a lock is held, the session sends a probe to prove that the ensemble keeps it.
     let proof = peer.next().await.unwrap();
     assert_eq!(proof.op(), OpCode::MULTI);
     peer.refuse(ErrorCode::NO_AUTH).await;
@@ -280,7 +282,8 @@ async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
     drop(peer);
     let mut peer = network.attach().await;
     assert_eq!(peer.next().await.unwrap().op(), OpCode::SET_WATCHES);
-    // The server tells by kind of watch and not by time: the holder's end may come first.
+    // The server reports missed events by kind of watch and not by time, so the holder's deletion
+    // may come first.
     peer.fire(EventType::NODE_DELETED, &path(3)).await;
     let list = peer.next().await.unwrap();
     assert_eq!(list.op(), OpCode::GET_CHILDREN2);
@@ -290,7 +293,7 @@ async fn a_missed_end_of_the_own_node_is_told_whatever_came_first() {
     peer.answer(&GetChildren2Response { children, stat: stat_of(SessionId(0)) }).await;
     let error = acquiring.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NodeVanished);
-    // The place is given up all the same.
+    // The client deletes its node all the same.
     assert_eq!(peer.next().await.unwrap().op(), OpCode::DELETE);
     peer.refuse(ErrorCode::NO_NODE).await;
 }
@@ -301,7 +304,7 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     let acquiring = acquire(&client);
     let own = join_queue(&mut peer, &[3]).await;
     arm(&mut peer, Some(&own), &[3]).await;
-    // Nothing is told of its end, so after one session timeout it is asked for.
+    // The client gets no event about its deletion, so it reads the node after one session timeout.
     let mut read = peer.next().await.unwrap();
     while read.op() == OpCode::PING {
         peer.answer(&()).await;
@@ -315,21 +318,21 @@ async fn a_contender_that_may_not_be_read_is_waited_for_by_its_folder() {
     nothing_more(&client, &mut peer).await;
     peer.fire(EventType::NODE_CHILDREN_CHANGED, FOLDER).await;
     answer_list(&mut peer, &own, &[]).await;
-    // After so long the ensemble must confirm that it keeps the session.
+    // After that time the ensemble must confirm that it keeps the session.
     assert_eq!(peer.next().await.unwrap().op(), OpCode::MULTI);
     peer.answer(&()).await;
-    // The folder stays, and is no longer watched.
+    // The folder still exists, and its watch is removed.
     let remove = peer.next().await.unwrap();
     assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, FOLDER));
     peer.answer(&()).await;
-    // What was in doubt is looked at.
+    // The client checks its own node, which was in doubt.
     let read = peer.next().await.unwrap();
     assert_eq!((read.op(), read.path()), (OpCode::GET_DATA, &*format!("{FOLDER}/{own}")));
     peer.answer(&GetDataResponse { data: None, stat: stat_of(SESSION) }).await;
     owned(&client, &mut peer, acquiring).await;
 }
 
-/// Real servers answer an operation that they do not know ahead of everything, and hang up.
+/// Real servers answer an unknown operation ahead of all other requests, and close the connection.
 #[tokio::test(start_paused = true)]
 async fn without_containers_the_folders_are_plain_nodes() {
     let (mut network, client, mut peer) = connected().await;
@@ -345,7 +348,7 @@ async fn without_containers_the_folders_are_plain_nodes() {
     }
     drop(peer);
     let mut peer = network.attach().await;
-    // The lost create is looked for, and there is no folder to find it in.
+    // The client looks for the node of the lost create and finds no folder.
     look(&mut peer).await;
     for expected in ["/locks", FOLDER] {
         let parent = peer.next().await.unwrap();
@@ -374,7 +377,7 @@ async fn without_containers_a_server_that_stays_is_asked_for_plain_nodes_too() {
     owned(&client, &mut peer, acquiring).await;
 }
 
-/// Answers the look for a lost create: there is nothing.
+/// Answers the requests that look for the node of a lost create: it does not exist.
 async fn look(peer: &mut Peer) {
     assert_eq!(peer.next().await.unwrap().op(), OpCode::SYNC);
     peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await;
@@ -396,7 +399,7 @@ async fn a_create_that_breaks_every_connection_is_given_up() {
                 drop(peer);
                 broken += 1;
                 peer = network.attach().await;
-                // For this one, and once more for the one before.
+                // One look for this create, and another for the create before it.
                 looks = broken.min(2);
             }
             OpCode::SYNC => peer.answer(&SyncResponse { path: Text::new(FOLDER) }).await,
@@ -423,7 +426,7 @@ async fn an_end_that_a_newer_list_tells_as_well_costs_no_further_list() {
     nothing_more(&client, &mut peer).await;
     acquiring.abort();
     assert!(acquiring.await.unwrap_err().is_cancelled());
-    // Those ahead may stay for long, and are no longer watched.
+    // The contenders ahead may stay for long, so their watches are removed.
     for number in [4, 2] {
         let remove = peer.next().await.unwrap();
         assert_eq!((remove.op(), remove.path()), (OpCode::REMOVE_WATCHES, path(number).as_str()));

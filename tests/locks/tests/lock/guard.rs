@@ -1,4 +1,4 @@
-//! What a guard knows: that its lock is asked for, in doubt, or lost, and when.
+//! What a guard reports, and when: that its lock is requested by others, in doubt, or lost.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ async fn a_holder_that_is_asked_for_the_lock_hears_it_and_keeps_it() {
     let guard = lock.acquire().await.unwrap();
     let asked = tokio::time::timeout(Duration::from_secs(1), guard.revoke_requested()).await;
     assert!(asked.is_err(), "nobody has asked");
-    // What is no word for it is none.
+    // Other data is not a request to revoke.
     world.client().await.set_data(guard.node(), b"hello", None).await.unwrap();
     let asked = tokio::time::timeout(Duration::from_secs(1), guard.revoke_requested()).await;
     assert!(asked.is_err(), "nobody has asked");
@@ -28,7 +28,7 @@ async fn a_holder_that_is_asked_for_the_lock_hears_it_and_keeps_it() {
     guard.revoke_requested().await.unwrap();
     assert_eq!(guard.state(), LockState::Held);
     world.is_owner(&guard);
-    // The watch is set again, or goes on.
+    // The watch is set again or continues.
     world.client().await.delete(guard.node(), None).await.unwrap();
     assert_eq!(guard.lost().await, Loss::NodeDeleted);
 }
@@ -62,7 +62,7 @@ async fn a_holder_behind_a_server_without_its_ensemble_knows_before_another_gets
     assert_eq!(guard.state(), LockState::Held);
     let clock = Clock::start();
     world.server.partition(client.session().unwrap().id);
-    // Pings are answered all the same.
+    // The server still answers pings.
     let loss = guard.lost().await;
     assert!(clock.elapsed() <= TIMEOUT, "{:?}", clock.elapsed());
     assert!(world.server.children(LOCK).len() == 1, "the ensemble has not ended the session yet");
@@ -102,7 +102,7 @@ async fn what_was_lost_stays_lost_although_the_session_lives() {
     let guard = lock.acquire().await.unwrap();
     world.server.set_serving(false);
     assert_eq!(guard.lost().await, Loss::Deadline);
-    // A server that was down has not ended the session meanwhile.
+    // The server has not ended the session while it was down.
     world.server.set_serving(true);
     let lock = Lock::new(&client, LOCK).unwrap();
     let again = tokio::time::timeout(TIMEOUT, lock.acquire()).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_guard_that_tasks_share_is_released_by_any_of_them_and_lost_to_all() {
     assert_eq!(guard.fenced(()).await.unwrap_err().loss(), Some(Loss::Released));
     assert_eq!(guard.verify().await.unwrap_err().loss(), Some(Loss::Released));
     assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
-    // What is left of the guard does not keep the lock.
+    // The remaining clones of the guard do not keep the lock.
     world.is_owner(&world.lock().await.acquire().await.unwrap());
 }
 
@@ -162,7 +162,7 @@ async fn a_shared_guard_that_was_released_says_so_while_its_process_has_the_lock
     assert_eq!(inner.release().await.unwrap(), Release::Released);
     assert_eq!(inner.state(), LockState::Lost(Loss::Released));
     assert_eq!(outer.state(), LockState::Held);
-    // It has left its own level, and cannot leave another one.
+    // The guard has released its own level of the re-entrant lock, and cannot release another one.
     assert_eq!(inner.release().await.unwrap(), Release::AlreadyLost);
     assert!(lock.try_acquire(&other).await.unwrap().is_none());
 

@@ -1,4 +1,4 @@
-//! What the owners of one process may not do while they hand a lock on among themselves.
+//! Limits on how the owners of one process hand a lock on to each other.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn a_node_that_goes_while_the_answer_to_a_look_at_it_is_lost_is_not_handed
     let (one, two) = (Owner::new(), Owner::new());
     let held = lock.acquire(&one).await.unwrap();
     let node = held.node().to_owned();
-    // A task that waits here has the node looked at.
+    // While a task of this process waits, the client reads the holder's node.
     server.inject(Fault::lose_reply().op(OpCode::GET_DATA).session(session));
     let mut next = Box::pin(lock.acquire(&two));
     assert!(poll_once(next.as_mut()).is_pending());
@@ -87,7 +87,7 @@ async fn a_node_that_goes_while_the_answer_to_a_look_at_it_is_lost_is_not_handed
     assert_ne!(next.await.unwrap().node(), node);
 }
 
-/// The watch on the own node that the wait has left tells of its end without another request.
+/// The watch that the wait has set on its own node reports the deletion without another request.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_somebody_deleted_after_a_wait_is_not_handed_on() {
     let world = World::new();
@@ -111,7 +111,7 @@ async fn a_node_that_somebody_deleted_after_a_wait_is_not_handed_on() {
     assert_ne!(next.await.unwrap().node(), node);
 }
 
-/// Each of so many tasks takes the lock so often.
+/// Each of `tasks` tasks takes the lock `turns` times.
 async fn take_turns(lock: &ReentrantLock, tasks: usize, turns: usize) {
     let tasks = (0..tasks).map(|_| {
         let (lock, owner) = (lock.clone(), Owner::new());
@@ -134,7 +134,7 @@ async fn while_nobody_else_comes_they_need_no_request() {
     let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
     take_turns(&lock, 3, 10).await;
     let (requests, ()) = world.requests(take_turns(&lock, 3, 500)).await;
-    // A create, a list, a look at the node for those who wait, and a delete.
+    // A create, a listing, a read of the node for the waiting tasks, and a delete.
     assert!(requests <= 4, "{requests}");
 }
 

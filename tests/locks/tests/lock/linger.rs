@@ -1,4 +1,4 @@
-//! Locks of two levels that stay with their process while nobody else wants them.
+//! Two-level locks that stay with their process while no other process wants them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn lingering(world: &World) -> ReentrantLock {
     ReentrantLock::with_options(&world.client().await, LOCK, options).unwrap()
 }
 
-/// Takes and releases the lock once, and returns the node that stays.
+/// Takes and releases the lock once. Returns the node that lingers.
 async fn used(world: &World, lock: &ReentrantLock) -> String {
     lock.acquire(&Owner::new()).await.unwrap().release().await.unwrap();
     settle().await;
@@ -111,7 +111,7 @@ async fn while_the_session_is_in_doubt_it_is_not_taken_again() {
     let owner = Owner::new();
     let mut acquiring = Box::pin(lock.acquire(&owner));
     tokio::time::timeout(TIMEOUT, acquiring.as_mut()).await.expect_err("nobody answers");
-    // The server has given the lock to somebody else meanwhile.
+    // Meanwhile the server has given the lock to another client.
     let guard = world.lock().await.acquire().await.unwrap();
     assert!(!guard.node().ends_with(&node));
     world.is_owner(&guard);

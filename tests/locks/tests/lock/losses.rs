@@ -1,4 +1,4 @@
-//! A loss that is known is told as such, by every guard and whatever is asked of it.
+//! Every guard reports a known loss as such, from each of its methods.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ enum Held {
     Multi(MultiGuard),
 }
 
-/// How many kinds there are.
+/// The number of kinds.
 const KINDS: usize = 6;
 
 impl Held {
@@ -101,7 +101,7 @@ fn is_lost(what: Result<(), Error>, loss: Loss) {
     assert_eq!(error.outcome(), Outcome::NotApplied);
 }
 
-/// A client whose clock jumps by so many seconds.
+/// A client, and the number of seconds by which its clock is ahead.
 async fn jumping(world: &World) -> (Client, Arc<AtomicU64>) {
     let suspended = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&suspended);
@@ -111,7 +111,7 @@ async fn jumping(world: &World) -> (Client, Arc<AtomicU64>) {
     (client, suspended)
 }
 
-/// The process stands still for longer than its session lives.
+/// Suspends the process for longer than its session lives.
 fn sleep(world: &World, client: &Client, suspended: &AtomicU64) {
     suspended.fetch_add(2 * TIMEOUT.as_secs(), Ordering::Relaxed);
     assert!(world.server.expire(client.session().unwrap().id));
@@ -154,7 +154,7 @@ async fn what_was_asked_in_doubt_fails_for_the_loss_that_came_of_it() {
             assert!(poll_once(write.as_mut()).is_pending());
             assert!(poll_once(verify.as_mut()).is_pending());
             tokio::time::sleep(TIMEOUT).await;
-            // What is known needs no server.
+            // A known loss is reported without the server.
             let Poll::Ready(known) = poll_once(pin!(held.verify())) else { panic!("waits") };
             is_lost(known, DEADLINE);
             if expires {
@@ -165,7 +165,7 @@ async fn what_was_asked_in_doubt_fails_for_the_loss_that_came_of_it() {
                 is_lost(write.await, DEADLINE);
                 is_lost(verify.await, DEADLINE);
             } else {
-                // The node was still there: nobody else can have had the lock.
+                // The node still existed, so no other contender can have had the lock.
                 write.await.unwrap();
                 verify.await.unwrap();
             }
@@ -181,7 +181,7 @@ async fn what_may_have_been_carried_out_is_left_open_and_what_was_refused_is_tol
     let world = World::new();
     let (client, suspended) = jumping(&world).await;
     let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
-    // It is carried out, and its answer is lost while the process stands still.
+    // The write is carried out, and its reply is lost while the process is suspended.
     world.server.inject(Fault::lose_reply().op(OpCode::MULTI));
     let mut write = pin!(guard.fenced(Op::set_data("/data", b"1", None)));
     assert!(poll_once(write.as_mut()).is_pending());
@@ -234,7 +234,7 @@ async fn a_node_that_the_client_itself_deletes_after_a_deadline_is_lost_by_the_d
         let world = World::new();
         let (client, suspended) = jumping(&world).await;
         let held = Held::of_kind(kind, &client).await;
-        // The session lives on.
+        // The session stays alive.
         suspended.store(2 * TIMEOUT.as_secs(), Ordering::Relaxed);
         settle().await;
         tokio::time::sleep(TIMEOUT).await;

@@ -1,5 +1,5 @@
 //! Several locks taken together: all or none, in one transaction if all are free, and never in a
-//! circle.
+//! deadlock.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ async fn who_names_them_in_another_order_waits_and_gets_in() {
         let (client, inside) = (connect(&server).await, Arc::clone(&inside));
         tasks.push(tokio::spawn(async move {
             for turn in 0..TURNS {
-                // Two of three, in each of the six ways.
+                // Two of the three locks, in each of the six orders.
                 let (first, step) = ((number + turn) % 3, 1 + (number + turn / 3) % 2);
                 let both = [first, (first + step) % 3];
                 let paths = both.map(|index| format!("/locks/{index}"));
@@ -81,7 +81,7 @@ async fn who_names_them_in_another_order_waits_and_gets_in() {
 
 const THREE: [&str; 3] = ["/locks/1", "/locks/2", "/locks/3"];
 
-/// How many are in each of the three queues.
+/// The number of contenders in each of the three queues.
 fn queues(world: &World) -> [usize; 3] {
     THREE.map(|folder| world.server.children(folder).len())
 }
@@ -90,7 +90,7 @@ async fn held(client: &Client, folder: &str) -> Guard {
     Lock::new(client, folder).unwrap().acquire().await.unwrap()
 }
 
-/// A task that takes all three, which are named the other way round.
+/// A task that takes all three locks, named in reverse order.
 fn takes_all(client: Client) -> tokio::task::JoinHandle<zk_recipes::MultiGuard> {
     tokio::spawn(async move {
         let all = MultiLock::new(&client, THREE.into_iter().rev()).unwrap();
@@ -122,7 +122,7 @@ async fn who_waits_is_in_no_later_queue() {
     drop(two);
     settle().await;
     assert_eq!(queues(&world), [2, 0, 1]);
-    // The second one is free by then, and is kept.
+    // The second lock is free by then, and the acquire takes and keeps it.
     drop(one);
     settle().await;
     assert_eq!(queues(&world), [1, 1, 2]);
@@ -201,7 +201,7 @@ fn an_acquire_of_several_may_be_dropped_at_any_moment() {
         let world = Rc::new(World::new());
         let (client, other) = (world.client().await, world.client().await);
         drop(MultiLock::new(&client, THREE).unwrap().acquire().await.unwrap());
-        // Two that come free in the course of it.
+        // Two locks that become free during the acquire.
         let in_the_way = [held(&other, THREE[0]).await, held(&other, THREE[1]).await];
         let polls = script.choose(7);
         let mut actors = vec![actor(async move {

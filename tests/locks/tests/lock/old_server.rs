@@ -1,4 +1,4 @@
-//! A server older than 3.5: what a client says of it, and what it costs to find out.
+//! A server older than 3.5: the error that a client reports, and the cost of detecting it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use zk_tests::peer::Clock;
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
-/// In the text of every error that a create fails with.
+/// Part of the text of every error that a create fails with.
 const TOO_OLD: &str = "this server is older than ZooKeeper 3.5, which this client needs";
 
 const PLAIN: CreateOptions<'_> = CreateOptions::persistent();
@@ -33,7 +33,7 @@ fn says_so(error: &Error) {
     assert!(error.to_string().contains(TOO_OLD), "{error}");
 }
 
-/// Panics if `future` goes on and on. No clock would tell, since nothing in it waits for time.
+/// Panics if `future` never ends. A timeout would not notice, since nothing in it waits for time.
 async fn bounded<F: Future>(future: F) -> F::Output {
     let (mut future, mut polls) = (pin!(future), 0);
     poll_fn(|cx| {
@@ -54,7 +54,8 @@ async fn the_first_create_finds_out_and_the_next_ones_are_refused_at_no_cost() {
 
     says_so(&client.create("/a", b"", &PLAIN).await.unwrap_err());
     says_so(&client.create_owned("/x-", b"", &OWNED).await.unwrap_err());
-    // Nothing else is asked that such a server cannot know, though it was never asked before.
+    // The client sends no other operation that such a server cannot know, even if it never sent it
+    // before.
     let unimplemented = Some(ErrorCode::UNIMPLEMENTED);
     let container = client.create("/c", b"", &CreateOptions::container()).await;
     assert_eq!(container.unwrap_err().code(), unimplemented);
@@ -63,7 +64,7 @@ async fn the_first_create_finds_out_and_the_next_ones_are_refused_at_no_cost() {
     assert_eq!(server.connections(), connections);
 }
 
-/// A lock's node is an owned one.
+/// A lock's node is an owned node.
 #[tokio::test(start_paused = true)]
 async fn an_owned_create_finds_out_as_well() {
     let (server, client) = connect().await;
@@ -87,7 +88,8 @@ async fn every_lock_says_so_at_once() {
         client.sync("/").await.unwrap();
         assert_eq!(server.connections(), 2);
 
-        // Its nodes are made in a transaction, which such a server knows; its folders are not.
+        // A multi-lock creates its nodes in a transaction, which such a server knows, but not its
+        // folders.
         let (server, client) = connect().await;
         let lock = MultiLock::with_options(&client, ["/locks/a", "/locks/b"], &options).unwrap();
         for _ in 0..2 {
@@ -99,7 +101,7 @@ async fn every_lock_says_so_at_once() {
     }
 }
 
-/// What such a server does know goes on after it was found out.
+/// Operations that such a server knows keep working after the client has detected its version.
 #[tokio::test(start_paused = true)]
 async fn what_it_knows_works() {
     let (_, client) = connect().await;

@@ -1,5 +1,5 @@
-//! A lock that is released and queued up for again in one transaction: it leaves nothing behind
-//! whatever becomes of that, and keeps nobody waiting.
+//! A lock that is released and requested again in one transaction: whatever its result, it leaves
+//! no node behind and does not delay other contenders.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use zk_recipes::{ErrorKind, Lock};
 use zk_tests::explore::poll_once;
 use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
 
-/// Whatever thread drives the client.
+/// The result is the same on whichever thread the driver runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_requeue_is_one_transaction_and_a_list_on_any_runtime() {
     let world = World::new();
@@ -43,7 +43,7 @@ async fn those_who_wait_go_first() {
     world.is_owner(&again.await.unwrap().unwrap());
 }
 
-/// A node whose name was made up, with a number that is still to come.
+/// Another client creates a node with a made-up name and a future sequence number.
 #[tokio::test(start_paused = true)]
 async fn a_number_that_was_taken_ahead_of_time_is_waited_for() {
     for (name, turns) in [("0-lock-", 0), ("z-lock-", 1)] {
@@ -82,7 +82,7 @@ async fn a_node_that_somebody_else_deleted_is_no_obstacle() {
     assert_eq!(world.queue(), [""; 0]);
 }
 
-/// With the folder, too, which is made again.
+/// The node's folder was removed as well and is created again.
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_was_removed_meanwhile_is_made_again() {
     let world = World::new();
@@ -126,7 +126,7 @@ async fn a_transaction_that_is_lost_leaves_one_node_at_most() {
     }
 }
 
-/// The release is the client's duty, and not that of a future that nobody looks at any more.
+/// The client performs the release, even if the future is no longer polled.
 #[tokio::test(start_paused = true)]
 async fn a_requeue_that_nobody_polls_does_not_keep_the_old_lock() {
     for carried_out in [false, true] {

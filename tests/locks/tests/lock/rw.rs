@@ -1,5 +1,5 @@
-//! The read/write lock: who waits for whom, how many are woken, and a writer that becomes a reader
-//! in every order and past every fault.
+//! The read/write lock: which contenders wait for which, how many are woken, and a downgrade from
+//! writer to reader in every order and with every fault.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -67,8 +67,8 @@ async fn readers_are_woken_by_the_last_writer_ahead_alone() {
     for _ in 0..50 {
         readers.push(reads(&lock).await);
     }
-    // Each reader watches both writers. The end of the first tells that only one is left, and
-    // costs no request.
+    // Each reader watches both writers. After the deletion of the first, the reader knows without a
+    // request that one writer is left.
     let (requests, second) = world
         .requests(async {
             first.release().await.unwrap();
@@ -123,7 +123,7 @@ async fn a_reader_that_another_client_puts_in_the_place_of_its_writer_is_waited_
     let world = World::new();
     let lock = catalogue(&world).await;
     lock.read().await.unwrap().release().await.unwrap();
-    // As Curator does it: in two steps, the reader first.
+    // Curator downgrades in two steps: it creates the reader first.
     let mut foreign = RawClient::open(&world.server).await;
     let name = |role: &str| format!("{LOCK}/_c_0123-{role}");
     let acl = [Acl::OPEN];
@@ -158,7 +158,7 @@ fn a_writer_becomes_a_reader_and_nobody_gets_in_between_whatever_breaks() {
             let downgraded = writer.downgrade().await;
             let struck = world.server.pending_faults() == 0;
             world.server.clear_faults();
-            // Whatever came of it, there was one of the two nodes as long as it was held.
+            // Whatever the result, one of the two nodes existed as long as the lock was held.
             match downgraded {
                 Ok(reader) => {
                     settle().await;
@@ -244,7 +244,7 @@ async fn a_reader_that_asks_to_write_is_refused_at_once() {
     assert_eq!((requests, refused.unwrap_err().kind()), (0, ErrorKind::WouldDeadlock));
     assert_eq!(lock.try_write(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
     drop(reading);
-    // The other way round is no deadlock.
+    // A writer that also asks to read causes no deadlock.
     let writing = lock.write(&me).await.unwrap();
     drop((lock.read(&me).await.unwrap(), writing));
     settle().await;

@@ -1,5 +1,5 @@
-//! A lock that is left to the next process, a folder that is made anew when its numbers end, and a
-//! term that has no end.
+//! A lock that is left to the next process, a folder that is created again when its sequence
+//! numbers end, and a term that has no end.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -41,7 +41,7 @@ async fn a_lock_survives_a_restart_of_its_process() {
     let lock = Lock::new(&new, PATH).unwrap();
     let guard = lock.resume(&ticket).await.unwrap();
     assert_eq!((guard.token(), guard.node(), guard.state()), (token, &*node, LockState::Held));
-    // It is kept alive, and released like any other.
+    // The resumed lock is kept alive, and released like any other.
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(guard.state(), LockState::Held);
     guard.verify().await.unwrap();
@@ -85,13 +85,13 @@ async fn a_ticket_is_good_for_its_node_and_folder_alone() {
     assert_eq!(gone.kind(), ErrorKind::Lost);
     let wrong = lock.resume(&second).await.unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::InvalidTicket);
-    // Trying that has cost nothing.
+    // The failed attempt changed nothing.
     assert!(server.has_node(second.node()));
     let guard = Lock::new(&new, "/locks/two").unwrap().resume(&second).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
-/// A lock that was left, as the text of its ticket.
+/// A lock that was left to the next process, as the text of its ticket.
 async fn left(server: &Server, options: Options) -> String {
     let old = connect(server).await;
     let lock = Lock::with_options(&old, PATH, options).unwrap();
@@ -111,7 +111,7 @@ async fn resume(client: &Client, ticket: &LockTicket) -> Result<Guard, Error> {
     Lock::new(client, PATH).unwrap().resume(ticket).await
 }
 
-/// The lock is still the guard's, and nobody disturbs it.
+/// Checks that the guard still has the lock and that no other process takes its session.
 async fn undisturbed(server: &Server, client: &Client, guard: &Guard) {
     settle().await;
     guard.verify().await.ok();
@@ -136,7 +136,7 @@ async fn the_second_process_with_a_ticket_is_refused_and_the_first_keeps_the_loc
     let mut states = second.states();
     let ended = states.wait_for(|state| state.ended().is_some()).await.unwrap().ended();
     assert_eq!(ended, Some(Ended::Closed), "it leaves the session alone");
-    // Neither does dropping it end the session.
+    // Dropping the client does not end the session either.
     drop((states, second));
     undisturbed(&server, &first, &guard).await;
     assert_eq!(guard.release().await.unwrap(), Release::Released);
@@ -192,8 +192,8 @@ async fn a_resume_may_be_dropped_at_any_moment_and_done_again() {
     }
 }
 
-/// Drops a resume after so many polls, and does it again. The last of them comes while the server
-/// is down, if that is wanted. Says whether the first one was done by then.
+/// Drops a resume after `polls` polls and resumes again. If `cut` is set, the last poll comes while
+/// the server is down. Returns true if the first resume was done by then.
 async fn is_done_after(polls: u32, cut: bool) -> bool {
     let server = Server::in_memory(Config::new());
     let secret = left(&server, Options::new()).await;
@@ -222,7 +222,7 @@ async fn is_done_after(polls: u32, cut: bool) -> bool {
     let is_done = resumed.is_ready();
     let guard = match resumed {
         Poll::Ready(resumed) => resumed.unwrap(),
-        // Another process must not get in between, a clone may.
+        // Another process must not resume in between, but a clone of the ticket may.
         Poll::Pending => resume(&client, &ticket.clone()).await.unwrap(),
     };
     let (second, ticket) = successor(&server, &secret, 2).await;
@@ -244,7 +244,7 @@ async fn a_ticket_that_was_used_here_costs_nothing() {
     }
     undisturbed(&server, &client, &guard).await;
 
-    // The next ticket is another one, also for the same client.
+    // The next ticket is a different one, even for the same client.
     let next = guard.into_ticket().unwrap();
     assert_ne!(next, ticket);
     for old in [ticket.clone(), secret.parse().unwrap()] {
@@ -277,7 +277,7 @@ async fn a_resume_leaves_the_data_and_a_request_to_revoke() {
         let asked = guard.revoke_requested();
         let asked = tokio::time::timeout(Duration::from_secs(1), asked).await;
         assert_eq!(asked.is_ok(), revokes);
-        // A later one does not make the ticket good again either.
+        // A later request to revoke does not make the ticket valid again either.
         lock.revoke().await.unwrap();
         let (second, ticket) = successor(&server, &secret, 2).await;
         let refused = resume(&second, &ticket).await.unwrap_err();
@@ -342,7 +342,7 @@ async fn a_folder_whose_numbers_end_is_made_anew_when_it_is_empty() {
     lock.acquire().await.unwrap().release().await.unwrap();
     assert!(server.preset_sequence(PATH, i32::MAX - 65_536));
 
-    // The last good number; then one that is refused, until nobody is in the folder.
+    // This is the last valid number. The next acquire is refused until the folder is empty.
     let last = Lock::new(&other, PATH).unwrap().acquire().await.unwrap();
     let refused = Lock::new(&other, PATH).unwrap().acquire().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::SequenceExhausted);

@@ -1,5 +1,5 @@
-//! The two-level locks: tasks of one process that have one node among them, and processes that must
-//! get their turn all the same.
+//! The two-level locks: the tasks of one process share one node, and other processes must still get
+//! their turn.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -72,7 +72,7 @@ trait Free {
 }
 
 impl Free for World {
-    /// Whether the next one gets in at once.
+    /// Checks that the lock is free and that its release leaves no node.
     async fn is_free(&self, lock: &ReentrantLock) {
         let me = Owner::new();
         let guard = lock.try_acquire(&me).await.unwrap().expect("it is free");
@@ -162,13 +162,14 @@ async fn whoever_had_to_wait_expects_others_to_come_again() {
     for turn in turns {
         nodes.push(turn.await.unwrap());
     }
-    // The bound holds although nobody came; whoever did not wait has no reason to expect anybody.
+    // The limit on handoffs applies after a wait, even if no other process came. After an acquire
+    // without a wait it does not apply.
     nodes.dedup();
     assert_eq!(nodes.len(), 2, "{nodes:?}");
     world.is_free(&lock).await;
 }
 
-/// Takes the lock again and again, with others who do the same.
+/// Several tasks take the lock again and again.
 async fn stay_busy(lock: &ReentrantLock) {
     let turns = async || {
         let me = Owner::new();
@@ -187,7 +188,7 @@ async fn another_process_that_may_not_be_seen_gets_its_turn_too() {
     let busy = stock(&world, Options::new()).await;
     let secret = stock(&world, Options::new().acl(&[nobody()])).await;
     let comes = async {
-        // Until they follow the queue, and are alone in it.
+        // Waits until the busy process follows the queue and is alone in it.
         tokio::time::sleep(5 * TIMEOUT).await;
         let clock = Clock::start();
         let come = tokio::time::timeout(5 * TIMEOUT, secret.acquire(&Owner::new())).await;
@@ -244,7 +245,7 @@ async fn an_owner_that_comes_late_in_the_term_gets_one_of_its_own() {
         let guard = next.await.unwrap();
         assert_eq!(guard.node() == node, shared, "after {first} s");
         assert!(guard.token() > token);
-        // At least half of it is left.
+        // At least half of the term is left.
         assert!(tokio::time::timeout(seconds(5), guard.lost()).await.is_err());
         assert_eq!(guard.lost().await, Loss::TermOver);
     }
@@ -254,7 +255,7 @@ async fn an_owner_that_comes_late_in_the_term_gets_one_of_its_own() {
 fn between_the_delete_and_the_next_grant_nobody_is_inside() {
     let runs = explore(|script: Script| async move {
         let world = Rc::new(World::new());
-        // With no passes each turn has a node of its own.
+        // Without local handoffs each turn has a node of its own.
         let lock = stock(&world, Options::new().local_handoffs(0)).await;
         let other = world.lock().await;
         let mut actors = Vec::new();
@@ -340,7 +341,7 @@ async fn what_was_deleted_is_not_passed_on() {
     settle().await;
     world.client().await.delete(held.node(), None).await.unwrap();
     settle().await;
-    // Nobody has looked at its state.
+    // No task has looked at the guard's state.
     drop(held);
     let guard = next.await.unwrap();
     world.is_owner(&guard);
@@ -355,7 +356,7 @@ async fn an_error_of_the_acquire_frees_the_local_level() {
     world.server.inject(Fault::refuse(ErrorCode::NO_AUTH).op(OpCode::CREATE2));
     let (me, other) = (Owner::new(), Owner::new());
     let (one, two) = tokio::join!(lock.acquire(&me), lock.acquire(&other));
-    // It is told to one of them, and the other one tries again.
+    // One of them gets the error, and the other tries again.
     let (refused, guard) = if one.is_err() { (one, two) } else { (two, one) };
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Client);
     world.is_owner(&guard.unwrap());

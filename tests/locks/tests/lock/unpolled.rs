@@ -1,5 +1,5 @@
 //! Futures that wait for a two-level lock and are neither polled any more nor dropped, like those
-//! of another branch of `select!`. They must not stop whoever is polled.
+//! of another branch of `select!`. They must not block the futures that are polled.
 
 use std::cell::{Cell, RefCell};
 use std::pin::{Pin, pin};
@@ -15,7 +15,7 @@ use zk_recipes::{
 use zk_tests::explore::{Script, actor, explore, poll_once, settle};
 use zk_tests::locks::{LOCK, World};
 
-/// Longer than one who is away may keep others waiting.
+/// Longer than a future that is not polled may delay the others.
 const SOON: Duration = Duration::from_millis(300);
 
 type Acquire = Pin<Box<dyn Future<Output = Result<ReentrantGuard, Error>> + Send>>;
@@ -36,7 +36,7 @@ fn away(lock: &ReentrantLock) -> Acquire {
     acquire
 }
 
-/// Nobody may be in the queue any more.
+/// Checks that the queue is empty.
 async fn nobody_is_left(world: &World) {
     settle().await;
     assert_eq!(world.queue(), [""; 0]);
@@ -71,12 +71,12 @@ async fn another_branch_of_select_gets_in() {
 async fn the_acquire_goes_on_with_whoever_is_polled() {
     let world = World::new();
     let (lock, remote) = (stock(&world).await, world.lock().await);
-    // It waits for an answer alone, or for another process as well.
+    // The future waits for a reply only, or for another process as well.
     for waits in [false, true] {
         let held = if waits { Some(remote.acquire().await.unwrap()) } else { None };
         let away = away(&lock);
         let next = tokio::spawn(acquire(&lock));
-        // From here on a task is woken when something is to be done.
+        // From here on the spawned task is woken when there is work.
         sleep(SOON).await;
         drop(held);
         let guard = soon(async { next.await.unwrap() }).await;
@@ -97,7 +97,7 @@ async fn a_lock_that_is_handed_to_one_who_is_away_goes_to_the_next() {
     drop(held);
     let guard = soon(async { next.await.unwrap() }).await;
     world.is_owner(&guard);
-    // Nor is it waited for again, and it has kept its place.
+    // The lock does not wait for that future again, and the future has kept its place.
     let order = RefCell::new(Vec::new());
     let enters = async |name: &'static str, acquire: Acquire| {
         let guard = acquire.await.unwrap();
@@ -169,7 +169,7 @@ async fn an_error_is_told_to_one_who_is_there() {
     nobody_is_left(&world).await;
 }
 
-/// What the documentation of `acquire` says of it.
+/// This is what the documentation of `acquire` promises.
 #[tokio::test(start_paused = true)]
 async fn where_nobody_is_there_the_lock_is_kept_until_somebody_comes_or_is_dropped() {
     let world = World::new();
@@ -235,7 +235,7 @@ fn who_stays_away_at_any_moment_stops_nobody() {
     assert!(runs > 500, "{runs} runs");
 }
 
-/// Takes the lock in many turns, and leaves some futures alone in the midst of it.
+/// Takes the lock many times, and stops polling some of the futures halfway.
 async fn takes_turns(
     world: Rc<World>,
     lock: ReentrantLock,

@@ -1,5 +1,5 @@
-//! Waiting for the turn, in every order: those ahead leave, lock after lock is handed over, nodes
-//! are deleted behind everybody's back.
+//! Waiting in the queue, in every order: contenders ahead leave, the lock is handed over, and other
+//! clients delete nodes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use zk_tests::explore::{Actor, Script, actor, explore, settle};
 use zk_tests::locks::{LOCK, TIMEOUT, World};
 use zk_tests::peer::Clock;
 
-/// Queues up, and waits until the place is taken.
+/// Starts an acquire, and waits until its node is in the queue.
 async fn begin(world: &World, lock: &Lock) -> (Actor, Rc<RefCell<Option<zk_recipes::Guard>>>) {
     let place = Rc::new(RefCell::new(None));
     let (lock, told, before) = (lock.clone(), Rc::clone(&place), world.queue().len());
@@ -41,7 +41,7 @@ fn a_waiter_ahead_that_leaves_at_any_moment_lets_nobody_in() {
         });
         let holder = held.node().to_owned();
         let leaves = actor(async move {
-            // Polled as often as the choices say before it leaves.
+            // The script has chosen how often it was polled before it leaves.
             drop(middle);
             settle().await;
             assert!(got.borrow().is_none(), "{holder} holds");
@@ -103,8 +103,8 @@ fn nobody_owns_whose_node_went_with_the_holders() {
                 if own_first { (own.as_str(), held.node()) } else { (held.node(), own.as_str()) };
             let ops = [Op::delete(first, None), Op::delete(second, None)];
             client.multi(ops).await.unwrap();
-            // What it becomes depends on which of the two is told first: the next event at the
-            // latest says that it is lost.
+            // The result depends on which of the two deletions is reported first. The next event at
+            // the latest reports the loss.
             match waits.await {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
                 Ok(guard) => {
@@ -141,7 +141,8 @@ fn nobody_owns_whose_session_ends_with_a_holder_of_its_own() {
             client.close().await;
             assert!(matches!(held.state(), LockState::Lost(_)));
         });
-        // The waiter first: one that comes after the end is refused at once.
+        // The waiter comes first, because an acquire after the end of the session is refused at
+        // once.
         script.interleave(6, vec![waits, ends]).await;
         assert_eq!(world.queue(), [""; 0]);
     });
@@ -232,7 +233,8 @@ async fn a_long_queue_is_served_in_order_and_without_a_herd() {
             }
         })
         .await;
-    // Five deletes, and ahead of time a list and a read for who was two behind.
+    // Five deletes. The contender that is two behind also lists the folder and reads a node in
+    // advance.
     assert!(requests <= 5 + 3 * 2, "{requests} requests");
 }
 
@@ -271,7 +273,7 @@ async fn a_holder_that_hides_while_it_is_waited_for_is_found_gone_after_a_while(
     let lock = world.lock().await;
     let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
     settle().await;
-    // Its access list is replaced behind the waiter's back, and no event tells of its end.
+    // The access list of the holder's node is replaced unseen, so no event reports its deletion.
     world.hide(held.node()).await;
     let clock = Clock::start();
     held.release().await.unwrap();

@@ -1,42 +1,42 @@
-//! A process that fights for a lock: takes it again and again, and does in each turn what only a
-//! holder may do.
+//! A process that competes for a lock: it acquires the lock again and again, and in each turn does
+//! what only a holder may do.
 //!
 //! ```text
 //! contender servers=HOST:PORT,.. path=/LOCK [name=value]..
 //!
-//! kind=lock           what to fight for (the default)
+//! kind=lock           the kind of lock (the default)
 //! kind=rw             a lock with readers; each turn reads, writes, or writes and then reads, by
 //!                     chance
 //! kind=reentrant      the two-level lock; each turn takes it twice
 //! kind=reentrant-rw   both
-//! layout=curator      whose names to use (the default), or kazoo's: layout=kazoo
-//! linger=MS           for how long the process keeps a two-level lock that it does not use; 0
-//! tasks=N             how many tasks of this process fight, by one client and one lock; 1
+//! layout=curator      the layout of the nodes' names (the default), or layout=kazoo
+//! linger=MS           how long the process keeps a two-level lock that it does not use; 0
+//! tasks=N             how many tasks of this process compete, with one client and one lock; 1
 //! timeout=MS          the session timeout to ask for; 10000
 //! deadline=quorum     when to give the lock up (the default), or deadline=contact
-//! name=WRITER         who it is to the store; its process id. Tasks beside the first add theirs
-//! store=HOST:PORT     a store (zk_tests::history) to tell of each turn and to write to
+//! name=WRITER         its name in the store; its process id. Later tasks add their number
+//! store=HOST:PORT     a store (zk_tests::history) that records each turn and takes the writes
 //! writes=N            how often to write to it in each turn; 1. Readers do not
 //! lost=leave          what to do when the lock is lost in a turn: end it (the default)
-//! lost=write          or write all the same
-//! counter=FILE        a file with a number, to add one to in each turn. Readers check that nobody
-//!                     does
-//! start=told          once connected, wait until told `go`
-//! hold=MS | told      how long to hold the lock before the writes; 0. `told`: until told `go`
-//! rest=told           after each turn but the last, say `rests` and wait until told `go`
-//! turns=N             how many turns for each task, beside those that only read; if it is not
-//!                     given, until told `stop`
-//! seed=N              what chance is made of; the name by default
+//! lost=write          write all the same
+//! counter=FILE        a file with a number, to add one to in each turn. Readers check that it does
+//!                     not change
+//! start=told          once connected, wait for the command `go`
+//! hold=MS | told      how long to hold the lock before the writes; 0. `told`: until `go`
+//! rest=told           after each turn but the last, print `rests` and wait for `go`
+//! turns=N             how many turns for each task, not counting those that only read; if it is
+//!                     not given, until the command `stop`
+//! seed=N              the seed of all random choices; the name by default
 //! end=release         in the last turn, release the lock like in any other (the default)
 //! end=close           in the last turn, close the client instead, which releases the lock, too
 //! end=exit            in the last turn, exit at once and leave the lock to the session's end
-//! every=N             say `at TURN` after every N turns; 50
+//! every=N             print `at TURN` after every N turns; 50
 //! ```
 //!
-//! Says `ready` when it is connected, `held` in each turn that waits to be told to go on, `lost`
+//! The process prints `ready` when it is connected, `held` in each turn that waits for `go`, `lost`
 //! when it knows that it lost the lock in a turn, `refused` for each write that the store has
-//! refused, and `done` at the end. What it is told, all of its tasks are told. When its input ends
-//! it behaves as if told to `stop`, so it does not outlive its test.
+//! refused, and `done` at the end. All of its tasks receive each command. The end of its input acts
+//! like the command `stop`, so the process does not outlive its test.
 
 mod arguments;
 mod prize;
@@ -118,7 +118,7 @@ impl Ring {
     }
 }
 
-/// One task.
+/// One task that competes for the lock.
 struct Fighter {
     arguments: Arguments,
     ring: Ring,
@@ -242,7 +242,7 @@ impl Fighter {
         }
     }
 
-    /// Holds the lock for as long as is wanted, or until it is lost. Says whether it is.
+    /// Holds the lock for the requested time, or until it is lost. Returns true if it was lost.
     async fn hold(&mut self, won: &Won) -> Result<bool> {
         let held = async {
             match self.arguments.hold {
@@ -254,14 +254,15 @@ impl Fighter {
                 }
             }
         };
-        // A process that was stopped may have been told to go on, too, and must look first.
+        // A process that was suspended may also have received `go`, so it must check the lock
+        // first.
         match won.run(held).await {
             Ok(()) => self.is_lost(won).await,
             Err(_) => self.lose(won).await,
         }
     }
 
-    /// Does what only a holder may do, unless the lock is lost. Says whether it is.
+    /// Does what only a holder may do, unless the lock is lost. Returns true if it was lost.
     async fn work(&mut self, won: &Won, shared: bool) -> Result<bool> {
         if !shared && self.ledger.is_some() {
             for _ in 0..self.arguments.writes {
@@ -315,15 +316,15 @@ impl Fighter {
     }
 }
 
-/// What the test tells on the standard input, as one task hears it.
+/// The commands of the test on standard input, as one task receives them.
 #[derive(Clone)]
 struct Orders {
     told: watch::Receiver<Told>,
-    /// How often this task went on.
+    /// The number of `go` commands that this task has used.
     gone: u64,
 }
 
-/// What was told so far.
+/// The commands received so far.
 #[derive(Clone, Copy, Default)]
 struct Told {
     go: u64,
@@ -333,7 +334,7 @@ struct Told {
 impl Orders {
     fn listen() -> Self {
         let (sender, told) = watch::channel(Told::default());
-        // A thread of its own: unlike a blocking task, it does not keep the process alive.
+        // This is a thread because, unlike a blocking task, it does not keep the process alive.
         thread::spawn(move || {
             for line in stdin().lines().map_while(Result::ok) {
                 sender.send_modify(|told| match line.as_str() {
@@ -346,7 +347,7 @@ impl Orders {
         Self { told, gone: 0 }
     }
 
-    /// Waits until told to go on, or to stop.
+    /// Waits for the command `go` or `stop`.
     async fn go(&mut self) {
         let gone = self.gone;
         if let Ok(told) = self.told.wait_for(|told| told.go > gone || told.stop).await
@@ -356,7 +357,7 @@ impl Orders {
         }
     }
 
-    /// Whether it has been told to stop.
+    /// True after the command `stop`.
     fn stopped(&self) -> bool {
         self.told.borrow().stop
     }

@@ -1,4 +1,4 @@
-//! The locks that can be fought for, and what it is to hold one, whichever it is.
+//! The kinds of locks that a contender can take, and one interface to hold any of them.
 
 use std::ops::Deref;
 
@@ -11,7 +11,7 @@ use zk_recipes::{
 
 use crate::arguments::{Arguments, Kind};
 
-/// What is fought for.
+/// The lock that the contenders compete for.
 #[derive(Clone)]
 pub enum Prize {
     Lock(Lock),
@@ -20,12 +20,12 @@ pub enum Prize {
     ReentrantRw(ReentrantRwLock),
 }
 
-/// What has been won.
+/// The guard of a lock that was acquired.
 pub enum Won {
     Lock(Guard),
     Read(ReadGuard),
     Write(WriteGuard),
-    /// At two levels: the outer one is left first.
+    /// A lock held at two levels. The outer guard is released first.
     Nested(ReentrantGuard, ReentrantGuard),
 }
 
@@ -42,12 +42,12 @@ impl Prize {
         })
     }
 
-    /// Whether readers share it.
+    /// True if readers share the lock.
     pub fn has_readers(&self) -> bool {
         matches!(self, Self::Rw(_) | Self::ReentrantRw(_))
     }
 
-    /// Waits for it, alone or shared.
+    /// Acquires the lock, exclusively or shared.
     pub async fn win(&self, me: &Owner, shared: bool) -> Result<Won, Error> {
         Ok(match self {
             Self::Lock(lock) => Won::Lock(lock.acquire().await?),
@@ -57,19 +57,19 @@ impl Prize {
             Self::ReentrantRw(lock) if shared => {
                 Won::Nested(lock.read(me).await?, lock.read(me).await?)
             }
-            // Who writes may read.
+            // A writer may also read.
             Self::ReentrantRw(lock) => Won::Nested(lock.write(me).await?, lock.read(me).await?),
         })
     }
 }
 
 impl Won {
-    /// Whether it is held alone and can be shared.
+    /// True if the lock is held exclusively and can be shared.
     pub fn can_share(&self) -> bool {
         matches!(self, Self::Write(_))
     }
 
-    /// What was held alone is shared from now on, if that [is possible](Self::can_share).
+    /// Shares a lock that was held exclusively, if that [is possible](Self::can_share).
     pub async fn downgrade(self) -> Result<Self> {
         Ok(match self {
             Self::Write(guard) => Self::Read(guard.downgrade().await?),
@@ -89,7 +89,7 @@ impl Won {
         };
         match released {
             Ok(_) => Ok(()),
-            // The connection broke: the client goes on releasing it.
+            // The connection broke. The client keeps trying to release the lock.
             Err(error) if error.kind() == ErrorKind::Unconfirmed => Ok(()),
             Err(error) => Err(error.into()),
         }
