@@ -19,8 +19,9 @@ pub struct Options {
     pub workload: Option<String>,
     /// How many requests are in flight, each of its own task.
     pub depth: usize,
-    /// The number of threads: 1 is a current-thread runtime, more are the workers of a multi-thread
-    /// one.
+    /// The number of threads.
+    ///
+    /// One is a runtime on the current thread, more are the workers of a multi-thread one.
     pub threads: usize,
     /// The server.
     pub server: Kind,

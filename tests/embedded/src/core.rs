@@ -297,8 +297,9 @@ impl Core {
         self.disconnect_all();
     }
 
-    /// Sets the number of the next sequential child of `path`. Returns whether there is such a
-    /// node.
+    /// Sets the number of the next sequential child of `path`.
+    ///
+    /// Returns whether there is such a node.
     ///
     /// It also sets what `cversion` shows. With a number above 0, a container counts as used.
     pub fn preset_sequence(&mut self, path: &str, next: i32) -> bool {

@@ -28,8 +28,9 @@ pub struct Commit {
     pub zxid: Zxid,
     /// The server's wall clock at the change, since 1970.
     pub time: Duration,
-    /// The session whose request or end made the change. `None` if the server removed the node by
-    /// itself.
+    /// The session whose request or end made the change.
+    ///
+    /// `None` if the server removed the node by itself.
     pub session: Option<SessionId>,
     /// What was done to the node.
     pub change: Change,

@@ -144,8 +144,7 @@ impl Server {
         connect(&self.shared)
     }
 
-    /// Returns a function that opens connections in memory, for the `connector` of a client's
-    /// builder.
+    /// Returns a function that opens connections in memory, for a client builder's `connector`.
     ///
     /// The function outlives the server; its connections are then closed at once.
     ///

@@ -15,8 +15,8 @@ use crate::config::Config;
 use crate::connection::ConnectionId;
 use crate::core::Core;
 
-/// The port below the first one that connections in memory use.
 /// The lowest port that connections in memory use.
+pub(crate) const FIRST_PORT: u16 = 49_152;
 
 /// A server, as seen by all of its tasks.
 #[derive(Debug)]

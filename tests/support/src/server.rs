@@ -148,8 +148,9 @@ impl Server {
         }
     }
 
-    /// Starts the server again, with the same address and data, and returns when it serves
-    /// clients. A running server is killed first.
+    /// Starts the server again, with the same address and data, and returns when it serves clients.
+    ///
+    /// A running server is killed first.
     ///
     /// A member of an ensemble serves only in a quorum: when several are down, let their restarts
     /// run concurrently. An error shows the end of the server's log.

@@ -37,8 +37,9 @@ const LOGGING: [(&str, &str); 3] = [
 pub struct ServerConfig {
     /// Where the server listens for clients; 127.0.0.1 by default.
     pub listen: IpAddr,
-    /// The server's unit of time, in whole milliseconds; 200 ms by default. Sessions expire at
-    /// multiples of it.
+    /// The server's unit of time, in whole milliseconds; 200 ms by default.
+    ///
+    /// Sessions expire at multiples of it.
     pub tick_time: Duration,
     /// The shortest session timeout that clients get; if `None`, the server's own: 2 ticks.
     pub min_session_timeout: Option<Duration>,
