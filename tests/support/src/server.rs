@@ -297,7 +297,7 @@ impl Server {
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// The file that the process prints to.
+    /// The file to which [`launch`](Self::launch) directs the output of the process.
     fn log_path(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
