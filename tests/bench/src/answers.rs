@@ -1,7 +1,7 @@
-//! The replies of a null server, encoded before anybody asks.
+//! The replies of a null server, which are encoded in advance.
 //!
-//! Only the xid differs from one reply to the next, so most of them are a copy and four bytes.
-//! Nothing is remembered of what a client wrote: every node exists, with the same data.
+//! Only the xid differs from one reply to the next, so most replies are a copy and four bytes. The
+//! server does not remember a client's writes: every node exists, with the same data.
 
 use bytes::BytesMut;
 use zk_proto::{
@@ -13,35 +13,35 @@ use zk_proto::{
 
 use crate::null::Config;
 
-/// A setData of this and a number N lets a null server send N events before the reply.
+/// A setData of this path and a number N lets a null server send N events before the reply.
 pub const BURST: &str = "/burst";
 
-/// Where they happen: dataChanged at `/w/0`, `/w/1` and so on.
+/// The folder of these events: dataChanged at `/w/0`, `/w/1` and so on.
 pub const BURST_FOLDER: &str = "/w";
 
-/// The transaction of all that there is.
+/// The zxid of all replies.
 const ZXID: Zxid = Zxid(1);
 
 /// The password of every session.
 const PASSWORD: [u8; Password::LEN] = [7; Password::LEN];
 
-/// The replies that need nothing of their request but the xid.
+/// The replies that need only the xid of their request.
 #[derive(Debug)]
 pub(crate) struct Answers {
     empty: BytesMut,
     get_data: BytesMut,
-    /// Of exists, setData and setACL.
+    /// The reply to exists, setData and setACL.
     stat: BytesMut,
     get_acl: BytesMut,
     get_children: BytesMut,
     get_children2: BytesMut,
     add_watch: BytesMut,
     unknown: BytesMut,
-    /// Of nodes that are made.
+    /// The stat of created nodes.
     created: Stat,
 }
 
-/// What becomes of the connection.
+/// What happens to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     GoOn,
@@ -90,7 +90,7 @@ impl Answers {
         }
     }
 
-    /// Appends what lets a client in, with the session and the timeout that it asks for.
+    /// Appends the reply to a handshake, with the session and the timeout that it asks for.
     pub(crate) fn greet(
         &self,
         hello: &[u8],
@@ -111,7 +111,7 @@ impl Answers {
         Ok(())
     }
 
-    /// Appends what answers a request.
+    /// Appends the reply to a request.
     pub(crate) fn answer(&self, request: &[u8], out: &mut BytesMut) -> Result<Then, DecodeError> {
         let mut body = Reader::new(request);
         let RequestHeader { xid, op } = RequestHeader::decode(&mut body)?;
@@ -137,7 +137,7 @@ impl Answers {
             | OpCode::SET_WATCHES
             | OpCode::SET_WATCHES2
             | OpCode::CLOSE_SESSION => &self.empty,
-            // The replies that tell a path.
+            // The replies that contain a path.
             OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
                 let path = <&str>::decode(&mut body)?;
                 put(out, xid, ErrorCode::OK, &Create2Response { path, stat: self.created });

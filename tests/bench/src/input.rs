@@ -1,17 +1,17 @@
-//! What has come over a blocking connection: as much as one read brings, in frames.
+//! The input of a blocking connection: the bytes of each read, split into frames.
 
 use std::io::{self, Read};
 
 use zk_proto::frame;
 
-/// Room for one read; it grows where a frame is larger.
+/// The room for one read. It grows if a frame is larger.
 const READ_BYTES: usize = 256 * 1024;
 
 /// Bytes that were read, of which frames are taken from the front.
 #[derive(Debug)]
 pub(crate) struct Input {
     buffer: Vec<u8>,
-    /// Of the buffer: what was read and is not taken yet.
+    /// The range of the buffer that was read and is not taken yet.
     start: usize,
     end: usize,
 }
@@ -23,7 +23,7 @@ impl Default for Input {
 }
 
 impl Input {
-    /// Reads once. `false` if the peer has hung up.
+    /// Reads once. Returns `false` if the peer has closed the connection.
     pub(crate) fn read(&mut self, stream: &mut impl Read) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -35,12 +35,12 @@ impl Input {
         Ok(read > 0)
     }
 
-    /// What was read and is not taken yet.
+    /// The bytes that were read and are not taken yet.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Takes the payload of the next frame, if all of it is there.
+    /// Takes the payload of the next frame, if the frame is complete.
     pub(crate) fn next_frame(&mut self) -> io::Result<Option<&[u8]>> {
         let Some(prefix) = self.bytes().first_chunk::<{ frame::PREFIX }>() else {
             return Ok(None);

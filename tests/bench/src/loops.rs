@@ -1,7 +1,7 @@
-//! Closed loops: so many tasks, each with one operation in flight.
+//! Closed loops: a number of tasks, each with one operation in flight.
 //!
-//! An operation counts in the phase in which it ends, so that neither the beginning of the tasks
-//! nor their end is measured.
+//! An operation counts in the phase in which it ends, so that neither the start of the tasks nor
+//! their end is measured.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use crate::options::Options;
 use crate::report::{Report, rounded};
 use crate::server::Server;
 
-/// Of what fails in a loop.
+/// The result of an operation in a loop.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What a task does again and again.
+/// The operation that a task repeats.
 pub trait Work: Send + 'static {
-    /// Once.
+    /// Runs the operation once.
     fn operate(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Operations.
+    /// The number of operations.
     pub ops: u64,
-    /// What they cost.
+    /// The cost of these operations.
     pub spent: Spent,
     latencies: Option<Latencies>,
     requests_per_op: Option<f64>,
 }
 
 impl Outcome {
-    /// The line about it.
+    /// Makes the report line.
     pub fn report(&self, workload: &str, options: &Options) -> Report {
         let mut report = Report::new(workload, options, self.ops, self.spent);
         if let Some(latencies) = &self.latencies {
@@ -48,8 +48,9 @@ impl Outcome {
     }
 }
 
-/// Has as many tasks work as the options' depth says, for as long as they say. `work` makes what
-/// the task of a number does.
+/// Runs as many tasks as the options' depth, for as long as the options say.
+///
+/// `work` makes the operation for the task of a number.
 pub async fn run<W: Work>(
     work: impl Fn(usize) -> W,
     server: &Server,
@@ -74,15 +75,15 @@ const WARM_UP: u8 = 0;
 const MEASURED: u8 = 1;
 const OVER: u8 = 2;
 
-/// What the tasks share.
+/// The state that the tasks share.
 struct Round {
     phase: AtomicU8,
     latencies: Option<Latencies>,
-    /// Operations of each task, of those that are measured.
+    /// How many measured operations each task makes.
     quota: u64,
 }
 
-/// How many operations there were.
+/// The numbers of operations.
 #[derive(Clone, Copy, Default)]
 struct Count {
     measured: u64,
@@ -143,7 +144,7 @@ async fn join(mut tasks: JoinSet<Result<Count>>) -> Result<Count> {
     Ok(sum)
 }
 
-/// One of the tasks.
+/// Runs one of the tasks.
 async fn repeat(work: impl Work, round: Arc<Round>) -> Result<Count> {
     let mut count = Count::default();
     loop {

@@ -1,6 +1,6 @@
-//! What work costs: time, CPU of the whole process, memory, and how long each request took.
+//! Measures cost: time, CPU of the whole process, memory, and the latency of each request.
 //!
-//! The server is another process (see `server`), so that all CPU of this one is the client's.
+//! The server is another process (see `server`), so all CPU of this one is the client's.
 
 use std::fs;
 use std::io;
@@ -11,24 +11,24 @@ use hdrhistogram::Histogram;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counts from its start on.
+/// Measures time and CPU from its start on.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter {
     start: Instant,
     cpu: Duration,
 }
 
-/// What something cost.
+/// The cost of some work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
-    /// On the clock.
+    /// The elapsed time.
     pub time: Duration,
     /// User and system time of all threads of this process.
     pub cpu: Duration,
 }
 
 impl Meter {
-    /// Starts to count.
+    /// Starts measuring.
     pub fn start() -> Self {
         Self { start: now(), cpu: cpu() }
     }
@@ -38,7 +38,7 @@ impl Meter {
         self.start.elapsed()
     }
 
-    /// What was spent since the start.
+    /// The cost since the start.
     pub fn stop(self) -> Spent {
         Spent { time: self.start.elapsed(), cpu: cpu() - self.cpu }
     }
@@ -51,7 +51,7 @@ impl std::ops::AddAssign for Spent {
     }
 }
 
-/// How long requests took, to three digits. Tasks on any thread may record.
+/// The latencies of requests, to three digits. Tasks on any thread may record.
 #[derive(Debug)]
 pub struct Latencies(Mutex<Histogram<u64>>);
 
@@ -62,11 +62,11 @@ impl Default for Latencies {
     }
 }
 
-/// In nanoseconds, a minute: what takes longer counts as that.
+/// One minute in nanoseconds: longer latencies count as that.
 const LONGEST: u64 = 60_000_000_000;
 
 impl Latencies {
-    /// Notes one request.
+    /// Records the latency of one request.
     pub fn record(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(LONGEST);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
@@ -87,7 +87,7 @@ impl Latencies {
         }
     }
 
-    /// In microseconds, what this part of the requests, from 0 to 1, did not exceed.
+    /// The latency that this part of the requests, from 0 to 1, did not exceed, in microseconds.
     pub fn quantile(&self, part: f64) -> f64 {
         let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         histogram.value_at_quantile(part) as f64 / 1000.0
@@ -104,7 +104,7 @@ pub fn cpu_of(process: u32) -> io::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// Bytes that this process has in memory now, and the most that it ever had.
+/// The bytes that this process has in memory now, and the most that it ever had.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// VmRSS
@@ -114,7 +114,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Looks.
+    /// Reads the current values.
     pub fn look() -> io::Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;
         let field = |name| {
@@ -128,23 +128,23 @@ impl Memory {
     }
 }
 
-/// Where a process runs when it is pinned.
+/// The core on which a process runs when it is pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Core {
-    /// What is measured.
+    /// The core of the measured process.
     Client = 0,
-    /// What answers.
+    /// The core of the server.
     Server = 1,
 }
 
-/// Keeps this thread, and those that it starts from now on, on one core.
+/// Pins this thread, and the threads that it starts from now on, to one core.
 pub fn pin(core: Core) -> io::Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core as usize);
     Ok(sched_setaffinity(None, &cores)?)
 }
 
-/// The time, for those who measure it.
+/// The current time, for measurements.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 pub fn now() -> Instant {
     Instant::now()

@@ -1,8 +1,8 @@
-//! A server that costs nothing: it answers whatever is asked with the same bytes, so that what is
-//! measured is the client.
+//! A server with hardly any cost: it answers every request with the same bytes, so that only the
+//! client is measured.
 //!
 //! A thread for each connection reads as much as there is, and answers all whole requests of one
-//! read with one write. It knows no nodes, and never fires a watch but when told to: a setData of
+//! read with one write. It knows no nodes, and fires a watch only on request: a setData of
 //! `/burst/N` sends N events before its reply.
 
 use std::io::{self, Read, Write};
@@ -17,12 +17,12 @@ use zk_proto::{DecodeError, SessionId};
 use crate::answers::{Answers, Then};
 use crate::input::Input;
 
-/// What a [`NullServer`] answers with.
+/// The contents of a [`NullServer`]'s replies.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of data of every node.
+    /// How many bytes of data every node has.
     pub data: usize,
-    /// Children of every node.
+    /// How many children every node has.
     pub children: usize,
 }
 
@@ -34,7 +34,7 @@ impl Default for Config {
 
 /// A server on 127.0.0.1 that answers at once. Its threads end with the process.
 ///
-/// It takes the four-letter word `srvr`, and tells how many requests it has received.
+/// It accepts the four-letter word `srvr`, and answers how many requests it has received.
 #[derive(Debug)]
 pub struct NullServer {
     address: SocketAddr,
@@ -48,7 +48,7 @@ struct Shared {
 }
 
 impl NullServer {
-    /// Listens on a free port.
+    /// Starts a server on a free port.
     pub fn start(config: &Config) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -60,14 +60,14 @@ impl NullServer {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shared = Arc::clone(&shared);
-                // A client that hangs up or talks nonsense is none of the others' business.
+                // A client that disconnects or sends invalid bytes does not affect the others.
                 thread::spawn(move || converse(stream, &shared));
             }
         });
         Ok(Self { address })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -78,7 +78,7 @@ fn converse(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     serve(stream, shared)
 }
 
-/// Serves one connection until either side hangs up.
+/// Serves one connection until either side closes it.
 fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
     let mut input = Input::default();
     let mut out = BytesMut::new();
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::input::Input;
 
-    /// A client that says its piece read by read, and keeps what it is told write by write.
+    /// A client that sends its bytes read by read, and keeps the replies write by write.
     #[derive(Default)]
     struct Script {
         says: VecDeque<Vec<u8>>,

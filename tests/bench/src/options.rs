@@ -1,4 +1,5 @@
-//! What a bench is told on its command line. An option means the same to all that take it.
+//! The options of a bench's command line. An option has the same meaning in all benches that take
+//! it.
 
 use std::error::Error;
 use std::fmt;
@@ -14,48 +15,50 @@ use crate::meter::{self, Core};
 /// The options of a bench, with their defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What to do; a tour of everything without.
+    /// The workload; `None` for a tour of all workloads.
     pub workload: Option<String>,
-    /// Requests in flight, each of its own task.
+    /// How many requests are in flight, each of its own task.
     pub depth: usize,
-    /// 1 is a runtime on the current thread, more are the workers of one with threads.
+    /// The number of threads.
+    ///
+    /// One is a runtime on the current thread, more are the workers of a multi-thread one.
     pub threads: usize,
-    /// Who answers.
+    /// The server.
     pub server: Kind,
-    /// Client on core 0, server on core 1.
+    /// Whether to pin the client to core 0 and the server to core 1.
     pub pin: bool,
     /// Whether to time each request, which costs CPU.
     pub latency: bool,
     /// How long to measure.
     pub duration: Duration,
-    /// How long not to measure before.
+    /// How long to warm up before measuring.
     pub warm_up: Duration,
-    /// How many operations to measure, in place of a time; a tenth of them go before.
+    /// How many operations to measure, in place of a time; a tenth of them are run before.
     pub ops: Option<u64>,
-    /// Bytes of data.
+    /// How many bytes of data nodes have.
     pub payload: usize,
-    /// Children of a node.
+    /// How many children a node has.
     pub children: usize,
-    /// Watches that are set.
+    /// How many watches are set.
     pub watches: usize,
-    /// Processes that contend.
+    /// How many processes contend.
     pub processes: usize,
-    /// Tasks of each of them.
+    /// How many tasks each of these processes has.
     pub tasks: usize,
     /// How long a contender pauses between its turns, on average.
     pub pause: Duration,
-    /// Set in one of these processes: the folder in which it contends.
+    /// The folder in which this process contends. Set only in a contending process.
     pub contender: Option<String>,
 }
 
-/// Who answers.
+/// The kind of server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A child with a [`NullServer`](crate::null::NullServer).
     Null,
     /// A child with a [`zk_embedded::Server`].
     Embedded,
-    /// Whoever listens there.
+    /// A server that listens there already.
     At(String),
 }
 
@@ -80,7 +83,7 @@ pub const RACE: &[&str] = &[
     "contender",
 ];
 
-/// What options mean, as text for `--help`.
+/// The help text of these options, for `--help`.
 pub fn help(options: &[&str]) -> String {
     let is_taken = |line: &&str| {
         let name = line.trim_start().strip_prefix("--").and_then(|rest| rest.split(' ').next());
@@ -131,8 +134,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads arguments. Those that begin with a dash must be among the options `taken`. The error
-    /// is to be shown.
+    /// Parses arguments. Those that begin with a dash must be among the options `taken`.
+    ///
+    /// The error is to be shown to the user.
     pub fn parse(
         taken: &[&str],
         arguments: impl IntoIterator<Item = String>,
@@ -140,7 +144,7 @@ impl Options {
         Self::default().with(taken, arguments)
     }
 
-    /// The same with other defaults.
+    /// Parses arguments like [`parse`](Self::parse), with other defaults.
     pub fn with(
         self,
         taken: &[&str],
@@ -192,8 +196,9 @@ impl Options {
         Ok(options)
     }
 
-    /// The runtime that they ask for. Its threads are pinned if this one is: see
-    /// [`Options::pin_client`].
+    /// The runtime that the options ask for.
+    ///
+    /// Its threads are pinned if this thread is: see [`Options::pin_client`].
     pub fn runtime(&self) -> io::Result<Runtime> {
         match self.threads {
             1 => Builder::new_current_thread().enable_all().build(),
@@ -201,7 +206,7 @@ impl Options {
         }
     }
 
-    /// Pins this process if they say so. To be called before it has other threads.
+    /// Pins this process if the options say so. Call it before the process has other threads.
     pub fn pin_client(&self) -> io::Result<()> {
         if self.pin { meter::pin(Core::Client) } else { Ok(()) }
     }

@@ -1,7 +1,8 @@
 //! Pauses of random length, as between the jobs of a service.
 //!
-//! Tokio's own timers count in milliseconds, which is too coarse for pauses of some hundred
-//! microseconds. The kernel's are exact, and the runtime goes on serving the client meanwhile.
+//! Tokio's own timers have a resolution of a millisecond, which is too coarse for pauses of some
+//! hundred microseconds. The kernel's timers are exact, and the runtime goes on serving the client
+//! meanwhile.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,12 +19,12 @@ use tokio::net::unix::pipe::Receiver;
 #[derive(Debug)]
 pub struct Pause {
     mean: Duration,
-    /// A timer is no pipe, but it becomes ready and is read in the same way.
+    /// A timer is not a pipe, but it becomes ready and is read in the same way.
     timer: Receiver,
 }
 
 impl Pause {
-    /// Needs a runtime. A mean of zero makes for no pauses.
+    /// Makes a pause; needs a runtime. With a mean of zero there are no pauses.
     pub fn new(mean: Duration) -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -33,7 +34,7 @@ impl Pause {
 
     /// Waits once.
     pub async fn wait(&mut self) -> io::Result<()> {
-        // From 0 to 1, without 0, of which there is no logarithm.
+        // From 0 to 1, without 0, which has no logarithm.
         let random = 1.0 - fastrand::f64();
         let pause = self.mean.mul_f64(-random.ln());
         let it_value = Timespec::try_from(pause).map_err(io::Error::other)?;

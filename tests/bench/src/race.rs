@@ -1,8 +1,8 @@
-//! Several processes that do the same, all at once: how often each of them gets its turn.
+//! Several processes that run the same workload at once: how often each of them gets its turn.
 //!
-//! A contender is this program again, with `--contender`. It connects, says so, and begins when all
-//! have; from then on it counts what it is told to count, and goes on until its standard input
-//! ends, so that nobody has it easier while others have ended already.
+//! A contender is this program again, with `--contender`. It connects, reports that, and begins
+//! when all are ready. From then on it counts when it is ordered to, and continues until its
+//! standard input ends, so that no contender has it easier because others have already ended.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write, stdin, stdout};
@@ -19,9 +19,9 @@ use crate::options::Options;
 use crate::report::{Report, rounded};
 use crate::server::Server;
 
-/// Has `options.processes` contenders do the workload, and prints the line about them.
+/// Runs `options.processes` contenders with the workload, and prints the line about them.
 pub fn run(workload: &str, options: &Options, server: &Server) -> io::Result<()> {
-    // Folders that were used before would begin with other numbers.
+    // Folders that were used before would begin with other sequence numbers.
     let folder = format!("/{workload}-{}", process::id());
     let mut contenders = (0..options.processes)
         .map(|_| Contender::start(workload, options, server, &folder))
@@ -57,7 +57,7 @@ pub fn run(workload: &str, options: &Options, server: &Server) -> io::Result<()>
     report.put("peak_memory_bytes", most("peak_memory_bytes"));
     let per_op = |count: f64| rounded(count / ops.max(1) as f64);
     if let (Some(before), Some(after)) = (packets, packets_after) {
-        // The question counts itself.
+        // The request for the count counts itself.
         let requests = after.received.saturating_sub(before.received + 1);
         report.put("requests_per_op", per_op(requests as f64));
         if let (Some(before), Some(after)) = (before.sent, after.sent) {
@@ -158,7 +158,7 @@ const COUNTED: u8 = 1;
 const OVER: u8 = 2;
 
 impl Turns {
-    /// Says that this contender is ready, and waits until all are: tasks are to begin behind this.
+    /// Reports that this contender is ready, and waits until all are. Start the tasks after this.
     pub fn start(options: &Options) -> io::Result<Arc<Self>> {
         let turns = Arc::new(Self {
             phase: AtomicU8::new(NOT_COUNTED),
@@ -187,7 +187,7 @@ impl Turns {
         self.latencies.is_some().then(now)
     }
 
-    /// A turn has come, to whoever asked for it then.
+    /// Counts a turn, which was asked for at this time.
     pub fn count(&self, asked: Option<Instant>) {
         if self.phase.load(Ordering::Relaxed) != COUNTED {
             return;

@@ -1,7 +1,7 @@
-//! The first floor: what the same bytes cost without a client.
+//! The first floor: the cost of the same bytes without a client.
 //!
-//! A blocking loop on one socket writes pre-encoded getData frames in batches and only counts what
-//! comes back, so that a batch of N stands beside N tasks with a request in flight each.
+//! A blocking loop on one socket writes pre-encoded getData frames in batches and only counts the
+//! replies. So a batch of N compares to N tasks with a request in flight each.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -56,7 +56,7 @@ impl Connection {
         self.skip(1)
     }
 
-    /// Reads until so many frames have come.
+    /// Reads until so many frames have arrived.
     fn skip(&mut self, frames: usize) -> io::Result<()> {
         let mut come = 0;
         while come < frames {
@@ -76,7 +76,7 @@ impl Connection {
 pub struct Request(BytesMut);
 
 impl Request {
-    /// Writes to all of `paths` in one transaction, so that their watches fire at once.
+    /// A transaction that writes to all of `paths`, so that their watches fire at once.
     pub fn set_all(paths: &[String]) -> Self {
         let set = |path| MultiOp::SetData(SetDataRequest { path, data: None, version: -1 });
         let ops = paths.iter().map(|path| set(path)).collect::<Vec<_>>();
@@ -86,8 +86,9 @@ impl Request {
     }
 }
 
-/// Reads `path` at the options' depth, for as long as they say: the number of reads, what they
-/// cost, and how long each batch took if that was asked for.
+/// Reads `path` at the options' depth, for as long as they say.
+///
+/// Returns the number of reads, their cost, and the latency of each batch if that was asked for.
 pub fn get(
     address: &str,
     path: &str,
@@ -121,7 +122,8 @@ pub fn get(
     let mut latencies = options.latency.then(Latencies::default);
     let meter = Meter::start();
     let mut ops = 0;
-    // Looking at the clock costs more than a request at great depths costs; at depth 1, nothing.
+    // At great depths, reading the clock for each request would cost more than the request; at
+    // depth 1 the cost is negligible.
     while match options.ops {
         Some(wanted) => ops < wanted,
         None => meter.elapsed() < options.duration,

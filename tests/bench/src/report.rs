@@ -1,7 +1,7 @@
-//! What a workload came to, as one line of JSON.
+//! The result of a workload, as one line of JSON.
 //!
-//! Every line has the same fields in the same order, and then what is the workload's own; what was
-//! not measured is null.
+//! Every line has the same fields in the same order, followed by the workload's own fields. A field
+//! that was not measured is null.
 
 use std::io;
 use std::time::Duration;
@@ -11,15 +11,16 @@ use serde_json::{Map, Value, json};
 use crate::meter::{Latencies, Memory, Spent};
 use crate::options::Options;
 
-/// A line in the making.
+/// A line that is being built.
 #[derive(Debug)]
 pub struct Report {
     line: Map<String, Value>,
 }
 
 impl Report {
-    /// A line about so many operations of a workload. Operations are what its users ask for: one
-    /// of `create-delete` is two requests.
+    /// A line about this many operations of a workload.
+    ///
+    /// An operation is what the workload's users ask for: one of `create-delete` is two requests.
     pub fn new(workload: &str, options: &Options, ops: u64, spent: Spent) -> Self {
         let count = ops.max(1) as f64;
         let mut report = Self { line: Map::new() };
@@ -40,7 +41,7 @@ impl Report {
         report
     }
 
-    /// How long each operation took.
+    /// Sets the latencies of the operations.
     pub fn latencies(&mut self, latencies: &Latencies) {
         for (name, part) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
             self.put(name, rounded(latencies.quantile(part)));
@@ -54,7 +55,7 @@ impl Report {
 
     /// Prints the line.
     pub fn print(mut self) -> io::Result<()> {
-        // Where others did the work, it is theirs that counts.
+        // If other processes did the work, their memory is set already.
         if !self.line.contains_key("peak_memory_bytes") {
             self.put("peak_memory_bytes", Memory::look()?.peak);
         }
@@ -63,7 +64,7 @@ impl Report {
     }
 }
 
-/// A figure with as many digits as anybody reads.
+/// A figure with four decimals.
 pub fn rounded(figure: f64) -> Value {
     json!((figure * 1e4).round() / 1e4)
 }

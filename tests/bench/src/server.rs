@@ -1,7 +1,7 @@
 //! The server in a process of its own, so that its CPU is not the client's.
 //!
 //! The child is this program again, with [`SERVE`] as its workload: it prints its address, and ends
-//! when its standard input does, which is when its parent is gone, however that came about.
+//! when its standard input ends, which is when its parent has ended for any reason.
 
 use std::env;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::meter::{self, Core};
 use crate::null::{Config, NullServer};
 use crate::options::{Kind, Options};
 
-/// The workload of a child. By hand it is of use where a server is to outlive what is measured.
+/// The workload of a child. It can be run by hand if a server is to outlive the measured process.
 pub const SERVE: &str = "serve";
 
-/// Who answers.
+/// The server that is measured against.
 #[derive(Debug)]
 pub struct Server {
     address: String,
@@ -28,14 +28,14 @@ pub struct Server {
 /// What a server has counted since its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Packets {
-    /// Requests.
+    /// Requests that the server has received.
     pub received: u64,
-    /// Replies and notifications, if it tells.
+    /// Replies and notifications that it has sent, if it reports them.
     pub sent: Option<u64>,
 }
 
 impl Server {
-    /// Starts the server that the options ask for, or takes the one that is there.
+    /// Starts the server that the options ask for, or uses a running one.
     pub fn start(options: &Options) -> io::Result<Self> {
         if let Kind::At(address) = &options.server {
             let process = listener(address).ok().flatten();
@@ -67,12 +67,12 @@ impl Server {
         &self.address
     }
 
-    /// How many requests it has received, if it tells.
+    /// How many requests the server has received, if it reports that.
     pub fn received(&self) -> Option<u64> {
         self.packets().map(|packets| packets.received)
     }
 
-    /// How many packets it has received and sent.
+    /// How many packets the server has received and sent.
     pub fn packets(&self) -> Option<Packets> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         stream.write_all(b"srvr").ok()?;
@@ -82,7 +82,7 @@ impl Server {
         Some(Packets { received: find("Received: ")?, sent: find("Sent: ") })
     }
 
-    /// The CPU that its process has used so far, if that runs on this machine and may be looked at.
+    /// The CPU that the server's process has used so far, if it runs here and may be inspected.
     pub fn cpu(&self) -> Option<Duration> {
         meter::cpu_of(self.process?).ok()
     }
@@ -99,7 +99,7 @@ impl Drop for Server {
     }
 }
 
-/// The process on this machine that listens at `address`, if its files may be looked at.
+/// The process on this machine that listens at `address`, if its files may be read.
 fn listener(address: &str) -> io::Result<Option<u32>> {
     let address = address.to_socket_addrs()?.next();
     let Some(address) = address.filter(|address| address.ip().is_loopback()) else {
@@ -114,7 +114,7 @@ fn listener(address: &str) -> io::Result<Option<u32>> {
         let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // Others' processes may not be looked at, and any may end meanwhile.
+        // Other users' processes may not be inspected, and any process may end meanwhile.
         let files = fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
         if files
             .flat_map(|file| fs::read_link(file.path()))
@@ -126,7 +126,7 @@ fn listener(address: &str) -> io::Result<Option<u32>> {
     Ok(None)
 }
 
-/// The inode of the socket that listens at a port.
+/// The inode of the socket that listens on a port.
 fn listening(port: u16) -> io::Result<Option<String>> {
     const LISTENS: &str = "0A";
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -142,7 +142,7 @@ fn listening(port: u16) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Is the child: serves until standard input ends.
+/// Runs as the child: serves until standard input ends.
 pub fn serve(options: &Options) -> io::Result<()> {
     if options.pin {
         meter::pin(Core::Server)?;

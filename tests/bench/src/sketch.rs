@@ -1,8 +1,8 @@
-//! The second floor: what the same requests cost in the plainest async client that can be written.
+//! The second floor: the cost of the same requests in the plainest possible async client.
 //!
-//! Each request is a task's own, encoded into a buffer that all share; one task writes that buffer
-//! and another hands every reply to the oldest request. There are no sessions, watches, deadlines
-//! or errors: what a client costs above this is what it does for those.
+//! Each task encodes its request into a buffer that all tasks share. One task writes that buffer,
+//! and another passes every reply to the oldest request. There are no sessions, watches, deadlines
+//! or errors: the cost of a client above this floor is the cost of those.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -33,13 +33,13 @@ pub async fn get(server: &Server, path: &str, options: &Options) -> Result<Outco
     let task = |_| Get { shared: Arc::clone(&shared), path: path.to_owned() };
     tokio::select! {
         outcome = loops::run(task, server, options) => outcome,
-        // Nobody else would tell those who wait.
+        // If the reader or the writer ends, nothing else would wake the waiting tasks.
         end = reader => match end?? {},
         end = writer => match end?? {},
     }
 }
 
-/// Where those who ask, the writer and the reader meet.
+/// The state that the callers, the writer and the reader share.
 #[derive(Default)]
 struct Shared {
     line: Mutex<Line>,
@@ -48,9 +48,9 @@ struct Shared {
 
 struct Line {
     next: Xid,
-    /// Encoded requests that nobody has written yet.
+    /// Encoded requests that are not written yet.
     out: BytesMut,
-    /// Those who asked, in the order of the wire.
+    /// The callers, in the order of their requests.
     waiting: VecDeque<oneshot::Sender<Bytes>>,
 }
 
@@ -66,7 +66,7 @@ impl Shared {
     }
 }
 
-/// A task that asks.
+/// A task that sends requests.
 struct Get {
     shared: Arc<Shared>,
     path: String,
@@ -85,14 +85,15 @@ impl Work for Get {
         let reply = receiver.await?;
         let mut reader = Reader::new(&reply);
         ReplyHeader::decode(&mut reader)?;
-        // A copy, as a caller who keeps the data would keep the bytes of a whole read with it.
+        // A copy, because a caller who keeps the data would otherwise keep the bytes of a whole
+        // read.
         let data = Option::<&[u8]>::decode(&mut reader)?.map(Bytes::copy_from_slice);
         drop(black_box(data));
         Ok(())
     }
 }
 
-/// Writes all that was asked meanwhile in one write.
+/// Writes all requests of the meantime in one write.
 async fn write(mut output: OwnedWriteHalf, shared: Arc<Shared>) -> Result<Infallible> {
     let mut batch = BytesMut::new();
     loop {
@@ -103,10 +104,10 @@ async fn write(mut output: OwnedWriteHalf, shared: Arc<Shared>) -> Result<Infall
     }
 }
 
-/// Room for one read.
+/// The room for one read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Hands on the replies that each read brings.
+/// Passes on the replies of each read.
 async fn read(mut input: OwnedReadHalf, shared: Arc<Shared>) -> Result<Infallible> {
     let mut buffer = BytesMut::new();
     loop {
@@ -117,7 +118,7 @@ async fn read(mut input: OwnedReadHalf, shared: Arc<Shared>) -> Result<Infallibl
         shared.with(|line| {
             while let Some(reply) = frame::split(&mut buffer, frame::CLIENT_FRAME_LIMIT)? {
                 if let Some(sender) = line.waiting.pop_front() {
-                    // Nobody leaves before the end.
+                    // No caller leaves before the end.
                     drop(sender.send(reply));
                 }
             }

@@ -1,4 +1,4 @@
-//! Who a connection is, and what an access list lets it do.
+//! The identities of a connection, and what an access list permits it to do.
 //!
 //! The schemes are those that every server knows: world, auth, digest, ip and super. There is no
 //! deny and no inheritance; a list is the union of its entries.
@@ -15,11 +15,11 @@ pub(crate) struct Grant {
     pub(crate) identity: Identity,
 }
 
-/// A scheme and an id: what a connection is, or whom a grant means.
+/// A scheme and an id: an identity of a connection, or the identity that a grant applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     scheme: String,
-    /// As Java writes it.
+    /// In Java's encoding.
     id: Vec<u8>,
 }
 
@@ -30,7 +30,7 @@ const MAX_GRANTS: usize = 64 * 1024;
 /// An access list as a node holds it; an empty one permits everything.
 pub(crate) type AccessList = Arc<[Grant]>;
 
-/// What one connection has proven to be.
+/// The identities that one connection has proven.
 #[derive(Clone, Debug)]
 pub(crate) struct Identities(Vec<Identity>);
 
@@ -51,14 +51,14 @@ impl Identity {
         Text::from_bytes(&self.id)
     }
 
-    /// The id as whoAmI tells it: a digest's user without the hash.
+    /// The id as whoAmI returns it: a digest's user without the hash.
     pub(crate) fn user(&self) -> Text<'_> {
         let is_digest = self.scheme == "digest";
         let end = self.id.iter().position(|byte| is_digest && *byte == b':');
         Text::from_bytes(end.and_then(|end| self.id.get(..end)).unwrap_or(&self.id))
     }
 
-    /// A digest without its hash, for those who may not see it; anything else as it is.
+    /// A digest without its hash, for readers that may not see it; any other identity unchanged.
     pub(crate) fn masked(&self) -> Self {
         match (self.scheme.as_str(), self.user().as_bytes()) {
             ("digest", Some(user)) => {
@@ -80,7 +80,7 @@ impl Identity {
 }
 
 impl Identities {
-    /// What a connection is before it proves anything.
+    /// The identities of a connection before it proves any other.
     pub(crate) fn new(peer: IpAddr) -> Self {
         Self(vec![Identity::new("ip", &peer.to_string())])
     }
@@ -89,7 +89,7 @@ impl Identities {
         self.0.iter()
     }
 
-    /// Adds what an auth request proves; `false` if it is refused.
+    /// Adds the identity that an auth request proves. Returns `false` if the request is refused.
     pub(crate) fn add(
         &mut self,
         scheme: Option<&str>,
@@ -97,7 +97,8 @@ impl Identities {
         super_digest: Option<&str>,
     ) -> bool {
         match (scheme, proof) {
-            // Whoever knows the password of a digest is that user: there is nobody to ask.
+            // A client that knows the password of a digest is that user: there is nothing else to
+            // check.
             (Some("digest"), Some(proof)) => {
                 let id = digest(proof);
                 if super_digest == Some(&id) {
@@ -106,7 +107,7 @@ impl Identities {
                 self.insert(Identity::new("digest", &id));
                 true
             }
-            // The address is what it is, whatever the proof.
+            // The proof does not matter: the connection's address is known.
             (Some("ip"), _) => true,
             _ => false,
         }
@@ -118,7 +119,7 @@ impl Identities {
         }
     }
 
-    /// Whether `list` gives any of `perms` to this connection.
+    /// True if `list` gives any of `perms` to this connection.
     pub(crate) fn may(&self, perms: i32, list: &[Grant]) -> bool {
         list.is_empty()
             || self.0.iter().any(|own| own.scheme == "super")
@@ -127,13 +128,13 @@ impl Identities {
             })
     }
 
-    /// [`Identities::may`] as servers answer it.
+    /// [`Identities::may`] with the error that servers answer.
     pub(crate) fn require(&self, perms: i32, list: &[Grant]) -> Result<(), ErrorCode> {
         if self.may(perms, list) { Ok(()) } else { Err(ErrorCode::NO_AUTH) }
     }
 
-    /// The list that a request asks for, with duplicates dropped and `auth` replaced by what the
-    /// connection has proven.
+    /// The list that a request asks for, with duplicates dropped and `auth` replaced by the
+    /// identities that the connection has proven.
     pub(crate) fn access_list(&self, list: List<'_, Acl<'_>>) -> Result<AccessList, ErrorCode> {
         let mut unique: Vec<Acl<'_>> = Vec::new();
         for acl in list {
@@ -159,7 +160,7 @@ impl Identities {
             return invalid;
         };
         if scheme == "auth" {
-            // An address is not a proof.
+            // An address is no proof.
             let proven = self.0.iter().filter(|own| own.scheme == "digest").cloned();
             let before = grants.len();
             grants.extend(proven.map(|identity| Grant { perms, identity }));
@@ -167,7 +168,7 @@ impl Identities {
         }
         let known = matches!(scheme.as_str(), "world" | "digest" | "ip");
         if null && known {
-            // Java trips over it.
+            // Java fails on it.
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
         let id = text(id).unwrap_or_default();
@@ -189,7 +190,7 @@ fn text(text: Text<'_>) -> Option<String> {
     text.as_bytes().map(|_| text.to_string_lossy())
 }
 
-/// An address with the number of its leading bits that count.
+/// An address, and the number of its leading bits that are compared.
 struct Network {
     address: Ipv4Addr,
     bits: u32,

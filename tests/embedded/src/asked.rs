@@ -1,4 +1,4 @@
-//! A request at hand, and the ways to answer it.
+//! The current request, and the ways to answer it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::connection::ConnectionId;
 use crate::state::State;
 use crate::store::{Caller, Store};
 
-/// Who asks for what.
+/// A request: its caller, its operation and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) now: Duration,
@@ -19,7 +19,7 @@ pub(crate) struct Asked {
 }
 
 impl State {
-    /// A write's own zxid is the last one too.
+    /// Answers with an error. If the request was a write, the last zxid is its own.
     pub(crate) fn fail(&mut self, asked: Asked, code: ErrorCode) {
         let zxid = self.store.last_zxid();
         self.answer(asked, asked.xid, zxid, code, &());
@@ -36,7 +36,7 @@ impl State {
         self.connections.reply(to.connection, ReplyHeader { xid, zxid, error }, body);
     }
 
-    /// The answer to a request that went well.
+    /// The header of a successful reply.
     pub(crate) fn header(&self, asked: Asked) -> ReplyHeader {
         ReplyHeader { xid: asked.xid, zxid: self.store.last_zxid(), error: ErrorCode::OK }
     }
@@ -47,7 +47,7 @@ impl State {
         Ok(())
     }
 
-    /// Who asks; with the store beside it, so that both can be used at once.
+    /// The caller, with the store beside it, so that both can be used at once.
     pub(crate) fn caller(&mut self, asked: Asked) -> Result<(Caller<'_>, &mut Store), ErrorCode> {
         let connection = self.connections.get(asked.connection);
         let identities = &connection.ok_or(ErrorCode::SESSION_EXPIRED)?.identities;
@@ -55,7 +55,7 @@ impl State {
     }
 }
 
-/// Reads a record of a request that changes nothing.
+/// Decodes a record of a request that changes nothing.
 pub(crate) fn read<'f, R: Decode<'f>>(reader: &mut Reader<'f>) -> Result<R, ErrorCode> {
     R::decode(reader).map_err(|_| ErrorCode::MARSHALLING_ERROR)
 }

@@ -1,4 +1,4 @@
-//! One connection: who it is, where it stands, and what is still to be sent to it.
+//! One connection: its client, its phase, and the bytes that are still to be sent to it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,12 +11,12 @@ use zk_proto::{Encode, OpCode, SessionId, Xid, Zxid, frame};
 use crate::access::Identities;
 use crate::fault::Effect;
 
-/// How many bytes may wait to be sent to one connection, or to be heard of by its server while that
-/// is cut off. A connection that goes beyond is closed, where a real server goes on until its
-/// memory ends.
+/// How many bytes may wait to be sent to one connection, or may be held back while its server is
+/// cut off. A connection beyond that is closed. A real server keeps them until it runs out of
+/// memory.
 pub(crate) const MAX_UNSENT: usize = 64 * 1024 * 1024;
 
-/// One connection to a server, never used twice.
+/// The id of one connection to a server. Ids are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub(crate) u64);
 
@@ -26,13 +26,13 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// Where a connection stands.
+/// The phase of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It has not said who it is.
+    /// The client has not sent its handshake yet.
     Fresh,
     Serving,
-    /// Nothing that is received counts any more; what is to be sent still is.
+    /// Received bytes are ignored from now on; bytes that wait are still sent.
     Closing,
 }
 
@@ -40,19 +40,19 @@ pub(crate) enum Phase {
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     pub(crate) phase: Phase,
-    /// Whom it serves or has served.
+    /// The session that this connection serves or has served.
     pub(crate) session: Option<SessionId>,
     pub(crate) identities: Identities,
     pub(crate) outbox: Outbox,
     /// Set while this connection's server is cut off from its ensemble.
     pub(crate) partition: Option<Partition>,
-    /// The fault that takes effect with the reply to the request at hand; a delay is the time at
-    /// which it ends.
+    /// The fault that takes effect with the reply to the current request. A delay is stored as the
+    /// time at which it ends.
     pub(crate) struck: Option<Effect>,
-    /// Its handshake had the byte that says whether a read-only server will do; so have the
-    /// answers.
+    /// The client's handshake had the byte that says whether it accepts a read-only server; the
+    /// replies to such a handshake have the byte too.
     pub(crate) has_read_only_byte: bool,
-    /// It was refused a session, and nothing more is heard of it until its time is over.
+    /// The client was refused a session. Its input is ignored until the connection times out.
     pub(crate) is_refused: bool,
     /// Whether the connection is in the list of those with something to send.
     pub(crate) is_ready: bool,
@@ -60,16 +60,16 @@ pub(crate) struct Connection {
     pub(crate) counts: Counts,
 }
 
-/// What waits while a server is cut off.
+/// What is held back while a server is cut off.
 #[derive(Debug)]
 pub(crate) struct Partition {
-    /// The last transaction that its server has heard of.
+    /// The last transaction that this server knows of.
     pub(crate) zxid: Zxid,
     pub(crate) requests: VecDeque<Bytes>,
-    /// Bytes of the requests.
+    /// The bytes of the requests.
     held: usize,
     pub(crate) events: BytesMut,
-    /// The session ended meanwhile, and nobody here knows.
+    /// True if the session has ended meanwhile, which this server does not know.
     pub(crate) is_over: bool,
 }
 
@@ -84,13 +84,13 @@ impl Partition {
         self.requests.push_back(request);
     }
 
-    /// Whether no more can be held back.
+    /// True if no more can be held back.
     pub(crate) fn is_full(&self) -> bool {
         self.held + self.events.len() > MAX_UNSENT
     }
 }
 
-/// What the four-letter words tell of a connection.
+/// What the four-letter words print about a connection.
 #[derive(Debug)]
 pub(crate) struct Counts {
     pub(crate) received: u64,
@@ -101,8 +101,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Before anything was said. Where there is no last request, real servers have `last` for its
-    /// numbers: 0 at first, and -1 after a reset.
+    /// The counts before any request. Where there is no last request, real servers use `last` for
+    /// its numbers: 0 at first, and -1 after a reset.
     pub(crate) fn new(last: i32) -> Self {
         Self {
             received: 0,
@@ -133,13 +133,13 @@ impl Connection {
     }
 }
 
-/// Bytes to send, with what holds them up and where they end.
+/// The bytes to send, with their delays and the place where they end.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: BytesMut,
-    /// Bytes ever handed out.
+    /// How many bytes were ever handed out.
     sent: u64,
-    /// From which byte on to wait until when.
+    /// From which byte on to wait, and until when.
     delays: VecDeque<(u64, Duration)>,
     /// The byte after which nothing is sent and the connection is closed.
     end: Option<u64>,
@@ -157,7 +157,7 @@ impl Outbox {
         if self.is_dead() {
             return;
         }
-        // A multiRead can ask for one large node a thousand times over.
+        // A multiRead can ask for one large node a thousand times.
         if frame::encode(&mut self.bytes, MAX_UNSENT, body).is_err() {
             self.end();
         }
@@ -178,23 +178,24 @@ impl Outbox {
         }
     }
 
-    /// Whether nothing appended now would ever be sent.
+    /// True if anything that is appended now would never be sent.
     fn is_dead(&self) -> bool {
         self.is_silent || self.end.is_some_and(|end| end <= self.position())
     }
 
-    /// What is appended from here on waits until `until`.
+    /// Delays everything that is appended from here on until `until`.
     pub(crate) fn delay(&mut self, until: Duration) {
         self.delays.push_back((self.position(), until));
     }
 
-    /// Sends `bytes` more and then closes.
+    /// Sends `bytes` more and then closes the connection.
     pub(crate) fn cut_after(&mut self, bytes: usize) {
         let end = self.position().saturating_add(bytes as u64);
         self.end = Some(self.end.map_or(end, |earlier| earlier.min(end)));
     }
 
-    /// Closes behind what was appended, unless nobody would hear of that either.
+    /// Closes behind the bytes that were appended, unless the connection is silent: then the peer
+    /// could not notice.
     pub(crate) fn end(&mut self) {
         if !self.is_silent {
             self.cut_after(0);
@@ -209,7 +210,8 @@ impl Outbox {
         self.is_aborted = true;
     }
 
-    /// Whether to close without what was handed out and is not written yet.
+    /// Whether to close the connection without the bytes that were handed out and are not written
+    /// yet.
     pub(crate) fn is_aborted(&self) -> bool {
         self.is_aborted
     }
@@ -223,7 +225,7 @@ impl Outbox {
         self.is_silent
     }
 
-    /// Moves what may be sent now to `out`; says whether the connection is to be closed behind it.
+    /// Moves what may be sent now to `out`. Returns whether to close the connection behind it.
     pub(crate) fn take(&mut self, now: Duration, out: &mut BytesMut) -> bool {
         while self.delays.front().is_some_and(|(_, until)| *until <= now) {
             self.delays.pop_front();
@@ -232,7 +234,7 @@ impl Outbox {
         let until = self.end.map_or(held, |end| end.min(held));
         let count = (until.saturating_sub(self.sent)) as usize;
         if count >= self.bytes.len() && out.is_empty() {
-            // Gives the whole buffer away, and takes the other's room for what comes.
+            // Swaps the whole buffer out, and reuses the capacity of the other one.
             std::mem::swap(out, &mut self.bytes);
         } else {
             out.extend_from_slice(&self.bytes.split_to(count.min(self.bytes.len())));
@@ -241,12 +243,12 @@ impl Outbox {
         self.end.is_some_and(|end| end <= self.sent)
     }
 
-    /// When more may be sent.
+    /// When more bytes may be sent.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.delays.front().map(|(_, until)| *until)
     }
 
-    /// Bytes that wait.
+    /// How many bytes wait.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }

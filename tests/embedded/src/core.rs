@@ -14,22 +14,25 @@ use crate::fault::Fault;
 use crate::history::Commit;
 use crate::state::State;
 
-/// A standalone ZooKeeper server: bytes and time go in, bytes and the next deadline come out.
+/// A standalone ZooKeeper server without I/O: bytes and time go in, bytes and deadlines come out.
 ///
 /// [`Server`](crate::Server) runs it on tokio; simulations and fuzzers run it by hand. It is
 /// deterministic: the same calls give the same bytes.
 ///
 /// # Calling order
 ///
-/// For every connection: [`handle_connection`](Self::handle_connection), any number of
-/// [`handle_input`](Self::handle_input), and [`handle_disconnected`](Self::handle_disconnected)
-/// when it is gone, whoever closed it. [`handle_timeout`](Self::handle_timeout) at any time: early
-/// or spurious calls do nothing. After each of them, and after each command:
-/// [`poll_ready`](Self::poll_ready) until it is empty, with [`poll_transmit`](Self::poll_transmit)
-/// for each connection that it names, and [`poll_timeout`](Self::poll_timeout) for the next
-/// deadline. For a connection whose bytes were sent: [`poll_delay`](Self::poll_delay) says when
-/// there is more, [`poll_abort`](Self::poll_abort) whether to drop what was not, and what is left
-/// of its input is to be handled again. Time never goes back.
+/// For every connection, call [`handle_connection`](Self::handle_connection), then
+/// [`handle_input`](Self::handle_input) any number of times, and
+/// [`handle_disconnected`](Self::handle_disconnected) when it is gone, whichever side closed it.
+/// [`handle_timeout`](Self::handle_timeout) may be called at any time: early or spurious calls do
+/// nothing.
+///
+/// After each of these calls, and after each command, call [`poll_ready`](Self::poll_ready) until
+/// it returns `None`, with [`poll_transmit`](Self::poll_transmit) for each connection that it
+/// names, and [`poll_timeout`](Self::poll_timeout) for the next deadline. When the bytes of a
+/// connection are sent, [`poll_delay`](Self::poll_delay) says when there is more, and
+/// [`poll_abort`](Self::poll_abort) says whether to drop the bytes that were not sent. Then handle
+/// the rest of its input again. Time must never go back.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -53,10 +56,12 @@ pub struct Core {
 }
 
 impl Core {
-    /// A client that so much waits for is not served until it reads: a few bytes can ask for many.
+    /// The number of unsent bytes beyond which a client is not served until it reads.
+    ///
+    /// A limit is needed because a request of a few bytes can ask for a large reply.
     pub const MAX_BEHIND: usize = 1024 * 1024;
 
-    /// An empty server that starts now, when the wall clock says `wall` since 1970.
+    /// Creates an empty server that starts now, when the wall clock shows `wall` since 1970.
     pub fn new(config: Config, now: Instant, wall: Duration) -> Self {
         Self { start: now, state: State::new(config, wall) }
     }
@@ -65,16 +70,18 @@ impl Core {
         now.saturating_duration_since(self.start)
     }
 
-    /// A client has connected.
+    /// Adds a connection: a client has connected.
     pub fn handle_connection(&mut self, now: Instant, peer: SocketAddr) -> ConnectionId {
         let id = self.state.open(self.since_start(now), peer);
         debug!(connection = %id, %peer, "connected");
         id
     }
 
-    /// A client has sent something. Whole frames are taken off the front of `input`; the rest is
-    /// to stay there until more comes. While more than [`MAX_BEHIND`](Self::MAX_BEHIND) bytes wait
-    /// to be sent to the client, so do whole frames: call again when they are taken.
+    /// Handles bytes that a client has sent.
+    ///
+    /// Whole frames are taken off the front of `input`; the rest must stay there until more bytes
+    /// come. While more than [`MAX_BEHIND`](Self::MAX_BEHIND) bytes wait to be sent to the client,
+    /// whole frames stay there too: call this again after the bytes were sent.
     pub fn handle_input(&mut self, now: Instant, id: ConnectionId, input: &mut BytesMut) {
         let now = self.since_start(now);
         self.state.turn(now);
@@ -116,28 +123,30 @@ impl Core {
         }
     }
 
-    /// A connection is gone, whoever closed it. Its session goes on until it expires.
+    /// Removes a connection that is closed, by either side. Its session lives on until it expires.
     pub fn handle_disconnected(&mut self, id: ConnectionId) {
         self.state.forget(id);
     }
 
-    /// Does what is due: sessions expire, connections that say nothing are closed, containers are
+    /// Does everything that is due.
+    ///
+    /// Sessions expire, connections that have sent no handshake in time are closed, containers are
     /// removed.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.state.turn(self.since_start(now));
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.start.checked_add(self.state.deadline()?)
     }
 
-    /// A connection with something to send or to be closed.
+    /// Returns a connection that has something to send or is to be closed.
     pub fn poll_ready(&mut self) -> Option<ConnectionId> {
         self.state.connections.next_ready()
     }
 
-    /// Appends what is to be sent now; says whether the connection is to be closed behind it.
+    /// Appends the bytes to send now. Returns whether to close the connection behind them.
     pub fn poll_transmit(&mut self, now: Instant, id: ConnectionId, out: &mut BytesMut) -> bool {
         let now = self.since_start(now);
         match self.state.connections.get_mut(id) {
@@ -146,48 +155,52 @@ impl Core {
         }
     }
 
-    /// Whether the connection is to be closed at once, without what
-    /// [`poll_transmit`](Self::poll_transmit) has given and its client has not taken.
+    /// Returns whether to close the connection at once, without sending its remaining bytes.
+    ///
+    /// These are the bytes that [`poll_transmit`](Self::poll_transmit) has returned and the client
+    /// has not taken yet.
     pub fn poll_abort(&self, id: ConnectionId) -> bool {
         self.state.connections.get(id).is_none_or(|connection| connection.outbox.is_aborted())
     }
 
-    /// When a reply that was delayed may be sent: [`poll_transmit`](Self::poll_transmit) gives it
-    /// from then on.
+    /// Returns when a delayed reply may be sent.
+    ///
+    /// From then on [`poll_transmit`](Self::poll_transmit) returns it.
     pub fn poll_delay(&self, id: ConnectionId) -> Option<Instant> {
         let connection = self.state.connections.get(id)?;
         self.start.checked_add(connection.outbox.deadline()?)
     }
 
-    /// Bytes that wait to be sent to a connection.
+    /// Returns how many bytes wait to be sent to a connection.
     pub fn unsent(&self, id: ConnectionId) -> usize {
         self.state.connections.get(id).map_or(0, |connection| connection.outbox.len())
     }
 
-    /// Lets something go wrong.
+    /// Injects a fault: something that goes wrong at a later request.
     pub fn inject(&mut self, fault: Fault) {
         self.state.faults.add(fault);
     }
 
-    /// How many faults have not happened yet, for instance because no request fits them.
+    /// Returns how many faults have not happened yet, for instance because no request matches them.
     pub fn pending_faults(&self) -> usize {
         self.state.faults.len()
     }
 
-    /// Takes back the faults that have not happened yet.
+    /// Removes the faults that have not happened yet.
     pub fn clear_faults(&mut self) {
         self.state.faults.clear();
     }
 
-    /// Ends a session as if its time were over: its ephemeral nodes go, and its client is hung up
-    /// on. Says whether there was such a session.
+    /// Ends a session as if its timeout had passed. Returns whether there was such a session.
+    ///
+    /// Its ephemeral nodes are deleted, and its client's connection is closed.
     pub fn expire(&mut self, now: Instant, session: SessionId) -> bool {
         let known = self.state.sessions.get(session).is_some();
         self.state.expire(self.since_start(now), session);
         known
     }
 
-    /// Cuts the connection of a session; the session goes on. Says whether it had one.
+    /// Cuts the connection of a session, which stays alive. Returns whether it had a connection.
     pub fn disconnect(&mut self, session: SessionId) -> bool {
         let attached = self.state.attached.get(&session).copied();
         if let Some(id) = attached {
@@ -196,20 +209,21 @@ impl Core {
         attached.is_some()
     }
 
-    /// Cuts every connection; sessions go on.
+    /// Cuts every connection. The sessions stay alive.
     pub fn disconnect_all(&mut self) {
         for id in self.state.connections.ids() {
             self.state.abort(id);
         }
     }
 
-    /// Lets the server of this session's connection lose its ensemble without noticing: it answers
-    /// pings, and nothing else; the ensemble hears of neither. (A real one still answers reads,
-    /// from a tree that grows old. Here they wait like writes.) Says whether there is such a
-    /// connection.
+    /// Cuts the server of this session's connection off from its ensemble, without its noticing.
     ///
-    /// The session expires unless its client finds another connection in time, and its client is
-    /// not told until [`heal`](Self::heal).
+    /// That server answers pings and nothing else, and the ensemble sees neither the pings nor the
+    /// requests. (A real server still answers reads, from a tree that becomes stale. Here they wait
+    /// like writes.) Returns whether there is such a connection.
+    ///
+    /// The session expires unless its client finds another connection in time. The client is not
+    /// notified until [`heal`](Self::heal).
     pub fn partition(&mut self, session: SessionId) -> bool {
         let zxid = self.state.store.last_zxid();
         let attached = self.state.attached.get(&session).copied();
@@ -220,8 +234,11 @@ impl Core {
         true
     }
 
-    /// Ends all partitions: what was held back is told and served. If meanwhile the session has
-    /// ended or gone elsewhere, its connection is closed instead.
+    /// Ends all partitions.
+    ///
+    /// Events that were held back are sent, and requests that were held back are served. If
+    /// meanwhile the session has ended or moved to another connection, this connection is closed
+    /// instead.
     pub fn heal(&mut self, now: Instant) {
         let now = self.since_start(now);
         self.state.turn(now);
@@ -250,8 +267,10 @@ impl Core {
         }
     }
 
-    /// Stops or resumes to serve. A server that does not serve hangs up on everybody; sessions
-    /// neither end nor age, and begin their timeout anew when it serves again.
+    /// Stops or resumes serving.
+    ///
+    /// A server that does not serve closes all connections. Its sessions do not end and do not age,
+    /// and their timeouts start anew when it serves again.
     pub fn set_serving(&mut self, now: Instant, serving: bool) {
         self.state.serving = serving;
         self.state.run_clocks(self.since_start(now));
@@ -260,12 +279,15 @@ impl Core {
         }
     }
 
-    /// Makes the server read-only, as one that has lost its quorum and is allowed to go on
-    /// (`readonlymode.enabled`), or writable again. Everybody is hung up on.
+    /// Makes the server read-only, or writable again. All connections are closed.
     ///
-    /// While there is no quorum, sessions neither end nor age. Clients that ask for it get other
-    /// ones, if there are [local sessions](Config::local_sessions). Those are known to nobody else,
-    /// and over when there is a quorum again.
+    /// A server is read-only when it has lost its quorum and is allowed to continue
+    /// (`readonlymode.enabled`).
+    ///
+    /// While there is no quorum, sessions do not end and do not age. Clients that accept a
+    /// read-only server get other sessions, if [local sessions](Config::local_sessions) are
+    /// enabled. No other server knows these sessions, and they are over when there is a quorum
+    /// again.
     pub fn set_read_only(&mut self, now: Instant, read_only: bool) {
         if !read_only {
             self.state.sessions.close_local();
@@ -275,57 +297,63 @@ impl Core {
         self.disconnect_all();
     }
 
-    /// Sets the number that the next sequential child of `path` gets, and with it what `cversion`
-    /// shows; above 0, a container counts as used. Says whether there is such a node.
+    /// Sets the number of the next sequential child of `path`.
+    ///
+    /// Returns whether there is such a node.
+    ///
+    /// It also sets what `cversion` shows. With a number above 0, a container counts as used.
     pub fn preset_sequence(&mut self, path: &str, next: i32) -> bool {
         self.state.store.tree.get_mut(path).map(|node| node.created = next).is_some()
     }
 
-    /// Sets the version of the data of `path`. Says whether there is such a node.
+    /// Sets the version of the data of `path`. Returns whether there is such a node.
     pub fn preset_version(&mut self, path: &str, version: i32) -> bool {
         self.state.store.tree.get_mut(path).map(|node| node.version = version).is_some()
     }
 
-    /// Removes empty containers and outlived nodes now, ahead of the next check.
+    /// Removes empty containers and expired nodes now, ahead of the next check.
     pub fn reap(&mut self, now: Instant) {
         let now = self.since_start(now);
         self.state.reap(now);
     }
 
-    /// The sessions that have not ended, oldest first.
+    /// Returns the sessions that have not ended, oldest first.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.state.sessions.ids().collect()
     }
 
-    /// Whether there is a node at `path`.
+    /// Returns whether there is a node at `path`.
     pub fn has_node(&self, path: &str) -> bool {
         self.state.store.tree.get(path).is_some()
     }
 
-    /// The names of the children of `path` in order, without its path; none if it is absent.
+    /// Returns the names of the children of `path` in order, or nothing if there is no such node.
+    ///
+    /// The names are without the path.
     pub fn children(&self, path: &str) -> Vec<String> {
         let node = self.state.store.tree.get(path);
         node.into_iter().flat_map(|node| &node.children).map(|name| name.to_string()).collect()
     }
 
-    /// How many watches are set. One kind on one path of one connection counts once; a persistent
-    /// one, which watches data and children, twice.
+    /// Returns how many watches are set.
+    ///
+    /// One kind on one path of one connection counts once. A persistent watch, which watches data
+    /// and children, counts twice.
     pub fn watch_count(&self) -> usize {
         self.state.watches.len()
     }
 
-    /// How many recursive watches are among [`watch_count`](Self::watch_count).
+    /// Returns how many recursive watches are among [`watch_count`](Self::watch_count).
     pub fn recursive_watch_count(&self) -> usize {
         self.state.watches.recursive()
     }
 
-    /// The last transaction.
+    /// Returns the zxid of the last transaction.
     pub fn last_zxid(&self) -> Zxid {
         self.state.store.last_zxid()
     }
 
-    /// Every change since the start, if [`Config::keep_history`] says that they are kept; else
-    /// nothing.
+    /// Returns every change since the start, if [`Config::keep_history`] is set, else nothing.
     pub fn history(&self) -> &[Commit] {
         self.state.store.history()
     }

@@ -1,4 +1,4 @@
-//! create in all its forms.
+//! All forms of create.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use crate::history::Change;
 use crate::store::{Caller, NULL_PATH, Store, valid};
 use crate::tree::{Kind, Moment, split};
 
-/// The longest time to live, in milliseconds: what is left of a session id's 64 bits.
+/// The longest time to live, in milliseconds: the bits that are left in the 64 bits of a session
+/// id.
 const MAX_TTL: i64 = 0xff_ffff_ffff;
 
-/// A node that was made.
+/// A node that was created.
 #[derive(Debug)]
 pub(crate) struct Created {
     pub(crate) path: Arc<str>,
@@ -34,7 +35,7 @@ impl Store {
             CreateMode::EPHEMERAL | CreateMode::EPHEMERAL_SEQUENTIAL => {
                 Kind::Ephemeral(caller.session)
             }
-            // Real servers take the mode without its meaning here.
+            // Here real servers accept the mode and ignore its meaning.
             CreateMode::CONTAINER => Kind::Persistent,
             CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL => {
                 return Err(self.without_ttl());
@@ -66,7 +67,7 @@ impl Store {
         self.add(caller, New { path, data, acl, kind, sequential: mode.is_sequential() }, now)
     }
 
-    /// Why a mode with a time to live is refused where there is none in the request.
+    /// The error for a mode with a time to live in a request that has none.
     fn without_ttl(&self) -> ErrorCode {
         if self.extended_types { ErrorCode::BAD_ARGUMENTS } else { ErrorCode::UNIMPLEMENTED }
     }
@@ -84,7 +85,7 @@ impl Store {
         let parent = self.readable(parent_path, Acl::CREATE, caller.identities)?;
         let number = self.tree.next_number(parent_path).ok_or(ErrorCode::NO_NODE)?;
         let path: Arc<str> = match sequential {
-            // Ten characters, the sign among them.
+            // Ten characters, including the sign.
             true => format!("{path}{number:010}").into(),
             false => path.into(),
         };
@@ -102,7 +103,7 @@ impl Store {
     }
 }
 
-/// A node to be made.
+/// A node to create.
 struct New<'a> {
     path: &'a str,
     data: Option<&'a [u8]>,

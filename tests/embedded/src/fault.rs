@@ -1,4 +1,4 @@
-//! What shall go wrong: one fault, and the request that it waits for.
+//! One fault: what goes wrong, and the request that it waits for.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use zk_proto::{ErrorCode, OpCode, SessionId};
 
 use crate::config::MAX_TIME;
 
-/// Something that goes wrong once, at the first request that fits it.
+/// A fault that happens once, at the first request that matches it.
 ///
-/// Without a condition, that is the next request but pings, of whichever session, also one that a
-/// client makes by itself, such as setWatches behind a reconnect; [`Fault::op`],
-/// [`Fault::path`], [`Fault::session`] and [`Fault::after`] narrow it down. Of several faults that
-/// are due at one request, the first that was injected happens, and the others at the next.
+/// Without a condition, that is the next request of any session except pings. It may also be one
+/// that a client sends by itself, such as setWatches after a reconnect. [`Fault::op`],
+/// [`Fault::path`], [`Fault::session`] and [`Fault::after`] narrow it down. If several faults match
+/// one request, the one that was injected first happens, and the others wait for the next request.
 ///
 /// ```
 /// use std::time::Duration;
 /// use zk_embedded::{Fault, OpCode};
 ///
-/// // The third write to /config happens, and nobody hears of it.
+/// // The third write to /config happens, but its reply is lost.
 /// let lost = Fault::lose_reply().op(OpCode::SET_DATA).path("/config").after(2);
-/// // The next reply comes late, and all behind it.
+/// // The next reply comes late, and so does everything behind it.
 /// let slow = Fault::delay(Duration::from_millis(300));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,12 +32,12 @@ pub struct Fault {
     after: u32,
 }
 
-/// What happens to the request.
+/// The effect on the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     LoseRequest,
     ServeLate(Duration),
-    /// Served, and the connection is cut after so many bytes of the reply's frame.
+    /// The request is served, and the connection is cut after so many bytes of the reply's frame.
     CutReply(usize),
     GoSilent,
     Delay(Duration),
@@ -58,61 +58,71 @@ impl Fault {
         Self { effect, op: None, path: None, session: None, after: 0 }
     }
 
-    /// The connection is cut before the request is looked at, and behind the replies to those ahead
-    /// of it.
+    /// Cuts the connection before the request is served.
+    ///
+    /// Replies to the requests ahead of it are sent first.
     pub fn lose_request() -> Self {
         Self::new(Effect::LoseRequest)
     }
 
-    /// The connection is cut like by [`lose_request`](Self::lose_request), and the request is
-    /// served so much later all the same, but at most 24 days, if its session lives then: a server
-    /// may have read it, and come to it only after the client has asked other things on another
-    /// connection.
+    /// Cuts the connection before the request is served, and serves the request later all the same.
+    ///
+    /// The connection is cut as by [`lose_request`](Self::lose_request). The request is served
+    /// after `by`, but after 24 days at most, if its session is still alive then. A real server may
+    /// do the same: it has read the request, and serves it only after the client has sent other
+    /// requests on another connection.
     pub fn serve_late(by: Duration) -> Self {
         Self::new(Effect::ServeLate(by.min(MAX_TIME)))
     }
 
-    /// The request is served, and the connection is cut in front of its reply. Events that it
-    /// fired are sent.
+    /// Serves the request, and cuts the connection in front of its reply.
+    ///
+    /// Events that the request fired are sent.
     pub fn lose_reply() -> Self {
         Self::cut_reply(0)
     }
 
-    /// The request is served, and the connection is cut after `bytes` bytes of the reply's frame,
-    /// of which the first four are its length; behind the reply if it has no more.
+    /// Serves the request, and cuts the connection after `bytes` bytes of the reply's frame.
+    ///
+    /// The first four bytes of the frame are its length. If the frame has no more than `bytes`
+    /// bytes, the connection is cut behind it.
     pub fn cut_reply(bytes: usize) -> Self {
         Self::new(Effect::CutReply(bytes))
     }
 
-    /// The request is served, and from its reply on the connection is silent in both directions
-    /// without being cut, also when its session ends: a peer that lost its power, or a firewall
-    /// that forgot.
+    /// Serves the request, and from its reply on leaves the connection silent in both directions.
+    ///
+    /// The connection is not cut, even when its session ends. That is how a peer that lost its
+    /// power looks, or a firewall that dropped its state.
     pub fn go_silent() -> Self {
         Self::new(Effect::GoSilent)
     }
 
-    /// The request is served, and its reply and all behind it wait for so long, but at most for 24
-    /// days.
+    /// Serves the request, and delays its reply and everything behind it.
+    ///
+    /// The delay is 24 days at most.
     pub fn delay(by: Duration) -> Self {
         Self::new(Effect::Delay(by.min(MAX_TIME)))
     }
 
-    /// The request is not served but answered with `code`, such as
-    /// [`ErrorCode::THROTTLED_OP`]; `OK` makes a reply that no client can read.
+    /// Does not serve the request, and answers it with `code` instead.
+    ///
+    /// A typical code is [`ErrorCode::THROTTLED_OP`]. `OK` makes a reply that no client can decode.
     pub fn refuse(code: ErrorCode) -> Self {
         Self::new(Effect::Refuse(code))
     }
 
-    /// The next client that wants its session back gets another one: what a proxy to the wrong
-    /// ensemble does. It meets a handshake and no request, so of the conditions only
-    /// [`Fault::session`] and [`Fault::after`] count.
+    /// Gives another session to the next client that wants to resume its own.
+    ///
+    /// A proxy to the wrong ensemble does that. The fault matches a handshake and not a request, so
+    /// of the conditions only [`Fault::session`] and [`Fault::after`] apply.
     pub fn swap_session() -> Self {
         Self::new(Effect::SwapSession)
     }
 
-    /// Only a request of this operation. Pings have to be named to be hit.
+    /// Matches only requests of this operation. A fault hits pings only if it names them.
     ///
-    /// A client's method need not send what it is called like. Those of `zk_client`:
+    /// A client's method need not send the operation of the same name. Those of `zk_client` send:
     ///
     /// | a call of | sends |
     /// |---|---|
@@ -126,28 +136,29 @@ impl Fault {
     /// | `watch` | `ADD_WATCH` |
     /// | `close` | `CLOSE_SESSION`, without a path |
     ///
-    /// A fault that nothing fits never happens:
-    /// [`Server::pending_faults`](crate::Server::pending_faults) tells of it, so a test may well
-    /// end by asserting that there is none.
+    /// A fault that no request matches never happens.
+    /// [`Server::pending_faults`](crate::Server::pending_faults) counts such faults, so a test can
+    /// end by asserting that there are none.
     pub fn op(mut self, op: OpCode) -> Self {
         self.op = Some(op);
         self
     }
 
-    /// Only a request whose path starts with this: `/a` fits `/a`, `/a/b` and `/ab`. Some have
-    /// none, such as a multi: see [`Fault::op`].
+    /// Matches only requests whose path starts with `prefix`: `/a` fits `/a`, `/a/b` and `/ab`.
+    ///
+    /// Some requests have no path, such as a multi: see [`Fault::op`].
     pub fn path(mut self, prefix: impl Into<String>) -> Self {
         self.path = Some(prefix.into());
         self
     }
 
-    /// Only a request of this session.
+    /// Matches only requests of this session.
     pub fn session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// Lets so many requests that fit pass first, whatever other faults do to them.
+    /// Lets so many matching requests pass first, whatever other faults do to them.
     pub fn after(mut self, requests: u32) -> Self {
         self.after = requests;
         self
@@ -165,7 +176,7 @@ impl Fault {
     }
 }
 
-/// The faults that have not happened yet, in the order in which they were set.
+/// The faults that have not happened yet, in the order in which they were injected.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -182,8 +193,8 @@ impl Faults {
         self.0.len()
     }
 
-    /// What happens to a request: at most one fault does, the first that fits and has let enough
-    /// of them pass. All others that fit count it.
+    /// Returns what happens to a request. At most one fault strikes: the first that matches and has
+    /// let enough requests pass. All other matching faults count the request.
     pub(crate) fn strike(&mut self, seen: Sighting<'_>) -> Option<Effect> {
         let mut struck = None;
         for (index, fault) in self.0.iter_mut().enumerate().filter(|(_, fault)| fault.fits(seen)) {

@@ -1,4 +1,4 @@
-//! The first frame of a connection: a session is opened or taken up again.
+//! The handshake, which is the first frame of a connection: it opens or resumes a session.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct Hello<'f> {
     last_zxid_seen: Zxid,
     timeout: i32,
     session_id: SessionId,
-    /// Of any length: whoever wants a new session may send whatever it likes.
+    /// Of any length: a client that wants a new session may send any password.
     password: Option<&'f [u8]>,
     pub(crate) read_only: Option<bool>,
 }
@@ -44,7 +44,7 @@ impl State {
         let is_global = self.sessions.get(wanted).is_some_and(|session| !session.is_local);
         let unfit = !self.serving
             || hello.last_zxid_seen > self.store.last_zxid()
-            // A session of the ensemble has no place on a server that is cut off from it.
+            // A session of the ensemble cannot be on a server that is cut off from it.
             || self.read_only && (hello.read_only != Some(true) || is_global);
         if unfit {
             return self.abort(id);
@@ -68,7 +68,7 @@ impl State {
         } else {
             let known = self.sessions.get(wanted);
             let proven = known.is_some_and(|known| Some(known.password.expose()) == hello.password);
-            // Whoever names the session ends its connection, even without the password.
+            // A client that names the session ends its connection, even without the password.
             if let Some(old) = self.attached.get(&wanted).copied() {
                 self.supersede(old, proven);
             }
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// Tells a connection its session, or that the one it wants is over.
+    /// Sends a connection its session, or that the session it wants is over.
     pub(crate) fn welcome(&mut self, id: ConnectionId, session: Option<SessionId>) {
         let known = session.and_then(|session| self.sessions.get(session));
         let timeout = known.map_or(Duration::ZERO, |session| session.timeout);
@@ -110,7 +110,7 @@ impl State {
         });
     }
 
-    /// Remembers the last request of a connection that was served.
+    /// Records the last request of a connection that was served.
     pub(crate) fn count_request(&mut self, id: ConnectionId, op: OpCode, xid: Xid) {
         let zxid = self.store.last_zxid();
         if let Some(Connection { counts, .. }) = self.connections.get_mut(id) {
@@ -118,8 +118,8 @@ impl State {
         }
     }
 
-    /// Refuses a session: a real server takes its creation for a write, answers that it is
-    /// read-only, and leaves the connection open.
+    /// Refuses a session. A real server treats the creation of a session as a write: it answers
+    /// that it is read-only, and leaves the connection open.
     fn refuse(&mut self, id: ConnectionId) {
         let zxid = self.store.last_zxid();
         let header = ReplyHeader { xid: Xid(0), zxid, error: ErrorCode::NOT_READ_ONLY };
@@ -129,10 +129,11 @@ impl State {
         }
     }
 
-    /// Another connection wants the session, and gets it if the password is right.
+    /// Closes the old connection of a session because another connection wants the session, and
+    /// gets it if the password is right.
     fn supersede(&mut self, old: ConnectionId, proven: bool) {
         match self.connections.get_mut(old).and_then(|one| one.partition.as_mut()) {
-            // A server that is cut off does not hear of it.
+            // A server that is cut off does not notice it.
             Some(partition) => partition.is_over |= proven,
             None => self.hang_up(old),
         }

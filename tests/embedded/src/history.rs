@@ -1,4 +1,4 @@
-//! What was changed, when and by whom, for tests that look back.
+//! The record of changes, for tests that look back: what changed, when, and by which session.
 
 use std::time::Duration;
 
@@ -18,18 +18,22 @@ pub enum Change {
     AclSet,
 }
 
-/// One change of one node; those of one multi, or of one session's end, share their zxid.
+/// One change of one node.
+///
+/// All changes of one multi share their zxid, and so do those of one session's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Commit {
-    /// The transaction.
+    /// The zxid of the transaction.
     pub zxid: Zxid,
-    /// The server's wall clock, since 1970.
+    /// The server's wall clock at the change, since 1970.
     pub time: Duration,
-    /// Whose request it was, or whose end; `None` for what the server removes by itself.
+    /// The session whose request or end made the change.
+    ///
+    /// `None` if the server removed the node by itself.
     pub session: Option<SessionId>,
-    /// What happened.
+    /// What was done to the node.
     pub change: Change,
-    /// To which node.
+    /// The path of the node.
     pub path: String,
 }

@@ -1,11 +1,10 @@
-//! A ZooKeeper server inside of your test: no Java, no Docker, no port to choose, and faults on
-//! demand.
+//! A ZooKeeper server inside your test: no Java, no Docker, no port to choose, faults on demand.
 //!
 //! [`Server`] speaks the real protocol to any client of any language, over TCP or over a connection
 //! in memory. It does what a standalone ZooKeeper 3.9 (or, if asked, 3.8) does: sessions that
 //! expire by ticks, sequential, ephemeral, container and TTL nodes, multi, watches of all kinds,
 //! access lists, limits, four-letter words. It is **in memory by design**: nothing is written to
-//! disk, and what it holds ends with the [`Server`].
+//! disk, and its data is gone when the [`Server`] is dropped.
 //!
 //! # Test your own service with it
 //!
@@ -23,7 +22,7 @@
 //!     let server = Server::in_memory(Config::new());
 //!     let client = Client::builder().connector(server.connector()).connect("zk").await?;
 //!
-//!     // The write happens, and whoever asked for it cannot know.
+//!     // The write happens, but its reply is lost, so the caller cannot know.
 //!     client.create("/jobs", b"none", &CreateOptions::persistent()).await?;
 //!     server.inject(Fault::lose_reply().op(OpCode::SET_DATA));
 //!     let error = client.set_data("/jobs", b"one", None).await.unwrap_err();
@@ -41,12 +40,12 @@
 //! }
 //! ```
 //!
-//! Three ways to be reached:
+//! There are three ways to reach the server:
 //!
 //! * [`Server::start`] listens on a free port of 127.0.0.1, for services that take an address, and
-//!   clients of other languages. [`Server::address`] is the connect string.
-//! * [`Server::in_memory`] with [`Server::connect`] gives connections that are no sockets. Only
-//!   they go well with tokio's paused clock, which jumps ahead while bytes are in a socket.
+//!   for clients in other languages. [`Server::address`] is the connect string.
+//! * [`Server::in_memory`] with [`Server::connect`] gives connections that are not sockets. Only
+//!   they work with tokio's paused clock, which jumps ahead while bytes are in a socket.
 //! * [`Core`] is the server without any I/O: bytes and time go in, bytes and deadlines come out.
 //!   It is for simulations, fuzzers and other runtimes, and is deterministic.
 //!
@@ -55,50 +54,49 @@
 //! | what happens | how |
 //! |---|---|
 //! | a request is lost before it is served | [`Fault::lose_request`] |
-//! | it seems so, and it is served after a while | [`Fault::serve_late`] |
-//! | it is served and its reply is lost | [`Fault::lose_reply`] |
+//! | a request seems lost, but is served after a while | [`Fault::serve_late`] |
+//! | a request is served, but its reply is lost | [`Fault::lose_reply`] |
 //! | the reply is lost from byte n on | [`Fault::cut_reply`] |
 //! | the connection falls silent without being cut | [`Fault::go_silent`] |
 //! | a reply comes late | [`Fault::delay`] |
-//! | a request is refused, say throttled | [`Fault::refuse`] |
-//! | a client gets another session than its own back | [`Fault::swap_session`] |
+//! | a request is refused, for example as throttled | [`Fault::refuse`] |
+//! | a reconnecting client gets another session than its own | [`Fault::swap_session`] |
 //! | a session expires now | [`Server::expire`] |
 //! | connections are cut | [`Server::disconnect`], [`Server::disconnect_all`] |
 //! | a follower answers pings and commits nothing | [`Server::partition`], [`Server::heal`] |
-//! | the server is down, and up again with all that it held | [`Server::set_serving`] |
-//! | it has lost its quorum and serves reads alone | [`Server::set_read_only`] |
-//! | and opens sessions all the same | [`Config::local_sessions`] |
+//! | the server goes down, and comes up again with all of its data | [`Server::set_serving`] |
+//! | the server has lost its quorum and serves only reads | [`Server::set_read_only`] |
+//! | a server without a quorum still opens sessions | [`Config::local_sessions`] |
 //! | sequence numbers are near their end | [`Server::preset_sequence`] |
 //! | versions are near their end | [`Server::preset_version`] |
 //! | empty containers are removed | [`Server::reap`] |
 //!
-//! Which request a fault strikes is said by operation, path, session and count: see [`Fault`].
-//! [`Server::history`] tells afterwards what was really committed.
+//! The operation, path, session and count select the request that a fault strikes: see [`Fault`].
+//! Afterwards [`Server::history`] shows what was really committed.
 //!
 //! # How far it is ZooKeeper
 //!
 //! A hundred thousand random requests, many of them malformed, are answered as the real servers
 //! answer them, in every field: results, errors, stats, zxids and watch events. kazoo, ZooKeeper's
-//! own C client and `zkCli.sh` work on it unmodified, and of kazoo's own tests all pass that pass
-//! on one real server. What is different:
+//! own C client and `zkCli.sh` work with it unmodified. All of kazoo's own tests that pass on one
+//! real server pass on it too. The differences are:
 //!
-//! * Quotas, SASL, TLS and reconfiguration are answered as by a server on which they are switched
-//!   off.
-//! * There is no ensemble. There is one server, which [`Server::partition`] and
-//!   [`Server::set_read_only`] let look like a member of one.
-//! * `deleteContainer`, which real servers take from clients by mistake, and `check` outside of a
-//!   multi, which spoils the log of some, are both answered with `Unimplemented`.
+//! * Quotas, SASL, TLS and reconfiguration behave as on a server on which they are switched off.
+//! * There is no ensemble. There is one server, and [`Server::partition`] and
+//!   [`Server::set_read_only`] let it look like a member of an ensemble.
+//! * `deleteContainer`, which real servers accept from clients by mistake, and `check` outside of a
+//!   multi, which corrupts the log of some servers, are both answered with `Unimplemented`.
 //! * Requests do not overlap: each is served before the next is read. So two pipelined creates
-//!   never get sequence numbers beyond the end of their range, as those of one multi do, and an
-//!   auth reply never overtakes.
-//! * What waits for a client that does not read is bounded, where a real server goes on until its
-//!   memory ends. Behind 1 MiB of replies its requests wait until it reads, and behind 64 MiB of
-//!   replies and events it is hung up on.
+//!   never get sequence numbers beyond the end of their range, as two creates of one multi do, and
+//!   an auth reply never overtakes another reply.
+//! * Replies and events that wait for a client that does not read are bounded, where a real server
+//!   keeps them until it runs out of memory. Behind 1 MiB of replies the client's requests wait
+//!   until it reads, and behind 64 MiB of replies and events its connection is closed.
 //! * A read-only server without [local sessions](Config::local_sessions) answers a handshake for a
-//!   session that it never knew with its end. A real one takes the session up if the password is
-//!   what it would have made of the number.
-//! * All four-letter words are allowed, without a whitelist. `hash` tells no digests, `envi` the
-//!   version alone, and what words tell of disks and latencies is 0.
+//!   session that it never knew by saying that the session is over. A real server resumes the
+//!   session if the password is the one that it would have derived from the session id.
+//! * All four-letter words are allowed, without a whitelist. `hash` prints no digests, `envi`
+//!   prints only the version, and all values about disks and latencies are 0.
 
 mod config;
 mod history;
@@ -138,7 +136,7 @@ mod wire;
 
 mod server;
 
-/// The examples of the README, which are tested with those of the documentation.
+/// The examples of the README, which are tested together with those of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,4 @@
-//! Paths that Java reads and a strict decoder does not: what is not UTF-8, and null.
+//! Paths that Java decodes and a strict decoder rejects: null, and what is not UTF-8.
 
 use zk_proto::{Decode, OpCode, Reader};
 
@@ -20,10 +20,11 @@ pub(crate) fn begins_with_path(op: OpCode) -> bool {
         )
 }
 
-/// The body with a path that can be decoded, if it begins with one that cannot.
+/// Returns the body with a path that can be decoded, if it begins with one that cannot.
 ///
-/// Java puts U+FFFD in place of what is not UTF-8, which no path may hold; here it is another such
-/// character, of one byte. And it reads a null path, which some operations trip over only later.
+/// Java replaces bytes that are not UTF-8 by U+FFFD, which no path may contain. Here they are
+/// replaced by another forbidden character, of one byte. Java also decodes a null path, on which
+/// some operations fail only later.
 pub(crate) fn mended(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(body);
     let Some(path) = Option::<&[u8]>::decode(&mut reader).ok()? else {

@@ -1,5 +1,5 @@
-//! Several operations as one: writes that all happen or none, and reads that each have their own
-//! result.
+//! Several operations in one request: writes that all happen or none, and reads that each have
+//! their own result.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::create::Created;
 use crate::store::{Caller, Store};
 use crate::tree::Moment;
 
-/// How one entry of a multi went.
+/// The result of one entry of a multi.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Answered with the path alone.
+    /// The reply has only the path.
     Path(Arc<str>),
     Created(Created),
     Deleted,
@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
     Failed(ErrorCode),
 }
 
-/// How one entry of a multiRead went.
+/// The result of one entry of a multiRead.
 #[derive(Debug)]
 pub(crate) enum Read<'s> {
     Data(Option<&'s [u8]>, Stat),
@@ -66,9 +66,9 @@ impl Read<'_> {
 }
 
 impl Store {
-    /// A multi: the result of each entry. If one fails, nothing was changed: those before it say
-    /// `OK` and those behind it [`ErrorCode::RUNTIME_INCONSISTENCY`]. An error is one of the whole
-    /// request.
+    /// Carries out a multi, and returns the result of each entry. If an entry fails, nothing was
+    /// changed: the entries before it return `OK`, and those behind it
+    /// [`ErrorCode::RUNTIME_INCONSISTENCY`]. An error of this function is one of the whole request.
     pub(crate) fn multi(
         &mut self,
         caller: Caller<'_>,
@@ -133,7 +133,7 @@ impl Store {
         }
     }
 
-    /// A create inside of a multi, where the mode makes a container.
+    /// A create inside a multi, where the mode can make a container.
     fn multi_create(
         &mut self,
         caller: Caller<'_>,
@@ -143,11 +143,11 @@ impl Store {
     ) -> Result<Outcome, ErrorCode> {
         let op = match (request.mode, self.release) {
             (CreateMode::CONTAINER, _) => OpCode::CREATE_CONTAINER,
-            // Java trips over what it does not expect here.
+            // Java fails on modes that it does not expect here.
             (CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL, _) => {
                 return Err(ErrorCode::MARSHALLING_ERROR);
             }
-            // Which of the operations it was is forgotten before 3.8.2 (ZOOKEEPER-3905).
+            // Before 3.8.2 a server forgets which of the operations it was (ZOOKEEPER-3905).
             (_, Release::V3_8) => OpCode::CREATE,
             (_, Release::V3_9) => op,
         };
@@ -159,7 +159,7 @@ impl Store {
         })
     }
 
-    /// One entry of a multiRead; `None` if it is no read.
+    /// One entry of a multiRead; `None` if it is not a read.
     pub(crate) fn multi_read(&self, op: MultiOp<'_>, identities: &Identities) -> Option<Read<'_>> {
         let read = match op {
             MultiOp::GetData(GetDataRequest { path, .. }) => self
@@ -174,8 +174,8 @@ impl Store {
     }
 }
 
-/// True if an entry may be in a multi. Since 3.9 a mode that does not exist spoils the whole
-/// request.
+/// True if an entry may be in a multi. Since 3.9 a mode that does not exist makes the whole request
+/// invalid.
 pub(crate) fn is_write(op: MultiOp<'_>, release: Release) -> bool {
     match op {
         MultiOp::Create(CreateRequest { mode, .. })

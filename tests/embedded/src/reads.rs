@@ -1,6 +1,6 @@
 //! Requests that change no node: reads, and watches.
 //!
-//! They take no zxid; a watch is set in the same moment in which its node is read.
+//! They use no zxid. A watch is set at the same moment at which its node is read.
 
 use zk_proto::{
     Acl, AddWatchMode, AddWatchRequest, ClientInfo, ErrorCode, ErrorResponse, ExistsRequest,
@@ -16,8 +16,8 @@ use crate::state::State;
 use crate::store::{Rearmed, wire_acl};
 use crate::watches::WatchKind;
 
-/// How many children one multiRead may list in all: it can name a large node a thousand times over.
-/// A client that wants more is hung up on, as by a real server that runs out of memory.
+/// How many children one multiRead may list in all: it can name a large node a thousand times. A
+/// client that wants more is disconnected, as by a real server that runs out of memory.
 const MAX_NAMES: usize = 16 * 1024 * 1024;
 
 impl State {
@@ -30,7 +30,7 @@ impl State {
         let header = self.header(asked);
         let release = self.config.release;
         if request.iter().next().is_some() && request.iter().all(|op| is_write(op, release)) {
-            // Refused, and with the list of results that was begun.
+            // The request is refused, but the reply has the list of results that was begun.
             let header = ReplyHeader { error: ErrorCode::MARSHALLING_ERROR, ..header };
             self.connections.reply(asked.connection, header, &MultiResponse::new(&[]));
             return Ok(());
@@ -53,7 +53,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether the node is there and may be read.
+    /// Checks that the node exists and that the caller may read it.
     pub(crate) fn readable(&mut self, asked: Asked, path: &str) -> Result<(), ErrorCode> {
         let (caller, store) = self.caller(asked)?;
         store.readable(path, Acl::READ, caller.identities).map(drop)
@@ -69,11 +69,11 @@ impl State {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let readable = match self.config.release {
-            // Whether a node exists was no secret before 3.9.2 (ZOOKEEPER-2590).
+            // Before 3.9.2 every client could see whether a node exists (ZOOKEEPER-2590).
             Release::V3_8 => self.store.tree.node(path).map(drop),
             Release::V3_9 => self.readable(asked, path),
         };
-        // An absent node is watched all the same.
+        // A watch is also set on a node that does not exist.
         if watch && matches!(readable, Ok(()) | Err(ErrorCode::NO_NODE)) {
             self.watches.add(WatchKind::Data, path, asked.connection);
         }
@@ -174,7 +174,7 @@ impl State {
         self.ok(asked, &ErrorResponse { error: ErrorCode::OK })
     }
 
-    /// The answer of checkWatches and removeWatches.
+    /// The reply to checkWatches and removeWatches.
     pub(crate) fn watcher(&mut self, asked: Asked, found: Option<bool>) -> Result<(), ErrorCode> {
         match found {
             Some(true) => self.ok(asked, &()),
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Arms watches again, and tells first what they have missed.
+    /// Arms watches again, after it has notified of the events that they have missed.
     pub(crate) fn set_watches(
         &mut self,
         asked: Asked,
@@ -199,7 +199,7 @@ impl State {
             (persistent, Rearmed::Persistent, WatchKind::Persistent),
             (persistent_recursive, Rearmed::Recursive, WatchKind::Recursive),
         ] {
-            // The lists before a null one count.
+            // The lists before a null list take effect.
             if list.is_null() {
                 return Err(ErrorCode::MARSHALLING_ERROR);
             }

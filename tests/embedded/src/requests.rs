@@ -1,7 +1,7 @@
-//! What each request does, and what is answered.
+//! What each request does, and the reply to it.
 //!
-//! Requests of one connection are served in order and each at once, so a reply leaves before the
-//! next request is looked at. A write takes the next zxid even if it fails.
+//! Requests of one connection are served one by one in their order, so a reply is sent before the
+//! next request is read. A write uses the next zxid even if it fails.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::store::{Caller, Store};
 use crate::tree::Moment;
 
 impl State {
-    /// Serves one frame of a connection whose handshake is done.
+    /// Serves one frame of a connection that has a session.
     pub(crate) fn request(
         &mut self,
         now: Duration,
@@ -57,7 +57,7 @@ impl State {
             }
             return;
         }
-        // Real servers answer these two where they read frames: no session tracker hears of them.
+        // Real servers answer these two where they read frames, so they do not touch the session.
         if !matches!(op, OpCode::AUTH | OpCode::SASL) {
             self.sessions.touch(session, now);
         }
@@ -68,7 +68,7 @@ impl State {
         let has_path = begins_with_path(op) || matches!(op, OpCode::SYNC | OpCode::GET_EPHEMERALS);
         let path = <&str>::decode(&mut reader.clone()).ok().filter(|_| has_path);
         let sighting = Sighting { op, path, session };
-        // To faults, this operation is a handshake.
+        // For faults, this operation is a handshake.
         let is_handshake = op == OpCode::CREATE_SESSION;
         match if is_handshake { None } else { self.faults.strike(sighting) } {
             Some(Effect::LoseRequest) => return self.end(connection),
@@ -94,7 +94,7 @@ impl State {
         self.leave_if_closing(connection);
     }
 
-    /// Serves what was read from a connection that has gone since. Nobody hears of it.
+    /// Serves a request of a connection that was closed meanwhile. The reply goes nowhere.
     pub(crate) fn serve_late(&mut self, now: Duration, late: Late) {
         let Late { connection, session, frame } = late;
         let mut reader = Reader::new(&frame);
@@ -102,7 +102,7 @@ impl State {
             && let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader)
         {
             let connection = self.connections.put(connection);
-            // Refusals are answers, too.
+            // An error is a reply, too.
             self.serve(Asked { now, connection, session, xid, op }, &mut reader).ok();
             self.forget(connection);
         }
@@ -228,7 +228,7 @@ impl State {
         }
     }
 
-    /// One write: a transaction of its own, and its events.
+    /// Carries out one write as a transaction of its own, and sends its events.
     fn write<'f, R: Decode<'f>, T>(
         &mut self,
         asked: Asked,
@@ -236,7 +236,7 @@ impl State {
         act: impl FnOnce(&mut Store, Caller<'_>, R, Moment) -> Result<T, ErrorCode>,
     ) -> Result<T, ErrorCode> {
         let request = R::decode(reader).map_err(|_| ErrorCode::MARSHALLING_ERROR);
-        // What cannot be read takes a zxid before 3.9, but for reconfig, and none since.
+        // A request that cannot be decoded uses a zxid before 3.9, except reconfig, and none since.
         let burns = self.config.release == Release::V3_8 && is_single_write(asked.op);
         if request.is_err() && !burns {
             return Err(ErrorCode::MARSHALLING_ERROR);
@@ -267,7 +267,7 @@ impl State {
     fn multi(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
         let request = MultiRequest::decode(reader);
         let millis = self.millis(asked.now);
-        // Other than a single write, a multi takes a zxid even if it cannot be read.
+        // Unlike a single write, a multi uses a zxid even if it cannot be decoded.
         let moment = self.store.begin(millis);
         let request = request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
         let release = self.config.release;
@@ -282,8 +282,8 @@ impl State {
         self.ok(asked, &MultiResponse::new(&results))
     }
 
-    /// Servers send this to each other, and take it from clients too: it is answered like a
-    /// handshake, and sets the time after which the session ends unless it is touched again.
+    /// Servers send this request to each other, and also accept it from clients. It is answered
+    /// like a handshake, and sets the time after which the session ends unless it is touched again.
     fn create_session(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
         if !self.read_only {
             self.store.begin(self.millis(asked.now));
@@ -296,7 +296,8 @@ impl State {
         Ok(())
     }
 
-    /// Real servers look at proofs where they read frames, and hang up on what they cannot read.
+    /// Real servers check proofs where they read frames, and close a connection that sends one that
+    /// they cannot decode.
     fn auth(&mut self, asked: Asked, reader: &mut Reader<'_>) {
         let Ok(AuthPacket { scheme, auth, .. }) = AuthPacket::decode(reader) else {
             return self.end(asked.connection);
@@ -313,7 +314,7 @@ impl State {
         }
     }
 
-    /// There is no SASL here, which a server says with a null token.
+    /// SASL is off, which a server answers with a null token.
     fn sasl(&mut self, asked: Asked, reader: &mut Reader<'_>) {
         match GetSaslRequest::decode(reader) {
             Ok(request) if request.token.expose().is_some() => {

@@ -1,6 +1,7 @@
 //! The server on tokio: the handle, and the tasks that accept connections and keep time.
 //!
-//! They and the connections share one state machine (`shared`); dropping the handle ends them all.
+//! These tasks and the connections share one state machine (`shared`). Dropping the handle ends all
+//! of them.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -24,22 +25,22 @@ use crate::history::Commit;
 use crate::shared::{Shared, now};
 use crate::wire::{connect, serve};
 
-/// Servers that this process has started.
+/// The number of servers that this process has started.
 static STARTED: AtomicI64 = AtomicI64::new(0);
 
-/// How long to wait before the next connection is accepted when none could be.
+/// How long to wait before accepting again after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A ZooKeeper server inside this process.
 ///
-/// It keeps its tree in memory, so it ends with the handle, and everything in it. Handles are not
-/// clones of each other: share one behind an `Arc`.
+/// The server keeps its tree in memory, so the tree is gone when the handle is dropped. A handle
+/// cannot be cloned: share one behind an `Arc`.
 ///
 /// # Runtime
 ///
-/// A server lives on the tokio runtime that it was started on, and ends with it: one that several
-/// `#[tokio::test]` share must be started on a runtime that outlives them all. Its methods may be
-/// called from anywhere. Time is that runtime's, paused or not.
+/// A server runs on the tokio runtime that it was started on, and ends with it. If several
+/// `#[tokio::test]` share a server, start it on a runtime that outlives them all. Its methods may
+/// be called from anywhere. It uses the clock of that runtime, paused or not.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -53,7 +54,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Server {
     address: String,
     shared: Arc<Shared>,
-    /// Those that listen and keep time: they end with the handle.
+    /// The tasks that accept connections and keep time. They end with the handle.
     tasks: JoinSet<()>,
 }
 
@@ -62,30 +63,30 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of binding a socket.
+    /// The errors of binding a socket.
     ///
     /// # Panics
     ///
-    /// As tokio does, outside of a runtime with time and io enabled.
+    /// Panics as tokio does when called outside of a runtime with time and io enabled.
     pub async fn start() -> io::Result<Self> {
         Self::with(Config::new()).await
     }
 
-    /// Starts a server with other settings.
+    /// Starts a server with the given settings.
     ///
     /// # Errors
     ///
-    /// Those of binding a socket.
+    /// The errors of binding a socket.
     ///
     /// # Panics
     ///
-    /// As tokio does, outside of a runtime with time and io enabled.
+    /// Panics as tokio does when called outside of a runtime with time and io enabled.
     pub async fn with(mut config: Config) -> io::Result<Self> {
         let socket = match config.listen {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
-        // As tokio's own bind has it: a port whose last connections linger can be taken again.
+        // Like tokio's own bind: a port whose old connections still linger can be bound again.
         #[cfg(not(windows))]
         socket.set_reuseaddr(true)?;
         socket.bind(config.listen)?;
@@ -97,15 +98,16 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts a server without a socket: clients reach it by [`Server::connector`] and
-    /// [`Server::connect`] alone. So a test on tokio's paused clock has all of time in its hands.
-    /// [`Config::listen`] means nothing here.
+    /// Starts a server without a socket.
+    ///
+    /// Clients reach it only by [`Server::connector`] and [`Server::connect`]. So a test on tokio's
+    /// paused clock fully controls the time. [`Config::listen`] is ignored.
     ///
     /// # Panics
     ///
-    /// As tokio does, outside of a runtime with time enabled.
+    /// Panics as tokio does when called outside of a runtime with time enabled.
     pub fn in_memory(config: Config) -> Self {
-        // A name that leads nowhere, so that nobody ends up at a real server by mistake.
+        // A name that does not resolve, so that no client connects to a real server by mistake.
         Self::new(config, "in-memory.invalid:2181".to_owned())
     }
 
@@ -117,33 +119,37 @@ impl Server {
         Self { address, shared, tasks }
     }
 
-    /// Ends the server and waits until it does not listen any more, so that another can start at
-    /// the same address.
+    /// Ends the server and waits until it no longer listens.
+    ///
+    /// After that, another server can start at the same address.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the server like dropping the handle.
+    /// Dropping the future ends the server, as dropping the handle does.
     pub async fn shutdown(mut self) {
         self.tasks.shutdown().await;
     }
 
-    /// Where clients connect to, as a connect string has it: `127.0.0.1:PORT`. The name of a server
-    /// in memory leads nowhere.
+    /// Returns the connect string of the server: `127.0.0.1:PORT`.
+    ///
+    /// The name of a server in memory does not resolve.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// A connection in memory, as if from 127.0.0.1. It works like one over TCP, and on tokio's
-    /// paused clock too.
+    /// Opens a connection in memory, which seems to come from 127.0.0.1.
+    ///
+    /// It works like a connection over TCP, and works on tokio's paused clock too.
     pub fn connect(&self) -> DuplexStream {
         connect(&self.shared)
     }
 
-    /// What makes such connections, as the `connector` of a client's builder. It outlives the
-    /// server, which then hangs up.
+    /// Returns a function that opens connections in memory, for a client builder's `connector`.
     ///
-    /// Whatever a client names its host by will do for `H`, which is found out where it is used:
-    /// `Client::builder().connector(server.connector())`.
+    /// The function outlives the server; its connections are then closed at once.
+    ///
+    /// `H` is the client's type of host name. Any type is accepted, and the compiler infers it
+    /// where the function is used: `Client::builder().connector(server.connector())`.
     pub fn connector<H>(
         &self,
     ) -> impl Fn(&H) -> io::Result<DuplexStream> + Clone + Send + Sync + use<H> {
@@ -151,7 +157,7 @@ impl Server {
         move |_| Ok(connect(&shared))
     }
 
-    /// Calls the state machine, and tells the tasks what came of it.
+    /// Calls the state machine, and wakes the tasks that have something to do after it.
     fn command<R>(&self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
         let _runtime = self.shared.runtime.enter();
         let mut running = self.shared.lock();
@@ -160,27 +166,27 @@ impl Server {
         result
     }
 
-    /// Lets something go wrong.
+    /// Injects a fault: something that goes wrong at a later request.
     pub fn inject(&self, fault: Fault) {
         self.command(|core, _| core.inject(fault));
     }
 
-    /// How many faults have not happened yet, for instance because no request fits them.
+    /// Returns how many faults have not happened yet, for instance because no request matches them.
     pub fn pending_faults(&self) -> usize {
         self.command(|core, _| core.pending_faults())
     }
 
-    /// Takes back the faults that have not happened yet.
+    /// Removes the faults that have not happened yet.
     pub fn clear_faults(&self) {
         self.command(|core, _| core.clear_faults());
     }
 
-    /// Ends a session as if its time were over: see [`Core::expire`].
+    /// Ends a session as if its timeout had passed: see [`Core::expire`].
     pub fn expire(&self, session: SessionId) -> bool {
         self.command(|core, now| core.expire(now, session))
     }
 
-    /// Cuts the connection of a session, which goes on: see [`Core::disconnect`].
+    /// Cuts the connection of a session, which stays alive: see [`Core::disconnect`].
     pub fn disconnect(&self, session: SessionId) -> bool {
         self.command(|core, _| core.disconnect(session))
     }
@@ -200,7 +206,7 @@ impl Server {
         self.command(Core::heal);
     }
 
-    /// Stops or resumes to serve: see [`Core::set_serving`].
+    /// Stops or resumes serving: see [`Core::set_serving`].
     pub fn set_serving(&self, serving: bool) {
         self.command(|core, now| core.set_serving(now, serving));
     }
@@ -220,41 +226,40 @@ impl Server {
         self.command(|core, _| core.preset_version(path, version))
     }
 
-    /// Removes empty containers and outlived nodes now: see [`Core::reap`].
+    /// Removes empty containers and expired nodes now: see [`Core::reap`].
     pub fn reap(&self) {
         self.command(Core::reap);
     }
 
-    /// The sessions that have not ended, oldest first.
+    /// Returns the sessions that have not ended, oldest first.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.command(|core, _| core.sessions())
     }
 
-    /// Whether there is a node at `path`.
+    /// Returns whether there is a node at `path`.
     pub fn has_node(&self, path: &str) -> bool {
         self.command(|core, _| core.has_node(path))
     }
 
-    /// The names of the children of `path` in order; none if it is absent.
+    /// Returns the names of the children of `path` in order, or nothing if there is no such node.
     pub fn children(&self, path: &str) -> Vec<String> {
         self.command(|core, _| core.children(path))
     }
 
-    /// How many watches are set: see [`Core::watch_count`].
+    /// Returns how many watches are set: see [`Core::watch_count`].
     pub fn watch_count(&self) -> usize {
         self.command(|core, _| core.watch_count())
     }
 
-    /// Every change since the start, if [`Config::keep_history`] says that they are kept; else
-    /// nothing.
+    /// Returns every change since the start, if [`Config::keep_history`] is set, else nothing.
     pub fn history(&self) -> Vec<Commit> {
         self.command(|core, _| core.history().to_vec())
     }
 }
 
 impl Drop for Server {
-    /// Hangs up on everybody. The address is free again once the runtime has come to it:
-    /// [`Server::shutdown`] waits for that.
+    /// Closes all connections. The address is free again once the runtime has run the tasks to
+    /// their end: [`Server::shutdown`] waits for that.
     fn drop(&mut self) {
         let mut running = self.shared.lock();
         running.ended = true;
@@ -262,7 +267,7 @@ impl Drop for Server {
     }
 }
 
-/// Takes connections in until the server is dropped.
+/// Accepts connections until the server is dropped.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -282,7 +287,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Lets what is due happen.
+/// Runs everything that is due, and sleeps until the next deadline.
 async fn keep_time(shared: Arc<Shared>) {
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     loop {

@@ -1,8 +1,8 @@
 //! Sessions and when they expire.
 //!
-//! A session lives in a bucket of one tick. Every request of its client touches it, except those
-//! that prove who the client is, and a whole bucket expires at once: between one timeout and one
-//! tick more after the last touch.
+//! A session is in a bucket of one tick. Every request of its client touches it, except auth and
+//! SASL requests. A whole bucket expires at once: between one timeout and one tick more after the
+//! last touch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,11 +12,12 @@ use zk_proto::{Password, SessionId};
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) password: Password,
-    /// As it was settled in the last handshake.
+    /// The timeout that was negotiated in the last handshake.
     pub(crate) timeout: Duration,
-    /// Opened by a server that is read-only, which keeps it to itself.
+    /// True if a read-only server has opened it and keeps it to itself.
     pub(crate) is_local: bool,
-    /// The number of the tick at whose start it expires; none while its clock stands still.
+    /// The number of the tick at whose start the session expires. `None` while its clock is
+    /// stopped.
     bucket: Option<u64>,
 }
 
@@ -32,8 +33,8 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// Session ids start from the wall clock, as a real server's do.
     ///
-    /// A real server has its clock for itself; servers of one process tell each other apart by
-    /// `nth`, so that none takes another's session for its own.
+    /// A real server does not share its clock. Servers of one process use `nth` so that their
+    /// sessions have different ids.
     pub(crate) fn new(tick: Duration, millis: i64, nth: i64) -> Self {
         const SERVER_ID: i64 = 1;
         let clock = (millis.wrapping_add(nth).wrapping_shl(24) as u64) >> 8;
@@ -58,17 +59,17 @@ impl Sessions {
         self.alive.len()
     }
 
-    /// How many are known to a read-only server alone.
+    /// How many sessions are known only to a read-only server.
     pub(crate) fn local(&self) -> usize {
         self.alive.values().filter(|session| session.is_local).count()
     }
 
-    /// In the order in which they were opened.
+    /// The ids in the order in which the sessions were opened.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SessionId> {
         self.alive.keys().map(|id| SessionId(*id))
     }
 
-    /// Takes a session up again with the timeout that was settled now.
+    /// Resumes a session with the timeout that was negotiated now.
     pub(crate) fn renew(&mut self, id: SessionId, timeout: Duration, now: Duration) {
         if let Some(session) = self.alive.get_mut(&id.0) {
             session.timeout = timeout;
@@ -76,21 +77,21 @@ impl Sessions {
         self.touch(id, now);
     }
 
-    /// A sign of life.
+    /// Starts the session's timeout anew, because its client has sent something.
     pub(crate) fn touch(&mut self, id: SessionId, now: Duration) {
         if let Some(session) = self.get(id) {
             self.touch_for(id, session.timeout, now);
         }
     }
 
-    /// A sign of life that counts for another time than the session's timeout.
+    /// Like [`Sessions::touch`], with another time than the session's timeout.
     pub(crate) fn touch_for(&mut self, id: SessionId, time: Duration, now: Duration) {
         let tick = self.tick.as_millis().max(1);
         self.put(id, Some(((now + time).as_millis() / tick) as u64 + 1));
     }
 
-    /// Stops the clocks of sessions that nobody can end, and starts those of the others anew where
-    /// they stood still.
+    /// Stops the clocks of the sessions for which `runs` is false, because no server can end them,
+    /// and restarts the stopped clocks of the others.
     pub(crate) fn run(&mut self, now: Duration, runs: impl Fn(&Session) -> bool) {
         let sessions = self.alive.iter();
         let changed = sessions.filter(|(_, it)| runs(it) != it.bucket.is_some());
@@ -113,7 +114,7 @@ impl Sessions {
         }
     }
 
-    /// Those that nobody but this server knows of end without a trace.
+    /// Removes the sessions that only this server knows.
     pub(crate) fn close_local(&mut self) {
         let local = self.alive.iter().filter(|(_, session)| session.is_local);
         let local: Vec<i64> = local.map(|(id, _)| *id).collect();
@@ -128,14 +129,14 @@ impl Sessions {
         Some(session)
     }
 
-    /// The next session whose time is over; it stays until it is closed.
+    /// The next session whose timeout has passed. It stays until it is closed.
     pub(crate) fn expired(&self, now: Duration) -> Option<SessionId> {
         let (bucket, sessions) = self.buckets.first_key_value()?;
         let due = self.due(*bucket) <= now;
         sessions.first().filter(|_| due).map(|id| SessionId(*id))
     }
 
-    /// When the next session's time is over, unless it is touched.
+    /// When the next session expires, unless it is touched.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.buckets.first_key_value().map(|(bucket, _)| self.due(*bucket))
     }
@@ -145,7 +146,7 @@ impl Sessions {
         self.buckets.iter().map(|(bucket, sessions)| (self.due(*bucket), sessions))
     }
 
-    /// What holds at any time: each session whose clock runs is in one bucket, its own.
+    /// Checks what must always hold: each session whose clock runs is in one bucket, its own.
     pub(crate) fn audit(&self) {
         let mut buckets = BTreeMap::<u64, BTreeSet<i64>>::new();
         for (id, session) in &self.alive {
@@ -174,7 +175,8 @@ impl Sessions {
     }
 }
 
-/// What a real server makes of a session id: `java.util.Random`, seeded with it. Not a secret.
+/// The password that a real server derives from a session id: `java.util.Random`, seeded with the
+/// id. It is no secret.
 fn password(id: SessionId) -> Password {
     const MASK: u64 = (1 << 48) - 1;
     let seed = (id.0 ^ 0xb341_5c00) as u64;

@@ -1,7 +1,6 @@
-//! What the tasks of a server share: the state machine, and whom to wake when it has something to
-//! do.
+//! The state that the tasks of a server share: the state machine, and the wakers of the tasks.
 //!
-//! One lock guards it, held for as long as it takes to serve what one read brought. No other file
+//! One lock guards it. It is held as long as it takes to serve the bytes of one read. No other file
 //! of this crate reads the clock.
 
 use std::collections::BTreeMap;
@@ -16,10 +15,10 @@ use crate::config::Config;
 use crate::connection::ConnectionId;
 use crate::core::Core;
 
-/// The first port that connections in memory come from.
+/// The lowest port that connections in memory use.
 pub(crate) const FIRST_PORT: u16 = 49_152;
 
-/// A server, as all of its tasks see it.
+/// A server, as seen by all of its tasks.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The runtime that all tasks run on.
@@ -39,7 +38,7 @@ pub(crate) struct Running {
     pub(crate) deadline: Option<Instant>,
     /// The port of the newest connection in memory.
     pub(crate) last_port: u16,
-    /// True once the handle was dropped.
+    /// True once the handle is dropped.
     pub(crate) ended: bool,
 }
 
@@ -56,7 +55,8 @@ impl Shared {
         }
     }
 
-    /// Nothing in here panics half-way; if it ever does, the tests of the user go on.
+    /// Ignores poisoning. No code panics half-way while it holds the lock; if it ever does, the
+    /// user's tests go on.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,7 +83,7 @@ impl Shared {
     }
 }
 
-/// Time is tokio's, so that tests can make it virtual.
+/// The time is tokio's, so that tests can make it virtual.
 #[expect(
     clippy::disallowed_methods,
     reason = "the task that runs the state machine reads the clock"
@@ -92,7 +92,7 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// The wall clock at the start; from there on it goes with [`now`].
+/// The wall clock at the start. From then on it follows [`now`].
 #[expect(clippy::disallowed_methods, reason = "nodes carry the wall clock's time")]
 fn wall() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()

@@ -1,7 +1,7 @@
-//! All that a server is: its tree, sessions, watches and connections, and what changes them
-//! together.
+//! The whole state of a server: its tree, sessions, watches and connections, and the changes that
+//! affect several of them.
 //!
-//! Time is counted from the server's start. What requests mean is in the files below.
+//! Time is counted from the server's start. The files below implement the requests.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -23,15 +23,15 @@ use crate::store::{Store, Told};
 use crate::tree::split;
 use crate::watches::Watches;
 
-/// How long a connection may at least take to say who it is:
+/// The shortest time that a connection has to send its handshake:
 /// `zookeeper.nio.sessionlessCnxnTimeout`.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What `gtmk` tells until `stmk` sets it: requests, packets, sessions and warnings.
+/// What `gtmk` prints until `stmk` sets it: requests, packets, sessions and warnings.
 const TRACE_MASK: i64 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8;
 
-/// When a connection is closed that says nothing until then. As sessions, they expire by buckets,
-/// each as long as their timeout, so that they have up to twice as long.
+/// When a connection is closed that has sent nothing until then. Like sessions, connections expire
+/// by buckets, each as long as the timeout, so that they have up to twice as long.
 fn handshake_deadline(opened: Duration) -> Duration {
     let bucket = (opened + HANDSHAKE_TIMEOUT).as_millis() / HANDSHAKE_TIMEOUT.as_millis() + 1;
     HANDSHAKE_TIMEOUT.saturating_mul(u32::try_from(bucket).unwrap_or(u32::MAX))
@@ -48,23 +48,23 @@ pub(crate) struct State {
     pub(crate) connections: Connections,
     /// The connection that serves a session.
     pub(crate) attached: HashMap<SessionId, ConnectionId>,
-    /// Connections that have not said who they are, by when they have to.
+    /// Connections that have not sent their handshake, by their deadlines.
     fresh: BTreeSet<(Duration, ConnectionId)>,
     pub(crate) faults: Faults,
-    /// Requests that are served when their time has come, in the order of these.
+    /// Requests that are served at a later time, in the order of these times.
     late: Vec<(Duration, Late)>,
     pub(crate) serving: bool,
     pub(crate) read_only: bool,
     next_reap: Duration,
     pub(crate) received: u64,
-    /// What `stmk` has set. Nothing is traced by it.
+    /// The mask that `stmk` has set. It traces nothing.
     pub(crate) trace_mask: i64,
 }
 
 /// A request whose connection has gone before it was served.
 #[derive(Debug)]
 pub(crate) struct Late {
-    /// What the connection was.
+    /// The state of the connection when it was closed.
     pub(crate) connection: Connection,
     pub(crate) session: SessionId,
     pub(crate) frame: Bytes,
@@ -96,7 +96,7 @@ impl Connections {
         self.by_id.len()
     }
 
-    /// Forgets what the connections have said and heard so far.
+    /// Resets what is counted about the connections.
     pub(crate) fn reset_counts(&mut self) {
         self.by_id.values_mut().for_each(|one| one.counts = Counts::new(-1));
     }
@@ -105,7 +105,7 @@ impl Connections {
         self.by_id.keys().copied().collect()
     }
 
-    /// Takes a connection in.
+    /// Adds a connection.
     pub(crate) fn put(&mut self, connection: Connection) -> ConnectionId {
         let id = ConnectionId(self.next);
         self.next += 1;
@@ -113,7 +113,7 @@ impl Connections {
         id
     }
 
-    /// A connection that has something to send, each once.
+    /// A connection that has something to send. Each is returned once.
     pub(crate) fn next_ready(&mut self) -> Option<ConnectionId> {
         let id = self.ready.pop_front()?;
         if let Some(connection) = self.by_id.get_mut(&id) {
@@ -137,7 +137,7 @@ impl Connections {
         }
     }
 
-    /// Answers a request; here the fault that struck it takes effect.
+    /// Answers a request. The fault that struck the request takes effect here.
     pub(crate) fn reply(&mut self, id: ConnectionId, header: ReplyHeader, body: &impl Encode) {
         self.sent += 1;
         self.send(id, |connection| {
@@ -155,19 +155,19 @@ impl Connections {
             }
             connection.outbox.records(&header, body);
             if connection.phase == Phase::Closing {
-                // A cut behind the end of the reply is a cut at its end.
+                // A cut beyond the end of the reply is a cut at its end.
                 connection.outbox.end();
             }
         });
     }
 
-    /// Tells a connection of an event.
+    /// Sends an event to a connection.
     pub(crate) fn notify(&mut self, id: ConnectionId, zxid: Zxid, kind: EventType, path: &str) {
         self.sent += 1;
         self.send(id, |connection| {
             connection.counts.sent += 1;
             let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid, error: ErrorCode::OK };
-            // A WatcherEvent, but that its path may be one which only setWatches brings here.
+            // A WatcherEvent, except that its path may be one that only setWatches can bring here.
             let path = Text::java_bytes(path);
             let event = |writer: &mut Writer<'_>| {
                 header.encode(writer);
@@ -217,7 +217,7 @@ impl State {
         whole_millis(self.epoch.saturating_add(now))
     }
 
-    /// Takes a connection in. One that is too many is closed without a word.
+    /// Adds a connection. If there are too many, it is closed without a reply.
     pub(crate) fn open(&mut self, now: Duration, peer: SocketAddr) -> ConnectionId {
         let limit = self.config.max_connections_per_host;
         let from_there = |other: &&Connection| other.peer.ip() == peer.ip();
@@ -231,7 +231,7 @@ impl State {
         id
     }
 
-    /// Closes a connection behind what was sent to it.
+    /// Closes a connection behind the bytes that were sent to it.
     pub(crate) fn end(&mut self, id: ConnectionId) {
         self.connections.send(id, |connection| {
             connection.phase = Phase::Closing;
@@ -249,7 +249,7 @@ impl State {
         self.detach(id);
     }
 
-    /// Closes a connection at once, unless it is silent: nobody would hear of that.
+    /// Closes a connection at once, unless it is silent: then the peer must not notice.
     pub(crate) fn hang_up(&mut self, id: ConnectionId) {
         match self.connections.get_mut(id) {
             Some(connection) if connection.outbox.is_silent() => {
@@ -266,7 +266,7 @@ impl State {
         self.connections.by_id.remove(&id);
     }
 
-    /// A connection that is done serves no session, and nothing is told to it.
+    /// Ends the service of a connection: it has no session any more, and gets no events.
     fn detach(&mut self, id: ConnectionId) {
         self.watches.leave(id);
         if let Some(connection) = self.connections.get(id) {
@@ -279,14 +279,15 @@ impl State {
         }
     }
 
-    /// What was sent to a connection may have ended it: a fault, or too much that waits.
+    /// Detaches a connection that has ended because of a fault or because too many bytes wait for
+    /// it.
     pub(crate) fn leave_if_closing(&mut self, id: ConnectionId) {
         if self.connections.get(id).is_some_and(|one| one.phase == Phase::Closing) {
             self.detach(id);
         }
     }
 
-    /// A connection has said who it is.
+    /// Attaches a connection to its session after the handshake.
     pub(crate) fn attach(&mut self, id: ConnectionId, session: SessionId) {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.phase = Phase::Serving;
@@ -296,7 +297,7 @@ impl State {
         }
     }
 
-    /// Ends a session: its ephemeral nodes go in one transaction.
+    /// Ends a session and deletes its ephemeral nodes in one transaction.
     pub(crate) fn end_session(&mut self, now: Duration, session: SessionId) {
         if self.sessions.close(session).is_none_or(|session| session.is_local) {
             return;
@@ -310,7 +311,7 @@ impl State {
         self.tell(moment.zxid, told);
     }
 
-    /// Ends a session whose time is over, and hangs up on its client without a word.
+    /// Ends a session whose timeout has passed, and closes its client's connection without a reply.
     pub(crate) fn expire(&mut self, now: Duration, session: SessionId) {
         if let Some(id) = self.attached.get(&session).copied() {
             match self.connections.get_mut(id).and_then(|one| one.partition.as_mut()) {
@@ -321,7 +322,7 @@ impl State {
         self.end_session(now, session);
     }
 
-    /// Serves a request of a connection that is about to go when this time has come.
+    /// Serves a request at a later time. Its connection is about to be closed.
     pub(crate) fn postpone(
         &mut self,
         due: Duration,
@@ -340,7 +341,7 @@ impl State {
         self.late.insert(at, (due, Late { connection, session, frame: frame.clone() }));
     }
 
-    /// Tells everybody who watches.
+    /// Notifies all watchers of the changes.
     pub(crate) fn tell(&mut self, zxid: Zxid, changes: Vec<Told>) {
         let zxid = match self.config.release {
             Release::V3_8 => Zxid(-1),
@@ -371,7 +372,7 @@ impl State {
         }
     }
 
-    /// Tells those of the watchers who may read; the watches of the others are used up all the
+    /// Notifies the watchers that may read the node. The watches of the others are used up all the
     /// same (since ZOOKEEPER-4799).
     fn notify(
         &mut self,
@@ -391,19 +392,19 @@ impl State {
         }
     }
 
-    /// Lets the clocks of those sessions run that there is somebody to end: the leader, or a
-    /// read-only server for its own.
+    /// Runs the clocks of the sessions that a server can end: all sessions if there is a leader,
+    /// else only those that the read-only server has opened itself.
     pub(crate) fn run_clocks(&mut self, now: Duration) {
         let (serving, has_leader) = (self.serving, !self.read_only);
         self.sessions.run(now, |session| serving && (has_leader || session.is_local));
     }
 
-    /// True if somebody serves requests, and there is a leader for them.
+    /// True if the server serves requests and there is a leader for them.
     fn has_leader(&self) -> bool {
         self.serving && !self.read_only
     }
 
-    /// Does what is due.
+    /// Does everything that is due.
     pub(crate) fn turn(&mut self, now: Duration) {
         while let Some(session) = self.sessions.expired(now) {
             self.expire(now, session);
@@ -423,7 +424,7 @@ impl State {
         }
     }
 
-    /// Removes containers and nodes whose time is over.
+    /// Removes empty containers and nodes whose time to live is over.
     pub(crate) fn reap(&mut self, now: Duration) {
         if self.read_only || !self.serving {
             return;
@@ -437,7 +438,7 @@ impl State {
         }
     }
 
-    /// What holds between calls.
+    /// Checks what must hold between calls.
     pub(crate) fn audit(&self) {
         self.store.audit();
         self.sessions.audit();
@@ -458,7 +459,8 @@ impl State {
                 Phase::Serving => {
                     assert!(one.struck.is_none(), "{id}: a fault outlives its request");
                     let alive = attached.is_some_and(|it| self.sessions.get(it).is_some());
-                    // Who is silent never hears that its session has ended or gone elsewhere.
+                    // A silent client never notices that its session has ended or moved to another
+                    // connection.
                     let unaware =
                         over == Some(true) || attached.is_none() && one.outbox.is_silent();
                     assert_eq!(alive, !unaware, "{id} serves {:?}", one.session);
@@ -478,7 +480,7 @@ impl State {
         }
     }
 
-    /// When something is due next. Delays of replies are not among it.
+    /// When something is due next. Delays of replies are not included.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let sessions = self.sessions.deadline();
         let fresh = self.fresh.first().map(|(due, _)| *due);

@@ -1,8 +1,9 @@
 //! The tree with its rules: who may do what, and what a server answers.
 //!
-//! Each operation checks in the order in which a real server does, since the first thing wrong is
-//! what the client is told. A transaction is a zxid and a time; what it changed comes out at its
-//! commit, for watches and for the history. Knows no connection and no session but their names.
+//! Each operation checks in the order in which a real server does, since the client gets the error
+//! of the first check that fails. A transaction is a zxid and a time. Its commit returns its
+//! changes, for watches and for the history. The store knows connections and sessions only by their
+//! ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +19,17 @@ use crate::config::{Config, Release};
 use crate::history::{Change, Commit};
 use crate::tree::{Moment, Node, SYSTEM, Tree, split};
 
-/// What stands for a null path in a write: Java reads one, and some operations trip over it.
+/// The stand-in for a null path in a write: Java reads a null path, and some operations fail on it.
 pub(crate) const NULL_PATH: &str = "\0null";
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
     pub(crate) session: SessionId,
     pub(crate) identities: &'a Identities,
 }
 
-/// A change with what decides who is told of it.
+/// A change, with the access lists that decide who is notified of it.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) change: Change,
@@ -73,13 +74,13 @@ impl Store {
         self.history.as_deref().unwrap_or_default()
     }
 
-    /// Begins the next transaction. Its zxid is used up whatever becomes of it.
+    /// Begins the next transaction. Its zxid is used up even if the transaction fails.
     pub(crate) fn begin(&mut self, millis: i64) -> Moment {
         self.zxid = Zxid(self.zxid.0.wrapping_add(1));
         Moment { zxid: self.zxid, millis }
     }
 
-    /// Makes what was changed since the last commit last, and tells it.
+    /// Makes the changes since the last commit permanent, and returns them.
     pub(crate) fn commit(&mut self, now: Moment, by: Option<SessionId>) -> Vec<Told> {
         self.tree.commit();
         if let Some(history) = &mut self.history {
@@ -94,19 +95,19 @@ impl Store {
         std::mem::take(&mut self.changes)
     }
 
-    /// Takes back what was changed since the last commit.
+    /// Undoes the changes since the last commit.
     pub(crate) fn roll_back(&mut self) {
         self.tree.roll_back();
         self.changes.clear();
     }
 
-    /// What holds between transactions.
+    /// Checks what must hold between transactions.
     pub(crate) fn audit(&self) {
         assert!(self.changes.is_empty(), "changes that nobody is told of");
         self.tree.audit(self.zxid);
     }
 
-    /// Remembers a change; of a deletion before it happens, of others after it.
+    /// Records a change: a deletion before it happens, other changes after it.
     pub(crate) fn tell(&mut self, change: Change, path: &Arc<str>) {
         let (parent, _) = split(path);
         let list =
@@ -115,7 +116,7 @@ impl Store {
         self.changes.push(Told { change, path: Arc::clone(path), acl, parent_acl });
     }
 
-    /// The node, if the caller may do one of `perms` to it.
+    /// The node, if the caller has one of `perms` on it.
     pub(crate) fn readable(
         &self,
         path: &str,
@@ -151,7 +152,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a node whoever wants it gone.
+    /// Removes a node without a check of permissions.
     pub(crate) fn remove(&mut self, path: &Arc<str>, now: Moment) {
         self.tell(Change::Deleted, path);
         self.tree.delete(path, now);
@@ -202,7 +203,7 @@ impl Store {
         require_version(node.version, request.version)
     }
 
-    /// The access list and state of a node. Whoever may not change the list sees no hashes.
+    /// The access list and state of a node. A caller that may not change the list sees no hashes.
     pub(crate) fn acl(
         &self,
         path: &str,
@@ -223,14 +224,14 @@ impl Store {
         let below = format!("{path}/");
         match path {
             "/" => self.tree.len() - 1,
-            // The root has two names, and is below one of them.
+            // The root has two names, and is below the empty one.
             "" => self.tree.len(),
             _ => self.tree.iter().filter(|(other, _)| other.starts_with(&below)).count(),
         }
     }
 
-    /// What a watch of setWatches has missed since a transaction, if anything. Persistent ones
-    /// never have.
+    /// The event that a watch of setWatches has missed since a transaction, if any. Persistent
+    /// watches never miss one.
     pub(crate) fn missed(&self, kind: Rearmed, path: &str, since: Zxid) -> Option<EventType> {
         match (kind, self.tree.get(path)) {
             (Rearmed::Data | Rearmed::Child, None) => Some(EventType::NODE_DELETED),
@@ -269,7 +270,7 @@ fn require_version(actual: i32, expected: i32) -> Result<(), ErrorCode> {
     if expected == -1 || expected == actual { Ok(()) } else { Err(ErrorCode::BAD_VERSION) }
 }
 
-/// Checks a path as the writes of real servers do.
+/// Checks a path as real servers do for writes.
 pub(crate) fn valid(path: &str) -> Result<(), ErrorCode> {
     check_path(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)
 }

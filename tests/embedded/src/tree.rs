@@ -1,7 +1,7 @@
-//! The tree of nodes: what is stored, and how each change changes it.
+//! The tree of nodes: the stored data, and how each operation changes it.
 //!
-//! A flat map from whole paths to nodes, as ZooKeeper has it; the rules of who may change what are
-//! elsewhere. Changes of one transaction leave a trail by which it can be undone.
+//! The tree is a flat map from whole paths to nodes, as in ZooKeeper. The permission checks are
+//! elsewhere. Changes of one transaction leave a trail by which they can be undone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use zk_proto::{ErrorCode, SessionId, Stat, Zxid};
 
 use crate::access::AccessList;
 
-/// Nodes that no server is without and no client can delete.
+/// Nodes that every server has and that no client can delete.
 pub(crate) const SYSTEM: [&str; 3] = ["/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
 
-/// What keeps a node there.
+/// The kind of a node, which decides when the node is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Persistent,
     Ephemeral(SessionId),
     Container,
-    /// Milliseconds after the last write.
+    /// Time to live: milliseconds after the last write.
     Ttl(i64),
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct Node {
     pub(crate) mtime: i64,
     pub(crate) version: i32,
     pub(crate) aversion: i32,
-    /// Children ever created, from which sequential children are numbered. It stays at the largest
-    /// `i32`.
+    /// How many children were ever created; sequential children are numbered by it. It stays at the
+    /// largest `i32`.
     pub(crate) created: i32,
     pub(crate) children: BTreeSet<Box<str>>,
 }
 
-/// When a change happens.
+/// The zxid and the time of a change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) zxid: Zxid,
@@ -50,7 +50,7 @@ pub(crate) struct Moment {
     pub(crate) millis: i64,
 }
 
-/// How to take one change back.
+/// How to undo one change.
 #[derive(Debug)]
 enum Undo {
     Create { path: Arc<str>, pzxid: Zxid, created: i32 },
@@ -109,7 +109,8 @@ impl Node {
 }
 
 impl Tree {
-    /// The system nodes alone. `config` is the access list of `/zookeeper/config`.
+    /// Creates a tree of the system nodes alone. `config` is the access list of
+    /// `/zookeeper/config`.
     pub(crate) fn new(open: &AccessList, config: &AccessList) -> Self {
         let mut tree = Self {
             nodes: HashMap::new(),
@@ -146,7 +147,7 @@ impl Tree {
         self.nodes.get_mut(if path.is_empty() { "/" } else { path })
     }
 
-    /// [`Tree::get`] as servers answer it.
+    /// [`Tree::get`] with the error that servers answer.
     pub(crate) fn node(&self, path: &str) -> Result<&Node, ErrorCode> {
         self.get(path).ok_or(ErrorCode::NO_NODE)
     }
@@ -165,15 +166,16 @@ impl Tree {
         self.ephemerals.get(&session.0).into_iter().flatten()
     }
 
-    /// Every session that owns nodes, with them.
+    /// Every session that owns nodes, with these nodes.
     pub(crate) fn owners(&self) -> impl Iterator<Item = (SessionId, &BTreeSet<Arc<str>>)> {
         self.ephemerals.iter().map(|(session, paths)| (SessionId(*session), paths))
     }
 
     /// The number of the next sequential child of `parent`.
     ///
-    /// Within a transaction the numbers go on beyond their end, as real servers name all of its
-    /// nodes before they create the first; the counter itself stays there.
+    /// Within a transaction the numbers go on beyond the end of their range, because real servers
+    /// name all nodes of a transaction before they create the first. The counter itself stays at
+    /// its end.
     pub(crate) fn next_number(&self, parent: &str) -> Option<i32> {
         let created = self.get(parent)?.created;
         let is_beyond = |undo: &&Undo| match undo {
@@ -251,12 +253,12 @@ impl Tree {
         Some(stat)
     }
 
-    /// Makes the changes since the last commit last.
+    /// Makes the changes since the last commit permanent.
     pub(crate) fn commit(&mut self) {
         self.trail.clear();
     }
 
-    /// Takes the changes since the last commit back.
+    /// Undoes the changes since the last commit.
     pub(crate) fn roll_back(&mut self) {
         while let Some(undo) = self.trail.pop() {
             match undo {
@@ -287,13 +289,13 @@ impl Tree {
         }
     }
 
-    /// Whether there is any node that goes by itself.
+    /// True if there is any container or node with a time to live.
     pub(crate) fn has_mortals(&self) -> bool {
         !self.mortal.is_empty()
     }
 
-    /// Containers that had a child once and have none now, and childless nodes that were last
-    /// written longer ago than they are to live.
+    /// Containers that once had a child and have none now, and childless nodes whose last write is
+    /// longer ago than their time to live.
     pub(crate) fn outlived(&self, millis: i64) -> Vec<Arc<str>> {
         let dead = |path: &&Arc<str>| {
             self.get(path).filter(|node| node.children.is_empty()).is_some_and(|node| {
@@ -307,7 +309,7 @@ impl Tree {
         self.mortal.iter().filter(dead).cloned().collect()
     }
 
-    /// What holds between transactions; `last` is the last of them.
+    /// Checks what must hold between transactions; `last` is the last transaction.
     pub(crate) fn audit(&self, last: Zxid) {
         assert!(self.trail.is_empty(), "a transaction is half done");
         let mut ephemerals = BTreeMap::<i64, BTreeSet<Arc<str>>>::new();

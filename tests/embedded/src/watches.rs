@@ -1,8 +1,8 @@
-//! Watches of all kinds, and who is told of a change.
+//! Watches of all kinds, and which connections a change notifies.
 //!
-//! Two tables as on a real server: data watches and child watches. They belong to a connection and
-//! go with it. A persistent watch is in both tables, a recursive one in the data table, where a
-//! change looks up its path and all ancestors.
+//! There are two tables as on a real server: data watches and child watches. Watches belong to a
+//! connection and end with it. A persistent watch is in both tables. A recursive watch is in the
+//! data table, where a change looks up its path and all ancestors.
 //!
 //! Before 3.9 a connection has one mode per path and table, the last that it asked for, and a
 //! recursive watch is in both tables.
@@ -15,7 +15,8 @@ use zk_proto::{EventType, WatcherType};
 use crate::config::Release;
 use crate::connection::ConnectionId;
 
-/// The kinds of one connection on one path: a set of [`Kinds::STANDARD`] and its like.
+/// The kinds of watches that one connection has on one path: a set of [`Kinds::STANDARD`] and the
+/// other constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Kinds(u8);
 
@@ -34,7 +35,7 @@ impl Kinds {
     }
 }
 
-/// What a watch waits for, as requests name it.
+/// The kind of a watch, as requests name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchKind {
     Data,
@@ -47,7 +48,7 @@ pub(crate) enum WatchKind {
 struct Table {
     by_path: HashMap<Arc<str>, BTreeMap<ConnectionId, Kinds>>,
     by_connection: BTreeMap<ConnectionId, BTreeSet<Arc<str>>>,
-    /// Recursive watches in this table: without any, ancestors need not be looked up.
+    /// The number of recursive watches in this table. If it is 0, ancestors need not be looked up.
     recursive: usize,
 }
 
@@ -76,7 +77,7 @@ impl Table {
         self.by_connection.entry(connection).or_default().insert(path);
     }
 
-    /// Removes kinds of a watch; says whether there were any.
+    /// Removes kinds of a watch. Returns whether there were any.
     fn remove(&mut self, path: &str, connection: ConnectionId, kinds: Kinds) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else {
             return false;
@@ -110,7 +111,7 @@ impl Table {
             .is_some_and(|held| held.has(kinds))
     }
 
-    /// Who is to be told of an event at `path`; one-shot watches are used up by it.
+    /// Adds the connections to notify of an event at `path`. One-shot watches are used up by it.
     fn trigger(&mut self, path: &str, event: EventType, told: &mut BTreeSet<ConnectionId>) {
         if let Some(watchers) = self.by_path.get(path) {
             let hit = |kinds: Kinds| {
@@ -159,7 +160,7 @@ impl Table {
         self.by_path.values().map(BTreeMap::len).sum()
     }
 
-    /// What holds between changes.
+    /// Checks what must hold between changes.
     fn audit(&self, release: Release) {
         let mut by_connection = BTreeMap::<ConnectionId, BTreeSet<Arc<str>>>::new();
         let mut recursive = 0;
@@ -202,8 +203,8 @@ impl Watches {
         }
     }
 
-    /// Removes the watches that a request means. `None` if the release does not know the type,
-    /// else whether there were any.
+    /// Removes the watches that a request names. Returns `None` if the release does not know the
+    /// type, else whether there were any.
     pub(crate) fn remove(
         &mut self,
         kind: WatcherType,
@@ -216,9 +217,9 @@ impl Watches {
         Some(data | child)
     }
 
-    /// As [`Watches::remove`], leaving them there. Before 3.9 a server looks for anybody's watch,
-    /// finds none at the empty path, and trips over a path whose ancestors do not end at the root:
-    /// those it looks at as long as there are recursive watches.
+    /// Like [`Watches::remove`], but leaves the watches in place. Before 3.9 a server looks for a
+    /// watch of any connection, finds none at the empty path, and fails on a path whose ancestors
+    /// do not end at the root. It looks at the ancestors as long as there are recursive watches.
     pub(crate) fn has(
         &self,
         kind: WatcherType,
@@ -239,7 +240,7 @@ impl Watches {
         Some(data | child)
     }
 
-    /// The kinds of each table that a type names.
+    /// The kinds of each table that a watcher type names.
     fn meant(&self, kind: WatcherType) -> Option<(Option<Kinds>, Option<Kinds>)> {
         let standard = match self.release {
             Release::V3_8 => Kinds::ANY,
@@ -259,14 +260,15 @@ impl Watches {
         }
     }
 
-    /// Who is to be told that a node was created or written.
+    /// The connections to notify that a node was created or written.
     pub(crate) fn touched(&mut self, path: &str, event: EventType) -> BTreeSet<ConnectionId> {
         let mut told = BTreeSet::new();
         self.data.trigger(path, event, &mut told);
         told
     }
 
-    /// Who is to be told that a node was deleted: each once, whichever of its watches saw it.
+    /// The connections to notify that a node was deleted: each once, even if several of its watches
+    /// match.
     pub(crate) fn deleted(&mut self, path: &str) -> BTreeSet<ConnectionId> {
         let mut told = BTreeSet::new();
         self.data.trigger(path, EventType::NODE_DELETED, &mut told);
@@ -274,14 +276,14 @@ impl Watches {
         told
     }
 
-    /// Who is to be told that a node's children changed.
+    /// The connections to notify that a node's children changed.
     pub(crate) fn children_changed(&mut self, path: &str) -> BTreeSet<ConnectionId> {
         let mut told = BTreeSet::new();
         self.child.trigger(path, EventType::NODE_CHILDREN_CHANGED, &mut told);
         told
     }
 
-    /// The watches of a connection go with it.
+    /// Removes the watches of a connection that ends.
     pub(crate) fn leave(&mut self, connection: ConnectionId) {
         self.data.leave(connection);
         self.child.leave(connection);
@@ -297,31 +299,30 @@ impl Watches {
         self.data.recursive + self.child.recursive
     }
 
-    /// Everybody who watches anything.
+    /// Every connection that has a watch.
     pub(crate) fn watchers(&self) -> impl Iterator<Item = ConnectionId> {
         self.data.by_connection.keys().chain(self.child.by_connection.keys()).copied()
     }
 
-    /// What holds between changes.
+    /// Checks what must hold between changes.
     pub(crate) fn audit(&self) {
         self.data.audit(self.release);
         self.child.audit(self.release);
     }
 
-    /// Connections, paths and watches of the data table, which is what `wchs` tells.
+    /// Connections, paths and watches of the data table, which `wchs` prints.
     pub(crate) fn data_counts(&self) -> (usize, usize, usize) {
         (self.data.by_connection.len(), self.data.by_path.len(), self.data.len())
     }
 
-    /// The paths of the data table with who watches them, which is what `wchp` tells.
+    /// The paths of the data table with the connections that watch them, which `wchp` prints.
     pub(crate) fn data_paths(
         &self,
     ) -> impl Iterator<Item = (&str, impl Iterator<Item = ConnectionId>)> {
         self.data.by_path.iter().map(|(path, watchers)| (&**path, watchers.keys().copied()))
     }
 
-    /// The connections of the data table with the paths that they watch, which is what `wchc`
-    /// tells.
+    /// The connections of the data table with the paths that they watch, which `wchc` prints.
     pub(crate) fn data_watchers(
         &self,
     ) -> impl Iterator<Item = (ConnectionId, impl Iterator<Item = &str>)> {

@@ -1,7 +1,7 @@
-//! One connection: it reads and writes bytes, and hands them to the state machine.
+//! The I/O of one connection: it reads and writes bytes, and passes them to the state machine.
 //!
-//! Each connection is a task of its own, over TCP or in memory. Knows nothing of what the bytes
-//! mean.
+//! Each connection is a task of its own, over TCP or in memory. This file does not interpret the
+//! bytes.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -21,10 +21,10 @@ use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::shared::{FIRST_PORT, Shared, now};
 
-/// Room for one read.
+/// How much room to reserve for one read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What a connection in memory holds before its writer waits.
+/// How many bytes a connection in memory holds before its writer waits.
 const DUPLEX_BYTES: usize = 1024 * 1024;
 
 /// A connection in memory, as if from 127.0.0.1.
@@ -40,14 +40,14 @@ pub(crate) fn connect(shared: &Arc<Shared>) -> DuplexStream {
     client
 }
 
-/// One connection with what is half read and half written.
+/// One connection with its half-read input and half-written output.
 struct Wire<S> {
     io: S,
     id: ConnectionId,
     shared: Arc<Shared>,
     input: BytesMut,
     output: BytesMut,
-    /// What the state machine has for the client behind the output.
+    /// How many bytes the state machine holds for the client behind the output.
     unsent: usize,
     closing: bool,
     alarm: Pin<Box<Sleep>>,
@@ -113,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             if written && self.closing {
                 return Pin::new(&mut self.io).poll_shutdown(cx);
             }
-            // There is room now, for what the state machine has left or for another read.
+            // There is room now, for the rest of the state machine's bytes or for another read.
             let more = (wrote && written) || (behind && !self.is_behind());
             if read.is_pending() && !more {
                 return Poll::Pending;
@@ -121,12 +121,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Whether the client is to read what it has asked for before more of it is heard.
+    /// True if the client must first read its replies before more of its requests are read.
     fn is_behind(&self) -> bool {
         self.output.len() + self.unsent > Core::MAX_BEHIND
     }
 
-    /// One visit to the state machine.
+    /// Passes input, output and the time to and from the state machine once.
     fn turn(&mut self, cx: &mut Context<'_>) {
         let mut running = self.shared.lock();
         let now = now();
@@ -149,7 +149,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.shared.settle(&mut running, Some(self.id));
         let delay = running.core.poll_delay(self.id);
         drop(running);
-        // What is due and behind the output is taken when that is written.
+        // Bytes that are already due behind the output are taken when the output is written.
         if let Some(until) = delay.filter(|until| *until > now) {
             if self.alarm.deadline().into_std() != until {
                 self.alarm.as_mut().reset(until.into());

@@ -1,7 +1,7 @@
-//! The four-letter words: what an operator asks a server in place of a handshake.
+//! The four-letter words: short commands that an operator sends in place of a handshake.
 //!
-//! All of those that are known are allowed, where a real server wants to be told which. What they
-//! tell of Java, of disks and of latencies is left out, or 0.
+//! All known words are allowed, where a real server has a whitelist. Values about Java, disks and
+//! latencies are left out, or 0.
 
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl State {
             b"gtmk" | b"stmk" => Self::write_trace_mask,
             b"srst" => |_, _, out| writeln!(out, "Server stats reset."),
             b"crst" => |_, _, out| writeln!(out, "Connection stats reset."),
-            // Digests of the tree, which nobody makes here.
+            // It would print digests of the tree, which are not computed here.
             b"hash" => |_, _, _| Ok(()),
             _ => return None,
         };
@@ -50,14 +50,14 @@ impl State {
             connection.counts.received += 1;
         }
         if word == b"stmk" {
-            // Real servers wait for the mask as little.
+            // Real servers do not wait for the mask either.
             let Some(mask) = rest.first_chunk() else {
                 return Some(String::new());
             };
             self.trace_mask = i64::from_be_bytes(*mask);
         }
         let mut answer = String::new();
-        // These tell of the process, not of the server in it.
+        // These words are about the process and not about the server in it.
         let always = matches!(word, b"ruok" | b"isro" | b"envi" | b"gtmk" | b"stmk");
         if self.serving {
             match word {
@@ -128,7 +128,7 @@ impl State {
         writeln!(out, "Outstanding: 0")?;
         writeln!(out, "Zxid: {}", self.store.last_zxid())?;
         writeln!(out, "Mode: {}", self.mode())?;
-        // The root has two names, and counts twice.
+        // The root has two names, and is counted twice.
         writeln!(out, "Node count: {}", self.store.tree.len() + 1)
     }
 
@@ -169,7 +169,7 @@ impl State {
         writeln!(out, "maxClientCnxns={}", config.max_connections_per_host)?;
         writeln!(out, "minSessionTimeout={}", min.as_millis())?;
         writeln!(out, "maxSessionTimeout={}", max.as_millis())?;
-        // Real servers say so while it is the default.
+        // Real servers print -1 for the default.
         let backlog = match config.listen_backlog {
             LISTEN_BACKLOG => -1,
             backlog => i64::from(backlog),
@@ -269,7 +269,7 @@ impl State {
     }
 }
 
-/// The front of a connection's line.
+/// The beginning of a connection's line.
 fn write_client(one: &Connection, out: &mut String) -> fmt::Result {
     let interest = u8::from(one.session.is_some());
     let counts = &one.counts;
@@ -277,7 +277,7 @@ fn write_client(one: &Connection, out: &mut String) -> fmt::Result {
     write!(out, "(queued=0,recved={},sent={}", counts.received, counts.sent)
 }
 
-/// An operation by the four letters that servers know it by.
+/// The four letters that servers print for an operation.
 fn last_op(op: OpCode) -> &'static str {
     match op {
         OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => "CREA",

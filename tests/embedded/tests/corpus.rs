@@ -1,5 +1,5 @@
-//! The fuzz target without a fuzzer: its body over the committed corpus, and over programs that
-//! look random and are the same in every run.
+//! The fuzz target without a fuzzer: its body runs over the committed corpus, and over programs
+//! that look random and are the same in every run.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
@@ -13,7 +13,7 @@ use zk_embedded::fuzz::{self, steps};
 
 use seeds::seeds;
 
-/// Programs that are made up, beside those of the corpus.
+/// How many generated programs to run, beside those of the corpus.
 const PROGRAMS: u64 = 1000;
 
 /// With this variable set, the seeds are written instead of compared.
@@ -23,7 +23,7 @@ fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/server")
 }
 
-/// Runs one input, and names it if a claim fails.
+/// Runs one input, and prints it if a claim fails.
 fn run(name: &str, input: &[u8]) {
     if std::panic::catch_unwind(|| fuzz::server(input)).is_err() {
         let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -52,7 +52,7 @@ impl Numbers {
     }
 }
 
-/// Two clients, and then any bytes.
+/// Two clients, and then random bytes.
 fn any_steps(numbers: &mut Numbers) -> Vec<u8> {
     let mut program = vec![numbers.byte(), steps::ARRIVE, 0, steps::ARRIVE, 1];
     let length = numbers.below(200);
@@ -60,7 +60,7 @@ fn any_steps(numbers: &mut Numbers) -> Vec<u8> {
     program
 }
 
-/// Steps of two seeds, one behind the other, with a few bytes changed.
+/// The steps of two seeds, one behind the other, with a few bytes changed.
 fn changed_seeds(numbers: &mut Numbers, seeds: &[&[u8]]) -> Vec<u8> {
     let mut program = seeds[numbers.below(seeds.len())].to_vec();
     program.extend(&seeds[numbers.below(seeds.len())][1..]);

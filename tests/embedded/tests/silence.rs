@@ -1,5 +1,5 @@
-//! A connection that goes silent is silent to the end: no request is served, and nothing tells
-//! that it is over.
+//! A connection that goes silent is silent to the end: no request is served, and nothing shows that
+//! the session is over.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -60,7 +60,7 @@ impl World {
         self.ask(&CreateRequest { path, data: None, acl: List::new(acl), mode });
     }
 
-    /// How many bytes came, and whether they were the last.
+    /// Receives what is due: the number of bytes, and whether the connection is closed behind them.
     fn receive(&mut self) -> (usize, bool) {
         let mut out = BytesMut::new();
         let closed = self.core.poll_transmit(self.now, self.client, &mut out);

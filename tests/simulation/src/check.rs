@@ -1,4 +1,4 @@
-//! The invariants that the whole history decides: whose turn it was, and what was written by whom.
+//! The invariants that need the whole history: whose turn it was, and which session wrote what.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use zk_recipes::FencingToken;
 
 use super::journal::{COUNTER, Grant, Journal, Role, contender};
 
-/// What became of one contender's node.
+/// The history of one contender's node.
 #[derive(Debug)]
 struct Tenure {
     path: String,
     session: Option<SessionId>,
-    /// The transaction from which on nobody was ahead whom it had to wait for, and its step.
+    /// The transaction, with its step, from which on no contender ahead excluded it.
     first: Option<(i64, usize)>,
 }
 
-/// Follows the queue through the history. Nodes go by the transactions that created them: names
-/// come again when a process makes those of its last life in a folder that was made anew.
+/// Follows the queue through the history. Nodes are identified by the transactions that created
+/// them: names repeat when a process uses those of its last life in a folder that was created anew.
 fn tenures(history: &[Commit]) -> Result<BTreeMap<i64, Tenure>, String> {
     let mut tenures = BTreeMap::<i64, Tenure>::new();
     let mut queue = BTreeMap::<(i64, Role, &str), i64>::new();
@@ -37,7 +37,8 @@ fn tenures(history: &[Commit]) -> Result<BTreeMap<i64, Tenure>, String> {
             let owner = created.and_then(|created| tenures.get(created)).map(|one| one.session);
             *change == Change::Deleted && owner.is_some_and(|owner| owner != *session)
         };
-        // Who deletes others' nodes at once does so one by one, as all are told of it.
+        // If a session deletes several nodes of others at once, they count as deleted one by one,
+        // as each deletion is notified separately.
         let step = if transaction.iter().any(is_anothers) { 1 } else { transaction.len() };
         for (step, changes) in transaction.chunks(step).enumerate() {
             change(&mut tenures, &mut queue, step, changes);
@@ -46,7 +47,7 @@ fn tenures(history: &[Commit]) -> Result<BTreeMap<i64, Tenure>, String> {
     Ok(tenures)
 }
 
-/// Enters changes, and who is first then.
+/// Applies changes to the queue, and records who is first then.
 fn change<'h>(
     tenures: &mut BTreeMap<i64, Tenure>,
     queue: &mut BTreeMap<(i64, Role, &'h str), i64>,
@@ -81,7 +82,8 @@ fn change<'h>(
     }
 }
 
-/// Each grant was to the owner of a node whose turn it was; tokens order the holders.
+/// Each grant was to the owner of a node whose turn it was, and tokens follow the order of the
+/// holders.
 pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String> {
     let tenures = tenures(history)?;
     let mut turns = Vec::new();
@@ -101,11 +103,11 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
         }
         match tenure.first {
             Some(first) if first.0 <= grant.zxid.0 => turns.push((first, grant)),
-            // Gone, which it was not told, before those ahead of it went.
+            // The node was deleted, without a notification, before those ahead of it were.
             None if grant.is_untold && !grant.is_there => {}
             first => return Err(format!("{who} holds {node}, first at {first:?}, too early")),
         }
-        // Who is told too late may be told in any order, and readers hold in any.
+        // Late notifications may come in any order, and readers hold in any order.
         let token = grant.token;
         if grant.role == Role::Exclusive
             && grant.is_there
@@ -127,11 +129,11 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
     Ok(())
 }
 
-/// How long it may take until whoever has become first has the lock, where nothing is at fault: a
-/// few round trips, and no session timeout.
+/// How long it may take until a contender that has become first has the lock, without faults: a few
+/// round trips, and no session timeout.
 const PROMPT: Duration = Duration::from_millis(250);
 
-/// Nobody who was first has waited for longer than it takes to hear of it.
+/// No contender that was first has waited for longer than a notification takes.
 pub(super) fn prompt(history: &[Commit], journal: &Journal) -> Result<(), String> {
     let tenures = tenures(history)?;
     for grant in &journal.grants {

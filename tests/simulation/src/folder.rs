@@ -1,5 +1,5 @@
-//! What others do in the lock's folder: an operator who deletes nodes and writes to them,
-//! contenders of another client, and children that are none.
+//! The actions of others in the lock's folder: an operator that deletes and writes nodes,
+//! contenders of another client, and children that are not contenders.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::random::Random;
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
-/// What is written to nodes, some of it to ask for the lock back.
+/// The data that is written to nodes. Some of it asks for the lock back.
 const WORDS: [&[u8]; 3] = [b"seen", b"__REVOKE__", b"unlock"];
 
-/// How long others stay in the folder, in milliseconds.
+/// The longest time that others stay in the folder, in milliseconds.
 const STAYS: u64 = 120;
 
 pub(super) struct Others {
@@ -29,7 +29,7 @@ impl Others {
         Self { stage, client, random }
     }
 
-    /// Whom the server knows them by.
+    /// The client, by which the server knows them.
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
@@ -38,7 +38,7 @@ impl Others {
         self.stage.world.lock().unwrap().core.children(FOLDER)
     }
 
-    /// Some of the children, by their paths.
+    /// The paths of some of the children.
     fn some(&mut self, most: usize) -> Vec<String> {
         let mut children = self.children();
         let mut some = Vec::new();
@@ -51,7 +51,7 @@ impl Others {
         some
     }
 
-    /// Counts what has come of it, if it was done.
+    /// Counts the results of an action that was carried out.
     fn counts<T, E>(
         &self,
         what: &'static str,
@@ -65,7 +65,7 @@ impl Others {
         });
     }
 
-    /// Deletes the nodes of some contenders, one by one.
+    /// Deletes the nodes of up to `most` contenders, one by one.
     pub(super) fn delete(&mut self, what: &'static str, most: usize) {
         for path in self.some(most) {
             self.counts(what, self.client.delete(&path, None));
@@ -87,17 +87,18 @@ impl Others {
         }
     }
 
-    /// A contender of another client queues up, and leaves when it has enough.
+    /// Queues a contender of another client, which leaves after a while.
     pub(super) fn queue_up(&mut self) {
         self.stay("strangers", "-lock-");
     }
 
-    /// A child takes a number, and is no contender.
+    /// Creates a child that takes a sequence number and is not a contender.
     pub(super) fn put_child(&mut self) {
         self.stay("other children", "-note-");
     }
 
-    /// The client sees to it that the node goes, whatever becomes of its connection.
+    /// Creates an owned node: the client makes sure that it is deleted, whatever happens to its
+    /// connection.
     fn stay(&mut self, what: &'static str, marker: &str) {
         let stem = format!("{FOLDER}/{:032x}{marker}", self.client.unique());
         let created = self.client.create_owned(&stem, b"", &OWNED);

@@ -1,5 +1,5 @@
-//! What frames say: in words, for the reader of the trace of a seed that failed, and how far a
-//! client has heard of transactions.
+//! The contents of frames: as text, for the trace of a failed seed, and as the newest transaction
+//! that a client has received.
 
 use std::ops::Range;
 
@@ -11,18 +11,18 @@ use zk_proto::{
 
 use super::network::Way;
 
-/// Follows what a client reads on one connection.
+/// Follows the bytes that a client reads on one connection.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     rest: BytesMut,
-    /// The first frame is no reply.
+    /// The first frame is not a reply. True once it was read.
     is_greeted: bool,
-    /// The nodes whose end was told.
+    /// The nodes whose deletion was notified.
     pub(super) deleted: Vec<String>,
 }
 
 impl Heard {
-    /// The newest transaction that a reply among these bytes tells of.
+    /// The newest transaction that a reply among these bytes reports.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Zxid {
         self.rest.extend_from_slice(bytes);
         let mut newest = Zxid::default();
@@ -45,7 +45,7 @@ impl Heard {
     }
 }
 
-/// Where the frames of a run of bytes end, if it begins with one.
+/// The ends of the frames in these bytes, if they begin with a frame.
 pub(super) fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -55,7 +55,7 @@ pub(super) fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The first event in a run of bytes that `is_meant`, with its bounds there and its node.
+/// The first event in these bytes that `is_meant`, with its bounds in them and its node.
 pub(super) fn event(
     bytes: &[u8],
     is_meant: impl Fn(&WatcherEvent<'_>) -> bool,
@@ -73,7 +73,7 @@ pub(super) fn event(
     })
 }
 
-/// What a run of bytes says, as far as it holds whole frames.
+/// The contents of these bytes, as far as they hold whole frames.
 pub(super) fn describe(way: Way, bytes: &[u8]) -> String {
     let mut words = Vec::new();
     let mut start = 0;

@@ -1,19 +1,19 @@
 //! Stops and kills a process: the tasks behind one gate are polled only while it is open.
 //!
-//! Time goes on meanwhile, and what happens outside is seen late, as by a process that was stopped
-//! by its operating system, a collector of garbage or its debugger.
+//! Time goes on while a gate is closed, and the tasks see outside events late. That is like a
+//! process that was stopped by its operating system, a garbage collector or a debugger.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// What its tasks may do.
+/// What the tasks may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Open,
     Frozen,
-    /// They are dropped without being polled again.
+    /// The tasks are dropped without being polled again.
     Killed,
 }
 
@@ -23,11 +23,11 @@ pub(super) struct Gate(Mutex<State>);
 #[derive(Debug)]
 struct State {
     mode: Mode,
-    /// Of the tasks behind it, in the order in which they came.
+    /// The wakers of the tasks behind the gate, in the order in which the tasks came.
     wakers: Vec<Option<Waker>>,
 }
 
-/// A task behind a gate. Ends with `None` if it was killed.
+/// A task behind a gate. Its output is `None` if it was killed.
 pub(super) struct Gated<F> {
     gate: Arc<Gate>,
     index: usize,
@@ -50,7 +50,8 @@ impl Gate {
         self.0.lock().unwrap().mode
     }
 
-    /// Death is final. `last_first` says in which order the tasks see what they missed.
+    /// Sets the mode; a killed process stays killed. With `last_first` the tasks wake in reverse
+    /// order.
     pub(super) fn set(&self, mode: Mode, last_first: bool) {
         let mut state = self.0.lock().unwrap();
         if state.mode == Mode::Killed {

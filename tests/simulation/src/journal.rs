@@ -1,5 +1,5 @@
-//! What is written down of a run: grants for the invariants, counts for the suite, and, if asked
-//! for, every happening for the reader.
+//! The record of a run: grants for the invariants, counts for the suite, and, if asked for, every
+//! event for the trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use super::network::now;
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
 
-/// A node that is written under the lock alone.
+/// A node that is written only under the lock.
 pub(super) const COUNTER: &str = "/counter";
 
-/// What a contender is in the queue for. Writers come first among nodes of one number.
+/// The role of a contender. Writers come first among nodes of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     Exclusive,
@@ -24,13 +24,13 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// Whether who has this role must wait for who has the other, or the other way round.
+    /// True if contenders of these roles cannot hold the lock at the same time.
     pub(super) fn excludes(self, other: Self) -> bool {
         (self, other) != (Self::Shared, Self::Shared)
     }
 }
 
-/// A contender's number and role, by the path of its node.
+/// A contender's sequence number and role, by the path of its node.
 pub(super) fn contender(path: &str) -> Option<(i64, Role)> {
     let name = path.strip_prefix(FOLDER)?;
     let markers =
@@ -40,10 +40,10 @@ pub(super) fn contender(path: &str) -> Option<(i64, Role)> {
         .find_map(|(marker, role)| Some((name.rsplit_once(marker)?.1.parse().ok()?, role)))
 }
 
-/// The local level of a two-level lock: the process and which of its lives.
+/// The local level of a two-level lock: the process, and which of its lives.
 pub(super) type Level = (usize, u32);
 
-/// A lock that somebody got.
+/// One grant of the lock.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
     pub(super) who: String,
@@ -54,21 +54,21 @@ pub(super) struct Grant {
     pub(super) czxid: i64,
     pub(super) token: FencingToken,
     pub(super) at: Instant,
-    /// Whoever got it on the same level may be the reason that it has the node.
+    /// The local level. Another holder of the same level may be the reason that it has the node.
     pub(super) level: Option<Level>,
-    /// What the process had been told of when it was got.
+    /// What the process had received when the lock was granted.
     pub(super) heard: Zxid,
-    /// The server's last transaction when it was got.
+    /// The server's last transaction at the grant.
     pub(super) zxid: Zxid,
-    /// Whether the node was there then. If not, the holder is told of its loss too late.
+    /// Whether the node existed at the grant. If not, the holder is notified of its loss too late.
     pub(super) is_there: bool,
-    /// Whether the process was not told of the node's end.
+    /// Whether the process missed the notification of the node's deletion.
     pub(super) is_untold: bool,
-    /// Whether the process had been told of the node's end when it was let go.
+    /// Whether the process had been notified of the node's deletion before the release.
     pub(super) was_told: bool,
-    /// Until it is released or known to be lost.
+    /// True until it is released or known to be lost.
     pub(super) is_believed: bool,
-    /// Whether its guard has said that it is lost.
+    /// Whether its guard has reported the loss.
     pub(super) is_lost: bool,
 }
 
@@ -76,28 +76,29 @@ pub(super) struct Grant {
 pub(super) struct Journal {
     start: Instant,
     trace: Option<String>,
-    /// Changes of the tree that have been seen.
+    /// How many changes of the tree have been processed.
     seen: usize,
-    /// The transactions that created nodes, the last of each name.
+    /// For each name, the transaction that created its last node.
     created: BTreeMap<String, i64>,
-    /// The nodes that are there, with the transactions that created them.
+    /// The nodes that exist, with the transactions that created them.
     alive: BTreeMap<String, i64>,
-    /// When the others went and by whom, by the transactions that created them.
+    /// The deletions of the other nodes, by the transactions that created them: the transaction,
+    /// and the session that deleted.
     gone: BTreeMap<i64, (Zxid, Option<SessionId>)>,
-    /// Readers that were put where a writer had been.
+    /// Readers in the places of former writers.
     recast: BTreeSet<String>,
-    /// Sessions that were ended before their time.
+    /// Sessions that were ended before their timeout.
     pub(super) ended_early: Vec<SessionId>,
-    /// When each transaction came.
+    /// When each transaction happened.
     pub(super) times: BTreeMap<Zxid, Instant>,
-    /// Since when it may be that somebody hears of something late, or not at all.
+    /// The time since when a process may be notified late, or not at all.
     pub(super) faulty_since: Option<Instant>,
-    /// The nodes whose end a process was told of, since it began, and when.
+    /// For each process, the nodes whose deletion it was notified of in its current life, and when.
     pub(super) told: BTreeMap<usize, Vec<(String, Instant)>>,
-    /// Of what a process was not told, since it began.
+    /// For each process, the nodes of which it missed an event in its current life.
     pub(super) untold: BTreeMap<usize, BTreeSet<String>>,
     pub(super) grants: Vec<Grant>,
-    /// How often each fault struck, and other things worth a count.
+    /// How often each fault struck, and other counts.
     pub(super) counts: BTreeMap<&'static str, u64>,
     pub(super) violation: Option<String>,
 }
@@ -135,7 +136,7 @@ impl Journal {
         }
     }
 
-    /// Follows the changes of the tree.
+    /// Processes the new changes of the tree.
     pub(super) fn commits(&mut self, history: &[Commit]) {
         let seen = std::mem::replace(&mut self.seen, history.len());
         for commit in history.iter().skip(seen) {
@@ -165,45 +166,45 @@ impl Journal {
         }
     }
 
-    /// The transaction that created a node, or the last one of its name.
+    /// The transaction that created the last node of this name.
     pub(super) fn created(&self, path: &str) -> Option<i64> {
         self.created.get(path).copied()
     }
 
-    /// Whether a node is there, and not another one under its name.
+    /// True if this node exists, and not another one with the same name.
     pub(super) fn is_alive(&self, path: &str, czxid: i64) -> bool {
         self.alive.get(path) == Some(&czxid)
     }
 
-    /// The transaction that deleted a node, and whose it was.
+    /// The transaction that deleted a node, and the session that asked for it.
     pub(super) fn end(&self, czxid: i64) -> Option<(Zxid, Option<SessionId>)> {
         self.gone.get(&czxid).copied()
     }
 
-    /// A process is told that these nodes are gone. Of names that have come again it is not known
-    /// which node was meant.
+    /// A process is notified that these nodes are deleted. Names that exist again are left out,
+    /// since it is not known which node was meant.
     pub(super) fn tell(&mut self, process: usize, gone: Vec<String>) {
         let gone = gone.into_iter().filter(|path| !self.alive.contains_key(path));
         self.told.entry(process).or_default().extend(gone.map(|path| (path, now())));
     }
 
-    /// When a process was told that this node is gone, if it was.
+    /// When a process was notified that this node is deleted, if it was.
     pub(super) fn told_at(&self, process: usize, path: &str) -> Option<Instant> {
         let told = self.told.get(&process)?.iter().find(|(one, _)| one == path);
         told.map(|(_, at)| *at)
     }
 
-    /// Whether something of this node did not reach a process.
+    /// True if an event of this node did not reach a process.
     pub(super) fn is_untold(&self, process: usize, path: &str) -> bool {
         self.untold.get(&process).is_some_and(|untold| untold.contains(path))
     }
 
-    /// Whether a node was put at an old place in the queue.
+    /// True if a node was put at an old place in the queue.
     pub(super) fn is_recast(&self, path: &str) -> bool {
         self.recast.contains(path)
     }
 
-    /// The contenders that are there, with the transactions that created them.
+    /// The contenders that exist, with the transactions that created them.
     pub(super) fn queue(&self) -> impl Iterator<Item = (i64, Role, i64)> {
         let place = |(path, czxid): (&String, &i64)| {
             contender(path).map(|(number, role)| (number, role, *czxid))
@@ -215,13 +216,13 @@ impl Journal {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// A fault happens.
+    /// Records a fault.
     pub(super) fn strike(&mut self, fault: &'static str) {
         self.count(fault);
         self.note(|| format!("!!! {fault}"));
     }
 
-    /// An invariant is broken; the first one counts.
+    /// Records a broken invariant. Only the first one is kept.
     pub(super) fn violate(&mut self, what: String) {
         self.note(|| format!("VIOLATION: {what}"));
         self.violation.get_or_insert(what);

@@ -1,5 +1,5 @@
-//! The invariants that hold at every moment: who holds the lock beside whom, what guards say of
-//! it, how long others are kept waiting, and what may fail.
+//! The invariants that hold at every moment: who may hold the lock at the same time, what guards
+//! report, how long other contenders wait, and which errors are allowed.
 
 use std::time::Instant;
 
@@ -11,21 +11,21 @@ use super::journal::{Grant, Journal, Level, Role};
 use super::network::now;
 use super::process::{Phase, Stage, Who};
 
-/// Who asks for the lock, and what for.
+/// A request for the lock: the task and the role.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) who: Who,
     pub(super) role: Role,
     pub(super) level: Option<Level>,
-    /// How often the level may hand the lock on while others wait.
+    /// How often the local level may hand on the lock while remote contenders wait.
     pub(super) passes: u32,
     pub(super) has_term: bool,
     pub(super) at: Instant,
 }
 
-/// Writes the grant down, and looks whether somebody else has the lock at this very moment.
+/// Records the grant, and checks whether another task holds the lock at this moment.
 ///
-/// The process had heard of everything up to `heard` when it last looked around before.
+/// The process had received everything up to `heard` at its previous poll.
 pub(super) fn granted(
     stage: &Stage,
     ask: &Ask,
@@ -39,7 +39,7 @@ pub(super) fn granted(
     }
     let mut world = stage.world.lock().unwrap();
     let (node, token) = (guard.node().to_owned(), guard.token());
-    // A reader that was a writer keeps the writer's token.
+    // A downgraded guard keeps the writer's token.
     let czxid = world.journal.created(&node).unwrap_or(token.czxid());
     let grant = Grant {
         who: who.to_string(),
@@ -78,14 +78,14 @@ pub(super) fn granted(
     if !grant.is_there {
         journal.count("grants told too late");
         let Grant { node, czxid, .. } = &grant;
-        // Of a node that is handed on, only what it is watched by tells; nothing may yet.
+        // The deletion of a handed-on node is only reported by its watches, and perhaps not yet.
         let heard = heard.filter(|_| !is_handed_on);
         let end = journal.end(*czxid).filter(|(end, _)| heard.is_some_and(|heard| *end <= heard));
         if let Some((end, _)) = end.filter(|_| !grant.is_untold) {
             let what = format!("{who} holds {node}, gone at {end}, having heard of {heard:?}");
             journal.violate(what);
         }
-        // Whatever came in that moment may have come later.
+        // An event of the same moment may have come after the grant.
         let told = journal.told_at(grant.process, node).filter(|at| *at < grant.at);
         if let Some(at) = told.filter(|_| !is_handed_on) {
             let ago = grant.at - at;
@@ -104,7 +104,7 @@ pub(super) fn granted(
     journal.grants.len() - 1
 }
 
-/// Whom this grant must not be beside.
+/// The holder that excludes this grant, if any.
 fn beside(journal: &Journal, grant: &Grant) -> Option<String> {
     let Grant { who, node, role, level, .. } = grant;
     let believers = journal.grants.iter().rev().filter(|other| other.is_believed);
@@ -120,7 +120,7 @@ fn beside(journal: &Journal, grant: &Grant) -> Option<String> {
     })
 }
 
-/// Who waits for this process while its tasks hand the lock on too often.
+/// The contender that waits for this process while its tasks hand the lock on too often, if any.
 fn starves(journal: &Journal, grant: &Grant, passes: u32) -> Option<String> {
     let Grant { who, node, czxid, .. } = grant;
     if journal.untold.contains_key(&grant.process) {
@@ -132,7 +132,7 @@ fn starves(journal: &Journal, grant: &Grant, passes: u32) -> Option<String> {
     let waiting = journal.queue().filter(waits).map(|(_, _, created)| created).min()?;
     let ours = |other: &&Grant| other.level == grant.level && other.czxid == *czxid;
     let ours = || journal.grants.iter().filter(ours);
-    // From when on it was known that somebody waits. Many may come in at once, by one decision.
+    // When it was known that a contender waits. Many tasks may come in at once, by one decision.
     let known = ours().find(|one| one.heard.0 >= waiting)?.at;
     let handed_on = ours().filter(|one| one.at > known).count() + usize::from(grant.at > known);
     (handed_on > passes as usize).then(|| {
@@ -140,7 +140,7 @@ fn starves(journal: &Journal, grant: &Grant, passes: u32) -> Option<String> {
     })
 }
 
-/// Holds what a guard says now against what the server knows. Says whether it is still held.
+/// Compares the state of a guard with the server's state. Returns whether the lock is still held.
 pub(super) fn look(stage: &Stage, grant: usize, guard: &Hold) -> bool {
     let said = guard.state();
     let world = &mut *stage.world.lock().unwrap();
@@ -177,14 +177,14 @@ pub(super) fn look(stage: &Stage, grant: usize, guard: &Hold) -> bool {
     true
 }
 
-/// Nobody believes in a lock any more.
+/// Records that a lock is lost, so that no task believes in it any more.
 pub(super) fn lost(journal: &mut Journal, grant: usize) {
     let grant = &mut journal.grants[grant];
     grant.is_lost = true;
     grant.is_believed = false;
 }
 
-/// Somebody is about to let go of the lock, by its own will.
+/// Records that a task is about to release the lock by itself.
 pub(super) fn leaves(stage: &Stage, grant: usize) {
     let journal = &mut stage.world.lock().unwrap().journal;
     let Grant { process, node, who, .. } = journal.grants[grant].clone();
@@ -195,7 +195,7 @@ pub(super) fn leaves(stage: &Stage, grant: usize) {
     grant.is_believed = false;
 }
 
-/// Judges why there is no lock.
+/// Judges the error of an acquire.
 pub(super) fn failed(stage: &Stage, ask: &Ask, error: &Error) {
     let who = ask.who;
     let reliable = stage.cast.lock().unwrap().reliable.is_some_and(|from| ask.at >= from);
@@ -223,7 +223,7 @@ pub(super) fn failed(stage: &Stage, ask: &Ask, error: &Error) {
     }
 }
 
-/// Whether an error is a fault of the storm's.
+/// True if an error is caused by the faults of the storm.
 pub(super) fn passes(error: &Error) -> bool {
     error.client().is_some_and(|error| {
         error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)

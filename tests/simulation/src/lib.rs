@@ -1,9 +1,9 @@
-//! The locks in a world of faults: real clients and locks, one server, a network between them, all
-//! in one thread, on virtual time, and decided by one seed.
+//! Simulations of the locks in a world of faults: real clients and locks, one server and a network
+//! between them, all in one thread, on virtual time, and determined by one seed.
 //!
-//! A run is a storm, in which everything goes wrong at once, and a calm, in which everybody must
-//! get the lock and then leave nothing behind. Each grant is held against what the server has
-//! committed.
+//! A run has two parts: a storm, in which everything goes wrong at once, and a calm, in which every
+//! contender must get the lock and then leave nothing behind. Each grant is compared with what the
+//! server has committed.
 
 mod random;
 
@@ -53,27 +53,27 @@ use self::process::{Name, Phase, Plan, Stage, TIMEOUTS};
 use self::random::Random;
 use self::wire::Dialer;
 
-/// Which locks fight for the folder.
+/// The locks that contend for the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Exclusive ones.
+    /// Exclusive locks.
     Lock,
-    /// Read/write ones.
+    /// Read/write locks.
     RwLock,
-    /// Two-level exclusive ones, in some seeds beside those of one level.
+    /// Two-level exclusive locks, in some seeds beside one-level locks.
     ReentrantLock,
-    /// Two-level read/write ones, in some seeds beside those of one level.
+    /// Two-level read/write locks, in some seeds beside one-level locks.
     ReentrantRwLock,
-    /// Exclusive ones that are requeued turn after turn, until something disturbs that.
+    /// Exclusive locks that are requeued turn after turn, until something disturbs that.
     Requeue,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 5] =
         [Self::Lock, Self::RwLock, Self::ReentrantLock, Self::ReentrantRwLock, Self::Requeue];
 
-    /// The same locks, of one level.
+    /// The same locks with only one level.
     fn flat(self) -> Self {
         match self {
             Self::Lock | Self::ReentrantLock => Self::Lock,
@@ -87,27 +87,27 @@ impl Family {
     }
 }
 
-/// What came of one seed.
+/// The result of one seed.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How often each fault struck, and what else was counted.
+    /// How often each fault struck, and other counts.
     pub counts: BTreeMap<&'static str, u64>,
     /// The first invariant that was broken.
     pub violation: Option<String>,
-    /// Every happening, if it was asked for.
+    /// Every event of the run, if a trace was asked for.
     pub trace: String,
 }
 
-/// How long the longest session outlives its client, with the tick.
+/// How long the longest session outlives its client, including the tick.
 const SESSION: Duration = Duration::from_millis(TIMEOUTS.1 + 2 * TICK);
 
 const TICK: u64 = 100;
 
-/// How often everybody must get the lock when nothing goes wrong any more, and within what time.
+/// How often every contender must get the lock in the calm, and within what time.
 const TURNS: u32 = 2;
 const TURNS_WITHIN: Duration = Duration::from_secs(30);
 
-/// How many turns everybody has before something disturbs them, and within what time.
+/// How many turns every contender has before something disturbs them, and within what time.
 const ROUNDS: Range<u64> = 20..32;
 const ROUNDS_WITHIN: Duration = Duration::from_secs(3);
 
@@ -125,8 +125,8 @@ pub fn run(family: Family, seed: u64, traced: bool) -> Outcome {
     Outcome::of(world.journal)
 }
 
-/// Runs a simulation in one thread and in virtual time. All of its tasks end with it, and so it
-/// alone has its world then.
+/// Runs a simulation in one thread and in virtual time. All of its tasks end with it, so that
+/// afterwards nothing else holds its world.
 fn in_virtual_time<W>(simulation: impl Future<Output = Arc<Mutex<W>>>) -> W {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -198,7 +198,7 @@ impl Simulation {
         Self { stage, operator, family, names, processes }
     }
 
-    /// Everything, until an invariant is broken.
+    /// Runs all phases, until an invariant is broken.
     async fn run(&self, mut random: Random) -> Result<(), String> {
         let mut nemesis = Nemesis::new(
             Arc::clone(&self.stage),
@@ -223,7 +223,7 @@ impl Simulation {
         .await?;
         self.stage.begin(Phase::Idle);
         self.until("comes to rest", 2 * SESSION, |cast, name| cast.idle.contains(name)).await?;
-        // Longer than sessions without a client may live.
+        // Longer than sessions without a client can live.
         tokio::time::sleep(2 * SESSION).await;
         self.left("nobody wants the lock")?;
         self.stage.begin(Phase::Over);
@@ -241,7 +241,7 @@ impl Simulation {
         }
     }
 
-    /// Everything goes wrong.
+    /// The phase in which everything goes wrong.
     async fn storm(&self, random: &mut Random, nemesis: &mut Nemesis) -> Result<(), String> {
         let storm = now() + random.millis(4000..16_000);
         let pace = random.within(40..400);
@@ -253,7 +253,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Everybody requeues, turn after turn, until things happen.
+    /// Lets all contenders requeue, turn after turn, until faults happen.
     async fn disturb(&self, random: &mut Random, nemesis: &mut Nemesis) -> Result<(), String> {
         for _ in 0..random.within(1..3) {
             self.rounds(random.within(ROUNDS)).await?;
@@ -274,7 +274,7 @@ impl Simulation {
         self.stage.cast.lock().unwrap().unrest = unrest;
     }
 
-    /// Waits until everybody has had so many turns, or could have had them.
+    /// Waits until all contenders have had so many turns, or have had the time for them.
     async fn rounds(&self, rounds: u64) -> Result<(), String> {
         let grants = || self.stage.world.lock().unwrap().journal.grants.len();
         let enough = grants() + rounds as usize * self.processes;
@@ -286,13 +286,13 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether no invariant is broken so far.
+    /// Returns the first broken invariant as an error.
     fn sound(&self) -> Result<(), String> {
         let violation = self.stage.world.lock().unwrap().journal.violation.clone();
         violation.map_or(Ok(()), Err)
     }
 
-    /// Waits until everybody has done something.
+    /// Waits until every contender fulfils a condition.
     async fn until(
         &self,
         what: &str,
@@ -316,7 +316,7 @@ impl Simulation {
         }
     }
 
-    /// Whether nothing is left behind.
+    /// Checks that nothing is left behind.
     fn left(&self, when: &str) -> Result<(), String> {
         self.sound()?;
         let world = self.stage.world.lock().unwrap();

@@ -1,5 +1,5 @@
-//! One connection as the network has it: what is under way in each direction, and what is to become
-//! of it.
+//! One connection as the network sees it: the bytes in flight in each direction, and the faults set
+//! for them.
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use bytes::BytesMut;
 
 use super::frames::Heard;
 
-/// Who connects.
+/// The client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Party {
     Process(usize),
-    /// Meets no fault but those of the server.
+    /// Meets only the faults of the server.
     Operator,
 }
 
@@ -27,41 +27,41 @@ pub(super) struct Link {
     pub(super) party: Party,
     pub(super) up: Pipe,
     pub(super) down: Pipe,
-    /// Arrived at the server, where a frame is still incomplete.
+    /// Bytes that arrived at the server, which do not make a whole frame yet.
     pub(super) input: BytesMut,
-    /// Arrived at the client, which has not read it.
+    /// Bytes that arrived at the client, which it has not read yet.
     pub(super) inbox: BytesMut,
-    /// Behind the inbox.
+    /// The connection ends behind the inbox.
     pub(super) is_over: bool,
     pub(super) heard: Heard,
     pub(super) reader: Option<Waker>,
-    /// Neither side has it any more when both are false.
+    /// Whether the client, or the server, still has the connection. If neither has, it is removed.
     pub(super) at_client: bool,
     pub(super) at_server: bool,
 }
 
 /// One direction.
 pub(super) struct Pipe {
-    /// What is sent later arrives later.
+    /// Bytes that are sent now arrive no earlier than this.
     pub(super) clear: Instant,
-    /// Bytes that are still let in; the last one cuts the connection.
+    /// How many more bytes are accepted; the last one cuts the connection.
     pub(super) budget: Option<usize>,
-    /// Nothing is let in any more.
+    /// No more bytes are accepted.
     pub(super) is_shut: bool,
-    /// Nothing arrives any more but the end.
+    /// Only the end of the connection still arrives.
     pub(super) is_cut: bool,
     /// Nothing arrives any more.
     pub(super) is_silent: bool,
-    /// The next event does not arrive, as if its watch were not there.
+    /// The next event does not arrive, as if its watch did not exist.
     pub(super) is_deaf: bool,
-    /// What comes between the next two frames that are sent together.
+    /// What happens between the next two frames that are sent together.
     pub(super) tear: Option<Tear>,
 }
 
-/// What comes between two frames.
+/// What happens between two frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tear {
-    /// So much time.
+    /// A pause of this time.
     Pause(Duration),
     /// The end of the connection.
     Cut,
@@ -90,7 +90,7 @@ impl Link {
         }
     }
 
-    /// Ends what may go wrong from now on.
+    /// Ends the possible faults from now on.
     pub(super) fn mend(&mut self) {
         for pipe in [&mut self.up, &mut self.down] {
             (pipe.budget, pipe.tear, pipe.is_deaf) = (None, None, false);

@@ -1,4 +1,4 @@
-//! The locks of all families behind one face, so that a task need not know which one it takes.
+//! The locks of all families behind one interface, so that a task need not know which one it uses.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -31,7 +31,7 @@ pub(super) enum AnyGuard {
     Reentrant(ReentrantGuard),
 }
 
-/// How long somebody waits.
+/// How long an acquire waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Manner {
     Waits,
@@ -39,7 +39,7 @@ pub(super) enum Manner {
     Tries,
 }
 
-/// The guard, or none if the time was over first.
+/// The guard, or `None` if the time was over before.
 fn in_time<G>(acquired: Result<G, Error>) -> Result<Option<G>, Error> {
     match acquired {
         Err(error) if error.kind() == ErrorKind::TimedOut => Ok(None),
@@ -63,7 +63,7 @@ impl AnyLock {
         }
     }
 
-    /// One of the roles that this lock has.
+    /// A random role among those that this lock has.
     pub(super) fn role(&self, random: &mut Random) -> Role {
         match self {
             Self::Rw(_) | Self::ReentrantRw(_) if random.percent(60) => Role::Shared,
@@ -121,7 +121,7 @@ impl AnyLock {
         })
     }
 
-    /// Asks whoever holds it to give it back, where the lock can do that.
+    /// Asks the holder to give the lock back, where the lock supports that.
     pub(super) async fn revoke(&self) -> Result<(), Error> {
         match self {
             Self::Plain(lock) => lock.revoke().await.map(drop),
@@ -130,7 +130,7 @@ impl AnyLock {
         }
     }
 
-    /// What is left at the local level, if there is one and something is.
+    /// The state that is left at the local level, if there is one.
     pub(super) fn remains(&self) -> Option<String> {
         let shown = format!("{self:?}");
         let empty = ["state: Idle", "waiting: []"];

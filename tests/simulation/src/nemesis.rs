@@ -1,4 +1,4 @@
-//! Whatever goes wrong: one fault after the other, drawn by weights that differ from seed to seed.
+//! The faults of a run: one after the other, drawn by weights that differ from seed to seed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use super::network::{Party, Reception, Way, now};
 use super::process::Stage;
 use super::random::Random;
 
-/// How long a fault of the server's waits for a request that fits it.
+/// How long a fault of the server waits for a request that matches it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What contenders ask for, the places first.
+/// The requests of contenders, the create of a place first.
 const OPS: [OpCode; 4] = [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA];
 
-/// And those who requeue.
+/// The requests of contenders that requeue.
 const ROUND_OPS: [OpCode; 4] =
     [OpCode::MULTI, OpCode::SET_WATCHES, OpCode::CREATE2, OpCode::GET_CHILDREN2];
 
@@ -54,7 +54,7 @@ enum Kind {
     GiveUp,
 }
 
-/// With their weights: in the storm, and where contenders requeue.
+/// The faults with their weights: in the storm, and where contenders requeue.
 const KINDS: [(Kind, u64, u64); 25] = [
     (Kind::Cut, 8, 6),
     (Kind::CutInTheMiddle, 6, 6),
@@ -83,7 +83,7 @@ const KINDS: [(Kind, u64, u64); 25] = [
     (Kind::GiveUp, 0, 16),
 ];
 
-/// What changes the queue, or the moment at which somebody hears of it, and breaks nothing.
+/// Faults that change the queue, or delay a notification, and break nothing.
 const PEACEFUL: [Kind; 8] = [
     Kind::Delete,
     Kind::DeleteTwo,
@@ -95,10 +95,10 @@ const PEACEFUL: [Kind; 8] = [
     Kind::GiveUp,
 ];
 
-/// The longest that something is held back on its way without being a fault, in milliseconds.
+/// The longest delay of bytes that does not count as a fault, in milliseconds.
 const STALL: u64 = 60;
 
-/// Torments the processes.
+/// Injects faults into processes, network and server.
 pub(super) struct Nemesis {
     stage: Arc<Stage>,
     others: Others,
@@ -107,7 +107,7 @@ pub(super) struct Nemesis {
     processes: usize,
     /// True if contenders requeue turn after turn, in one order.
     rounds: bool,
-    /// A fault that the server has been told of, and by when it is to have struck.
+    /// A fault that was injected into the server, and the time by which it should have struck.
     pending: Option<(&'static str, Instant)>,
 }
 
@@ -120,7 +120,7 @@ impl Nemesis {
         mut random: Random,
     ) -> Self {
         let rounds = family == Family::Requeue;
-        // Without faults nobody has a reason to be late.
+        // Without faults no process has a reason to be late.
         let peaceful = rounds && random.percent(50);
         let weights = KINDS.map(|(kind, in_storm, in_rounds)| {
             let weight = if rounds { in_rounds } else { in_storm };
@@ -132,7 +132,7 @@ impl Nemesis {
         Self { stage, others, random, weights, processes, rounds, pending: None }
     }
 
-    /// One fault.
+    /// Injects one fault.
     pub(super) fn strike(&mut self) {
         self.look_after();
         let total = self.weights.iter().map(|(_, weight)| weight).sum();
@@ -184,7 +184,7 @@ impl Nemesis {
             Kind::Crash => self.crash(),
             Kind::Delete => self.others.delete("deleted by the operator", 1),
             Kind::Purge => {
-                // Some find out when they come back.
+                // Some clients notice only when they reconnect.
                 if self.random.percent(50) {
                     self.hang_up();
                 }
@@ -208,7 +208,8 @@ impl Nemesis {
                 self.tear(Tear::Pause(pause));
             }
             Kind::GiveUp => {
-                // Other children take numbers, so whoever asks again then may get any.
+                // Other children take sequence numbers, so a contender that asks again may get any
+                // number.
                 (0..self.random.within(0..4)).for_each(|_| self.others.put_child());
                 let process = self.random.within(0..self.processes as u64) as usize;
                 let after = self.random.millis(1..6);
@@ -225,7 +226,7 @@ impl Nemesis {
         }
     }
 
-    /// Ends everything that may still go wrong.
+    /// Ends all faults that may still happen.
     pub(super) fn rest(&mut self) {
         self.look_after();
         {
@@ -242,7 +243,7 @@ impl Nemesis {
         }
     }
 
-    /// Sees whether the server's fault has struck.
+    /// Checks whether the server's fault has struck.
     fn look_after(&mut self) {
         let Some((name, until)) = self.pending else {
             return;
@@ -270,7 +271,7 @@ impl Nemesis {
         }
     }
 
-    /// Something comes between the next two frames that a client sends together.
+    /// Sets a tear between the next two frames that a client sends together.
     fn tear(&mut self, tear: Tear) {
         let world = &mut *self.stage.world.lock().unwrap();
         if let Some(id) = self.random.pick(&world.links()) {
@@ -279,7 +280,7 @@ impl Nemesis {
         }
     }
 
-    /// A session that is not the operator's.
+    /// A session other than the operator's.
     fn victim(&mut self) -> Option<SessionId> {
         let operator = self.others.client().session().map(|session| session.id);
         let mut sessions = self.stage.world.lock().unwrap().core.sessions();
@@ -301,7 +302,7 @@ impl Nemesis {
         }
     }
 
-    /// A session ends before its time.
+    /// Ends a session before its timeout.
     fn expire(&mut self) {
         let mut ended = None;
         self.session("expired", |core, now, session| {
@@ -327,7 +328,7 @@ impl Nemesis {
         }
     }
 
-    /// The server stops for a while, and keeps its state.
+    /// Stops the server for a while. It keeps its state.
     fn restart(&mut self) {
         let down = self.random.millis(1..1500);
         let refuses = self.random.percent(50);
@@ -378,7 +379,7 @@ impl Nemesis {
         });
     }
 
-    /// A request, or its reply, meets something.
+    /// Injects a fault into a request or its reply.
     fn request(&mut self) {
         if self.pending.is_some() {
             return;
@@ -401,7 +402,7 @@ impl Nemesis {
         let ops = if self.rounds { ROUND_OPS } else { OPS };
         let op = match name {
             "reply lost" if self.random.percent(50) => Some(ops[0]),
-            // A watch that may not be removed stays, and some never fire.
+            // A refused removal leaves a watch in place, and some of these watches never fire.
             "request refused" if self.rounds => self.random.pick(&ops),
             _ => self.random.pick(&ops).filter(|_| self.random.percent(70)),
         };
@@ -416,7 +417,7 @@ impl Nemesis {
         self.pending = Some((name, now() + PATIENCE));
     }
 
-    /// A process stops for a while, which may be longer than its session lives.
+    /// Stops a process for a while, which may be longer than its session timeout.
     fn pause(&mut self) {
         let process = self.random.within(0..self.processes as u64) as usize;
         let cast = self.stage.cast.lock().unwrap();
@@ -436,7 +437,7 @@ impl Nemesis {
         });
     }
 
-    /// A process dies, or its machine, perhaps a few times in a row.
+    /// Kills a process, or its machine, perhaps a few times in a row.
     fn crash(&mut self) {
         let process = self.random.within(0..self.processes as u64) as usize;
         let machine = self.random.percent(50);
@@ -448,7 +449,7 @@ impl Nemesis {
         }
     }
 
-    /// Ends a fault after a while. What ends late finds the calm, and changes nothing there.
+    /// Ends a fault after a while. If that is in the calm, it changes nothing any more.
     fn later(&self, after: Duration, end: impl FnOnce(&Stage) + Send + 'static) {
         let stage = Arc::clone(&self.stage);
         tokio::spawn(async move {

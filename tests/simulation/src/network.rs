@@ -1,8 +1,8 @@
 //! One server and the network around it, on virtual time.
 //!
 //! Bytes wait on an agenda until they arrive. Each direction of a connection keeps its order and
-//! may stop short: cut in the middle of a frame, or silent for ever. The server is its state
-//! machine alone, so that nothing happens that is not on the agenda or called by a client.
+//! may end early: cut in the middle of a frame, or silent for ever. The server is only its state
+//! machine, so that nothing happens that is not on the agenda or called by a client.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,16 +27,16 @@ pub(super) use super::wire::Reception;
 /// The server's wall clock at the start of every simulation.
 pub(super) const WALL: Duration = Duration::from_secs(1_700_000_000);
 
-/// When nothing goes wrong.
+/// The weather when nothing goes wrong.
 const WEATHER: Weather = Weather { latency: 5, reception: Reception::Accept };
 
-/// More happenings than any run has: time stands still.
+/// More steps than any run has. Reaching it means that the time stands still.
 const MAX_STEPS: u64 = 3_000_000;
 
-/// What may go wrong on the way at this time.
+/// The faults that may happen in the network at this time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weather {
-    /// The longest that bytes take, in milliseconds.
+    /// The longest time that bytes travel, in milliseconds.
     pub(super) latency: u64,
     pub(super) reception: Reception,
 }
@@ -51,7 +51,7 @@ pub(super) struct World {
     agenda: BTreeMap<(Instant, u64), Due>,
     entries: u64,
     steps: u64,
-    /// The newest transaction that a reply has told each process of.
+    /// The newest transaction that a reply has reported to each process.
     heard: BTreeMap<usize, Zxid>,
     random: Random,
     pump: Option<Waker>,
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Calls the server, and carries what it says.
+    /// Calls the server, and transmits its output.
     pub(super) fn serve<R>(&mut self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
         let result = act(&mut self.core, now());
         let Self { journal, core, .. } = self;
@@ -98,7 +98,7 @@ impl World {
         result
     }
 
-    /// The connections of processes that both sides believe in.
+    /// The connections of processes that both sides still have.
     pub(super) fn links(&self) -> Vec<ConnectionId> {
         let faulty = |link: &Link| link.party != Party::Operator && link.at_client;
         self.links.iter().filter(|(_, link)| faulty(link)).map(|(id, _)| *id).collect()
@@ -109,7 +109,7 @@ impl World {
         self.links.iter().filter(|(_, link)| of(link)).map(|(id, _)| *id).collect()
     }
 
-    /// Ends a connection: either side is told after a while, and what is under way is lost.
+    /// Ends a connection: each side notices after a while, and bytes in flight are lost.
     pub(super) fn cut(&mut self, id: ConnectionId) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -121,35 +121,35 @@ impl World {
         self.end(id, Way::Down);
     }
 
-    /// Cuts a connection when so many bytes more have gone this way.
+    /// Cuts a connection after so many more bytes in this direction.
     pub(super) fn cut_after(&mut self, id: ConnectionId, way: Way, bytes: usize) {
         if let Some(pipe) = self.pipe(id, way) {
             pipe.budget.get_or_insert(bytes);
         }
     }
 
-    /// Lets all that goes this way vanish from now on, the end of the connection too.
+    /// Drops everything in this direction from now on, including the end of the connection.
     pub(super) fn silence(&mut self, id: ConnectionId, way: Way) {
         if let Some(pipe) = self.pipe(id, way) {
             pipe.is_silent = true;
         }
     }
 
-    /// Lets the next event vanish that goes to this client.
+    /// Drops the next event for this client.
     pub(super) fn lose_event(&mut self, id: ConnectionId) {
         if let Some(pipe) = self.pipe(id, Way::Down) {
             pipe.is_deaf = true;
         }
     }
 
-    /// Lets nothing that is sent this way from now on arrive any earlier than after this time.
+    /// Delays everything that is sent in this direction from now on by at least this time.
     pub(super) fn stall(&mut self, id: ConnectionId, way: Way, time: Duration) {
         if let Some(pipe) = self.pipe(id, way) {
             pipe.clear = pipe.clear.max(now() + time);
         }
     }
 
-    /// Lets something come between the next two frames that the client sends together.
+    /// Sets a tear for the next two frames that the client sends together.
     pub(super) fn tear(&mut self, id: ConnectionId, tear: Tear) {
         if let Some(pipe) = self.pipe(id, Way::Up) {
             pipe.tear = Some(tear);
@@ -160,14 +160,14 @@ impl World {
         self.heard.get(&process).copied().unwrap_or_default()
     }
 
-    /// A process begins anew.
+    /// Forgets what a process has received, because it restarts.
     pub(super) fn forget(&mut self, process: usize) {
         self.heard.remove(&process);
         self.journal.untold.remove(&process);
         self.journal.told.remove(&process);
     }
 
-    /// Ends what may go wrong from now on. Connections that are silent stay so.
+    /// Ends the possible faults from now on. Silent connections stay silent.
     pub(super) fn mend(&mut self) {
         self.weather = WEATHER;
         self.links.values_mut().for_each(Link::mend);
@@ -189,7 +189,7 @@ impl World {
         self.wake();
     }
 
-    /// When something that is sent now arrives, behind all that was sent before.
+    /// When something that is sent now arrives, behind everything that was sent before.
     fn arrival(&mut self, id: ConnectionId, way: Way) -> Option<Instant> {
         let latency = match self.links.get(&id)?.party {
             Party::Operator => 1,
@@ -221,7 +221,7 @@ impl World {
         }
         let spent = pipe.budget == Some(0);
         while bytes.len() > 1 && self.random.percent(30) {
-            // Between two frames is where it hurts.
+            // A cut between two frames is the most dangerous.
             let between = frames::ends(&bytes).filter(|end| *end < bytes.len()).collect::<Vec<_>>();
             let anywhere = self.random.within(1..bytes.len() as u64) as usize;
             let between = self.random.pick(&between).filter(|_| self.random.percent(50));
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Sends the first of several frames ahead, if something is to come between it and the next.
+    /// Sends the first of several frames ahead, if a tear is set for the next one.
     fn tear_apart(&mut self, id: ConnectionId, way: Way, bytes: &mut Bytes) {
         let Some(Pipe { tear: tear @ Some(_), budget, .. }) = self.pipe(id, way) else {
             return;
@@ -260,8 +260,8 @@ impl World {
         }
     }
 
-    /// Takes an event out of what the server sends. Not that of a reader who is put where a writer
-    /// was: nothing else would tell of it, since it counts for no number.
+    /// Takes an event out of the server's output. The event of a reader in the place of a former
+    /// writer is not taken: nothing else would report it, since it takes no new sequence number.
     fn lose(&mut self, id: ConnectionId, bytes: Bytes) -> Bytes {
         let journal = &self.journal;
         let is_meant = |event: &WatcherEvent<'_>| !journal.is_recast(event.path);
@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// Sends what the server has for a connection.
+    /// Sends the server's output for a connection.
     fn transmit(&mut self, id: ConnectionId) {
         let mut out = BytesMut::new();
         let close = self.core.poll_transmit(now(), id, &mut out);
@@ -376,7 +376,7 @@ impl World {
         }
     }
 
-    /// Lets happen what is due. Returns when something is due next.
+    /// Does everything that is due. Returns when something is due next.
     fn turn(&mut self) -> Option<Instant> {
         loop {
             let now = now();

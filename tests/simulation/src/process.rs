@@ -1,5 +1,5 @@
-//! A process of the simulation: a real client and a few tasks that want the lock. When its session
-//! is over it begins anew.
+//! A process of the simulation: a real client and a few tasks that contend for the lock. When its
+//! session is over it starts again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
@@ -22,52 +22,52 @@ use super::random::Random;
 use super::wire::Dialer;
 use super::work::Job;
 
-/// The longest that an unused lock of two levels is kept, in milliseconds.
+/// The longest time that an unused two-level lock keeps its node, in milliseconds.
 const LINGER: u64 = 6000;
 
 /// The shortest and the longest session timeout that processes ask for, in milliseconds.
 pub(super) const TIMEOUTS: (u64, u64) = (600, 3000);
 
-/// How a run goes on.
+/// The phases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Everything goes wrong.
     Storm,
-    /// Nothing does any more; everybody must get the lock.
+    /// Nothing goes wrong any more; every task must get the lock.
     Calm,
-    /// Nobody wants the lock any more.
+    /// No task wants the lock any more.
     Idle,
-    /// Everybody leaves.
+    /// All tasks leave.
     Over,
 }
 
-/// A task, by its process and its number there.
+/// A task, by its process and its index there.
 pub(super) type Name = (usize, usize);
 
-/// What processes and whoever torments them share.
+/// The state that processes and the nemesis share.
 pub(super) struct Stage {
     pub(super) world: Shared,
     phase: Mutex<Phase>,
-    /// The phase has changed. It wakes in order, which tokio's watch does not.
+    /// Notified when the phase has changed. It wakes in order, which tokio's watch does not.
     pub(super) changed: Notify,
-    /// Some are told to give up, in order, too.
+    /// Notified when a process is to give up its place; it wakes in order too.
     pub(super) called_off: Notify,
     pub(super) cast: Mutex<Cast>,
 }
 
 #[derive(Default)]
 pub(super) struct Cast {
-    /// Of each process as it lives now.
+    /// The gate of each process in its current life.
     pub(super) gates: BTreeMap<usize, Arc<Gate>>,
     /// How often each task got the lock in the calm.
     pub(super) served: BTreeMap<Name, u32>,
-    /// Who has stopped to want the lock.
+    /// The tasks that have stopped acquiring the lock.
     pub(super) idle: BTreeSet<Name>,
-    /// Who is to give up the place where it waits.
+    /// The processes that are to give up the places where they wait.
     pub(super) quitters: BTreeSet<usize>,
-    /// How many of a hundred turns are not like the others, where contenders requeue.
+    /// The percentage of unusual turns, where contenders requeue.
     pub(super) unrest: u64,
-    /// From when on a lock that is asked for must be got.
+    /// From this time on a lock that is asked for must be acquired.
     pub(super) reliable: Option<Instant>,
 }
 
@@ -88,13 +88,13 @@ impl Stage {
         self.changed.notify_waiters();
     }
 
-    /// Tells a process to give up the place where it waits.
+    /// Makes a process give up the place where it waits.
     pub(super) fn call_off(&self, process: usize) {
         self.cast.lock().unwrap().quitters.insert(process);
         self.called_off.notify_waiters();
     }
 
-    /// Waits until a process is told so.
+    /// Waits until a process is called off.
     pub(super) async fn is_called_off(&self, process: usize) {
         loop {
             let called_off = self.called_off.notified();
@@ -114,17 +114,17 @@ impl Stage {
     }
 }
 
-/// A process, through all its lives.
+/// The plan of a process, for all its lives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) process: usize,
     pub(super) family: Family,
     pub(super) tasks: usize,
-    /// How much later than the others it begins.
+    /// How much later than the others it starts.
     pub(super) late: Duration,
 }
 
-/// A process with all its lives.
+/// Runs a process with all its lives.
 pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
     let Plan { process, family, tasks, late } = plan;
     if !late.is_zero() {
@@ -135,7 +135,8 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
     while stage.phase() != Phase::Over {
         if life > 0 {
             tokio::time::sleep(random.millis(0..60)).await;
-            // A process that makes the same names as its predecessor, whose session may live on.
+            // This process uses the same names as its predecessor, whose session may still be
+            // alive.
             match random.percent(70) {
                 true => stage.count("born with the names of the last life"),
                 false => seed = random.next(),
@@ -198,7 +199,7 @@ pub(super) async fn live(stage: Arc<Stage>, plan: Plan, mut random: Random) {
     }
 }
 
-/// The end of a session, told to all tasks of its process in order.
+/// The end of a session. It wakes all tasks of its process in order.
 #[derive(Default)]
 pub(super) struct End(Notify);
 
@@ -208,7 +209,7 @@ impl End {
         self.0.notify_waiters();
     }
 
-    /// Waits for `future`, or for the end of the session.
+    /// Runs `future` until it is done or the session ends.
     pub(super) async fn or(&self, future: impl Future<Output = ()>) {
         let (mut ended, mut future) = (pin!(self.0.notified()), pin!(future));
         poll_fn(|cx| match ended.as_mut().poll(cx) {
@@ -219,7 +220,7 @@ impl End {
     }
 }
 
-/// A task of one life.
+/// A task in one life.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Who {
     pub(super) name: Name,

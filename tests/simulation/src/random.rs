@@ -1,4 +1,4 @@
-//! The one source of chance: everything that a simulation decides comes from its seed.
+//! The only source of randomness: everything that a simulation decides comes from its seed.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Another source, for somebody who draws independently of this one.
+    /// Another source, which is independent of this one.
     pub(super) fn fork(&mut self) -> Self {
         Self(self.next())
     }
@@ -33,7 +33,7 @@ impl Random {
         Duration::from_millis(self.within(range))
     }
 
-    /// Some whole milliseconds, fewer than there are in `most`, which is at least one.
+    /// A random number of whole milliseconds, below `most` (at least 1 ms).
     pub(super) fn time(&mut self, most: Duration) -> Duration {
         self.millis(0..(most.as_millis() as u64).max(1))
     }

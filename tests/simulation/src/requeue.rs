@@ -1,5 +1,5 @@
-//! What a task does where contenders requeue: it releases the lock and asks for it again in one
-//! transaction, and does something else now and then, when it is told to.
+//! The work of a task where contenders requeue: it releases the lock and asks for it again in one
+//! transaction. Now and then it does something else.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -20,7 +20,7 @@ use super::work::{Job, attend, for_polls};
 const AWAY: u64 = 80;
 
 impl Job {
-    /// Takes the lock again and again until nobody wants it any more.
+    /// Acquires the lock again and again until the run is over.
     pub(super) async fn requeue_again(&mut self) {
         let mut held = None;
         while self.client.state().ended().is_none() && self.stage.phase() <= Phase::Calm {
@@ -39,13 +39,13 @@ impl Job {
         }
     }
 
-    /// Whether this turn is not like the others.
+    /// True if this turn is an unusual one.
     fn strays(&mut self) -> bool {
         let unrest = self.stage.cast.lock().unwrap().unrest;
         self.is_storm() && unrest > 0 && self.random.percent(unrest)
     }
 
-    /// Lets go of the lock, if it is held, and asks for it again.
+    /// Releases the lock, if it is held, and asks for it again.
     async fn next(&mut self, held: Option<(AnyGuard, usize)>) -> Option<(AnyGuard, usize)> {
         let (stage, who) = (Arc::clone(&self.stage), self.who);
         let strays = self.strays();
@@ -78,7 +78,7 @@ impl Job {
                 }
             }
         };
-        // Whatever is not waited for any more is dropped here.
+        // An acquire that is given up is dropped here.
         let acquired = {
             let acquire = attend(&stage, who, acquire);
             let mut acquire = pin!(for_polls(polls, acquire));
@@ -100,7 +100,7 @@ impl Job {
                 stage.note(|| format!("{who} has cancelled"));
             }
         }
-        // Most ask again at once, in the place of the one that is let go.
+        // Most tasks ask again at once, in the place of the released one.
         if self.random.percent(30) {
             tokio::time::sleep(self.random.millis(0..AWAY)).await;
         }
@@ -132,7 +132,7 @@ impl Job {
         judge::look(&self.stage, grant, guard);
     }
 
-    /// Lets go of the lock and stays away for a while.
+    /// Releases the lock and stays away for a while.
     async fn part(&mut self, guard: AnyGuard, grant: usize) {
         let Grant { node, czxid, .. } =
             self.stage.world.lock().unwrap().journal.grants[grant].clone();
@@ -148,7 +148,7 @@ impl Job {
         }
     }
 
-    /// Queues up a second time, by this lock or by another one, and gives up soon.
+    /// Queues up a second time, with this lock or another one, and gives up soon.
     async fn stand_beside(&mut self) {
         let beside = match self.random.percent(50) {
             true => self.lock.clone(),
@@ -156,7 +156,7 @@ impl Job {
         };
         let time = self.random.millis(0..AWAY);
         let asked = beside.ask(&self.owner, Role::Exclusive, Manner::Waits);
-        // What it gets it lets go at once.
+        // A guard that it gets is released at once.
         drop(tokio::time::timeout(time, asked).await);
         self.stage.count("places beside the own");
         if self.random.percent(50) {

@@ -1,5 +1,5 @@
-//! How clients meet a network: a connector, the stream that it gives them, and the task that lets
-//! the network's time pass.
+//! The interface between clients and a network: a connector, the stream that it returns, and the
+//! task that advances the network.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -13,12 +13,12 @@ use zk_client::{Connecting, Connector, Host, Transport};
 
 use super::link::Party;
 
-/// What becomes of an attempt to connect.
+/// The result of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reception {
     Accept,
     Refuse,
-    /// Nobody answers.
+    /// The attempt gets no reply.
     Ignore,
 }
 
@@ -27,23 +27,23 @@ pub(super) trait Network: Send + 'static {
     /// One connection.
     type Link: Copy + Send + Sync + Unpin;
 
-    /// Draws what becomes of an attempt to connect, and how long that takes.
+    /// Draws the result of an attempt to connect, and how long it takes.
     fn dial(&mut self, party: Party, host: &Host) -> (Reception, Duration);
 
     fn connect(&mut self, party: Party, host: &Host) -> Self::Link;
 
-    /// What a client reads: nothing at the end.
+    /// Reads for a client: nothing at the end.
     fn poll_read(&mut self, link: Self::Link, cx: &Context<'_>, into: &mut ReadBuf<'_>)
     -> Poll<()>;
 
-    /// What a client writes. Not all of it may be taken at once.
+    /// Writes for a client. Returns how many bytes were accepted, which may not be all.
     fn write(&mut self, link: Self::Link, bytes: &[u8]) -> usize;
 
-    /// A client drops its end.
+    /// The client drops its end.
     fn leave_client(&mut self, link: Self::Link);
 
-    /// Lets everything happen that is due. Returns when something is due next; to be called again
-    /// when that has changed.
+    /// Does everything that is due. Returns when something is due next. The caller calls again when
+    /// that has changed.
     fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant>;
 }
 
@@ -111,7 +111,7 @@ impl<N: Network> Drop for Plug<N> {
     }
 }
 
-/// Lets happen what is due, for ever.
+/// Does everything that is due, for ever.
 pub(super) async fn pump<N: Network>(network: Arc<Mutex<N>>) {
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|cx| {

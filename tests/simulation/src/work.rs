@@ -1,5 +1,5 @@
-//! What a task does: takes the lock, holds it and lets it go, again and again, in all the ways in
-//! which users do.
+//! The work of a task: it acquires the lock, holds it and releases it, again and again, in all the
+//! ways in which users do.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -31,11 +31,11 @@ pub(super) struct Job {
     pub(super) random: Random,
 }
 
-/// A guard that somebody got, and what the process had heard of before.
+/// A guard that was acquired, and what the process had received before.
 type Got = (AnyGuard, Ask, Option<Zxid>);
 
 impl Job {
-    /// Takes the lock again and again until the session or the run is over.
+    /// Acquires the lock again and again until the session or the run is over.
     pub(super) async fn run(mut self) {
         while self.client.state().ended().is_none() {
             match self.stage.phase() {
@@ -70,15 +70,15 @@ impl Job {
         self.stage.phase() == Phase::Storm
     }
 
-    /// Asks once.
+    /// Asks for the lock once.
     async fn turn(&mut self) {
         tokio::time::sleep(self.random.millis(0..60)).await;
         let is_storm = self.is_storm();
         if is_storm && self.random.percent(3) {
-            // Whatever comes of it.
+            // The result does not matter.
             drop(self.lock.revoke().await);
         }
-        // Another lock on the folder, which is held only so long.
+        // Another lock on the folder, which is held only for a limited time.
         let short = (is_storm && self.random.percent(8)).then(|| {
             let term = self.random.millis(1..1000);
             let options = Options::new().max_hold(term);
@@ -123,7 +123,7 @@ impl Job {
         }
     }
 
-    /// Holds the lock, and whatever it turns into, until it is let go.
+    /// Holds the lock, and everything that it is turned into, until it is released.
     async fn held(&mut self, lock: &AnyLock, got: Got) {
         let mut next = Some(got);
         while let Some((guard, ask, heard)) = next.take() {
@@ -150,7 +150,7 @@ impl Job {
         }
     }
 
-    /// Takes the lock again under the same owner.
+    /// Acquires the lock again under the same owner.
     async fn nest(&mut self, lock: &AnyLock, ask: &Ask, guards: &mut Vec<AnyGuard>) {
         for _ in 0..self.random.within(0..3) {
             if self.random.percent(30) {
@@ -175,7 +175,7 @@ impl Job {
                 Some(Err(error)) if upgrades && error.kind() == ErrorKind::WouldDeadlock => {
                     self.stage.count("would deadlock");
                 }
-                // It would be no lock, whatever the outer guard is taken for.
+                // A nested guard would be lost too, whatever the outer guard reports.
                 Some(Err(error))
                     if error.kind() == ErrorKind::Lost
                         && matches!(guards[0].state(), LockState::Lost(_)) =>
@@ -197,7 +197,7 @@ impl Job {
         let end = Arc::clone(&self.end);
         match self.random.within(0..8) {
             0 => {
-                // Looks again and again.
+                // Looks at the guard again and again.
                 let until = now() + time;
                 while judge::look(&self.stage, grant, guard) && now() < until {
                     let pause = tokio::time::sleep(self.random.millis(0..200));
@@ -224,12 +224,12 @@ impl Job {
         }
     }
 
-    /// Writes what nobody else may write meanwhile.
+    /// Writes to a node that no other holder may write meanwhile.
     pub(super) async fn write(&mut self, guard: &AnyGuard, grant: usize) {
         match guard.fenced(Op::set_data(COUNTER, b"", None)).await {
             Ok(_) => {
                 self.stage.count("written under the lock");
-                // The answer may be an old one by now.
+                // The reply may be old by now.
                 judge::look(&self.stage, grant, guard);
             }
             Err(error) if error.kind() == ErrorKind::Lost => {
@@ -242,7 +242,7 @@ impl Job {
         }
     }
 
-    /// Lets go of the lock, or makes something else of it.
+    /// Releases the lock, or turns it into another one.
     async fn leave(&mut self, guard: AnyGuard, ask: Ask, grant: usize) -> Option<Got> {
         let Grant { node, czxid, .. } =
             self.stage.world.lock().unwrap().journal.grants[grant].clone();
@@ -328,7 +328,7 @@ impl Job {
         }
     }
 
-    /// Something that was asked under the lock did not work.
+    /// Judges an error of an operation under the lock.
     fn fails_to(&self, what: &str, error: &Error) {
         match error.kind() {
             ErrorKind::Unconfirmed => self.stage.count("releases unconfirmed"),
@@ -340,8 +340,8 @@ impl Job {
     }
 }
 
-/// Tells with the result what the process had heard of at the end of the poll before the last: what
-/// came between the two may come too late to count.
+/// Adds to the result what the process had received at the end of the poll before the last one.
+/// What came between these two may have come too late to count.
 pub(super) async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F::Output, Zxid) {
     let mut future = pin!(future);
     let mut heard = Zxid::default();
@@ -353,7 +353,7 @@ pub(super) async fn attend<F: Future>(stage: &Stage, who: Who, future: F) -> (F:
     .await
 }
 
-/// Polls at most so often.
+/// Polls at most `polls` times.
 pub(super) async fn for_polls<F: Future>(polls: u64, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;

@@ -1,9 +1,9 @@
-//! The locks of all families against everything that can go wrong, by seeds.
+//! Runs the locks of all families against all faults, by seeds.
 //!
-//! `ZK_SIM_SEEDS` says how many seeds each model runs. The first seed that fails ends the run and
-//! is printed with the command that runs it alone and prints its trace; with `ZK_SIM_COUNT=1` all
-//! seeds run, and those that fail are counted, which tells how many seeds it takes to find a
-//! defect.
+//! `ZK_SIM_SEEDS` is the number of seeds that each model runs. The first seed that fails ends the
+//! run and is printed with the command that runs it alone and prints its trace. With
+//! `ZK_SIM_COUNT=1` all seeds run, and those that fail are counted, which shows how many seeds it
+//! takes to find a defect.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use zk_simulation::{Family, Outcome, ensemble};
 
 const DEFAULT_SEEDS: u64 = 125;
 
-/// What must have happened in any hundred seeds of any family.
+/// The events that must have happened in any hundred seeds of any family.
 const HAPPENINGS: &[&str] = &[
     "acquires cancelled",
     "acquires ended with the session",
@@ -52,16 +52,16 @@ const HAPPENINGS: &[&str] = &[
     "written by the operator",
 ];
 
-/// And with locks of one level.
+/// Further events with one-level locks.
 const ONE_LEVEL: &[&str] = &["released with a write"];
 
-/// And with readers.
+/// Further events with readers.
 const SHARED: &[&str] = &["grants to readers"];
 
-/// And with two levels.
+/// Further events with two-level locks.
 const TWO_LEVELS: &[&str] = &["grants within a process", "nested"];
 
-/// What must have happened in any hundred seeds where contenders requeue.
+/// The events that must have happened in any hundred seeds where contenders requeue.
 const REQUEUE: &[&str] = &[
     "acquires cancelled",
     "acquires ended with the session",
@@ -90,7 +90,7 @@ const REQUEUE: &[&str] = &[
     "written under the lock",
 ];
 
-/// What must have happened in any hundred seeds of the ensemble.
+/// The events that must have happened in any hundred seeds of the ensemble.
 const ENSEMBLE: &[&str] = &[
     "client cut",
     "client silent",
@@ -116,7 +116,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// What is simulated.
+/// A model to simulate.
 #[derive(Clone, Copy)]
 enum Model {
     /// Locks of one family on one server.
@@ -166,7 +166,8 @@ fn check(family: Family, happenings: &[&[&str]]) -> BTreeMap<&'static str, u64> 
     counts
 }
 
-/// Runs as many seeds as are asked for. Returns what happened how often, and the seeds.
+/// Runs the number of seeds that is asked for. Returns how often each event happened, and that
+/// number.
 fn explore(model: Model, happenings: &[&[&str]]) -> (BTreeMap<&'static str, u64>, u64) {
     let seeds = number("ZK_SIM_SEEDS").unwrap_or(DEFAULT_SEEDS);
     let name = model.name();
@@ -261,8 +262,7 @@ fn a_seed_decides_everything() {
     }
 }
 
-/// Prints what happens under one seed, `ZK_SIM_SEED`, of one family, `ZK_SIM_FAMILY`, or of the
-/// ensemble.
+/// Prints the trace of one seed, `ZK_SIM_SEED`, of one family, `ZK_SIM_FAMILY`, or of the ensemble.
 #[test]
 fn replay() {
     let seed = number("ZK_SIM_SEED").unwrap_or_default();

@@ -1,6 +1,6 @@
-//! What is traced on this thread, as a test sees it.
+//! Records what is traced on this thread.
 //!
-//! It takes everything at every level, of all crates, and keeps the fields as text.
+//! It records everything at every level, of all crates, and keeps the fields as text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,19 +12,19 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// What was told.
+/// A traced event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Told {
     /// The target.
     pub target: &'static str,
-    /// How much it matters.
+    /// The level.
     pub level: Level,
     /// The message.
     pub message: String,
     /// The fields that have a value, by name.
     pub fields: BTreeMap<&'static str, String>,
-    /// The fields of the innermost span that it was told in.
+    /// The fields of the innermost span around the event.
     pub span: Option<BTreeMap<&'static str, String>>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Told {
     }
 }
 
-/// Everything that is traced on the thread that made it, while it lives.
+/// Records everything that is traced on the thread that made it, while it lives.
 #[derive(Debug)]
 pub struct Capture {
     kept: Arc<Mutex<Kept>>,
@@ -47,7 +47,7 @@ pub struct Capture {
 struct Kept {
     told: Vec<Told>,
     spans: BTreeMap<u64, BTreeMap<&'static str, String>>,
-    /// Those that are entered, innermost last.
+    /// The entered spans, innermost last.
     entered: Vec<u64>,
 }
 
@@ -57,7 +57,7 @@ struct Keeper {
 }
 
 impl Capture {
-    /// From now on.
+    /// Records from now on.
     #[expect(clippy::new_without_default, reason = "it does more than it holds")]
     pub fn new() -> Self {
         let kept = Arc::<Mutex<Kept>>::default();
@@ -65,12 +65,12 @@ impl Capture {
         Self { kept, _guard: tracing::subscriber::set_default(keeper) }
     }
 
-    /// What was told until now.
+    /// All events until now.
     pub fn told(&self) -> Vec<Told> {
         lock(&self.kept).told.clone()
     }
 
-    /// What was told of this target with this message.
+    /// The events of this target with this message.
     pub fn of(&self, target: &str, message: &str) -> Vec<Told> {
         let mut told = self.told();
         told.retain(|told| told.target == target && told.message == message);

@@ -1,7 +1,7 @@
-//! A client process that fights for a lock: a handle for the program `contender`.
+//! A client process that contends for a lock: a handle for the program `contender`.
 //!
-//! A test starts it, waits for what it says and tells it when to go on; and kills, stops and
-//! resumes it. What it does is in its own documentation, `src/bin/contender.rs`.
+//! A test starts it, waits for its output and lets it continue; and kills, stops and resumes it.
+//! Its own documentation is in `src/bin/contender.rs`.
 
 use std::io;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::server::{pause, resume};
 
-/// A running contender, which is killed when this is dropped.
+/// A running contender. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Contender {
     process: Child,
@@ -22,8 +22,9 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Starts `program`, which tests know as `env!("CARGO_BIN_EXE_contender")`, with arguments of
-    /// the form `name=value`.
+    /// Starts `program` with arguments of the form `name=value`.
+    ///
+    /// Tests know the program as `env!("CARGO_BIN_EXE_contender")`.
     pub fn start<S: AsRef<str>>(program: &str, arguments: &[S]) -> Result<Self> {
         let mut process = Command::new(program)
             .args(arguments.iter().map(AsRef::as_ref))
@@ -36,7 +37,7 @@ impl Contender {
         Ok(Self { process, stdin, lines: BufReader::new(stdout).lines() })
     }
 
-    /// Waits until it says this.
+    /// Waits until the process prints this line.
     pub async fn says(&mut self, line: &str) -> Result<()> {
         while let Some(said) = self.lines.next_line().await? {
             if said == line {
@@ -46,17 +47,17 @@ impl Contender {
         bail!("a contender ended without saying {line:?}")
     }
 
-    /// Tells it to `go` on or to `stop`; a stopped process reads that when it is resumed.
+    /// Sends it `go` or `stop`; a stopped process reads that when it is resumed.
     pub async fn tell(&mut self, line: &str) -> Result<()> {
         Ok(self.stdin.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// Stops the process without ending it (SIGSTOP) and returns when it does nothing any more.
+    /// Stops the process without ending it (SIGSTOP) and returns when it has stopped.
     pub async fn pause(&mut self) -> Result<()> {
         pause(self.pid()?, || self.process.try_wait()).await
     }
 
-    /// Lets a paused process run on (SIGCONT).
+    /// Lets a paused process continue (SIGCONT).
     pub fn resume(&mut self) -> Result<()> {
         resume(self.pid()?, || self.process.try_wait())
     }
@@ -66,7 +67,7 @@ impl Contender {
         self.process.kill().await
     }
 
-    /// Waits until it has had all its turns and has ended well.
+    /// Waits until it has had all its turns and has ended successfully.
     pub async fn done(mut self) -> Result<()> {
         self.says("done").await?;
         ensure!(self.process.wait().await?.success(), "a contender failed");

@@ -1,8 +1,8 @@
-//! Small searches through everything that can happen: each run is told by a few choices, and all
-//! choices are made in turn.
+//! Small exhaustive searches: a few choices determine each run, and all combinations of choices are
+//! run.
 //!
 //! A run is deterministic: one thread, virtual time, and a server in memory. So the choices that
-//! led to a failure lead there again.
+//! led to a failure lead to it again.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,14 +13,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Longer than any actor may need when nothing hinders it any more.
+/// How often actors are polled after the choices, which is more than any actor may need.
 const PATIENCE: u32 = 120;
 
 /// Longer than any run may take, on its own clock.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Runs on one thread, on a clock that jumps ahead when nobody has anything to do. So whoever waits
-/// for what never comes has soon waited for a day, and fails.
+/// Runs on one thread, on a clock that jumps ahead when no task has anything to do.
+///
+/// So a task that waits for something that never happens has soon waited for a day, and fails.
 pub fn in_virtual_time<T>(test: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
@@ -33,12 +34,12 @@ pub async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// Polls a future once, for nobody who would be woken.
+/// Polls a future once, without a waker.
 pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// What was chosen in one run, and out of how much.
+/// The choices of one run, each with the number of its options.
 #[derive(Default)]
 struct Choices {
     made: Vec<(usize, usize)>,
@@ -56,7 +57,7 @@ impl Choices {
         chosen
     }
 
-    /// The next run: the last choice that has another way goes there.
+    /// Prepares the next run: the last choice that has another option takes it.
     fn advance(&mut self) -> bool {
         self.next = 0;
         while let Some((chosen, of)) = self.made.pop() {
@@ -87,19 +88,21 @@ pub fn explore<F: Future<Output = ()>>(mut run: impl FnMut(Script) -> F) -> usiz
     unreachable!("there are not so many numbers")
 }
 
-/// Decides one run.
+/// The choices of one run.
 #[derive(Clone)]
 pub struct Script(Rc<RefCell<Choices>>);
 
 impl Script {
-    /// Chooses one of `of`: in one run after the other, each of them.
+    /// Chooses one of `of` options. Each run takes the next one.
     pub fn choose(&self, of: usize) -> usize {
         self.0.borrow_mut().choose(of)
     }
 
-    /// Lets actors take turns: at each of `depth` turns one of them is polled, or one task of the
-    /// clients and the server, or everything happens that takes no time, whichever is chosen. From
-    /// then on all of them are polled until they are done.
+    /// Polls actors in a chosen order.
+    ///
+    /// At each of `depth` turns one choice is made: one actor is polled, or one task of the clients
+    /// and the server runs, or everything happens that takes no time. From then on all actors are
+    /// polled until they are done.
     pub async fn interleave(&self, depth: usize, mut actors: Vec<Actor>) {
         for _ in 0..depth {
             if actors.is_empty() {
@@ -133,16 +136,18 @@ impl fmt::Debug for Script {
     }
 }
 
-/// What somebody does.
+/// A future that acts in a search.
 pub type Actor = Pin<Box<dyn Future<Output = ()>>>;
 
-/// An actor.
+/// Makes an actor of a future.
 pub fn actor(does: impl Future<Output = ()> + 'static) -> Actor {
     Box::pin(does)
 }
 
-/// Runs with a fault at the first place, at the second, and so on, until a run says that its fault
-/// did not happen any more. Returns how many faults did.
+/// Runs with a fault at the first place, at the second, and so on. Returns how many faults
+/// happened.
+///
+/// It ends with the run that reports that its fault did not happen any more.
 pub fn sweep<F: Future<Output = bool>>(mut run: impl FnMut(u32) -> F) -> u32 {
     let mut at = 0;
     loop {

@@ -1,7 +1,7 @@
 //! Connections that break at a chosen frame.
 //!
-//! A [`Faults`] is a connector over another one, most often TCP, that reads along. What it does is
-//! what networks do, at the worst moment instead of a random one.
+//! A [`Faults`] is a connector over another one, most often TCP, that reads along. Its faults are
+//! those of real networks, at the worst moment instead of a random one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,29 +14,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_client::{Connecting, Connector, Host, TcpConnector, Transport};
 use zk_proto::{Decode, OpCode, Reader, RequestHeader, Xid, frame};
 
-/// What goes wrong, once.
+/// A fault, which happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection breaks instead of bringing the reply to the next request of this kind: the
-    /// server has carried the request out and nobody knows.
+    /// The connection breaks in front of the reply to the next request of this kind.
+    ///
+    /// The server has carried the request out, but the client cannot know.
     LoseReply(OpCode),
-    /// The connection breaks instead of carrying the next request of this kind.
+    /// The connection breaks in front of the next request of this kind.
     LoseRequest(OpCode),
 }
 
-/// A connector whose connections break as told.
+/// A connector whose connections break at chosen frames.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     state: Arc<Mutex<State>>,
     over: Way,
 }
 
-/// Any connector, to be used more than once.
+/// Any connector, which can be used more than once.
 #[derive(Clone, Debug)]
 pub struct Way(Arc<dyn Connector>);
 
 impl Way {
-    /// This one.
+    /// Wraps a connector.
     pub fn new(connector: impl Connector) -> Self {
         Self(Arc::new(connector))
     }
@@ -62,17 +63,17 @@ struct State {
 }
 
 impl Faults {
-    /// No fault so far, over TCP.
+    /// A connector over TCP, without a fault so far.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No fault so far, on connections that are made like this.
+    /// A connector over another one, without a fault so far.
     pub fn over(way: &Way) -> Self {
         Self { over: way.clone(), ..Self::default() }
     }
 
-    /// Arms a fault. It happens once, on whichever connection meets it first.
+    /// Arms a fault. It happens once, on the first connection that meets it.
     pub fn arm(&self, fault: Fault) {
         self.state(|state| state.next = Some(fault));
     }
@@ -82,8 +83,9 @@ impl Faults {
         self.state(|state| state.next.is_none())
     }
 
-    /// The write calls that carried requests, and the requests in them, since the last call of
-    /// this. Pings and handshakes do not count.
+    /// The number of write calls that carried requests, and these requests, since the last call.
+    ///
+    /// Pings and handshakes do not count.
     pub fn take_sent(&self) -> (usize, Vec<OpCode>) {
         self.state(|state| (std::mem::take(&mut state.writes), std::mem::take(&mut state.frames)))
     }
@@ -92,7 +94,7 @@ impl Faults {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether this is the fault that is armed; it is not armed any more then.
+    /// True if this fault is armed; then it is disarmed.
     fn strikes(&self, fault: Fault) -> bool {
         self.state(|state| state.next.take_if(|armed| *armed == fault).is_some())
     }

@@ -1,8 +1,9 @@
-//! Clients that are not ours, as child processes with a dialogue or without.
+//! Clients other than ours, as child processes with or without a dialogue.
 //!
-//! A [`Program`] that fails, or takes too long, is shown with all that was said. It has a process
-//! group of its own, which dropping it kills, since scripts have children. [`ZkCli`] is ZooKeeper's
-//! command line, and [`Curator`] are Curator's locks; what their commands mean is up to the test.
+//! The error of a [`Program`] that fails, or takes too long, shows its whole transcript. A program
+//! has a process group of its own, which dropping it kills, since scripts have children. [`ZkCli`]
+//! is ZooKeeper's command line, and [`Curator`] are Curator's locks; the tests define what their
+//! commands mean.
 
 use std::collections::VecDeque;
 use std::io::pipe;
@@ -23,14 +24,14 @@ use crate::server::find_java;
 const DEADLINE: Duration = Duration::from_secs(120);
 /// Where Debian's package `zookeeper` has ZooKeeper's command line.
 const ZKCLI: &str = "/usr/share/zookeeper/bin/zkCli.sh";
-/// What Java is told besides, to start quickly.
+/// Flags that let Java start quickly.
 const JVM_FLAGS: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -XX:-UsePerfData";
 /// The jars of Debian's package `libcurator-recipes-java`, which names those that it depends on,
-/// and what prints the log.
+/// and the jar that prints the log.
 const CURATOR_JARS: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar";
-/// A command of [`ZkCli`] that concerns no server, and the line that it prints.
+/// A command of [`ZkCli`] that needs no server, and the line that it prints.
 const MARK: [&str; 2] = ["printwatches", "printwatches is on"];
-/// How a line starts that tells of an event.
+/// How a line about an event begins.
 const EVENT: &str = "WatchedEvent ";
 
 /// A running program. Dropping it kills its process group.
@@ -67,13 +68,13 @@ impl Program {
         })
     }
 
-    /// Gives it another time than two minutes from its start.
+    /// Sets another deadline than two minutes from its start.
     pub fn within(mut self, time: Duration) -> Self {
         self.deadline = sleep(time).deadline();
         self
     }
 
-    /// Closes its input and waits until it ends; fails unless it ends well.
+    /// Closes its input and waits until it ends. Fails if the program fails.
     pub async fn finish(mut self) -> Result<()> {
         self.stdin = None;
         while self.line().await?.is_some() {}
@@ -85,7 +86,7 @@ impl Program {
         Ok(())
     }
 
-    /// The next line of its output and errors, or `None` at their end.
+    /// The next line of its output or errors, or `None` at their end.
     async fn line(&mut self) -> Result<Option<String>> {
         let Ok(line) = timeout_at(self.deadline, self.output.next_line()).await else {
             bail!(self.failure("it takes too long"));
@@ -97,14 +98,14 @@ impl Program {
         Ok(line)
     }
 
-    /// Writes to its input, which is a pipe that holds far more than this.
+    /// Writes to its input, a pipe whose buffer is far larger than the text.
     async fn write(&mut self, text: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the input is closed")?;
         let written = stdin.write_all(text.as_bytes()).await;
         written.map_err(|error| self.failure(&error.to_string()))
     }
 
-    /// An error that shows all that was said.
+    /// An error with the whole transcript.
     fn failure(&self, what: &str) -> anyhow::Error {
         anyhow!("{what}; the transcript:\n{}", self.transcript)
     }
@@ -112,15 +113,15 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The id is there until the process is reaped, so that it is nobody else's.
+        // The id is valid until the process is reaped, so it cannot be another process's.
         if let Some(group) = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-            // It fails when all of the group have just ended, which is what it is for.
+            // It fails if the whole group has just ended, which is the aim.
             kill_process_group(group, Signal::KILL).ok();
         }
     }
 }
 
-/// `zkCli.sh`, one session of it.
+/// One session of `zkCli.sh`.
 #[derive(Debug)]
 pub struct ZkCli {
     program: Program,
@@ -137,19 +138,19 @@ impl ZkCli {
             zkcli.line().await?;
         }
         zkcli.sees("state:SyncConnected type:None path:null").await?;
-        // Its greeting, before or after that, is not an answer.
+        // Skip its greeting, which comes before or after that.
         zkcli.ask("").await?;
         Ok(zkcli)
     }
 
-    /// Gives it a command, and fails unless it answers with exactly these lines.
+    /// Sends a command, and fails unless the answer is exactly these lines.
     pub async fn answers(&mut self, command: &str, expected: &[&str]) -> Result<()> {
         let answer = self.ask(command).await?;
         ensure!(answer == expected, self.program.failure(&format!("expected {expected:?}")));
         Ok(())
     }
 
-    /// Gives it a command, and fails unless all of these lines are in the answer.
+    /// Sends a command, and fails unless the answer contains all of these lines.
     pub async fn tells(&mut self, command: &str, expected: &[&str]) -> Result<()> {
         let answer = self.ask(command).await?;
         for line in expected {
@@ -161,7 +162,7 @@ impl ZkCli {
         Ok(())
     }
 
-    /// Waits for the next event, and fails unless it is this.
+    /// Waits for the next event, and fails unless it is this one.
     pub async fn sees(&mut self, expected: &str) -> Result<()> {
         while self.events.is_empty() {
             if let Some(line) = self.line().await? {
@@ -176,14 +177,14 @@ impl ZkCli {
         Ok(())
     }
 
-    /// Ends the session and the program; fails if there was one more event before.
+    /// Ends the session and the program. Fails if another event came before.
     pub async fn quit(mut self) -> Result<()> {
         ensure!(self.events.is_empty(), self.program.failure(&format!("{:?}", self.events)));
         self.program.write("quit\n").await?;
         self.program.finish().await
     }
 
-    /// Gives it a command and returns the answer.
+    /// Sends a command and returns the answer.
     async fn ask(&mut self, command: &str) -> Result<Vec<String>> {
         self.program.transcript.extend(["> ", command, "\n"]);
         self.program.write(&format!("{command}\n{}\n", MARK[0])).await?;
@@ -196,7 +197,7 @@ impl ZkCli {
         }
     }
 
-    /// The next line of output, unless it belongs to an event or to the logging.
+    /// The next line of output, unless it belongs to an event or to the log.
     async fn line(&mut self) -> Result<Option<String>> {
         let Some(line) = self.program.line().await? else {
             bail!(self.program.failure("it has ended"));
@@ -212,8 +213,9 @@ impl ZkCli {
     }
 }
 
-/// A process with Curator's locks, `interop/CuratorPeer.java`, which explains what it is told and
-/// says.
+/// A process with Curator's locks.
+///
+/// It is `interop/CuratorPeer.java`, which documents its commands and answers.
 #[derive(Debug)]
 pub struct Curator(Program);
 
@@ -230,21 +232,21 @@ impl Curator {
         Ok(curator)
     }
 
-    /// Has it do something, without waiting for the answer.
+    /// Sends it a command, without waiting for the answer.
     pub async fn tell(&mut self, line: &str) -> Result<()> {
         self.0.transcript.extend(["> ", line, "\n"]);
         self.0.write(&format!("{line}\n")).await
     }
 
-    /// Waits until it says this, and passes over whatever it says before. Fails when something
-    /// failed.
+    /// Waits until it prints this line, and skips all lines before. Fails if a command has failed.
     pub async fn says(&mut self, expected: &str) -> Result<()> {
         while self.line().await? != expected {}
         Ok(())
     }
 
-    /// Waits for the next answer of this thread of it and returns what that says besides `ok`.
-    /// Passes over the others, and fails when something failed.
+    /// Waits for the next answer of one of its threads, and returns the answer without `ok`.
+    ///
+    /// Skips the answers of other threads, and fails if a command has failed.
     pub async fn answer(&mut self, thread: &str) -> Result<String> {
         let done = format!("{thread} ok");
         loop {
@@ -254,7 +256,7 @@ impl Curator {
         }
     }
 
-    /// Has it do something, waits until it is done and returns what it says besides `ok`.
+    /// Sends it a command, waits until it is done and returns the answer without `ok`.
     pub async fn does(&mut self, line: &str) -> Result<String> {
         self.tell(line).await?;
         self.answer(line.split(' ').next().unwrap_or_default()).await

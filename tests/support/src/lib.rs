@@ -1,13 +1,18 @@
-//! Real ZooKeeper servers for tests: [`server`] starts, kills, pauses and restarts them. And
-//! servers that are not real: [`peer`] is played by a test, frame by frame, and [`old_server`]
-//! looks like a ZooKeeper 3.4. And clients that are not ours: [`foreign`] runs them. And a client
-//! that is only frames: [`raw`]. [`differential`] compares two servers of any kind, and [`claims`]
-//! hold on each. [`contender`] runs a process that fights for a lock, and [`history`] writes down
-//! and judges what such processes do. Tests of locks on the embedded server begin with [`locks`],
-//! and [`explore`] runs them in every order. [`capture`] hears what is traced.
+//! Servers, clients and checks for the tests.
 //!
-//! The suites `live` and `interop` use them. Cargo runs these two only where they are named;
-//! `tests/run` installs what they need and runs them.
+//! * [`server`] starts, kills, pauses and restarts real ZooKeeper servers.
+//! * [`peer`] is a server that a test plays frame by frame, and [`old_server`] looks like a
+//!   ZooKeeper 3.4.
+//! * [`foreign`] runs clients other than ours, and [`raw`] is a client of bare frames.
+//! * [`differential`] compares two servers of any kind, and [`claims`] hold on each.
+//! * [`contender`] runs a process that contends for a lock, and [`history`] records and judges what
+//!   such processes do.
+//! * [`locks`] is the base of tests of locks on the embedded server, and [`explore`] runs them in
+//!   every order.
+//! * [`capture`] records what is traced.
+//!
+//! The suites `live` and `interop` use these modules. Cargo runs these two only where they are
+//! named; `tests/run` installs what they need and runs them.
 
 pub mod capture;
 pub mod claims;

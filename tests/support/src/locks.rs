@@ -1,4 +1,4 @@
-//! A server in memory and what tests of locks ask it: who is in the queue by its own word, and what
+//! A server in memory, and what tests of locks ask it: which contenders are in the queue, and what
 //! is left behind.
 
 use std::future::Future;
@@ -13,13 +13,13 @@ use zk_recipes::{Hold, Lock};
 pub use crate::explore::settle;
 use crate::raw::RawClient;
 
-/// The folder of most tests.
+/// The lock's folder in most tests.
 pub const LOCK: &str = "/locks/one";
 
 /// The session timeout of most tests.
 pub const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Somebody from whom no connection in memory comes.
+/// An identity that no connection in memory has.
 pub fn nobody() -> Acl {
     Acl::new(Perms::ALL, Id::ip("10.0.0.1"))
 }
@@ -32,19 +32,19 @@ pub struct World {
 }
 
 impl World {
-    /// A server that remembers all it does.
+    /// A server that keeps its history.
     #[expect(clippy::new_without_default, reason = "it starts a server")]
     pub fn new() -> Self {
         Self::with(Config::new())
     }
 
-    /// One with other settings.
+    /// A server with other settings.
     pub fn with(config: Config) -> Self {
         let config = config.keep_history(true).max_connections_per_host(0);
         Self { server: Server::in_memory(config) }
     }
 
-    /// How clients are made.
+    /// The builder of its clients.
     pub fn builder(&self) -> ClientBuilder {
         Client::builder().session_timeout(TIMEOUT).connector(self.server.connector())
     }
@@ -54,12 +54,12 @@ impl World {
         self.builder().connect("zk").await.expect("the server is there")
     }
 
-    /// A lock of a client of its own.
+    /// A lock with a client of its own.
     pub async fn lock(&self) -> Lock {
         Lock::new(&self.client().await, LOCK).expect("a path")
     }
 
-    /// The names in the folder by their numbers.
+    /// The names in the folder, sorted by their sequence numbers.
     pub fn queue(&self) -> Vec<String> {
         let mut names = self.server.children(LOCK);
         names.sort_by_key(|name| name[name.len() - 10..].to_owned());
@@ -75,21 +75,21 @@ impl World {
         client.close().await;
     }
 
-    /// The holder must be the one whom the server has first.
+    /// Checks that the holder is the first in the server's queue.
     pub fn is_owner(&self, hold: &Hold) {
         let queue = self.queue();
         let first = queue.first().unwrap_or_else(|| panic!("{hold:?} holds, and nobody is there"));
         assert!(hold.node().ends_with(first.as_str()), "{hold:?} holds and the queue is {queue:?}");
     }
 
-    /// Nobody and no watch may be left.
+    /// Checks that no contender and no watch is left.
     pub async fn is_empty(&self) {
         settle().await;
         assert_eq!(self.queue(), [""; 0]);
         assert_eq!(self.server.watch_count(), 0, "watches are left");
     }
 
-    /// Takes from everybody the permission to read or change a node.
+    /// Takes the permission to read or change a node from every client.
     pub async fn hide(&self, path: &str) {
         let nobody = nobody();
         let acl = [zk_proto::Acl::from(&nobody)];
@@ -98,13 +98,13 @@ impl World {
         client.reply(&SetAclRequest { path, acl, version: -1 }).await;
     }
 
-    /// How many requests the server gets while something is done, pings included.
+    /// How many requests the server gets while a future runs, pings included.
     pub async fn requests<T>(&self, act: impl Future<Output = T>) -> (u64, T) {
         settle().await;
         let before = self.received().await;
         let result = act.await;
         settle().await;
-        // The question counts itself.
+        // The four-letter word counts itself.
         (self.received().await - before - 1, result)
     }
 

@@ -1,7 +1,7 @@
 //! A ZooKeeper 3.4, as far as a client can tell: the embedded server behind a filter.
 //!
-//! It answers what came with 3.5 or later with `Unimplemented`, at once, and closes the connection,
-//! as 3.4.14 does. Everything else goes through.
+//! It answers requests that came with 3.5 or later with `Unimplemented`, at once, and closes the
+//! connection, as 3.4.14 does. Everything else passes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use zk_proto::{Decode, ErrorCode, OpCode, Reader, RequestHeader, frame};
 
 use crate::peer::reply;
 
-/// The server, and a client's way to it.
+/// The server, as a connector for clients.
 #[derive(Clone, Debug)]
 pub struct OldServer {
     server: Arc<Server>,
@@ -22,7 +22,7 @@ pub struct OldServer {
 }
 
 impl OldServer {
-    /// Makes this one look old.
+    /// Makes this server look old.
     pub fn new(server: Server) -> Self {
         Self { server: Arc::new(server), connections: Arc::default() }
     }
@@ -42,7 +42,8 @@ impl Connector for OldServer {
     }
 }
 
-/// Moves bytes between the two until either hangs up, or the client asks for what is too new.
+/// Moves bytes between the two until either closes the connection, or the client sends a request
+/// that is too new.
 async fn serve(mut client: DuplexStream, mut server: impl Transport) {
     let (mut asked, mut answered) = (BytesMut::new(), BytesMut::new());
     let mut has_session = false;
@@ -72,7 +73,7 @@ async fn serve(mut client: DuplexStream, mut server: impl Transport) {
     }
 }
 
-/// Whether 3.4 does not know this.
+/// True if 3.4 does not know this operation.
 fn is_newer(op: OpCode) -> bool {
     [
         OpCode::CREATE2,

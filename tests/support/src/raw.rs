@@ -1,7 +1,8 @@
-//! A client that is nothing but frames, of the embedded server or of any other.
+//! A client of bare frames, of the embedded server or of any other.
 //!
-//! It says what no proper client does, and hears every byte of the answer. What it hears is text:
-//! `3 ok` and `3 NoNode` for the replies to request 3, `NodeCreated /a` for an event, `closed`.
+//! It sends frames that no proper client sends, and shows every byte of the reply. Frames are shown
+//! as text: `3 ok` and `3 NoNode` for the replies to request 3, `NodeCreated /a` for an event,
+//! `closed`.
 
 use std::fmt::Debug;
 use std::io;
@@ -21,11 +22,11 @@ pub struct RawClient {
     xid: i32,
     /// The session, once there is one.
     pub session: SessionId,
-    /// Its secret.
+    /// The session's password.
     pub password: Password,
 }
 
-/// What a connection is made of: a socket, or memory.
+/// The transport of a connection: a socket, or memory.
 trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
@@ -42,32 +43,32 @@ pub fn hello(timeout: Duration) -> ConnectRequest {
     }
 }
 
-/// A create for everybody.
+/// A create with an open access list.
 pub fn create(path: &str, mode: CreateMode) -> CreateRequest<'_> {
     CreateRequest { path, data: Some(b"x"), acl: List::new(&[Acl::OPEN]), mode }
 }
 
-/// A setData whatever the version.
+/// A setData of any version.
 pub fn set_data(path: &str) -> SetDataRequest<'_> {
     SetDataRequest { path, data: Some(b"y"), version: -1 }
 }
 
-/// A delete whatever the version.
+/// A delete of any version.
 pub fn delete(path: &str) -> DeleteRequest<'_> {
     DeleteRequest { path, version: -1 }
 }
 
-/// A getData that watches or does not.
+/// A getData with or without a watch.
 pub fn get_data(path: &str, watch: bool) -> GetDataRequest<'_> {
     GetDataRequest { path, watch }
 }
 
-/// An exists that watches or does not.
+/// An exists with or without a watch.
 pub fn exists(path: &str, watch: bool) -> ExistsRequest<'_> {
     ExistsRequest { path, watch }
 }
 
-/// A getChildren that watches or does not.
+/// A getChildren with or without a watch.
 pub fn get_children(path: &str, watch: bool) -> GetChildrenRequest<'_> {
     GetChildrenRequest { path, watch }
 }
@@ -91,12 +92,12 @@ pub fn framed(record: &impl Encode) -> Bytes {
 }
 
 impl RawClient {
-    /// A connection that has not said anything.
+    /// A connection in memory that has sent nothing yet.
     pub fn connect(server: &Server) -> Self {
         Self::over(server.connect())
     }
 
-    /// A connection over TCP to any server that has not said anything.
+    /// A connection over TCP to any server that has sent nothing yet.
     pub async fn dial(address: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -113,7 +114,9 @@ impl RawClient {
         }
     }
 
-    /// A connection with a new session, whose timeout is 4 s unless the server's limits say else.
+    /// A connection with a new session.
+    ///
+    /// Its timeout is 4 s, within the server's limits.
     pub async fn open(server: &Server) -> Self {
         Self::attach(server, hello(Duration::from_secs(4))).await
     }
@@ -126,13 +129,13 @@ impl RawClient {
         client
     }
 
-    /// What takes this client's session up again.
+    /// The handshake that resumes this client's session.
     pub fn resume(&self) -> ConnectRequest {
         let hello = hello(Duration::from_secs(4));
         ConnectRequest { session_id: self.session, password: self.password, ..hello }
     }
 
-    /// Sends a handshake and returns its answer, unless the server hangs up.
+    /// Sends a handshake and returns its reply, unless the server closes the connection.
     pub async fn greet(&mut self, request: ConnectRequest) -> Option<ConnectResponse> {
         self.write(&framed(&request)).await;
         let frame = self.frame().await?;
@@ -141,24 +144,24 @@ impl RawClient {
         Some(answer)
     }
 
-    /// Sends bytes as they are. That the server hangs up shows in what is read.
+    /// Sends bytes as they are. That the server has closed the connection shows in a later read.
     pub async fn write(&mut self, bytes: &[u8]) {
         drop(self.io.write_all(bytes).await);
     }
 
-    /// Sends a request under the next xid, which it returns.
+    /// Sends a request with the next xid, which it returns.
     pub async fn send<O: Operation>(&mut self, body: &O) -> i32 {
         self.send_as(body.op(), body).await
     }
 
-    /// Sends a request under another opcode than its own.
+    /// Sends a request with another opcode than its own.
     pub async fn send_as(&mut self, op: OpCode, body: &impl Encode) -> i32 {
         self.xid += 1;
         self.write(&request(self.xid, op, body)).await;
         self.xid
     }
 
-    /// Sends a request and hears what comes up to its reply, but for a reply that says `ok`.
+    /// Sends a request and returns the frames up to its reply, as text. A reply `ok` is left out.
     pub async fn ask<O: Operation>(&mut self, body: &O) -> Vec<String> {
         let xid = self.send(body).await;
         let mut heard = Vec::new();
@@ -175,13 +178,13 @@ impl RawClient {
         }
     }
 
-    /// Sends a ping and hears what comes next.
+    /// Sends a ping and returns the next frame as text.
     pub async fn ping(&mut self) -> String {
         self.write(&request(Xid::PING.0, OpCode::PING, &())).await;
         self.hear().await
     }
 
-    /// Sends a request that goes well without an event before its reply, and returns that.
+    /// Sends a request that succeeds without an event before its reply, and returns the reply.
     pub async fn reply<O: Operation>(&mut self, body: &O) -> Bytes {
         let xid = self.send(body).await;
         let frame = self.frame().await.expect("a reply");
@@ -202,7 +205,7 @@ impl RawClient {
         }
     }
 
-    /// Reads something; says whether there was any.
+    /// Reads once. Returns whether there were any bytes.
     async fn read(&mut self) -> bool {
         matches!(self.io.read_buf(&mut self.input).await, Ok(1..))
     }
@@ -212,14 +215,15 @@ impl RawClient {
         self.frame().await.map_or_else(|| "closed".to_owned(), |frame| text(&frame))
     }
 
-    /// All that comes until the server hangs up.
+    /// All bytes until the server closes the connection.
     pub async fn bytes(&mut self) -> Bytes {
         while self.read().await {}
         self.input.split().freeze()
     }
 
-    /// All that comes until nobody has anything left to do: tokio's clock must be paused, and goes
-    /// on by a millisecond.
+    /// All frames until no task has anything left to do.
+    ///
+    /// Tokio's clock must be paused; it advances by a millisecond.
     pub async fn heard(&mut self) -> Vec<String> {
         let mut heard = Vec::new();
         while let Ok(text) = tokio::time::timeout(Duration::from_millis(1), self.hear()).await {

@@ -1,7 +1,7 @@
-//! A way to a server that can be cut, frozen and slowed, for sockets that are out of reach.
+//! A relay to a server that can be cut, frozen and slowed, for sockets that are out of reach.
 //!
-//! A cut is noticed at once, a freeze by nothing but silence. Knows nothing of frames: see
-//! [`fault`](crate::fault) for that, on connections of our own.
+//! A cut is noticed at once; a freeze is only noticed by the silence. The relay does not know
+//! frames: see [`fault`](crate::fault) for that, on connections of our own.
 
 use std::future::pending;
 use std::io;
@@ -17,27 +17,27 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// How many bytes are carried at once.
+/// How many bytes are relayed at once.
 const CHUNK: usize = 64 * 1024;
 
-/// Carries connections to a server until it is dropped, which breaks them all.
+/// Relays connections to a server until it is dropped, which breaks them all.
 #[derive(Debug)]
 pub struct Relay {
     listener: Arc<TcpListener>,
     server: String,
     opening: Option<Opening>,
     pace: watch::Sender<Pace>,
-    /// What carries, nothing while the way is cut. Dropping it breaks all connections.
+    /// The relaying tasks, none while the relay is cut. Dropping them breaks all connections.
     carriers: JoinSet<()>,
 }
 
-/// What a relay changes in the first bytes that come from those who connect.
+/// How a relay changes the first bytes that a client sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
-    /// Makes the first bytes to send of those that have come so far, and of `word`; `None` if it
-    /// takes more of them.
+    /// Makes the first bytes to send from the bytes that have come so far and `word`. Returns
+    /// `None` if it needs more bytes.
     pub(crate) rewrite: fn(&[u8], &str) -> Option<Vec<u8>>,
-    /// What `rewrite` wants to know besides.
+    /// A further argument of `rewrite`.
     pub(crate) word: String,
 }
 
@@ -68,7 +68,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Changes how all connections from now on begin.
+    /// Changes the first bytes of all connections from now on.
     pub(crate) fn rewrite(&mut self, opening: Opening) {
         self.opening = Some(opening);
         self.cut();
@@ -85,7 +85,7 @@ impl Relay {
         self.carriers = JoinSet::new();
     }
 
-    /// Lets connections through again that were cut.
+    /// Accepts connections again after a cut.
     pub fn mend(&mut self) {
         let (listener, server) = (Arc::clone(&self.listener), self.server.clone());
         let (opening, mut pace) = (self.opening.clone(), self.pace.subscribe());
@@ -99,26 +99,28 @@ impl Relay {
         });
     }
 
-    /// Lets nothing through any more, not even the end of a connection: to both sides the other
-    /// has fallen silent. New connections are made, as far as those who make them can tell.
+    /// Stops everything that passes, including the end of a connection.
+    ///
+    /// To both sides the other has fallen silent. New connections seem to be accepted.
     pub fn freeze(&self) {
         self.pace.send_modify(|pace| pace.frozen = true);
     }
 
-    /// Lets everything through again, what was held back first.
+    /// Lets everything pass again, beginning with the bytes that were held back.
     pub fn thaw(&self) {
         self.pace.send_modify(|pace| pace.frozen = false);
     }
 
-    /// Carries everything this much later from now on, in both directions. What comes meanwhile
-    /// waits for its turn, so little gets through in a second, too.
+    /// Delays everything by this time from now on, in both directions.
+    ///
+    /// Bytes that come meanwhile wait for their turn, so the throughput is low too.
     pub fn delay(&self, delay: Duration) {
         self.pace.send_modify(|pace| pace.delay = delay);
     }
 }
 
-/// Connects `client` to the server and carries what they say, until one of them fails or both
-/// have ended.
+/// Connects `client` to the server and relays both directions, until one of them fails or both have
+/// ended.
 async fn carry(
     mut client: TcpStream,
     server: String,
@@ -145,7 +147,7 @@ async fn carry(
     tokio::try_join!(there, back).map(|_| ())
 }
 
-/// Carries one direction of a connection, also its end.
+/// Relays one direction of a connection, including its end.
 async fn one_way(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
@@ -166,12 +168,12 @@ async fn one_way(
     }
 }
 
-/// Waits until bytes may move, and returns how late they shall be.
+/// Waits until bytes may move, and returns their delay.
 async fn flowing(pace: &mut watch::Receiver<Pace>) -> Duration {
     let pace = pace.wait_for(|pace| !pace.frozen).await.map(|pace| *pace);
     match pace {
         Ok(pace) => pace.delay,
-        // The relay is being dropped, and this with it.
+        // The relay is being dropped, and this task with it.
         Err(_) => pending().await,
     }
 }

@@ -5,10 +5,10 @@
 //! where `setpriv` of util-linux is installed, a server does not outlive even a test process that
 //! was killed.
 //!
-//! Each start looks for ZooKeeper in the folder `ZOOKEEPER_HOME` (a release, or jars alone), else
-//! in Debian's package `zookeeper`; and for Java in `JAVA_HOME`, else in `PATH`.
+//! Each start looks for ZooKeeper in the folder `ZOOKEEPER_HOME` (a release, or just jars), else in
+//! Debian's package `zookeeper`; and for Java in `JAVA_HOME`, else in `PATH`.
 //!
-//! Every wait awaits an external process and is bounded by a deadline, so tests need tokio's
+//! Every wait is for an external process and is bounded by a deadline, so tests need tokio's
 //! running clock, not the paused one.
 
 mod config;
@@ -38,18 +38,18 @@ pub(crate) use installation::find_java;
 use process::Process;
 pub(crate) use process::{pause, resume};
 
-/// How long a server may take until it serves, and an ensemble until it has a quorum.
+/// How long a server may take until it serves, or an ensemble until it has a quorum.
 const START_DEADLINE: Duration = Duration::from_secs(60);
 /// How long a server may take to answer a four-letter word.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
-/// How long a server may take to answer when it is asked again anyway.
+/// How long a server may take to answer a question that is repeated anyway.
 const POLL_DEADLINE: Duration = Duration::from_secs(1);
-/// How long to wait before asking again what is not so yet.
+/// How long to wait before repeating a question.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How often a start is tried, each time on new ports, when other processes take the ports.
+/// How often a start is tried, each time on new ports, if other processes take the ports.
 const START_ATTEMPTS: usize = 3;
 
-/// The ports that servers get. The default of `net.ipv4.ip_local_port_range` begins behind them.
+/// The ports for servers. The default of `net.ipv4.ip_local_port_range` begins behind them.
 const PORTS: Range<u16> = 10_000..32_768;
 /// How many lines of a server's log an error shows.
 const LOG_TAIL: usize = 40;
@@ -58,10 +58,10 @@ const LOG_TAIL: usize = 40;
 const QUICK_TO_START: &[&str] =
     &["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"];
 
-/// The flag that ZooKeeper's own scripts pass.
+/// The flag that ZooKeeper's own scripts pass to Java.
 const IN_PRODUCTION: &[&str] = &["-Xmx1000m"];
 
-/// One server that runs alone; it does all that a [`Server`] does.
+/// One server that runs alone. It can do all that a [`Server`] can.
 #[derive(Debug)]
 pub struct Standalone(Server);
 
@@ -78,8 +78,9 @@ impl Standalone {
         Self::on(config, || Ok(free_ports(1)?[0])).await
     }
 
-    /// Like [`with`](Self::with), on the port that `port` returns. It is asked for another one when
-    /// another process has taken that.
+    /// Like [`with`](Self::with), on the port that `port` returns.
+    ///
+    /// If another process has taken that port, `port` is called again.
     pub async fn on(
         config: &ServerConfig,
         port: impl Fn() -> io::Result<u16>,
@@ -103,10 +104,10 @@ impl DerefMut for Standalone {
     }
 }
 
-/// One server, running or killed. Its address and its data stay the same for as long as it lives.
+/// One server, running or killed. Its address and its data never change.
 #[derive(Debug)]
 pub struct Server {
-    // Stands before the folder so that it is dropped, and thus ended, before the folder goes.
+    // This field stands before the folder, so that the process ends before the folder is removed.
     process: Option<Process>,
     folder: TempDir,
     listen: IpAddr,
@@ -117,7 +118,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where clients connect: `127.0.0.1:PORT`, or what [`ServerConfig::listen`] is instead.
+    /// Where clients connect: `127.0.0.1:PORT`, or the address that [`ServerConfig::listen`] sets.
     pub fn address(&self) -> String {
         SocketAddr::new(self.listen, self.port).to_string()
     }
@@ -139,15 +140,17 @@ impl Server {
 
     /// Kills the process (SIGKILL) and returns when it has ended; the data stays.
     ///
-    /// A killed server stays killed. Also a paused server can be killed.
+    /// A killed server stays killed until [`restart`](Self::restart). A paused server can be killed
+    /// too.
     pub async fn kill(&mut self) {
         if let Some(process) = self.process.take() {
             process.end().await;
         }
     }
 
-    /// Starts the server again, with the same address and data, and returns when it serves
-    /// clients. A running server is killed first.
+    /// Starts the server again, with the same address and data, and returns when it serves clients.
+    ///
+    /// A running server is killed first.
     ///
     /// A member of an ensemble serves only in a quorum: when several are down, let their restarts
     /// run concurrently. An error shows the end of the server's log.
@@ -157,14 +160,14 @@ impl Server {
         self.wait_until_serving().await
     }
 
-    /// Stops the process without ending it (SIGSTOP) and returns when it does nothing any more.
+    /// Stops the process without ending it (SIGSTOP) and returns when it has stopped.
     ///
     /// The kernel still accepts connections and bytes for a paused server.
     pub async fn pause(&mut self) -> anyhow::Result<()> {
         self.running()?.pause().await
     }
 
-    /// Lets a paused server run on (SIGCONT); does nothing to one that runs.
+    /// Lets a paused server continue (SIGCONT); does nothing to a running one.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.running()?.resume()
     }
@@ -176,13 +179,14 @@ impl Server {
         four_letter(&self.address(), word).await
     }
 
-    /// What the server says that it is: `leader`, `follower` or `standalone`; `None` while it does
-    /// not serve clients, or does not say so within 1 s.
+    /// Returns the mode that the server reports: `leader`, `follower` or `standalone`.
+    ///
+    /// Returns `None` while it does not serve clients, or does not answer within 1 s.
     pub async fn mode(&self) -> Option<String> {
         mode(self.address()).await
     }
 
-    /// Waits until the server says that it is this; see [`mode`](Self::mode).
+    /// Waits until the server reports this mode; see [`mode`](Self::mode).
     ///
     /// Fails if that takes more than 60 s.
     pub async fn wait_for_mode(&self, expected: Option<&str>) -> anyhow::Result<()> {
@@ -198,8 +202,8 @@ impl Server {
 
     /// How many packets the server has received since its process started.
     ///
-    /// Every four-letter word counts as one packet, also the one that this asks with: two calls in
-    /// a row differ by 1. So do the first packet of a connection, and pings.
+    /// Every four-letter word counts as one packet, also the one that this function sends: two
+    /// calls in a row differ by 1. The first packet of a connection and pings count too.
     pub async fn packets_received(&self) -> anyhow::Result<u64> {
         packets_received(&self.address()).await
     }
@@ -241,8 +245,8 @@ impl Server {
         Ok(command)
     }
 
-    /// Waits until the launched process serves clients; gives up at once when it has ended or
-    /// cannot have its ports.
+    /// Waits until the launched process serves clients. Fails at once if it has ended or cannot
+    /// have its ports.
     async fn wait_until_serving(&mut self) -> anyhow::Result<()> {
         let serving = async {
             while !self.serves().await {
@@ -263,7 +267,7 @@ impl Server {
             })
     }
 
-    /// Whether this very server, not another one that took its port, serves clients.
+    /// True if this server, and not another one that took its port, serves clients.
     async fn serves(&self) -> bool {
         let folder = self.folder.path().to_string_lossy();
         mode(self.address()).await.is_some()
@@ -275,7 +279,7 @@ impl Server {
         self.process.as_mut().context("the server was killed")
     }
 
-    /// Whether the log of the last launch says that a port was taken.
+    /// True if the log of the last launch says that a port was taken.
     fn lost_a_port(&self) -> bool {
         self.log().contains("java.net.BindException")
     }
@@ -293,14 +297,14 @@ impl Server {
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// The file that [`launch`](Self::launch) has the process print to.
+    /// The file to which [`launch`](Self::launch) directs the output of the process.
     fn log_path(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
 }
 
-/// Starts the servers that `create` makes, and returns when all of them serve clients. When
-/// another process took one of their ports, tries again with others, made anew.
+/// Starts the servers that `create` makes, and returns when all of them serve clients. If another
+/// process took one of their ports, tries again with new servers on other ports.
 async fn start<S>(create: impl Fn() -> anyhow::Result<S>) -> anyhow::Result<S>
 where
     S: AsMut<[Server]>,
@@ -333,8 +337,8 @@ async fn start_each(servers: &mut [Server]) -> anyhow::Result<()> {
 
 /// Different ports of 127.0.0.1 that nothing listened on a moment ago.
 ///
-/// They lie below those that Linux gives to outgoing connections, which would take them while a
-/// server is about to listen or is killed.
+/// They are below the ports that Linux gives to outgoing connections, which could otherwise take
+/// them while a server is about to listen or is killed.
 fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let mut listeners = Vec::new();
     while listeners.len() < count {
@@ -347,14 +351,14 @@ fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }
 
-/// What the server at `address` says that it is, such as `leader`; `None` while it does not serve
-/// clients, or when it is too slow to say so.
+/// The mode that the server at `address` reports, such as `leader`; `None` while it does not serve
+/// clients, or if it answers too slowly.
 async fn mode(address: String) -> Option<String> {
     let answer = timeout(POLL_DEADLINE, ask(&address, "srvr")).await.ok()?.ok()?;
     field(&answer, "Mode").map(str::to_owned)
 }
 
-/// [`Server::four_letter`] of the server at `address`, whatever it is.
+/// [`Server::four_letter`] of the server at `address`, of any kind.
 pub async fn four_letter(address: &str, word: &str) -> anyhow::Result<String> {
     let answer = timeout(ANSWER_DEADLINE, ask(address, word)).await;
     answer
@@ -362,7 +366,7 @@ pub async fn four_letter(address: &str, word: &str) -> anyhow::Result<String> {
         .with_context(|| format!("{address} did not answer {word:?}"))
 }
 
-/// [`Server::packets_received`] of the server at `address`, whatever it is.
+/// [`Server::packets_received`] of the server at `address`, of any kind.
 pub async fn packets_received(address: &str) -> anyhow::Result<u64> {
     let answer = four_letter(address, "srvr").await?;
     let count = field(&answer, "Received").context("`srvr` tells no count of packets")?;

@@ -1,7 +1,7 @@
-//! Certificates for tests, and a front that puts TLS before the embedded server.
+//! Certificates for tests, and a front that puts TLS in front of the embedded server.
 //!
-//! An [`Authority`] signs what a test needs, also what is no good. Real servers are given its
-//! certificates by [`ServerConfig::tls`](crate::server::ServerConfig::tls).
+//! An [`Authority`] signs every certificate that a test needs, also invalid ones. Real servers get
+//! its certificates by [`ServerConfig::tls`](crate::server::ServerConfig::tls).
 
 use std::fs;
 use std::io;
@@ -36,7 +36,7 @@ Ij8=
 -----END CERTIFICATE-----
 ";
 
-/// Signs certificates, and is trusted by whoever is told to.
+/// An authority that signs certificates.
 #[derive(Debug)]
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -50,7 +50,7 @@ pub struct Certified {
 }
 
 impl Authority {
-    /// One that nobody knows yet.
+    /// An authority that no client or server trusts yet.
     pub fn new(name: &str) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -58,12 +58,12 @@ impl Authority {
         Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
     }
 
-    /// Its certificate: what a client or a server trusts.
+    /// Its certificate, which a client or a server must trust.
     pub fn root(&self) -> String {
         self.0.pem()
     }
 
-    /// What a client needs to know to trust it.
+    /// The options of a client that trusts it.
     pub fn trusted(&self) -> TlsOptions {
         TlsOptions::new(Pem::bytes(self.root()))
     }
@@ -73,12 +73,12 @@ impl Authority {
         self.sign_until(common_name, names, 4096)
     }
 
-    /// Like [`sign`](Self::sign), but it ends with the year before.
+    /// Like [`sign`](Self::sign), but the certificate expires before this year.
     pub fn sign_until(&self, common_name: &str, names: &[&str], year: i32) -> Result<Certified> {
         self.sign_between(common_name, names, 1975..year)
     }
 
-    /// Like [`sign`](Self::sign), but it begins with this year.
+    /// Like [`sign`](Self::sign), but the certificate becomes valid in this year.
     pub fn sign_from(&self, common_name: &str, names: &[&str], year: i32) -> Result<Certified> {
         self.sign_between(common_name, names, year..4096)
     }
@@ -101,18 +101,18 @@ impl Authority {
 }
 
 impl Certified {
-    /// Shows it as what a client is.
+    /// Adds it to the options as the client's own certificate.
     pub fn shown(&self, options: TlsOptions) -> TlsOptions {
         let Self { certificate, key } = self;
         options.identity(Pem::bytes(certificate.as_str()), Pem::bytes(key.as_str()))
     }
 
-    /// Both in one text.
+    /// The key and the certificate in one text.
     pub fn both(&self) -> String {
         format!("{}{}", self.key, self.certificate)
     }
 
-    /// Writes both into one file.
+    /// Writes the key and the certificate into one file.
     pub fn write(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
         let path = folder.join(name);
         fs::write(&path, self.both())?;
@@ -120,7 +120,7 @@ impl Certified {
     }
 }
 
-/// The embedded server behind TLS, as a client's way to it.
+/// The embedded server behind TLS, as a connector.
 #[derive(Clone)]
 pub struct Front {
     acceptor: TlsAcceptor,
@@ -128,7 +128,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Shows this certificate, and wants one from `clients` if there are any.
+    /// A front with this certificate. If `clients` is given, it demands a certificate from clients.
     pub fn new(
         server: &Arc<Server>,
         shown: &Certified,
@@ -150,7 +150,7 @@ impl Front {
         };
         let certificate = CertificateDer::from_pem_slice(shown.certificate.as_bytes())?;
         let key = PrivateKeyDer::from_pem_slice(shown.key.as_bytes())?;
-        // Whatever the certificate is: rustls itself would refuse some.
+        // Use the certificate as it is: rustls itself would refuse some.
         let key = ring::default_provider().key_provider.load_private_key(key)?;
         let shown = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
         let config = builder.with_cert_resolver(Arc::new(shown));
@@ -163,7 +163,7 @@ impl Connector for Front {
         let (here, there) = tokio::io::duplex(64 * 1024);
         let Self { acceptor, server } = self.clone();
         tokio::spawn(async move {
-            // Whoever is not let in hears it from the handshake.
+            // A client that is not accepted sees that in the handshake.
             if let Ok(mut encrypted) = acceptor.accept(there).await {
                 let mut inner = server.connect();
                 tokio::io::copy_bidirectional(&mut encrypted, &mut inner).await.ok();

@@ -1,17 +1,17 @@
-//! The examples as their readers see them.
+//! Runs the examples and checks what they print.
 
 use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
 
-/// Runs an example of any crate, and returns what it prints. Fails if the example does.
+/// Runs an example of any crate, and returns its output. Fails if the example fails.
 pub async fn run(name: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    // All of the workspace at once, as `cargo test` builds them: with other features Cargo would
+    // Build all of the workspace at once, as `cargo test` does: with other features Cargo would
     // build the crates a second time.
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
     build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    // Cargo describes this package to its tests. For the build scripts of others that would be
-    // news, for which they run again.
+    // Cargo passes variables about this package to its tests. The build scripts of other packages
+    // would see them as a change, and run again.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CARGO_") && !is_setting(name)) {
             build.env_remove(name);
@@ -29,14 +29,14 @@ pub async fn run(name: &str, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// True if a variable tells Cargo how to build, and not which package is at work.
+/// True if a variable configures Cargo, and does not describe the current package.
 fn is_setting(name: &str) -> bool {
     !["CARGO_MANIFEST", "CARGO_PKG", "CARGO_BIN", "CARGO_CRATE", "CARGO_PRIMARY"]
         .iter()
         .any(|description| name.starts_with(description))
 }
 
-/// Runs the tour, and fails unless it is told to its end and in order.
+/// Runs the tour, and fails unless its whole story is printed, in order.
 pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
     let story = run("tour", arguments).await?;
     let mut rest = story.as_str();
@@ -129,11 +129,11 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         rest = behind;
     }
     for (from, to, frames) in [
-        // One node, although a create was lost.
+        // There is one node, although the reply to a create was lost.
         ("BEN LOOKS", "Ana -> delete", &["Ben -> getChildren2", "Ben <- in the folder: lock-"][..]),
-        // Passed on in the process.
+        // The lock was passed on in the process.
         ("TASK 1 IS DONE", "TASK 2 IS DONE", &[]),
-        // Still hers.
+        // The lock is still hers.
         ("SHE TAKES IT AGAIN", "BEN WANTS IT", &[]),
     ] {
         let told = frames_between(&story, from, to);
@@ -145,13 +145,13 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
     let list = frames_between(looked, "", "Ana -> delete")[1];
     assert_eq!(list.matches("lock-").count(), 1, "{list}");
     assert!(!story.contains("??"), "{story}");
-    // It is to be read in a terminal, and to its end.
+    // The story must fit a terminal.
     assert!(story.lines().all(|line| line.len() <= 92), "{story}");
     assert!(story.lines().count() <= 290, "{}", story.lines().count());
     Ok(())
 }
 
-/// What passed on the connections from one place of the story to another.
+/// The frames on the connections between two places of the story.
 fn frames_between<'s>(story: &'s str, from: &str, to: &str) -> Vec<&'s str> {
     let told = story.split_once(from).and_then(|(_, told)| told.split_once(to));
     let told = told.map(|(told, _)| told).unwrap_or_default();

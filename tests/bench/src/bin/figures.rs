@@ -1,7 +1,7 @@
-//! The figures that this project promises, measured in turns and put beside their bounds.
+//! Measures the figures that this project promises, in turns, and compares them with their bounds.
 //!
-//! Each round runs every command once, so that what the machine does meanwhile strikes all of them;
-//! a ratio is taken within a round. `tests/figures` builds the programs and runs this.
+//! Each round runs every command once, so that disturbances of the machine affect all of them; a
+//! ratio is taken within a round. `tests/figures` builds the programs and runs this.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use lexopt::{Arg, ValueExt};
 use serde_json::Value;
 
-/// What is measured, in the order of its rows. A suite of another program goes to the end.
+/// The suites, in the order of their rows. A suite of another program goes to the end.
 const SUITES: &[Suite] = &[
     Suite {
         // What a get costs depends above all on the kernel, which is a matter of the machine. So the
@@ -98,7 +98,7 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// What is measured on a real server instead. First what resembles a service, then closed loops.
+/// The suites on a real server. Those that resemble a service come first, then closed loops.
 const LOCKS: &[Suite] = &[
     Suite {
         title: "Acquire, write, release, pause: how long an acquire takes, in microseconds",
@@ -159,7 +159,7 @@ const LOCKS: &[Suite] = &[
         ],
     },
     Suite {
-        // What begins before the count and ends in it is counted in part, and so are pings.
+        // Requests that begin before the count and end in it are counted in part, and so are pings.
         title: "Closed loops: requests for each acquire",
         program: "bench_locks",
         rows: &[
@@ -200,7 +200,7 @@ const LOCKS: &[Suite] = &[
     },
 ];
 
-/// Nobody else wants the lock, or a second session takes it each time.
+/// One session alone takes the lock, or a second session takes it in between each time.
 const LINGER: &str = "linger";
 const VISIT: &str = "visit --latency";
 
@@ -219,7 +219,7 @@ const REQUESTS: &str = "requests_per_op";
 const EVENTS: &str = "events_per_op";
 const FAIRNESS: &str = "most_by_fewest";
 
-/// The same races with the locks of others.
+/// The same races with other libraries' locks.
 const PEER: &str = "peer_locks";
 
 const RAW_1: &str = "raw --depth 1";
@@ -243,11 +243,11 @@ struct Suite {
     rows: &'static [Row],
 }
 
-/// A figure, what it is compared with, and what it must not exceed.
+/// A figure, the figure that it is compared with, and its bound.
 struct Row {
     label: &'static str,
     figure: Figure,
-    /// With what the ratio is called.
+    /// The name of the ratio, and the figure to divide by.
     against: Option<(&'static str, Figure)>,
     bound: Bound,
 }
@@ -255,10 +255,10 @@ struct Row {
 /// A field of a line that a command prints.
 #[derive(Clone, Copy)]
 struct Figure {
-    /// The suite's, if it is none.
+    /// The program, if it is not the suite's.
     program: Option<&'static str>,
     command: &'static str,
-    /// The workload of the line, if it is not the only one.
+    /// The workload of the line, if the command prints several.
     line: Option<&'static str>,
     field: &'static str,
 }
@@ -334,12 +334,12 @@ impl Row {
     }
 }
 
-/// What each command printed, round after round.
+/// The lines that each command printed, round after round.
 #[derive(Default)]
 struct Measured(BTreeMap<(&'static str, &'static str), Vec<Vec<Value>>>);
 
 impl Measured {
-    /// A figure of each round.
+    /// The values of a figure, one for each round.
     fn all(&self, program: &'static str, figure: Figure) -> Result<Vec<f64>, String> {
         let rounds = self
             .0
@@ -375,7 +375,7 @@ struct Arguments {
     seconds: String,
     only: String,
     rounds: usize,
-    /// A real server, to measure the locks on it.
+    /// The address of a real server, to measure the locks on it.
     locks: Option<String>,
 }
 
@@ -445,7 +445,7 @@ fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
     Ok(Some(parsed))
 }
 
-/// Runs a command and takes its lines.
+/// Runs a command and returns its lines.
 fn run(arguments: &Arguments, program: &str, command: &str) -> Result<Vec<Value>, Box<dyn Error>> {
     let mut child = Command::new(arguments.programs.join(program));
     child.args(command.split_whitespace()).args(["--seconds", &arguments.seconds]);
@@ -463,7 +463,7 @@ fn run(arguments: &Arguments, program: &str, command: &str) -> Result<Vec<Value>
     Ok(lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// Prints the table of a suite; how many of its bounds are not met.
+/// Prints the table of a suite. Returns how many of its bounds are not met.
 fn print(suite: &Suite, measured: &Measured) -> Result<usize, Box<dyn Error>> {
     let mut unmet = 0;
     println!("\n{}\n", suite.title);
@@ -518,12 +518,12 @@ fn spread(figures: &[f64]) -> (f64, f64, f64) {
     let mut figures = figures.to_vec();
     figures.sort_unstable_by(f64::total_cmp);
     let last = figures.len() - 1;
-    // The same one twice, if there is one in the middle.
+    // For an odd count both are the middle one.
     let median = (figures[last / 2] + figures[last.div_ceil(2)]) / 2.0;
     (median, figures[0], figures[last])
 }
 
-/// Three of them.
+/// The figure with three digits.
 fn digits(figure: f64) -> String {
     let before = figure.abs().max(1e-9).log10().floor() as i32;
     format!("{figure:.*}", (2 - before).clamp(0, 4) as usize)

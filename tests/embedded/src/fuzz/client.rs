@@ -1,7 +1,8 @@
-//! A client at the other end of a connection: what it sends, and what it makes of the answers.
+//! A client at the other end of a connection: what it sends, and how it checks the replies.
 //!
-//! It reads its own bytes as the server should, so whatever it sends, it knows what it has asked
-//! for. Knows no faults: where one strikes, it looks at what the server has made of the connection.
+//! The client decodes its own bytes as the server should, so it knows what it has asked for,
+//! whatever it sends. It knows no faults: where one strikes, it looks at the state of the
+//! connection in the server.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -20,7 +21,7 @@ use crate::connection::{Connection, ConnectionId, Phase};
 use crate::core::Core;
 use crate::handshake::Hello;
 
-/// What always changes something, or fails.
+/// Operations that always change something, or fail.
 const CHANGES: &[OpCode] = &[
     OpCode::CREATE,
     OpCode::CREATE2,
@@ -33,19 +34,20 @@ const CHANGES: &[OpCode] = &[
 
 pub(crate) struct Client {
     pub(crate) id: ConnectionId,
-    /// Written and not sent.
+    /// Bytes that are written but not sent.
     pub(crate) outgoing: BytesMut,
-    /// Sent and not taken, as the server leaves it and as it should.
+    /// Bytes that are sent but not consumed: the server's buffer, and what should be left in it.
     sent: BytesMut,
     mirror: BytesMut,
     said: Said,
     asked: VecDeque<Asked>,
     received: BytesMut,
-    /// Whom the server says that this is.
+    /// The session that the server has given to this client.
     pub(crate) session: Option<(SessionId, Password)>,
-    /// Whether replies can be told from events and pings: not if it numbers its requests as these.
+    /// Whether replies can be told apart from events and pings. They cannot if the client uses
+    /// their numbers for its requests.
     is_clear: bool,
-    /// Whether it looks at what it receives.
+    /// Whether the client checks what it receives.
     pub(crate) reads: bool,
     zxid: Zxid,
     xid: Xid,
@@ -53,12 +55,12 @@ pub(crate) struct Client {
     pub(crate) closed: bool,
 }
 
-/// What the first bytes were.
+/// The kind of the client's first bytes.
 enum Said {
     Nothing,
-    /// Four letters, which may be a word, and are too long a frame if they are none.
+    /// Four letters, which may be a word. If they are not, they are a frame that is too long.
     Word,
-    /// Whether with the byte that says if a read-only server will do.
+    /// A handshake, and whether it has the byte that says if a read-only server is accepted.
     Hello(bool),
 }
 
@@ -67,7 +69,7 @@ struct Asked {
     xid: Xid,
     op: OpCode,
     body: Bytes,
-    /// Sent to a server that was cut off from its ensemble.
+    /// True if it was sent to a server that was cut off from its ensemble.
     held: bool,
 }
 
@@ -100,7 +102,7 @@ impl Client {
         assert!(written.is_ok(), "a small frame");
     }
 
-    /// Whether it has said nothing, and the server waits for it.
+    /// True if the client has sent nothing, and the server waits for its handshake.
     pub(crate) fn is_fresh(&self, core: &Core) -> bool {
         let connection = core.state.connections.get(self.id);
         connection.is_some_and(|one| one.phase == Phase::Fresh)
@@ -109,7 +111,7 @@ impl Client {
             && self.outgoing.is_empty()
     }
 
-    /// Sends so many of the bytes that were written.
+    /// Sends the first `bytes` of the bytes that were written.
     pub(crate) fn send(&mut self, core: &mut Core, now: Instant, bytes: usize) {
         let was_deaf = core.state.connections.get(self.id).is_none_or(is_deaf);
         let connection = core.state.connections.get(self.id);
@@ -132,7 +134,7 @@ impl Client {
         }
     }
 
-    /// Reads what it has sent; says whether all of it has a meaning.
+    /// Decodes what the client has sent. Returns whether all of it is valid.
     fn read_own(&mut self, held: bool, limit: usize) -> bool {
         loop {
             if let Said::Nothing = self.said
@@ -167,7 +169,7 @@ impl Client {
         }
     }
 
-    /// Takes what the server has for it; says how many bytes.
+    /// Takes the bytes that the server has for this client. Returns how many.
     pub(crate) fn receive(&mut self, core: &mut Core, now: Instant) -> usize {
         let before = self.received.len();
         let closed = core.poll_transmit(now, self.id, &mut self.received);
@@ -180,7 +182,7 @@ impl Client {
         count
     }
 
-    /// Reads what it has received.
+    /// Checks the bytes that were received.
     pub(crate) fn read(&mut self, core: &Core) {
         let hello = match self.said {
             Said::Nothing => return assert!(self.received.is_empty(), "an answer to nothing"),
@@ -217,7 +219,7 @@ impl Client {
         self.session = Some((answer.session_id, answer.password));
     }
 
-    /// True if this answers createSession, as if it was a handshake.
+    /// True if this is the reply to createSession, which looks like that to a handshake.
     fn is_welcomed_again(&mut self, has_byte: bool, frame: &Bytes) -> bool {
         let next = self.asked.front();
         let is_welcome = next.is_some_and(|asked| asked.op == OpCode::CREATE_SESSION)
@@ -253,7 +255,7 @@ impl Client {
             assert!(zxid >= self.zxid, "{zxid} behind {}", self.zxid);
             self.zxid = zxid;
         }
-        // A server that is cut off answers pings, and those alone.
+        // A server that is cut off answers only pings.
         let overtakes = |asked: &Asked| asked.held && asked.op != OpCode::PING;
         let place = match xid {
             Xid::PING => self.asked.iter().take_while(|asked| overtakes(asked)).count(),
@@ -276,18 +278,19 @@ impl Client {
             assert!(!(failed && committed), "a multi failed and happened");
             assert!(committed || !CHANGES.contains(&asked.op), "{} has not happened", asked.op);
         } else {
-            // A multiRead of writes is refused, and with the list of results that was begun.
+            // A multiRead of writes is refused, but the reply has the list of results that was
+            // begun.
             let begun = asked.op == OpCode::MULTI_READ
                 && MultiResponse::decode_exact(body).is_ok_and(|it| it.iter().next().is_none());
             assert!(body.is_empty() || begun, "{error} with {body:?}");
-            // Other errors come of what took no zxid.
+            // Requests that use no zxid fail with other errors.
             let failed = (ErrorCode::INVALID_ACL..=ErrorCode::NO_NODE).contains(&error)
                 && CHANGES.contains(&asked.op);
             assert!(!(failed && committed), "{} failed and happened", asked.op);
         }
     }
 
-    /// What must be true of a client once all was sent to it.
+    /// Checks what must be true of a client once everything was sent to it.
     pub(crate) fn check(&self, core: &Core, now: Instant) {
         let Some(connection) = core.state.connections.get(self.id) else {
             return assert!(self.closed, "gone without an end");
@@ -307,13 +310,13 @@ impl Client {
     }
 }
 
-/// Whether the server takes no notice of what comes.
+/// Whether the server ignores what this connection sends.
 fn is_deaf(connection: &Connection) -> bool {
     connection.phase == Phase::Closing || connection.outbox.is_silent() || connection.is_refused
 }
 
 impl Asked {
-    /// The body of a reply that is no error.
+    /// Decodes the body of a reply that is not an error.
     fn decode(&self, body: &[u8]) -> Result<(), DecodeError> {
         match self.op {
             OpCode::CREATE => CreateResponse::decode_exact(body).map(drop),
@@ -340,7 +343,8 @@ impl Asked {
         }
     }
 
-    /// A result for each entry; of writes that failed, none but errors.
+    /// Checks that there is a result for each entry, and that a multi of writes that failed has
+    /// only errors.
     fn decode_multi(&self, body: &[u8]) -> Result<(), DecodeError> {
         let request = MultiRequest::decode(&mut Reader::new(&self.body))?;
         let response = MultiResponse::decode_exact(body)?;
@@ -358,7 +362,7 @@ impl Asked {
                 }
                 (None, MultiResult::Error(_)) => assert_eq!(self.op, OpCode::MULTI_READ),
                 (None, result) => {
-                    // Creates are answered as each other.
+                    // The replies to create and create2 may stand for each other.
                     let made = matches!(result, MultiResult::Create(_) | MultiResult::Create2(_));
                     assert!(made || result.op() == asked.op(), "{result:?} to {asked:?}");
                 }

@@ -1,6 +1,6 @@
-//! The bytes of a program, front to back; behind their end there are zeros.
+//! The bytes of a program, from front to back. Behind their end there are zeros.
 
-/// What is left of a program.
+/// The rest of a program.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Input<'a> {

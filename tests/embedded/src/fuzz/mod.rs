@@ -1,4 +1,4 @@
-//! What must hold whatever clients, faults and clocks do: the body of the fuzz target.
+//! The body of the fuzz target: what must hold whatever clients, faults and clocks do.
 //!
 //! It lives in the library so that a stable test runs the same claims over the committed corpus. A
 //! claim that does not hold is a failed assertion.
@@ -27,7 +27,7 @@ use crate::tree::{Kind, Node};
 
 pub use crate::fuzz::requests::{OPS, PATHS};
 
-/// Connections at a time.
+/// How many connections there may be at a time.
 const CLIENTS: usize = 6;
 
 const WORDS: &[&[u8; 4]] =
@@ -35,24 +35,26 @@ const WORDS: &[&[u8; 4]] =
 
 const SEQUENCES: &[i32] = &[i32::MAX - 1, i32::MAX, i32::MAX - 2, 7, 0, -1, i32::MIN];
 
-/// More than a reply or an event takes, beside what it tells of the tree.
+/// More bytes than a reply or an event takes, beside the data of the tree in it.
 const OVERHEAD: usize = 1024;
 
 /// Runs `data` as a program of clients, an operator and a clock around one server.
 ///
-/// The first byte chooses the settings, the others are [`steps`]. Claimed after every step of every
-/// program:
+/// The first byte chooses the settings, the others are [`steps`]. After every step of every program
+/// these claims are checked:
 ///
-/// * Whole frames are taken off the input, and nothing else.
-/// * What the server sends can be read: a session, then a reply to each request, in their order
-///   and with the body that its operation has, and events between them; nothing behind the end.
-/// * Whoever has something to receive is named, once; whoever is to be closed, is.
-/// * What is sent is bounded by what was asked and by what there is to tell.
-/// * The tree is whole, and every change of it is one that the history tells.
-/// * Watches, sessions and connections agree about who is there.
+/// * The server takes only whole frames off the input.
+/// * What the server sends can be decoded: a session, then a reply to each request, in their order
+///   and with the body that belongs to the operation, and events between them. Nothing follows the
+///   end.
+/// * A connection that has something to receive is named, once. A connection that must be closed is
+///   closed.
+/// * The number of bytes sent is bounded by the requests and by the size of the tree.
+/// * The tree is consistent, and the history records every change of it.
+/// * Watches, sessions and connections agree with each other.
 /// * Once the time was handled, the next deadline is in the future.
 ///
-/// At its end all sessions expire, and nothing is left of them.
+/// At the end of a program all sessions expire, and nothing is left of them.
 pub fn server(data: &[u8]) {
     let Some((settings, steps)) = data.split_first() else {
         return;
@@ -73,16 +75,16 @@ struct World {
     start: Instant,
     now: Instant,
     clients: Vec<Client>,
-    /// Every session that there ever was.
+    /// Every session that was ever opened.
     sessions: Vec<(SessionId, Password)>,
     shadow: Shadow,
-    /// Whether clients leave a closed connection where it is until they are told.
+    /// Whether clients keep a closed connection until a later step ends it.
     lazy: bool,
     /// Bytes that the server was sent in this step.
     sent: usize,
 }
 
-/// What bounds the output of a step.
+/// The numbers that bound the output of a step.
 #[derive(Clone, Copy)]
 struct Measure {
     /// Bytes that wait to be sent.
@@ -90,7 +92,7 @@ struct Measure {
     /// Bytes of requests that wait to be served.
     held: usize,
     nodes: usize,
-    /// Bytes that tell all there is.
+    /// An upper bound of the bytes of one reply.
     size: usize,
 }
 
@@ -224,7 +226,7 @@ impl World {
         }
     }
 
-    /// The place of a client.
+    /// The index of a client.
     fn client(&self, input: &mut Input<'_>) -> usize {
         input.below(self.clients.len())
     }
@@ -245,7 +247,7 @@ impl World {
         self.write(at, usize::MAX, |client| client.write_hello(&hello));
     }
 
-    /// Writes something, and sends so many bytes.
+    /// Writes something, and sends up to `bytes` bytes.
     fn write(&mut self, at: usize, bytes: usize, write: impl FnOnce(&mut Client)) {
         if let Some(client) = self.clients.get_mut(at) {
             write(client);
@@ -269,7 +271,7 @@ impl World {
         });
     }
 
-    /// Wants a session back, and gets it if nothing speaks against it.
+    /// Tries to resume a session, and checks that it is resumed exactly if all conditions are met.
     fn reattach(&mut self, input: &mut Input<'_>) {
         let (at, (session_id, password)) = (self.client(input), self.session(input));
         let variant = input.byte();
@@ -347,7 +349,7 @@ impl World {
         self.core.inject(fault.after(u32::from(conditions >> 6)));
     }
 
-    /// What there is before a step, or behind it.
+    /// Measures the state before or after a step.
     fn measure(&self) -> Measure {
         let state = &self.core.state;
         let nodes = state.store.tree.iter().map(|(path, node)| {
@@ -372,7 +374,7 @@ impl World {
         measure
     }
 
-    /// Sends what there is to be sent, as a driver would, and checks everything.
+    /// Sends what is due, as a driver would, and checks everything.
     fn settle(&mut self, before: Measure) {
         let made = self.measure();
         let mut named = BTreeSet::new();
@@ -398,8 +400,8 @@ impl World {
             }
         }
 
-        // Each request costs more than eight bytes, and tells no more than all there is; each
-        // node that comes or goes is told to everybody, twice.
+        // Each request has more than eight bytes, and its reply is no larger than the tree. Each
+        // node that is created or deleted is notified to every client, twice.
         let asked = (before.held + self.sent) / 8 + 2 * (before.nodes + made.nodes);
         let size = OVERHEAD + before.size.max(made.size);
         let bound = before.unsent + (asked + 1) * size * (self.clients.len() + 1);
@@ -419,7 +421,7 @@ impl World {
         }
     }
 
-    /// Everybody leaves, and every session expires.
+    /// Closes all connections, and lets every session expire.
     fn finish(mut self) {
         for client in self.clients.drain(..) {
             self.core.handle_disconnected(client.id);
@@ -449,7 +451,7 @@ const HELLO: ConnectRequest = ConnectRequest {
     read_only: Some(false),
 };
 
-/// Where the virtual clock starts; what it says does not matter.
+/// Where the virtual clock starts. The value does not matter.
 #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
 fn start() -> Instant {
     Instant::now()

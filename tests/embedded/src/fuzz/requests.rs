@@ -1,4 +1,4 @@
-//! Requests of every kind about so few paths that they get in each other's way.
+//! Requests of every kind for so few paths that they affect each other.
 
 use bytes::BytesMut;
 use zk_proto::{
@@ -13,7 +13,7 @@ use zk_proto::{
 
 use crate::fuzz::input::Input;
 
-/// Every path that is ever named, those that a node can have first.
+/// Every path that is ever used. Those that a node can have come first.
 pub const PATHS: &[&str] = &[
     "/a",
     "/b",
@@ -38,7 +38,7 @@ pub const PATHS: &[&str] = &[
     "/a/\0",
 ];
 
-/// Every operation, and some that are none; twice what changes most.
+/// Every operation, and some invalid ones. Those that change most come twice.
 pub const OPS: &[OpCode] = &[
     OpCode::CREATE,
     OpCode::CREATE2,
@@ -82,7 +82,7 @@ pub const OPS: &[OpCode] = &[
 
 const DATA: &[Option<&[u8]>] = &[Some(b"x"), Some(b""), None, Some(&[7; 40])];
 
-/// Whom the server lets do everything, if it is told so.
+/// The superuser, if the settings have one.
 pub(crate) const SUPER: &[u8] = b"super:test";
 
 const VERSIONS: &[i32] = &[-1, 0, 1, 2, i32::MAX, i32::MIN, -2];
@@ -104,17 +104,17 @@ const fn grant(perms: i32, scheme: &'static str, id: &'static str) -> Acl<'stati
     Acl { perms, id: Id { scheme: Text::new(scheme), id: Text::new(id) } }
 }
 
-/// The path that comes next.
+/// The next path of the program.
 pub(crate) fn path(input: &mut Input<'_>) -> &'static str {
     input.pick(PATHS).unwrap_or("/")
 }
 
-/// An operation, for what is to happen to it.
+/// The next operation of the program.
 pub(crate) fn op(input: &mut Input<'_>) -> OpCode {
     input.pick(OPS).unwrap_or(OpCode::PING)
 }
 
-/// Appends a request whose record fits its operation.
+/// Appends a request whose record matches its operation.
 pub(crate) fn request(input: &mut Input<'_>, xid: Xid, out: &mut BytesMut) {
     let op = op(input);
     let header = RequestHeader { xid, op };
@@ -201,7 +201,7 @@ pub(crate) fn raw(input: &mut Input<'_>, xid: Xid, out: &mut BytesMut) {
     append(out, RequestHeader { xid, op }, &Raw(input.take(length)));
 }
 
-/// Bytes that need be no record.
+/// Bytes that need not be a record.
 struct Raw<'a>(&'a [u8]);
 
 impl Encode for Raw<'_> {
@@ -270,7 +270,7 @@ fn get_children(input: &mut Input<'_>) -> GetChildrenRequest<'static> {
     GetChildrenRequest { path: path(input), watch: flag(input) }
 }
 
-/// Lists that are the ends of one.
+/// Lists that are suffixes of one list.
 fn set_watches<'a>(input: &mut Input<'_>, paths: &'a [&'static str]) -> SetWatches2<'a> {
     let mut list = || match input.byte() {
         255 => List::NULL,

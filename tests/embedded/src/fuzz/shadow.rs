@@ -1,8 +1,8 @@
-//! The tree as the history tells it, beside the tree itself.
+//! A second tree, built from the history and compared with the tree itself.
 //!
-//! Two claims in one: whatever the history tells has happened to the node that it names and to its
-//! parent, and nothing has happened to any other node. So a multi that failed, which tells
-//! nothing, has changed nothing.
+//! This checks two claims: every change in the history has happened to the node that it names and
+//! to the node's parent, and nothing has happened to any other node. So a multi that failed, which
+//! has no entry in the history, has changed nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::tree::{Kind, Node, split};
 
 pub(crate) struct Shadow {
     known: BTreeMap<Arc<str>, Known>,
-    /// Commits that were heard of.
+    /// How many commits were read.
     heard: usize,
     zxid: Zxid,
 }
 
 struct Known {
-    /// As it was found last.
+    /// The node as it was found last.
     node: Option<Node>,
     stat: Stat,
-    /// Children ever created.
+    /// How many children were ever created.
     created: i32,
     creator: Option<SessionId>,
 }
@@ -59,7 +59,7 @@ impl Shadow {
         Self { known: known.collect(), heard: 0, zxid: core.last_zxid() }
     }
 
-    /// A command has changed a node behind the back of the history.
+    /// Records a command that has changed a node without an entry in the history.
     pub(crate) fn preset_sequence(&mut self, path: &str, next: i32) {
         if let Some(known) = self.known.get_mut(key(path)) {
             known.created = next;
@@ -74,7 +74,7 @@ impl Shadow {
         }
     }
 
-    /// Hears what has happened, and compares.
+    /// Reads what is new in the history, and compares.
     pub(crate) fn follow(&mut self, core: &Core) {
         let news = core.history().get(self.heard..).unwrap_or_default();
         self.heard += news.len();
@@ -99,7 +99,7 @@ impl Shadow {
                 return;
             };
             let found = node.stat();
-            // What the history does not tell.
+            // The history does not record these.
             let (data_length, ephemeral_owner) = (found.data_length, found.ephemeral_owner);
             let cversion = known.created.wrapping_mul(2).wrapping_sub(known.stat.num_children);
             known.stat = Stat { cversion, data_length, ephemeral_owner, ..known.stat };
@@ -132,7 +132,7 @@ impl Shadow {
                 parent.stat.pzxid = zxid;
                 let before = self.known.remove(path.as_str());
                 let fits = before.is_some_and(|it| {
-                    // What goes by itself was made to.
+                    // The server removes only containers and nodes with a time to live.
                     let kind = it.node.map(|node| node.kind);
                     let mortal = matches!(kind, None | Some(Kind::Container | Kind::Ttl(_)));
                     it.stat.num_children == 0 && (commit.session.is_some() || mortal)

@@ -1,4 +1,4 @@
-//! Programs with a meaning, from which a fuzzer starts: each plays one scene to its end.
+//! Meaningful programs, from which a fuzzer starts: each plays one scene to its end.
 
 mod program;
 
@@ -128,7 +128,7 @@ fn sessions() -> Vec<(&'static str, Program)> {
             "every_operation",
             OPS.iter().fold(new(), |program, one| {
                 let ends = [OpCode::CLOSE_SESSION, OpCode::CHECK].contains(one);
-                // What is no argument any more is a step without arguments.
+                // A byte that is not read as an argument is read as a step without arguments.
                 if ends { program } else { program.ask(0, *one, &[steps::REAP; 12]) }
             }),
         ),

@@ -1,9 +1,9 @@
-//! How a seed is put together: steps with their arguments, by name and not by number.
+//! A builder for seeds: steps with their arguments, by name and not by number.
 
 use zk_embedded::OpCode;
 use zk_embedded::fuzz::{OPS, PATHS, steps};
 
-/// Settings of a server: a bit each.
+/// The settings of a server: one bit each.
 pub(crate) const V3_9: u8 = 0;
 pub(crate) const V3_8: u8 = 1;
 pub(crate) const WITH_TTL: u8 = 2;
@@ -12,7 +12,7 @@ pub(crate) const FEW_CONNECTIONS: u8 = 8;
 pub(crate) const LAZY: u8 = 16;
 pub(crate) const WITH_SUPER: u8 = 32;
 
-/// Places in the tables of arguments.
+/// Indices into the tables of arguments.
 pub(crate) const DATA: u8 = 0;
 pub(crate) const OPEN: u8 = 0;
 pub(crate) const READ_ONLY: u8 = 1;
@@ -20,7 +20,7 @@ pub(crate) const AUTH: u8 = 2;
 pub(crate) const ANY_VERSION: u8 = 0;
 pub(crate) const VERSION_0: u8 = 1;
 pub(crate) const LAST_BUT_ONE: u8 = 0;
-/// From here on a request is sent in part: so many bytes of it.
+/// From here on a request is sent in part: the number above this is the number of bytes.
 pub(crate) const PARTLY: u8 = 224;
 
 pub(crate) const PERSISTENT: u8 = 0;

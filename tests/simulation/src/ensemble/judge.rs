@@ -1,8 +1,8 @@
-//! The one invariant: while a guard says that it holds the lock, nobody else owns it.
+//! The one invariant: while a guard reports that it holds the lock, no other node owns it.
 //!
-//! Who owns it is decided by the leader's tree: the contender with the lowest number. It changes
-//! only with an entry of the log, and a guard begins to say that it holds the lock only when it is
-//! granted, so to look at these moments is to look all the time.
+//! The leader's tree decides who owns the lock: the contender with the lowest number. It changes
+//! only with an entry of the log, and a guard begins to report that it holds the lock only when it
+//! is granted. So it is enough to check at these moments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use zk_recipes::{Guard, LockState, Loss};
 use super::world::World;
 use crate::network::now;
 
-/// The guards that processes have.
+/// The guards of all processes.
 #[derive(Default)]
 pub(super) struct Believers {
     entries: u64,
@@ -26,14 +26,14 @@ struct Believer {
 }
 
 impl Believers {
-    /// The processes that have guards, those of the newest last.
+    /// The processes that have guards. Those with the newest guards come last.
     pub(super) fn processes(&self) -> impl Iterator<Item = usize> {
         self.guards.values().map(|believer| believer.process)
     }
 }
 
 impl Believer {
-    /// Whether the guard says that the lock is held.
+    /// True if the guard reports that the lock is held.
     fn believes(&self) -> bool {
         match self.guard.state() {
             LockState::Held => true,
@@ -44,7 +44,7 @@ impl Believer {
 }
 
 impl World {
-    /// A process got the lock. Returns what [`leaves`](Self::leaves) takes.
+    /// Records that a process got the lock. Returns the argument for [`leaves`](Self::leaves).
     pub(super) fn enters(&mut self, process: usize, guard: &Arc<Guard>) -> u64 {
         self.journal.count("grants");
         self.journal.note(|| format!("process {process} HOLDS {}", guard.node()));
@@ -55,7 +55,7 @@ impl World {
         id
     }
 
-    /// A process is about to let go of the lock.
+    /// Records that a process is about to release the lock.
     pub(super) fn leaves(&mut self, id: u64) {
         let Some(Believer { process, guard }) = self.believers.guards.remove(&id) else {
             return;
@@ -70,12 +70,12 @@ impl World {
         });
     }
 
-    /// A process has died, and believes in nothing any more.
+    /// Removes the guards of a process that has died.
     pub(super) fn dies(&mut self, process: usize) {
         self.believers.guards.retain(|_, believer| believer.process != process);
     }
 
-    /// Looks whether somebody believes in a lock that another one owns.
+    /// Checks whether a process believes in a lock that another one owns.
     pub(super) fn judge(&mut self) {
         self.journal.commits(self.servers[super::message::LEADER].core().history());
         let owner = self.journal.queue().min().map(|(_, _, czxid)| czxid);

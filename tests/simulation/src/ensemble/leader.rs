@@ -1,8 +1,6 @@
-//! What the leader does: it puts the writes of all clients in one order, and decides when sessions
-//! are over.
+//! The leader: it puts the writes of all clients in one order, and decides when sessions are over.
 //!
-//! It always has a quorum: think of more followers, without clients, that are never cut off from
-//! it.
+//! It always has a quorum: imagine more followers, without clients, that are never cut off from it.
 
 use std::sync::Arc;
 
@@ -13,7 +11,7 @@ use super::server::op_of;
 use super::world::World;
 
 impl World {
-    /// A message reaches the leader.
+    /// Handles a message to the leader.
     pub(super) fn lead(&mut self, from: ServerId, message: ToLeader) {
         let now = self.elapsed();
         match message {
@@ -29,7 +27,7 @@ impl World {
                 self.tell(from, ToFollower::Validated { link });
             }
             ToLeader::Request { link, session, request } => match self.tracker.owner(session) {
-                // The follower is being told of its end.
+                // The follower will be notified that the session is over.
                 None => {}
                 Some(owner) if owner != from => {
                     self.journal.count("writes refused because the session had moved");
@@ -60,8 +58,8 @@ impl World {
         }
     }
 
-    /// Twice in a tick: asks the followers for the sessions that they have heard of, and ends those
-    /// sessions whose time is over.
+    /// Runs twice in a tick: asks the followers for the sessions that they have seen, and ends the
+    /// sessions whose timeout has passed.
     pub(super) fn lead_on(&mut self) {
         for follower in self.followers() {
             self.tell(follower, ToFollower::Ping);
@@ -73,7 +71,7 @@ impl World {
         }
     }
 
-    /// Makes something the next entry of the log. The leader itself carries it out at once.
+    /// Appends an entry to the log. The leader itself carries it out at once.
     fn commit(&mut self, entry: Entry) {
         let entry = Arc::new(entry);
         let place = self.log.len();

@@ -1,4 +1,4 @@
-//! What the servers of an ensemble tell each other, in order and over one connection each.
+//! The messages between the servers of an ensemble, in order and over one connection each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,41 +26,41 @@ pub(super) struct LinkId {
 pub(super) enum ToLeader {
     /// A client wants a new session: its handshake.
     Open { link: LinkId, handshake: Bytes, timeout: Duration },
-    /// A client wants to take up a session again.
+    /// A client wants to resume a session.
     Validate { link: LinkId, session: SessionId, timeout: Duration },
     /// A client's write, or another request that only the leader can answer.
     Request { link: LinkId, session: SessionId, request: Bytes },
-    /// The answer to a ping: the sessions heard of since the last one, with their timeouts.
+    /// The reply to a ping: the sessions seen since the last one, with their timeouts.
     Touched(Vec<(SessionId, Duration)>),
-    /// The follower has lost the leader and is back: it has carried out so much of the log.
+    /// The follower has lost the leader and reconnects: it has carried out so much of the log.
     Join { applied: usize },
 }
 
 /// From the leader to a follower.
 #[derive(Clone, Debug)]
 pub(super) enum ToFollower {
-    /// Asks which sessions the follower has heard of.
+    /// Asks which sessions the follower has seen.
     Ping,
-    /// An entry of the log is to be carried out, by its place in the log.
+    /// An entry of the log to carry out, with its index.
     Commit(usize, Arc<Entry>),
     /// The follower has the whole log again, and may serve.
     UpToDate,
-    /// The leader has looked for the session that a client of the follower wants to take up again.
+    /// The leader has looked for the session that a client of the follower wants to resume.
     Validated { link: LinkId },
-    /// The follower has everything that the leader had when it got this client's `sync`.
+    /// The follower has now everything that the leader had when it got this client's `sync`.
     Synced { link: LinkId },
     /// The session of this client's request is attached to another server.
     Moved { link: LinkId },
 }
 
-/// What all servers carry out, in one order.
+/// An entry of the log, which all servers carry out in the same order.
 #[derive(Debug)]
 pub(super) enum Entry {
     /// A new session, by its client's handshake.
     Open { link: LinkId, handshake: Bytes },
     /// A write.
     Request { link: LinkId, session: SessionId, request: Bytes },
-    /// The end of a session whose time is over.
+    /// The end of a session whose timeout has passed.
     Expire(SessionId),
 }
 

@@ -1,20 +1,21 @@
-//! The lock on an ensemble: what a guard says must hold although its client sees one server only,
-//! and that server may have lost the others.
+//! The lock on an ensemble: a guard's state must be true although its client sees only one server,
+//! which may have lost the others.
 //!
-//! The model has what decides how long a session lives:
+//! The model has everything that decides how long a session lives:
 //!
 //! * Only the leader expires sessions, at the tick that follows one session timeout after the last
 //!   touch that it knows of.
-//! * A follower notes the sessions that it hears of, and tells the leader when that asks, every
-//!   half tick. Cut off from the leader it goes on answering pings and reads for `syncLimit` ticks.
-//! * Writes go through the leader, which puts them in one order; every server carries them out in
-//!   this order, and some later than others.
-//! * A follower may refuse a write that its own copy of an access list forbids, by itself.
-//! * A client that moves to another server takes its session with it: writes through the old
-//!   server are refused from then on.
+//! * A follower records the sessions that it sees, and reports them when the leader asks, every
+//!   half tick. Cut off from the leader it continues to answer pings and reads for `syncLimit`
+//!   ticks.
+//! * Writes go through the leader, which puts them in one order. Every server carries them out in
+//!   this order, some later than others.
+//! * A follower may refuse by itself a write that its own copy of an access list forbids.
+//! * A client that moves to another server takes its session with it: writes through the old server
+//!   are refused from then on.
 //!
-//! Connections stall without breaking, break, or fall silent, those of clients and those between
-//! servers. The model has no elections: the leader stays, and always has a quorum.
+//! Connections of clients and between servers stall without breaking, break, or fall silent. The
+//! model has no elections: the leader stays, and always has a quorum.
 
 mod message;
 mod tracker;
@@ -45,15 +46,15 @@ use super::random::Random;
 use super::wire;
 use super::{Outcome, in_virtual_time};
 
-/// A node that everybody may write.
+/// A node that every client may write.
 const COUNTER: &str = "/counter";
 
-/// A node below which nobody may create anything.
+/// A node below which no client may create anything.
 const FORBIDDEN: &str = "/forbidden";
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// Within what time everybody must get the lock when nothing goes wrong any more.
+/// How long it may take in the calm until every process has got the lock.
 const CALM: Duration = Duration::from_secs(60);
 
 /// Runs one seed.
@@ -86,7 +87,7 @@ async fn simulate(
     let processes = random.within(2..5) as usize;
     let (gates, served) = (BTreeMap::new(), BTreeMap::new());
     let cast = Mutex::new(Cast { phase: Phase::Storm, gates, served, processes });
-    // Many leaders have no clients.
+    // In many ensembles no client connects to the leader.
     let first = if random.percent(60) { LEADER + 1 } else { LEADER };
     let stage = Arc::new(Stage { world, servers: first..servers, timeout, cast });
     process::prepare(&stage, random).await.map_err(|error| error.to_string())?;
@@ -121,19 +122,19 @@ async fn simulate(
         }
     }
     stage.cast.lock().unwrap().phase = Phase::Over;
-    // As long as a process may hold the lock that it has, and a session may outlive its client.
+    // Long enough that every process releases its lock, and that sessions without a client expire.
     tokio::time::sleep(timeout * 8).await;
     sound(&stage)?;
     agree(&stage)
 }
 
-/// Whether no invariant is broken so far.
+/// Returns the first broken invariant as an error.
 fn sound(stage: &Stage) -> Result<(), String> {
     let violation = stage.world.lock().unwrap().journal.violation.clone();
     violation.map_or(Ok(()), Err)
 }
 
-/// Whether all servers have the same tree in the end, and nothing is left behind.
+/// Checks that all servers have the same tree at the end, and nothing is left behind.
 fn agree(stage: &Stage) -> Result<(), String> {
     let world = stage.world.lock().unwrap();
     let all = world.servers.iter().map(|server| {

@@ -1,7 +1,6 @@
-//! Whatever goes wrong: one fault after the other, drawn by weights that differ from seed to seed.
+//! The faults of a run: one after the other, drawn by weights that differ from seed to seed.
 //!
-//! Most faults stall something for a time of the order of the session timeout, since that is what
-//! deadlines are about.
+//! Most faults stall something for about a session timeout, since deadlines depend on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +40,7 @@ const KINDS: [(Kind, u64); 10] = [
     (Kind::Slow, 2),
 ];
 
-/// Torments the processes and the servers.
+/// Injects faults into processes, servers and connections.
 pub(super) struct Nemesis {
     stage: Arc<Stage>,
     random: Random,
@@ -54,7 +53,7 @@ impl Nemesis {
         Self { stage, random, weights }
     }
 
-    /// One fault.
+    /// Injects one fault.
     pub(super) fn strike(&mut self) {
         let total = self.weights.iter().map(|(_, weight)| weight).sum::<u64>().max(1);
         let mut drawn = self.random.within(0..total);
@@ -102,7 +101,7 @@ impl Nemesis {
         }
     }
 
-    /// Nothing goes wrong any more, but for what goes on for a while.
+    /// Ends the faults, except those that last for a while.
     pub(super) fn rest(self) {
         self.stage.world.lock().unwrap().latency = 5;
     }
@@ -115,17 +114,17 @@ impl Nemesis {
         }
     }
 
-    /// How long what the leader says may be delayed. The client relies on it that a follower is
-    /// asked for its sessions within 0.3 session timeouts; the leader asks every half tick.
+    /// How long the leader's messages may be delayed. The client relies on a follower being asked
+    /// for its sessions within 0.3 session timeouts; the leader asks every half tick.
     fn delay(&mut self) -> Duration {
         let most = self.stage.timeout * 3 / 10 - TICK / 2;
         let latency = Duration::from_millis(self.stage.world.lock().unwrap().latency);
         self.random.time(most.saturating_sub(latency))
     }
 
-    /// Stalls the connection of a client for less than makes it hang up, one direction after the
-    /// other, and cuts its server off just when that is over: what the client has to say has come,
-    /// and the leader has not heard of all of it.
+    /// Stalls the connection of a client, one direction after the other, for less time than makes
+    /// the client disconnect. Cuts the client's server off just when that is over: then the
+    /// client's requests have arrived, and the leader does not know about all of them.
     fn stall_and_isolate(&mut self) {
         let timeout = self.stage.timeout;
         let up = timeout / 5 + self.random.time(timeout / 2);
@@ -146,7 +145,7 @@ impl Nemesis {
         });
     }
 
-    /// Mostly the connection of a process that holds the lock.
+    /// Mostly picks the connection of a process that holds the lock.
     fn link(&mut self, fault: &'static str, strike: impl FnOnce(&mut World, LinkId)) {
         let world = &mut *self.stage.world.lock().unwrap();
         let holder = world.believers.processes().last().filter(|_| self.random.percent(60));
@@ -157,7 +156,7 @@ impl Nemesis {
         }
     }
 
-    /// A fault does not begin where another one has not ended.
+    /// Strikes a follower. A fault does not begin where another one has not ended.
     fn follower(&mut self, fault: &'static str, strike: impl FnOnce(&mut World, ServerId)) {
         let id = self.random.within(1..self.stage.servers.end as u64) as ServerId;
         let world = &mut *self.stage.world.lock().unwrap();
@@ -176,7 +175,7 @@ impl Nemesis {
         self.random.pick(&open)
     }
 
-    /// A process stops for a while, which may be longer than its session lives.
+    /// Stops a process for a while, which may be longer than its session lives.
     fn pause(&mut self) {
         let time = self.random.time(self.stage.timeout * 3 / 2);
         let Some((process, gate)) = self.process() else {
@@ -193,8 +192,8 @@ impl Nemesis {
     }
 }
 
-/// Cuts a follower off for a while. Neither side notices before the follower has had enough of it,
-/// and what is sent meanwhile never arrives.
+/// Cuts a follower off for a while. Neither side notices before the follower gives up its leader,
+/// and messages that are sent meanwhile never arrive.
 fn isolate(stage: &Arc<Stage>, id: ServerId, time: Duration) {
     let world = &mut *stage.world.lock().unwrap();
     if stage.phase() != Phase::Storm || !world.is_well(id) {
@@ -210,8 +209,8 @@ fn isolate(stage: &Arc<Stage>, id: ServerId, time: Duration) {
     });
 }
 
-/// Delays what a follower says to the leader, at a moment at which two processes take up one lock:
-/// a write of one of them may wait there while the other one's is carried out.
+/// Delays a follower's messages to the leader while two processes resume one lock: a write of one
+/// of them may wait there while a write of the other is carried out.
 pub(super) fn delay_a_follower(stage: &Arc<Stage>, mut random: Random) {
     let stage = Arc::clone(stage);
     tokio::spawn(async move {

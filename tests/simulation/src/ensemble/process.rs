@@ -1,5 +1,5 @@
-//! What processes do: each takes the lock, holds it for a while and lets it go, again and again.
-//! When its session is over, or it has left its lock to others, it begins anew.
+//! The processes: each acquires the lock, holds it for a while and releases it, again and again.
+//! When its session is over, or it has handed over its lock, it starts again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,22 +21,22 @@ use crate::process::Phase;
 use crate::random::Random;
 use crate::wire::Dialer;
 
-/// Within what time processes take up the lock that another one has left to them.
+/// How long processes take to resume the lock that another one has handed over.
 pub(super) const HEIRS_WITHIN: Duration = Duration::from_millis(50);
 
-/// What all processes share.
+/// The state that all processes share.
 pub(super) struct Stage {
     pub(super) world: Arc<Mutex<World>>,
-    /// To which clients connect.
+    /// The servers that clients connect to.
     pub(super) servers: Range<ServerId>,
-    /// The session timeout that everybody asks for.
+    /// The session timeout that all clients ask for.
     pub(super) timeout: Duration,
     pub(super) cast: Mutex<Cast>,
 }
 
 pub(super) struct Cast {
     pub(super) phase: Phase,
-    /// Of each process as it lives now.
+    /// The gate of each process in its current life.
     pub(super) gates: BTreeMap<usize, Arc<Gate>>,
     /// How often each process got the lock in the calm.
     pub(super) served: BTreeMap<usize, u32>,
@@ -54,7 +54,7 @@ impl Stage {
     }
 }
 
-/// A process with all its lives.
+/// Runs a process with all its lives.
 pub(super) async fn live(stage: Arc<Stage>, process: usize, mut random: Random) {
     while stage.phase() != Phase::Over {
         let mut life = Life::begin(&stage, process, None, random.fork());
@@ -64,7 +64,7 @@ pub(super) async fn live(stage: Arc<Stage>, process: usize, mut random: Random) 
         }
         let work = tokio::spawn(gate.guard(async move { life.run().await }));
         if let Some(Some(ticket)) = work.await.unwrap() {
-            // The process is restarted, perhaps once too often.
+            // The process is restarted, perhaps by mistake twice.
             let heirs = if random.percent(50) { 2 } else { 1 };
             if heirs == 2 {
                 nemesis::delay_a_follower(&stage, random.fork());
@@ -81,7 +81,7 @@ pub(super) async fn live(stage: Arc<Stage>, process: usize, mut random: Random) 
     }
 }
 
-/// A process that takes up the lock which another one has left, and lives no longer than that.
+/// Runs a process that resumes the lock of another one, and ends with it.
 async fn inherit(stage: Arc<Stage>, process: usize, ticket: String, mut random: Random) {
     let ticket: LockTicket = ticket.parse().unwrap();
     let mut life = Life::begin(&stage, process, Some(ticket.session()), random.fork());
@@ -94,7 +94,7 @@ async fn inherit(stage: Arc<Stage>, process: usize, ticket: String, mut random: 
     stage.cast.lock().unwrap().gates.remove(&process);
 }
 
-/// An application that goes on asking for what it may not do.
+/// An application that goes on sending requests that are forbidden.
 async fn ask_in_vain(stage: Arc<Stage>, client: Client) {
     let path = format!("{FORBIDDEN}/node");
     while client.state().ended().is_none() && stage.phase() != Phase::Over {
@@ -127,7 +127,7 @@ impl Life {
         Self { stage, process, gate, client, random }
     }
 
-    /// Takes the lock again and again. Returns a ticket if the process has left its lock to others.
+    /// Acquires the lock again and again. Returns a ticket if the process has handed over its lock.
     async fn run(&mut self) -> Option<String> {
         let timeout = self.stage.timeout;
         while self.client.state().ended().is_none() && self.stage.phase() != Phase::Over {
@@ -157,7 +157,7 @@ impl Life {
         None
     }
 
-    /// Takes up a lock that another process has left.
+    /// Resumes a lock that another process has handed over.
     async fn resume(&mut self, ticket: &LockTicket) {
         let lock = Lock::new(&self.client, FOLDER).unwrap();
         while self.client.state().ended().is_none() {
@@ -170,7 +170,7 @@ impl Life {
                 }
                 Err(error) if error.kind() == ErrorKind::TicketUsed => {
                     self.stage.count("tickets refused");
-                    // The session is another one's.
+                    // The session is now another process's.
                     self.client.detach().await;
                 }
                 Err(error) if error.kind() == ErrorKind::Lost => {
@@ -184,7 +184,7 @@ impl Life {
         }
     }
 
-    /// Counts why there is no lock: the faults leave few reasons.
+    /// Counts the error of an acquire: the faults allow only few kinds.
     fn fails(&self, error: &Error) {
         let mut world = self.stage.world.lock().unwrap();
         world.journal.note(|| format!("process {} fails: {error}", self.process));
@@ -218,7 +218,7 @@ impl Life {
             if random.percent(10) {
                 drop(guard.verify().await);
             } else if is_busy {
-                // Sent, and not waited for.
+                // Sent without waiting for the reply.
                 drop(self.client.set_data(COUNTER, b"", None));
             }
         }
@@ -227,7 +227,7 @@ impl Life {
     }
 }
 
-/// A client of some of the servers, with the task that drives it.
+/// A client that connects to some of the servers, with the task that drives it.
 fn connect(
     stage: &Stage,
     party: Party,
@@ -246,7 +246,7 @@ fn connect(
     builder.split(&names.join(",")).unwrap()
 }
 
-/// Makes the nodes that are there from the beginning.
+/// Creates the initial nodes.
 pub(super) async fn prepare(stage: &Stage, random: &mut Random) -> Result<(), zk_client::Error> {
     let leader = LEADER..LEADER + 1;
     let (client, driver) = connect(stage, Party::Operator, leader, None, random);

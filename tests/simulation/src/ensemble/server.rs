@@ -1,8 +1,9 @@
 //! One server of the ensemble: a copy of the tree, and the clients that are connected to it.
 //!
-//! It answers reads and pings by itself, passes writes on to the leader, and carries out what the
-//! leader has decided. It notes which sessions it has heard of, and tells the leader with the
-//! answer to the next ping. Bytes and messages go in, and come out of [`Server::poll_output`].
+//! It answers reads and pings by itself, forwards writes to the leader, and carries out the entries
+//! that the leader has ordered. It records which sessions it has seen, and reports them to the
+//! leader with the reply to the next ping. Bytes and messages go in, and come out of
+//! [`Server::poll_output`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,12 +19,12 @@ use crate::network::WALL;
 
 pub(super) struct Server {
     id: ServerId,
-    /// Stands still in time: when sessions expire is decided by the leader, and not here.
+    /// Its clock stands still: the leader decides when sessions expire.
     core: Core,
     start: Instant,
     timeouts: (Duration, Duration),
-    /// Refuses a write that the access list of its own copy forbids, without asking the leader
-    /// (`zookeeper.enableEagerACLCheck`).
+    /// Whether it refuses a write that the access list of its own copy forbids, without asking the
+    /// leader (`zookeeper.enableEagerACLCheck`).
     is_eager: bool,
     /// Whether it follows the leader, as far as it knows.
     serves: bool,
@@ -31,29 +32,29 @@ pub(super) struct Server {
     applied: usize,
     clients: BTreeMap<LinkId, Client>,
     links: BTreeMap<ConnectionId, LinkId>,
-    /// The sessions heard of since the leader last asked, by their ids, with their timeouts.
+    /// The sessions seen since the leader last asked, by their ids, with their timeouts.
     touched: BTreeMap<i64, Duration>,
     output: VecDeque<Output>,
 }
 
-/// What a server does.
+/// An output of a server.
 pub(super) enum Output {
     ToLeader(ToLeader),
     ToClient(LinkId, Bytes),
-    /// Hangs up on a client.
+    /// Closes a client's connection.
     Close(LinkId),
 }
 
 struct Client {
     connection: ConnectionId,
-    /// What has come of a frame that is not complete.
+    /// The bytes of an incomplete frame.
     input: BytesMut,
     /// The handshake that the leader has not decided on, with the timeout that is granted. Nothing
     /// else is read until then.
     handshake: Option<(Bytes, Duration)>,
-    /// With its timeout.
+    /// The session with its timeout.
     session: Option<(SessionId, Duration)>,
-    /// Requests in order: the first one waits for the leader, and the others behind it.
+    /// Requests in order: the first one waits for the leader, and the others wait behind it.
     waiting: VecDeque<Bytes>,
 }
 
@@ -90,7 +91,7 @@ impl Server {
         self.output.pop_front()
     }
 
-    // What clients do.
+    // Input from clients.
 
     pub(super) fn handle_connected(&mut self, link: LinkId) {
         if !self.serves {
@@ -118,7 +119,7 @@ impl Server {
         }
     }
 
-    /// Takes the frames that are complete.
+    /// Takes the complete frames.
     fn read(&mut self, link: LinkId) {
         while let Some(client) = self.clients.get_mut(&link)
             && client.handshake.is_none()
@@ -139,7 +140,8 @@ impl Server {
             return self.hang_up(link);
         };
         if request.last_zxid_seen > self.core.last_zxid() {
-            // The client has seen what this server has not: it is to find another one.
+            // The client has seen transactions that this server has not: it must find another
+            // server.
             return self.hang_up(link);
         }
         let (least, most) = self.timeouts;
@@ -165,7 +167,7 @@ impl Server {
         }
         let path = <&str>::decode(&mut reader).unwrap_or_default();
         if self.is_eager && op == OpCode::CREATE2 && parent(path) == FORBIDDEN {
-            // At once, even if earlier requests are still waiting: this is before they are queued.
+            // At once, even if earlier requests are still waiting: the check is before the queue.
             return self.refuse(link, xid);
         }
         let is_forwarded = is_forwarded(op);
@@ -183,7 +185,7 @@ impl Server {
         self.flush();
     }
 
-    /// Says that the client may not do that. No transaction is behind it, so there is no zxid.
+    /// Refuses a request by access list. There is no transaction behind that, so there is no zxid.
     fn refuse(&mut self, link: LinkId, xid: Xid) {
         let header = ReplyHeader { xid, zxid: Zxid(0), error: ErrorCode::NO_AUTH };
         let mut reply = BytesMut::new();
@@ -192,7 +194,7 @@ impl Server {
         self.output.push_back(Output::ToClient(link, reply.freeze()));
     }
 
-    /// Executes the requests at the head of those that wait which need no leader.
+    /// Carries out the waiting requests at the head of the queue that need no leader.
     fn advance(&mut self, link: LinkId) {
         while let Some(client) = self.clients.get_mut(&link)
             && let Some((session, _)) = client.session
@@ -206,16 +208,16 @@ impl Server {
         }
     }
 
-    // What the leader says.
+    // Input from the leader.
 
     pub(super) fn handle_message(&mut self, message: ToFollower) {
         match message {
             ToFollower::Ping => self.tell_touched(),
             ToFollower::Commit(place, entry) if place == self.applied => self.apply(&entry),
-            // It came with a later answer to an earlier request to join.
+            // The entry came already with a later reply to an earlier request to join.
             ToFollower::Commit(..) => {}
             ToFollower::UpToDate => self.serves = true,
-            // Its own copy knows by now whether there is such a session, as the leader did.
+            // By now its own copy knows whether there is such a session, as the leader did.
             ToFollower::Validated { link } => self.greet(link),
             ToFollower::Synced { link } => self.synced(link),
             ToFollower::Moved { link } => self.hang_up(link),
@@ -237,7 +239,7 @@ impl Server {
         match entry {
             Entry::Open { link, .. } if self.clients.contains_key(link) => self.greet(*link),
             Entry::Open { handshake, .. } => {
-                // The client is elsewhere, or gone. The session counts all the same.
+                // The client is connected elsewhere, or gone. The session is created all the same.
                 let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
                 let nobody = self.core.handle_connection(self.start, peer);
                 self.core.handle_input(self.start, nobody, &mut framed(handshake));
@@ -254,9 +256,9 @@ impl Server {
         self.flush();
     }
 
-    /// The client whose first waiting request is taken for this one: servers match a transaction
-    /// with the request that waits for it by session and xid. Two processes that have one session
-    /// may have both in common.
+    /// The client whose first waiting request is taken for this one. Servers match a transaction by
+    /// session and xid with the request that waits for it. Two processes that share one session may
+    /// have both in common.
     fn awaiting(&self, session: SessionId, request: &[u8]) -> Option<LinkId> {
         let waits = |client: &Client| {
             let waiting = client.waiting.front().and_then(|request| xid_of(request));
@@ -265,8 +267,8 @@ impl Server {
         self.clients.iter().find(|(_, client)| waits(client)).map(|(link, _)| *link)
     }
 
-    /// Answers the first request of a client that waits with what the leader has decided on, and
-    /// executes those behind it that need no leader.
+    /// Answers the first waiting request of a client with what the leader has decided, and carries
+    /// out the requests behind it that need no leader.
     fn advance_with(&mut self, link: LinkId, session: SessionId, request: &Bytes) {
         if let Some(client) = self.clients.get_mut(&link) {
             client.waiting.pop_front();
@@ -277,7 +279,7 @@ impl Server {
         self.advance(link);
     }
 
-    /// Answers a handshake, and reads on.
+    /// Answers a handshake, and continues to read.
     fn greet(&mut self, link: LinkId) {
         let Some(client) = self.clients.get_mut(&link) else {
             return;
@@ -291,7 +293,7 @@ impl Server {
             return;
         };
         let session = match request.session_id {
-            // The last one is new.
+            // The newest session is the one just opened.
             SessionId(0) => self.core.sessions().last().copied(),
             session => Some(session),
         };
@@ -300,8 +302,8 @@ impl Server {
         self.read(link);
     }
 
-    /// The leader was not heard of for too long, or the connection to it broke: nobody is served
-    /// until the two have found each other again.
+    /// The server has not received anything from the leader for too long, or their connection
+    /// broke. It serves no client until the two are connected again.
     pub(super) fn give_up(&mut self) {
         self.serves = false;
         self.touched.clear();
@@ -325,7 +327,7 @@ impl Server {
         self.output.push_back(Output::Close(link));
     }
 
-    /// Sends what the copy says to clients.
+    /// Sends the output of the copy to clients.
     fn flush(&mut self) {
         while let Some(connection) = self.core.poll_ready() {
             let mut bytes = BytesMut::new();
@@ -343,12 +345,12 @@ impl Server {
     }
 }
 
-/// Whether only the leader can answer this.
+/// True if only the leader can answer this request.
 fn is_forwarded(op: OpCode) -> bool {
     op.is_write() || matches!(op, OpCode::SYNC | OpCode::CLOSE_SESSION)
 }
 
-/// What a request asks for. One that cannot be read never comes here.
+/// The operation of a request. Requests that cannot be decoded never get here.
 pub(super) fn op_of(request: &[u8]) -> OpCode {
     RequestHeader::decode(&mut Reader::new(request)).map_or(OpCode::PING, |header| header.op)
 }
@@ -361,7 +363,7 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// A frame, as it came.
+/// The payload as a frame again.
 fn framed(payload: &[u8]) -> BytesMut {
     let mut bytes = BytesMut::new();
     bytes.put_u32(payload.len() as u32);

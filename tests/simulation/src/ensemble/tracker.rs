@@ -1,6 +1,6 @@
 //! The leader's table of sessions, the only one that decides when a session expires.
 //!
-//! Knows nothing of nodes. Times are counted from the start of the simulation.
+//! It knows no nodes. Times are counted from the start of the simulation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::message::ServerId;
 #[derive(Debug)]
 pub(super) struct Tracker {
     tick: Duration,
-    /// By their ids.
+    /// The sessions by their ids.
     sessions: BTreeMap<i64, Tracked>,
 }
 
@@ -28,7 +28,7 @@ impl Tracker {
         Self { tick, sessions: BTreeMap::new() }
     }
 
-    /// A client has attached: with a new session, or with one that it takes up again.
+    /// Records that a client has attached, with a new or a resumed session.
     pub(super) fn attach(
         &mut self,
         session: SessionId,
@@ -39,7 +39,7 @@ impl Tracker {
         self.sessions.insert(session.0, Tracked { expires: self.expiry(timeout, now), owner });
     }
 
-    /// The leader learns now that a server has heard of the session at some earlier time.
+    /// Records that a server has seen the session, of which the leader learns only now.
     pub(super) fn touch(&mut self, session: SessionId, timeout: Duration, now: Duration) {
         let expires = self.expiry(timeout, now);
         if let Some(tracked) = self.sessions.get_mut(&session.0) {
@@ -56,7 +56,7 @@ impl Tracker {
         self.sessions.get(&session.0).map(|tracked| tracked.owner)
     }
 
-    /// The sessions whose time is over.
+    /// The sessions whose timeout has passed.
     pub(super) fn expired(&self, now: Duration) -> Vec<SessionId> {
         let over = self.sessions.iter().filter(|(_, tracked)| tracked.expires <= now);
         over.map(|(id, _)| SessionId(*id)).collect()

@@ -1,6 +1,6 @@
-//! The servers, the network between them and their clients, and the time.
+//! The servers, the network between them and their clients, and the clock.
 //!
-//! Whatever is under way waits on an agenda until it arrives. Each direction of a connection keeps
+//! Everything in flight waits on an agenda until it arrives. Each direction of a connection keeps
 //! its order. It may stall, which delays all that is sent and breaks nothing, or fall silent, or be
 //! cut.
 
@@ -25,20 +25,20 @@ use crate::network::now;
 use crate::random::Random;
 use crate::wire::{Network, Reception};
 
-/// More happenings than any run has: time stands still.
+/// More steps than any run has. Reaching it means that the time stands still.
 const MAX_STEPS: u64 = 3_000_000;
 
 pub(super) struct World {
     pub(super) journal: Journal,
     pub(super) servers: Vec<Server>,
-    /// The leader's.
+    /// The leader's table of sessions.
     pub(super) tracker: Tracker,
-    /// The leader's.
+    /// The leader's log.
     pub(super) log: Vec<Arc<Entry>>,
     /// The connections between the leader and each server; the leader's own is not used.
     pub(super) peers: Vec<Peer>,
     pub(super) believers: Believers,
-    /// The longest that anything takes, in milliseconds.
+    /// The longest time that any message takes, in milliseconds.
     pub(super) latency: u64,
     links: BTreeMap<LinkId, Link>,
     agenda: BTreeMap<(Instant, u64), Due>,
@@ -49,11 +49,11 @@ pub(super) struct World {
     pump: Option<Waker>,
 }
 
-/// How the ensemble is configured.
+/// The configuration of the ensemble.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) tick: Duration,
-    /// How long a follower goes on without its leader: `syncLimit` ticks.
+    /// How long a follower continues without its leader: `syncLimit` ticks.
     pub(super) patience: Duration,
     /// Which servers check access lists by themselves.
     pub(super) is_eager: bool,
@@ -61,13 +61,13 @@ pub(super) struct Settings {
 
 /// The connection of a follower to the leader.
 pub(super) struct Peer {
-    /// Counts the connections: what was sent over an earlier one does not arrive.
+    /// The number of this connection: messages of an earlier one do not arrive.
     generation: u64,
     up: Pipe,
     down: Pipe,
-    /// When the follower last heard of the leader.
+    /// When the follower last received something from the leader.
     heard: Instant,
-    /// Whether the leader has taken the follower in.
+    /// Whether the leader has accepted the follower.
     pub(super) is_joined: bool,
 }
 
@@ -76,9 +76,9 @@ struct Link {
     party: Party,
     up: Pipe,
     down: Pipe,
-    /// Has arrived, and was not read.
+    /// Bytes that have arrived and were not read.
     inbox: BytesMut,
-    /// Behind the inbox.
+    /// The connection ends behind the inbox.
     is_over: bool,
     reader: Option<Waker>,
     is_cut: bool,
@@ -87,7 +87,7 @@ struct Link {
 
 /// One direction.
 struct Pipe {
-    /// What is sent from now on arrives no earlier.
+    /// What is sent from now on arrives no earlier than this.
     clear: Instant,
     /// When the last stall ends, or has ended.
     stalled: Instant,
@@ -150,14 +150,14 @@ impl World {
         now() - self.start
     }
 
-    /// Those that the leader has taken in.
+    /// The followers that the leader has accepted.
     pub(super) fn followers(&self) -> Vec<ServerId> {
         (0..self.servers.len()).filter(|id| *id != LEADER && self.peers[*id].is_joined).collect()
     }
 
-    // What may go wrong.
+    // The faults.
 
-    /// The connections that clients have, of one process or of all.
+    /// The connections of one process's clients, or of all clients.
     pub(super) fn links(&self, process: Option<usize>) -> Vec<LinkId> {
         let is_meant = |link: &Link| {
             !link.is_left && process.is_none_or(|one| link.party == Party::Process(one))
@@ -165,7 +165,7 @@ impl World {
         self.links.iter().filter(|(_, link)| is_meant(link)).map(|(id, _)| *id).collect()
     }
 
-    /// Lets nothing that is sent from now on arrive before so much time has passed, each way.
+    /// Delays everything that is sent from now on by at least these times, in each direction.
     pub(super) fn stall_link(&mut self, id: LinkId, up: Duration, down: Duration) {
         if let Some(link) = self.links.get_mut(&id) {
             link.up.stall(up);
@@ -178,14 +178,14 @@ impl World {
         self.peers[id].down.stall(down);
     }
 
-    /// Lets all that is sent from now on vanish, each way, the end of the connection too.
+    /// Drops everything in both directions from now on, including the end of the connection.
     pub(super) fn silence_link(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
             (link.up.is_silent, link.down.is_silent) = (true, true);
         }
     }
 
-    /// Ends a connection: either side is told after a while, and what is under way is lost.
+    /// Ends a connection: each side notices after a while, and bytes in flight are lost.
     pub(super) fn cut_link(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
             link.is_cut = true;
@@ -194,15 +194,15 @@ impl World {
         }
     }
 
-    /// Whether nothing holds up the connection between a follower and the leader, nor has held it
-    /// up a moment ago.
+    /// True if nothing delays the connection between a follower and the leader, nor has delayed it
+    /// a moment ago.
     pub(super) fn is_well(&self, id: ServerId) -> bool {
         let Peer { up, down, is_joined, .. } = &self.peers[id];
         *is_joined && up.stalled.max(down.stalled) + self.settings.tick < now()
     }
 
-    /// Breaks the connection between a follower and the leader, so that both notice at once. What
-    /// stalls it stalls the next one, too.
+    /// Breaks the connection between a follower and the leader, so that both notice at once. A
+    /// stall continues on the next connection.
     pub(super) fn break_peer(&mut self, id: ServerId) {
         let peer = &mut self.peers[id];
         peer.generation += 1;
@@ -211,7 +211,7 @@ impl World {
         self.flush(id);
     }
 
-    // How things travel.
+    // The transport.
 
     fn plan(&mut self, at: Instant, due: Due) {
         self.entries += 1;
@@ -225,7 +225,7 @@ impl World {
         self.random.millis(0..self.latency + 1)
     }
 
-    /// Tells a server something on behalf of the leader.
+    /// Sends a message from the leader to a server.
     pub(super) fn tell(&mut self, to: ServerId, message: ToFollower) {
         if to == LEADER {
             return self.servers[to].handle_message(message);
@@ -236,7 +236,7 @@ impl World {
         self.plan(at, Due::Down(to, generation, message));
     }
 
-    /// Carries what a server says.
+    /// Transmits the output of a server.
     fn flush(&mut self, id: ServerId) {
         while let Some(output) = self.servers[id].poll_output() {
             match output {
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// When what is sent now to or by a client arrives.
+    /// When bytes that are sent now to or by a client arrive.
     fn arrival(&mut self, id: LinkId, way: Way) -> Option<Instant> {
         let latency = self.latency();
         let link = self.links.get_mut(&id)?;
@@ -278,7 +278,7 @@ impl World {
         }
     }
 
-    // What happens.
+    // The steps.
 
     fn happen(&mut self, due: Due) {
         match due {
@@ -409,7 +409,7 @@ impl Network for World {
             }
             if let Some((_, due)) = self.agenda.pop_first() {
                 self.happen(due);
-                // Whatever happens to a follower may have the leader say something, too.
+                // A step of a follower may give the leader something to send too.
                 self.flush(LEADER);
             }
         };
@@ -437,7 +437,7 @@ impl Pipe {
         self.clear = self.clear.max(self.stalled);
     }
 
-    /// When what is sent now arrives, behind all that was sent before.
+    /// When something that is sent now arrives, behind everything that was sent before.
     fn arrival(&mut self, latency: Duration) -> Instant {
         self.clear = self.clear.max(now() + latency);
         self.clear

@@ -1,4 +1,4 @@
-//! The client on one server that is as it comes and serves nobody else.
+//! Claims about the client on one server with the default settings and no other clients.
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
@@ -9,10 +9,10 @@ use zk_client::{CreateOptions, ErrorCode, Op, Read, SessionState};
 
 use crate::claims::target::Target;
 
-/// Puts every claim of this file to what `$start` yields: see
+/// Runs every claim of this file on the target that `$start` yields: see
 /// [`target_claims!`](crate::target_claims).
 ///
-/// They do not hold on a server that allows more, or where others write meanwhile.
+/// They do not hold on a server that allows more, or while other clients write.
 #[macro_export]
 macro_rules! alone_claims {
     ($($given:tt)*) => {
@@ -32,7 +32,7 @@ pub async fn a_time_to_live_takes_a_server_that_allows_it(target: &Target) -> Re
     let client = target.connect().await?;
     let session = client.session();
     let brief = PERSISTENT.ttl(Duration::from_secs(1));
-    // It may be allowed elsewhere, so it is asked each time; and the connection stays.
+    // Another server may allow it, so each call sends a request; and the connection stays.
     for _ in 0..2 {
         let error = client.create("/t", b"", &brief).await.expect_err("not here");
         assert_eq!(error.code(), Some(ErrorCode::UNIMPLEMENTED));

@@ -1,4 +1,4 @@
-//! What a client proves, and what that lets it do: on servers whose super user is [`SUPER`].
+//! Claims about authentication and its effects, on servers whose superuser is [`SUPER`].
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
@@ -10,15 +10,15 @@ use zk_client::{
 use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 
-/// The super user, and its password.
+/// The superuser, with its password.
 pub const SUPER: &[u8] = b"super:admin";
 
-/// The name of [`SUPER`] in a server's configuration.
+/// The digest of [`SUPER`] for a server's configuration.
 pub fn super_digest() -> String {
     zk_proto::digest(SUPER)
 }
 
-/// Puts every claim of this file to what `$start` yields: see
+/// Runs every claim of this file on the target that `$start` yields: see
 /// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! auth_claims {
@@ -55,7 +55,7 @@ pub async fn only_the_owner_may_read_and_still_after_a_reconnect(target: &Target
     faults.arm(Fault::LoseReply(OpCode::SET_DATA));
     let lost = owner.set_data("/hers", b"x", None);
     states.wait_for(|state| *state == SessionState::Disconnected).await?;
-    // Asked while there is no connection, so they are the first on the next one.
+    // They are asked while there is no connection, so they are the first requests on the next one.
     let (synced, node) = (owner.sync("/"), owner.get_data("/hers"));
     synced.await?;
     assert_eq!(&node.await?.data[..], b"x");

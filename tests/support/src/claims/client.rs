@@ -1,4 +1,4 @@
-//! The client on a server: its operations, its watches, and the end of its session.
+//! Claims about the client on a server: its operations, its watches, and the end of its session.
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
@@ -13,7 +13,7 @@ use zk_client::{
 
 use crate::claims::target::Target;
 
-/// Puts every claim of this file to what `$start` yields: see
+/// Runs every claim of this file on the target that `$start` yields: see
 /// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! client_claims {
@@ -135,7 +135,7 @@ pub async fn watches_see_each_kind_of_change_once(target: &Target) -> Result<()>
     Ok(())
 }
 
-/// What is in the stream now, as `NodeCreated /a` or `Rearmed`.
+/// The events in the stream now, as `NodeCreated /a` or `Rearmed`.
 async fn heard(stream: &mut WatchStream) -> Result<Vec<String>> {
     let mut heard = Vec::new();
     loop {
@@ -150,7 +150,8 @@ async fn heard(stream: &mut WatchStream) -> Result<Vec<String>> {
     }
 }
 
-/// Makes, changes and deletes `/w`, its child and its grandchild; the client has heard of it all.
+/// Creates, changes and deletes `/w`, its child and its grandchild. The client has received all
+/// events.
 async fn stir(client: &Client, other: &Client) -> Result<()> {
     let nodes = ["/w", "/w/a", "/w/a/b"];
     for path in nodes {
@@ -186,7 +187,7 @@ pub async fn a_recursive_stream_tells_every_change_below_its_node(target: &Targe
     let (client, other) = (target.connect().await?, target.connect().await?);
     let mut stream = client.watch("/w", WatchMode::PersistentRecursive).await?;
     let mut root = client.watch("/", WatchMode::PersistentRecursive).await?;
-    // The server tells this client that children changed, but not the streams.
+    // The server notifies this client that children changed, but the streams ignore that.
     let (_, mut children) = client.get_children_and_watch("/").await?;
     stir(&client, &other).await?;
     let mut expected = ["/w", "/w/a", "/w/a/b"].map(|path| format!("NodeCreated {path}")).to_vec();
@@ -199,7 +200,7 @@ pub async fn a_recursive_stream_tells_every_change_below_its_node(target: &Targe
     Ok(())
 }
 
-/// Servers before 3.9 know one kind of watch for each path of a connection.
+/// Servers before 3.9 have one kind of watch for each path of a connection.
 pub async fn a_recursive_stream_outlives_every_other_watch_at_its_path(
     target: &Target,
 ) -> Result<()> {
@@ -233,7 +234,7 @@ pub async fn a_recursive_stream_outlives_every_other_watch_at_its_path(
         ];
         assert_eq!(heard(&mut stream).await?, expected);
     }
-    // A child watch alone takes nothing from it.
+    // A child watch alone takes nothing from the stream.
     let (_, mut children) = client.get_children_and_watch("/w").await?;
     for child in ["a", "b"] {
         other.create(&format!("/w/{child}"), b"", &PERSISTENT).await?;
@@ -306,7 +307,7 @@ pub async fn a_stream_that_is_dropped_leaves_the_others_at_its_path_alone(
     client.wait_for_zxid(other.last_zxid()).await?;
     assert_eq!(heard(&mut kept).await?, ["NodeChildrenChanged /w"]);
 
-    // The last one is removed, and what is set behind it stays.
+    // The last stream is removed, and a stream that is set after it stays.
     drop(kept);
     let mut next = client.watch("/w", WatchMode::Persistent).await?;
     other.delete("/w/a", None).await?;
@@ -351,7 +352,7 @@ pub async fn what_nobody_waits_for_is_not_watched(target: &Target) -> Result<()>
     drop((tree, node));
     assert_eq!(watched().await?, 2, "the data of /w and /absent");
     drop((data, exists));
-    // Callers that leave before the reply.
+    // These callers leave before the reply.
     drop(client.watch("/w", WatchMode::PersistentRecursive));
     drop(client.get_data_and_watch("/w"));
     assert_eq!(watched().await?, 0);
@@ -361,7 +362,8 @@ pub async fn what_nobody_waits_for_is_not_watched(target: &Target) -> Result<()>
 pub async fn a_session_that_the_server_ended_is_expired_for_good(target: &Target) -> Result<()> {
     let client = target.connect().await?;
     let (_, mut watch) = client.exists_and_watch("/never").await?;
-    // Taking the session up cuts the first client off, and closing it is an expiry for that one.
+    // Resuming the session disconnects the first client, and closing it is an expiry for that
+    // client.
     let session = client.session().context("a session")?;
     let thief = target.builder().session(session).connect(&target.servers()).await?;
     assert_eq!(thief.session(), Some(session));
@@ -394,7 +396,7 @@ pub async fn close_ends_the_session_on_the_server(target: &Target) -> Result<()>
     assert_eq!(other.exists("/eph").await?, None);
     sees(&mut watch, EventType::NODE_DELETED, "/eph").await?;
 
-    // The last handle's end is a close too.
+    // Dropping the last handle closes the session too.
     let client = target.connect().await?;
     client.create("/eph", b"", &CreateOptions::ephemeral()).await?;
     other.wait_for_zxid(client.last_zxid()).await?;
@@ -535,7 +537,7 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Res
         assert_eq!(there.data, data);
     }
 
-    // Refused: everybody hears why, and nothing is left.
+    // The multi is refused: every reply has the reason, and nothing is left.
     for reply in client.multi_owned(ops) {
         let error = reply.await.expect_err("it exists");
         assert_eq!((error.is_node_exists(), error.failed_op()), (true, Some(2)), "{error}");
@@ -569,7 +571,7 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
         reply.context("nothing was asked for in between")
     };
     let first = client.create_owned("/r/first-", b"", &OWNED).await?;
-    // A server that lags behind would tell of this create, too.
+    // A server that lags behind would send an event of this create too.
     other.wait_for_zxid(client.last_zxid()).await?;
     let mut below = other.watch("/r", WatchMode::PersistentRecursive).await?;
     let gone = first.path().to_owned();
@@ -578,7 +580,8 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     let stat = client.exists(second.path()).await?.context("just created")?;
     assert_eq!(second.czxid(), stat.czxid);
     assert_eq!(Some(stat.ephemeral_owner), client.session().map(|own| own.id));
-    // One transaction, in which the new one comes first.
+    // One transaction deletes the old node and creates the new one; the event of the new one comes
+    // first.
     let mut told = Vec::new();
     for _ in 0..2 {
         if let StreamEvent::Changed(event) = below.next().await? {
@@ -588,7 +591,7 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     let came = second.path().to_owned();
     assert_eq!(told, [(EventType::NODE_CREATED, came), (EventType::NODE_DELETED, gone)]);
 
-    // Somebody else was faster: nothing is created, and asking again helps.
+    // Another client was faster: nothing is created, and asking again helps.
     let path = second.path().to_owned();
     other.delete(&path, None).await?;
     let error = replace(second)?.await.expect_err("it is gone");
@@ -596,12 +599,12 @@ pub async fn an_owned_node_takes_the_place_of_another(target: &Target) -> Result
     let told = error.to_string();
     assert!(told.starts_with("operation 1 of a multi, delete behind /r/"), "{told}");
     assert!(client.get_children("/r").await?.names.is_empty());
-    // What is no longer there is not asked for either.
+    // For a node that no longer exists, no request is sent either.
     assert!(client.replace_owned(&path, "/r/third-", b"", &OWNED).is_none());
     let third = client.create_owned("/r/third-", b"", &OWNED).await?;
     let path = third.path().to_owned();
 
-    // The create is refused, and the old node goes all the same.
+    // The create is refused, and the old node is deleted all the same.
     let nobody = [Acl::new(Perms::ALL, Id::new("nosuch", "x"))];
     let refused = client.batch(|| {
         drop(third);
@@ -675,7 +678,7 @@ pub async fn what_cannot_be_sent_is_refused_here_and_what_can_is_taken_there(
     let error = client.create("/big", &[0; 2 << 20], &PERSISTENT).await.expect_err("2 MiB");
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotApplied));
     assert!(error.to_string().contains("1048575"), "{error}");
-    // The largest that fits: the limit less header, path, access list and the lengths.
+    // The largest data that fits: the limit less header, path, access list and the lengths.
     let path = format!("{}/big", target.root());
     let overhead = 8 + 4 + path.len() + 4 + 4 + 4 + 4 + "world".len() + 4 + "anyone".len() + 4;
     let data = vec![7; 0xf_ffff - overhead];

@@ -1,5 +1,5 @@
-//! What a client makes of several operations, on a server: zxids that travel, trees, and writes
-//! that are looked for.
+//! Claims about what the client builds from several operations: waiting for zxids, trees, and
+//! writes whose results are looked for.
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
@@ -10,7 +10,7 @@ use zk_proto::OpCode;
 use crate::claims::target::Target;
 use crate::fault::{Fault, Faults};
 
-/// Puts every claim of this file to what `$start` yields: see
+/// Runs every claim of this file on the target that `$start` yields: see
 /// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! composed_claims {
@@ -42,7 +42,7 @@ pub async fn every_answer_is_stamped_with_its_zxid(target: &Target) -> Result<()
     assert!(synced >= read, "{synced}");
     let error = client.get_data("/none").await.expect_err("absent");
     assert!(error.zxid().is_some_and(|zxid| zxid >= synced), "{error:?} {:?}", error.zxid());
-    // A write that is refused is a transaction, too.
+    // A refused write is a transaction too.
     let error = client.delete("/a", Some(7)).await.expect_err("a stale version");
     assert_eq!(error.code(), Some(ErrorCode::BAD_VERSION));
     let refused = error.zxid().expect("an answer");
@@ -65,7 +65,7 @@ pub async fn whoever_is_at_least_at_a_zxid_sees_what_happened_there(target: &Tar
             assert_eq!(reader.get_data("/n").await?.stat.version, n);
         }
     }
-    // The zxid of a refusal is one that others can wait for.
+    // Other clients can wait for the zxid of a refusal.
     let error = writer.create("/n", b"", &PERSISTENT).await.expect_err("it exists");
     for reader in &readers {
         reader.wait_for_zxid(error.zxid().expect("an answer")).await?;

@@ -1,7 +1,7 @@
-//! What is left of clients, watches and calls that are gone, here and on the server: nothing. And
-//! what is there comes through a reconnect, all of it.
+//! Claims about leaks: clients, watches and calls that are gone leave nothing behind, here and on
+//! the server. And everything that is still in use survives a reconnect.
 //!
-//! A server is asked with four-letter words.
+//! The state of a server is read with four-letter words.
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
@@ -18,7 +18,7 @@ use zk_client::{
 use crate::relay::Relay;
 use crate::server::four_letter;
 
-/// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
+/// Runs every claim of this file on the new, empty server that `$start` yields each time.
 #[macro_export]
 macro_rules! leak_claims {
     ($server:ident, $start:expr) => {
@@ -38,17 +38,17 @@ macro_rules! leak_claims {
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
-/// How long a server may take to notice what is gone.
+/// How long a server may take to notice that something is gone.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Calls that are under way at once.
+/// How many calls are in flight at once.
 const FLIGHT: usize = 5_000;
 
 fn builder() -> zk_client::ClientBuilder {
     Client::builder().session_timeout(Duration::from_secs(15))
 }
 
-/// What `mntr` counts, less the connection that asks.
+/// The counts of `mntr`, less the connection that asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Counts {
     connections: u64,
@@ -74,7 +74,7 @@ impl Counts {
         })
     }
 
-    /// Asks until it is this, and fails with what it is otherwise.
+    /// Asks until the counts are these, and fails with the last counts otherwise.
     async fn come_to(&self, address: &str) -> Result<()> {
         let mut last = Self::of(address).await?;
         let same = async {
@@ -91,7 +91,7 @@ impl Counts {
     }
 }
 
-/// The tasks of this runtime come down to this.
+/// Waits until this runtime has only this many tasks.
 async fn tasks_come_to(count: usize) -> Result<()> {
     let alive = || Handle::current().metrics().num_alive_tasks();
     let ended = async {
@@ -102,7 +102,7 @@ async fn tasks_come_to(count: usize) -> Result<()> {
     timeout(DEADLINE, ended).await.with_context(|| format!("{} tasks, not {count}", alive()))
 }
 
-/// Nothing waits and nothing is watched.
+/// Checks that no request waits and nothing is watched.
 fn at_rest(client: &Client) -> Result<()> {
     let stats = client.stats();
     let none = stats.in_flight + stats.queued + stats.queued_bytes + stats.owned_nodes;
@@ -125,7 +125,7 @@ pub async fn a_thousand_clients_leave_nothing(address: &str) -> Result<()> {
         for (client, watcher, owned, at) in clients {
             match at % 3 {
                 0 => client.close().await,
-                // In the background, with the last of them.
+                // The last handle closes the session in the background.
                 1 => drop((client, watcher, owned)),
                 _ => {
                     let closing = client.close();
@@ -143,7 +143,7 @@ pub async fn ten_thousand_dropped_watchers_leave_no_watch(address: &str) -> Resu
     let client = builder().connect(address).await?;
     client.create("/w", b"", &PERSISTENT).await?;
     let before = Counts::of(address).await?;
-    // Half of them on paths of their own, the other half share one.
+    // Half of them are on paths of their own, the other half share one.
     let mut asked = Vec::new();
     for n in 0..5_000 {
         asked.push(client.exists_and_watch(&format!("/w/none-{n}")));
@@ -189,7 +189,7 @@ pub async fn a_hundred_thousand_dropped_calls_leave_nothing(address: &str) -> Re
         }
         client.sync("/").await?;
     }
-    // What the answers made necessary is behind that sync: deletes, and removals of watches.
+    // The follow-up requests are ahead of that sync: deletes, and removals of watches.
     client.sync("/").await?;
     at_rest(&client)?;
     before.come_to(address).await?;
@@ -198,10 +198,10 @@ pub async fn a_hundred_thousand_dropped_calls_leave_nothing(address: &str) -> Re
     Ok(())
 }
 
-/// Of each kind of watch.
+/// How many watches there are of each kind.
 const KIND: usize = 10_000;
 
-/// Of those, one in so many is changed while the client is cut off.
+/// One in this many of them changes while the client is disconnected.
 const CHANGED: usize = 10;
 
 pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> Result<()> {
@@ -226,8 +226,8 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
     let recursive = WatchMode::PersistentRecursive;
     let mut tree = all(KIND, |n| client.watch(&format!("/r/{n}"), recursive)).await?;
     let armed = Counts::of(address).await?;
-    // A persistent one watches data and children, and is counted for both; a recursive one, too,
-    // before 3.9.
+    // A persistent watch is on data and children, and counts for both. Before 3.9 a recursive one
+    // does too.
     let tables = [6, 7].map(|tables| before.watches + tables * KIND as u64);
     ensure!(tables.contains(&armed.watches), "{armed:?}");
 
@@ -248,7 +248,7 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
     let stats = client.stats();
     ensure!(stats.connections == 2, "armed at the first attempt: {stats:?}");
 
-    // What happened meanwhile is told, as far as servers tell: and where they do not, that is.
+    // The changes in between are reported, as far as servers report them; else that is reported.
     let kinds = [EventType::NODE_DATA_CHANGED, EventType::NODE_CREATED];
     let [set, created] = kinds;
     let children = EventType::NODE_CHILDREN_CHANGED;
@@ -271,7 +271,7 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
         ensure!(event == StreamEvent::Rearmed, "{stream:?}: {event:?}");
     }
 
-    // All the others are there, on the server as well, and see what comes.
+    // All the other watches are set, on the server as well, and see later changes.
     let fired = 3 * (KIND / CHANGED);
     let now = Counts::of(address).await?;
     Counts { watches: armed.watches - fired as u64, ..now }.come_to(address).await?;
@@ -300,7 +300,7 @@ pub async fn fifty_thousand_watches_come_through_a_reconnect(address: &str) -> R
     Ok(())
 }
 
-/// The next event of a stream, which its connection saw.
+/// The next event of a stream, seen by its connection.
 async fn live(stream: &mut WatchStream) -> Result<WatchedEvent> {
     match timeout(DEADLINE, stream.next()).await?? {
         StreamEvent::Changed(event) if !event.missed => Ok(event),
@@ -308,7 +308,7 @@ async fn live(stream: &mut WatchStream) -> Result<WatchedEvent> {
     }
 }
 
-/// Makes so many calls, some thousands at a time, and waits for all of them.
+/// Makes this many calls, some thousands at a time, and waits for all of them.
 async fn all<R>(count: usize, call: impl Fn(usize) -> zk_client::Reply<R>) -> Result<Vec<R>> {
     let mut results = Vec::new();
     while results.len() < count {

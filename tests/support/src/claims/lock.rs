@@ -1,4 +1,4 @@
-//! The lock on a server: what it costs, what it survives, and what it leaves behind.
+//! Claims about the lock on a server: what it costs, what it survives, and what it leaves behind.
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
@@ -14,7 +14,7 @@ use zk_recipes::{ErrorKind, Lock, LockTicket, Release};
 use crate::fault::{Fault, Faults};
 use crate::server::packets_received;
 
-/// Puts every claim of this file to the server, new and empty each time, that `$start` yields.
+/// Runs every claim of this file on the new, empty server that `$start` yields each time.
 #[macro_export]
 macro_rules! lock_claims {
     ($server:ident, $start:expr) => {
@@ -57,7 +57,7 @@ pub async fn connect(address: &str, faults: &Faults) -> Result<Client> {
     Ok(builder.connector(faults.clone()).connect(address).await?)
 }
 
-/// A client whose connections can be broken, and a lock whose folder is there.
+/// A client whose connections can be broken, and a lock whose folder exists.
 async fn used_lock(address: &str) -> Result<(Faults, Client, Lock)> {
     let faults = Faults::new();
     let client = connect(address, &faults).await?;
@@ -66,7 +66,7 @@ async fn used_lock(address: &str) -> Result<(Faults, Client, Lock)> {
     Ok((faults, client, lock))
 }
 
-/// The contenders' nodes, once everything that `client` has asked for is done.
+/// The contenders' nodes, after everything that `client` has requested is done.
 pub async fn queue(client: &Client) -> Result<Vec<String>> {
     client.sync("/").await?;
     let children = client.get_children(LOCK).await?;
@@ -98,7 +98,7 @@ pub async fn an_uncontended_cycle_is_three_packets_in_two_writes(address: &str) 
     for _ in 0..100 {
         lock.acquire().await?.release().await?;
     }
-    // The command that asks counts itself; a ping may fall between.
+    // The four-letter word counts itself; a ping may come in between.
     let packets = packets_received(address).await? - before - 1;
     assert!((300..=301).contains(&packets), "{packets} packets for 100 cycles");
     let (writes, frames) = faults.take_sent();
@@ -184,7 +184,7 @@ pub async fn a_waiter_that_leaves_lets_nobody_in(address: &str) -> Result<()> {
         waiting.push(tokio::spawn(async move { lock.acquire().await }));
         queued(&client, n).await?;
     }
-    // The last but one and the one before it leave; the last now waits for the holder.
+    // The last but one and the one before it leave; the last one now waits for the holder.
     let last = waiting.pop().context("last")?;
     for leaver in waiting.into_iter().rev() {
         leaver.abort();
@@ -239,8 +239,8 @@ pub async fn a_dropped_acquire_whose_reply_is_lost_leaves_nothing(address: &str)
     states.wait_for(|state| !state.is_connected()).await?;
     states.wait_for(|state| state.is_connected()).await?;
     assert!(faults.happened());
-    // The client looks for the node and deletes it ahead of whatever is asked now; the delete
-    // follows on the look, so it may come behind the first of these.
+    // The client looks for the node and deletes it ahead of later requests. The delete follows the
+    // look, so it may come behind the first of these.
     client.sync("/").await?;
     assert_eq!(queue(&client).await?.len(), 0);
     Ok(())
@@ -327,7 +327,7 @@ pub async fn a_write_to_a_waiters_node_does_not_wake_it_for_good(address: &str) 
     Ok(())
 }
 
-/// Polls a waiter until it has nothing to do but wait: its watches are set, `n` of them.
+/// Polls a waiter until its watches are set, `n` of them, and it only waits.
 async fn until_armed<F: Future + Unpin>(
     waiting: &mut F,
     faults: &Faults,
@@ -336,7 +336,7 @@ async fn until_armed<F: Future + Unpin>(
     let mut is_armed = false;
     while !is_armed {
         assert!(poll_times(&mut *waiting, 1).await.is_none(), "it does not wait");
-        // Its answers are there when ours is.
+        // Its replies have arrived when ours has.
         client.sync("/").await?;
         let (_, frames) = faults.take_sent();
         is_armed |= frames.contains(&OpCode::SET_WATCHES);
@@ -357,8 +357,8 @@ pub async fn a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_
     let mut waiting = Box::pin(lock.acquire());
     until_armed(&mut waiting, &faults, &waiter).await?;
 
-    // All of this while the waiter is not polled: the write uses its own watch up, so that its end
-    // is not told, and then the holder goes.
+    // All of this happens while the waiter is not polled: the write uses up its own watch, so that
+    // the deletion is not notified, and then the holder leaves.
     let names = queue(&holder).await?;
     let own = names.iter().find(|name| !guard.node().ends_with(*name)).context("the waiter")?;
     let own = format!("{LOCK}/{own}");
@@ -375,7 +375,7 @@ pub async fn a_waiter_whose_watch_was_used_up_before_its_node_was_deleted_is_no_
 pub async fn a_waiter_behind_a_guard_of_its_own_session_is_no_owner_when_that_is_closed(
     address: &str,
 ) -> Result<()> {
-    // One transaction deletes both nodes, in no order, so this wants many rounds.
+    // One transaction deletes both nodes, in no defined order, so this needs many rounds.
     for round in 0..50 {
         let faults = Faults::new();
         let client = connect(address, &faults).await?;
@@ -493,14 +493,15 @@ pub async fn acquire_and_release_can_be_dropped_after_any_poll(address: &str) ->
     let mut finished = [0, 0];
     for contended in [false, true] {
         for polls in 0..24 {
-            // A fresh folder each time, so that making it is swept too.
+            // A fresh folder each time, so that creating it is part of the sweep too.
             let path = format!("/sweep/{contended}/{polls}");
             let lock = Lock::new(&client, &path)?;
             let held = match contended {
                 true => Some(Lock::new(&other, &path)?.acquire().await?),
                 false => None,
             };
-            // A holder that lets go once it has company, so that the hand-over is swept too.
+            // A holder that releases once there is a waiter, so that the hand-over is part of the
+            // sweep too.
             let (other_one, folder) = (other.clone(), path.clone());
             let holder = tokio::spawn(async move {
                 if held.is_some() {

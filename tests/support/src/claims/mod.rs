@@ -1,12 +1,14 @@
-//! Claims that hold on every server, real or embedded, alone or in an ensemble: each is given one
-//! that is new and empty, as a [`Target`] or by its address.
+//! Claims that hold on every server, real or embedded, alone or in an ensemble.
+//!
+//! Each claim gets a new and empty server, as a [`Target`] or by its address.
 //!
 //! Each file has a macro that lists its claims. [`lock_claims!`](crate::lock_claims) and
-//! [`leak_claims!`](crate::leak_claims) make tests of those that take an address. The others take
-//! what becomes a [`Target`]: [`client_claims!`](crate::client_claims),
+//! [`leak_claims!`](crate::leak_claims) make tests of claims that take an address. The others take
+//! a value that becomes a [`Target`]: [`client_claims!`](crate::client_claims),
 //! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
 //! [`auth_claims!`](crate::auth_claims) and [`alone_claims!`](crate::alone_claims) make tests with
-//! a server for each, and [`claims_at_once!`](crate::claims_at_once) one test of several lists.
+//! a server for each, and [`claims_at_once!`](crate::claims_at_once) makes one test of several
+//! lists.
 
 pub mod alone;
 pub mod auth;
@@ -24,7 +26,7 @@ use anyhow::{Result, ensure};
 use crate::server::ServerConfig;
 use target::{SESSION_TIMEOUT, Target};
 
-/// Makes a module of tests: for each of the claims one, with a server of its own.
+/// Makes a module of tests: one for each claim, with a server of its own.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! claims {
@@ -46,9 +48,9 @@ macro_rules! claims {
     };
 }
 
-/// What the lists of claims that take a [`Target`] do with what they are given: a name and what
-/// yields a target make a module of tests, as [`claims!`](crate::claims) does; nothing makes the
-/// claims themselves, for [`claims_at_once!`](crate::claims_at_once).
+/// How the lists of claims that take a [`Target`] expand. With a name and an expression that yields
+/// a target they make a module of tests, as [`claims!`](crate::claims) does. Without arguments they
+/// make the claims themselves, for [`claims_at_once!`](crate::claims_at_once).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! target_claims {
@@ -70,8 +72,9 @@ macro_rules! target_claims {
     };
 }
 
-/// Makes one test: all claims of these lists at once on the same servers, each in a tree of its
-/// own.
+/// Makes one test that runs all claims of these lists at once on the same servers.
+///
+/// Each claim has a tree of its own.
 #[macro_export]
 macro_rules! claims_at_once {
     ($test:ident, $start:expr, $($list:ident),+ $(,)?) => {
@@ -88,16 +91,16 @@ macro_rules! claims_at_once {
 /// One claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// What it says.
+    /// The claim's name.
     pub name: &'static str,
-    /// Whether that is so.
+    /// The check of the claim.
     pub holds: fn(Target) -> Holds,
 }
 
-/// See [`Claim::holds`].
+/// The future of a check: see [`Claim::holds`].
 pub type Holds = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
-/// Puts all of the claims at once to the same servers, and names those that do not hold.
+/// Runs all of the claims at once on the same servers, and fails with the names of those that fail.
 pub async fn hold_at_once(target: &Target, claims: &[Claim]) -> Result<()> {
     let names = claims.iter().map(|claim| claim.name).collect::<Vec<_>>();
     let parts = target.divided(&names).await?;
@@ -115,8 +118,9 @@ pub async fn hold_at_once(target: &Target, claims: &[Claim]) -> Result<()> {
     Ok(())
 }
 
-/// Lets a real server have what the claims need: nodes with a time to live, and
-/// [a super user](auth::SUPER).
+/// Configures a real server as the claims need it.
+///
+/// It gets nodes with a time to live, and [a superuser](auth::SUPER).
 #[must_use]
 pub fn equipped(mut config: ServerConfig) -> ServerConfig {
     let more = [
@@ -124,12 +128,12 @@ pub fn equipped(mut config: ServerConfig) -> ServerConfig {
         ("zookeeper.DigestAuthenticationProvider.superDigest", auth::super_digest()),
     ];
     config.properties.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    // A tick of 200 ms would allow 4 seconds at most.
+    // The default with a tick of 200 ms would be 4 seconds at most.
     config.max_session_timeout.get_or_insert(SESSION_TIMEOUT);
     config
 }
 
-/// The same for the embedded server.
+/// Configures the embedded server as the claims need it.
 pub fn equipped_embedded(config: zk_embedded::Config) -> zk_embedded::Config {
     config.extended_types(true).super_digest(auth::super_digest())
 }

@@ -1,5 +1,5 @@
-//! Every operation that is more than reading, writing and watching nodes, on servers that allow
-//! nodes with a time to live and no change of their members.
+//! Claims about operations beyond reading, writing and watching nodes, on servers that allow nodes
+//! with a time to live and no change of their members.
 
 #![expect(missing_docs, reason = "the names are the claims")]
 
@@ -13,7 +13,7 @@ use zk_client::{
 
 use crate::claims::target::Target;
 
-/// Puts every claim of this file to what `$start` yields: see
+/// Runs every claim of this file on the target that `$start` yields: see
 /// [`target_claims!`](crate::target_claims).
 #[macro_export]
 macro_rules! operation_claims {
@@ -48,7 +48,7 @@ pub async fn an_access_list_is_read_and_replaced_by_whoever_may(target: &Target)
         (Acl::OPEN, created.stat.context("the state as created")?)
     );
 
-    // Whoever read the list before this change cannot overwrite it.
+    // A client that read the list before this change cannot overwrite it.
     let bob = Acl::new(Perms::ALL, Id::digest("bob", "secret"));
     let mut acl = list.acl;
     acl.push(bob.clone());
@@ -61,7 +61,7 @@ pub async fn an_access_list_is_read_and_replaced_by_whoever_may(target: &Target)
     let list = outside.get_acl("/app/a").await?;
     assert_eq!((&list.acl, list.stat.aversion), (&acl, 1));
 
-    // Those who may read and not change see whom the list means, but not by what hash.
+    // Clients that may read but not change see the identities of the list, but not the hashes.
     let readers = [bob, Acl::new(Perms::READ, Id::ANYONE)];
     client.set_acl("/a", &readers, None).await?;
     target.catch_up().await?;
@@ -96,12 +96,12 @@ pub async fn an_access_list_says_who_may_do_what(target: &Target) -> Result<()> 
     client.delete("/w/c", None).await.map_err(no_auth).expect_err("no DELETE");
     assert_eq!(client.get_acl("/w").await?.acl, here, "who may change it may read it");
     client.set_acl("/w", &[Acl::new(Perms::ALL, Id::ip("127.0.0.0/8"))], None).await?;
-    // A leader checks against the list before for as long as it has not applied the new one itself,
-    // which may be after a follower has answered.
+    // A leader checks against the old list until it has applied the new one itself, which may be
+    // after a follower has answered.
     target.catch_up().await?;
     client.delete("/w/c", None).await?;
 
-    // This connection has authenticated as nobody.
+    // This connection has not authenticated.
     let creator = [Acl::CREATOR_ALL, &[], &[Acl::new(Perms::ALL, Id::new("world", "somebody"))]];
     for invalid in creator {
         let error = client.create("/i", b"", &PERSISTENT.with_acl(invalid)).await;
@@ -176,7 +176,7 @@ pub async fn members_are_told_to_all_alike_and_changed_only_where_that_is_allowe
     for client in [&outside, &inside] {
         let (config, _watch) = client.get_config_and_watch().await?;
         assert_eq!(client.get_config().await?, config);
-        // When the node was made differs from server to server.
+        // The time at which the node was created differs from server to server.
         let same = outside.get_config().await?;
         assert_eq!((same.members, same.version), (config.members, config.version));
         let error = client.reconfig(Reconfig::Members(&[]), None).await.expect_err("not allowed");
@@ -251,7 +251,7 @@ pub async fn results_come_in_the_shape_of_the_operations(target: &Target) -> Res
     assert!(made.iter().map(|created| &created.path).eq(paths));
     assert_eq!(client.multi(&[set; 3][1..]).await?.len(), 2);
 
-    // One in the other.
+    // A shape inside another.
     let ((), stats, (created, stat)) =
         client.multi((check, vec![set; 2], &(create("/g"), set))).await?;
     let versions = stats.iter().chain([&stat]).map(|stat| stat.version).collect::<Vec<_>>();
@@ -262,7 +262,7 @@ pub async fn results_come_in_the_shape_of_the_operations(target: &Target) -> Res
     let (.., eleventh, ()) = client.multi(twelve).await?;
     assert_eq!(eleventh.version, 11);
 
-    // What fails is counted flat.
+    // The index of the failed operation counts nested operations one by one.
     let ops = (check, [set, set], (Op::delete("/none", None), check));
     let error = client.multi(ops).await.expect_err("absent");
     assert_eq!((error.is_no_node(), error.failed_op()), (true, Some(3)));

@@ -1,8 +1,8 @@
-//! Where a claim gets its clients from: a server of any kind, reached in any way.
+//! The source of a claim's clients: a server of any kind, reached in any way.
 //!
-//! A claim sees nothing but a tree that is new and empty, and clients that may each be at another
-//! server of it; so what one has written, another reads after a sync. How connections are made is
-//! said by a connector, and what serves them is kept for as long as the target is.
+//! A claim sees only a tree that is new and empty, and clients that may each be on another server
+//! of it; so another client reads what one has written only after a sync. A connector makes the
+//! connections, and the servers are kept as long as the target is.
 
 use std::any::Any;
 use std::fmt;
@@ -15,20 +15,20 @@ use zk_client::{Client, ClientBuilder, Connector, CreateOptions};
 use crate::fault::Way;
 use crate::server::{Ensemble, Standalone, four_letter};
 
-/// What clients of a target ask for. Each server decides what they get.
+/// The session timeout that clients of a target ask for. Each server decides what they get.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Servers that share one tree, and how clients reach it.
 #[derive(Clone)]
 pub struct Target {
-    /// Without a chroot.
+    /// The connect string without a chroot.
     servers: String,
-    /// The node that claims see as their root; empty for the servers' own.
+    /// The node that claims see as their root; empty for the servers' own root.
     root: String,
     way: Way,
-    /// Where four-letter words are answered, in the clear.
+    /// The addresses for four-letter words, without TLS.
     words: Vec<String>,
-    /// What serves, and ends with the last of the targets.
+    /// The servers, which end with the last target.
     keep: Arc<dyn Any + Send + Sync>,
 }
 
@@ -41,14 +41,16 @@ impl Target {
         Self { servers, root: String::new(), way, words, keep: Arc::new(keep) }
     }
 
-    /// The same servers, where clients reach them in another way: through TLS, say, for which
-    /// they listen at other addresses. Four-letter words go where they went.
+    /// The same servers, reached in another way.
+    ///
+    /// An example is TLS, for which they listen at other addresses. Four-letter words still go to
+    /// the old addresses.
     #[must_use]
     pub fn reached(self, servers: impl Into<String>, by: impl Connector) -> Self {
         Self { servers: servers.into(), way: Way::new(by), ..self }
     }
 
-    /// The same servers, with an empty tree of its own at a new node for each of these names.
+    /// The same servers, with an empty tree at a new node for each of these names.
     pub async fn divided(&self, names: &[&str]) -> Result<Vec<Self>> {
         let client = self.connect().await?;
         for name in names {
@@ -60,7 +62,7 @@ impl Target {
         Ok(names.iter().map(part).collect())
     }
 
-    /// Waits until every server knows what was written before: a new client may come to any.
+    /// Waits until every server has applied all earlier writes: a new client may get any server.
     pub async fn catch_up(&self) -> Result<()> {
         for server in self.servers.split(',') {
             let client = self.builder().connect(server).await?;
@@ -75,23 +77,24 @@ impl Target {
         format!("{}{}", self.servers, self.root)
     }
 
-    /// What the servers call the root of this tree, if it is a part: empty if it is the whole.
+    /// The node that is the root of this tree; empty if it is the servers' own root.
     pub fn root(&self) -> &str {
         &self.root
     }
 
-    /// What every client of this target is made with. Servers on a busy machine may be silent for
-    /// seconds, which is not what a claim is about.
+    /// The builder of every client of this target.
+    ///
+    /// Servers on a busy machine may be silent for seconds, which claims are not about.
     pub fn builder(&self) -> ClientBuilder {
         Client::builder().session_timeout(SESSION_TIMEOUT).connector(self.way.clone())
     }
 
-    /// How connections are made.
+    /// The connector of this target.
     pub fn way(&self) -> &Way {
         &self.way
     }
 
-    /// Whether the servers count what is below a quota: the embedded one does not.
+    /// Whether the servers count the nodes below a quota: the embedded one does not.
     pub fn counts_quotas(&self) -> bool {
         let kept: &dyn Any = &*self.keep;
         !(kept.is::<zk_embedded::Server>() || kept.is::<Arc<zk_embedded::Server>>())
@@ -102,7 +105,7 @@ impl Target {
         Ok(self.builder().connect(&self.servers()).await?)
     }
 
-    /// For each of the servers, a client that is at that one alone.
+    /// A client for each of the servers, connected only to that one.
     pub async fn connect_to_each(&self) -> Result<Vec<Client>> {
         let mut clients = Vec::new();
         for server in self.servers.split(',') {
@@ -117,7 +120,7 @@ impl Target {
         Ok(self.builder().connect(&format!("{}{chroot}", self.servers())).await?)
     }
 
-    /// How many paths of this tree are watched, for data, by anybody.
+    /// How many paths of this tree have data watches, of any client.
     pub async fn watched(&self) -> Result<usize> {
         let mut watched = 0;
         for address in &self.words {

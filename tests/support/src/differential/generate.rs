@@ -1,11 +1,11 @@
-//! Steps at random, the same for the same seed.
+//! Random steps, the same for the same seed.
 //!
-//! The world is small, so that requests get in each other's way: a dozen nodes, three clients, and
-//! versions, permissions and watches that are right about half the time. Steps do not depend on
-//! what a server answers, so a list of them can be looked at, cut short and run again.
+//! The world is small, so that requests affect each other: a dozen nodes, three clients, and
+//! versions, permissions and watches that are right about half the time. Steps do not depend on a
+//! server's replies, so a list of them can be read, cut short and run again.
 //!
-//! Some requests spoil a real server for good, and are never made: opcode 21 with a mode without a
-//! time to live stops 3.9.3, opcode 13 outside of a multi spoils the log up to 3.9.2, opcodes 20
+//! Some requests break a real server for good, and are never made: opcode 21 with a mode without a
+//! time to live stops 3.9.3, opcode 13 outside of a multi corrupts the log up to 3.9.2, opcodes 20
 //! and -10 are meant for servers, and a connection with a watch on null cannot be closed any more.
 
 use zk_proto::*;
@@ -17,8 +17,9 @@ use super::world::SUPER;
 /// The most requests that one burst holds.
 const BURST: usize = 8;
 
-/// Frames that are none: a server hangs up without a word. Lengths that are negative or just above
-/// its limit, payloads too short for a header, and a word of the other protocol.
+/// Invalid frames, on which a server closes the connection without a reply. Lengths that are
+/// negative or just above its limit, payloads too short for a header, and a word of the other
+/// protocol.
 const GARBAGE: [&[u8]; 6] = [
     b"\xff\xff\xff\xff",
     b"\x00\x10\x00\x00",
@@ -28,7 +29,7 @@ const GARBAGE: [&[u8]; 6] = [
     b"ruok",
 ];
 
-/// What a client does next, and how often.
+/// What a client does next. The weights are in `CHOICES`.
 #[derive(Clone, Copy)]
 enum Choice {
     One,
@@ -50,8 +51,8 @@ const CHOICES: [(u32, Choice); 7] = [
     (3, Choice::Garbage),
 ];
 
-/// The steps of `seed`, at least `requests` requests of them. They leave no session behind, and
-/// little else.
+/// The steps of `seed`, with at least `requests` requests. They leave no session behind, and little
+/// else.
 pub(super) fn steps(seed: u64, requests: usize) -> Vec<Step> {
     let mut requests_made = 0;
     let mut make = Requests::new(seed);
@@ -84,22 +85,23 @@ fn deed(make: &mut Requests) -> Deed {
     }
 }
 
-/// Requests that a server must not mix up.
+/// A burst: requests that a server must not mix up.
 ///
-/// Those that may end the connection stay out, as replies to earlier ones could be lost with it. A
-/// real server races with itself in these ways, which are not asked for:
+/// Requests that may end the connection are left out, as replies to earlier ones could be lost with
+/// it. A real server races with itself in these ways, which are avoided:
 ///
-/// * An identity counts at once for the events of earlier writes, if these are still under way. So
-///   there are only reads before one; they are answered as whoever asked.
-/// * A write is checked as it arrives, and of the writes under way all is known but their access
-///   lists. So a setACL comes last.
-/// * A container that was asked for with an ephemeral mode may have children, but not while it is
-///   under way.
+/// * An identity counts at once for the events of earlier writes, if these are still in flight. So
+///   there are only reads before an auth packet; they are answered as for the connection that sent
+///   them.
+/// * A write is checked as it arrives, and of the writes in flight everything is known but their
+///   access lists. So a setACL comes last.
+/// * A container that was created with an ephemeral mode may have children, but not while its
+///   create is in flight.
 /// * A multi that makes the server throw, by a null id or on 3.8 by a mode with a time to live
-///   under another opcode, is refused, and yet writes see what its earlier entries did while it is
-///   under way.
-/// * Behind the end of the session, requests may or may not be told that it is expired. So that,
-///   too, comes last.
+///   under another opcode, is refused, and yet writes see the effects of its earlier entries while
+///   it is in flight.
+/// * Behind the end of the session, requests may or may not be answered that it is expired. So
+///   closeSession comes last too.
 fn burst(make: &mut Requests) -> Vec<Request> {
     let mut requests = Vec::new();
     if make.world.one_in(8) {

@@ -1,26 +1,27 @@
-//! Two servers are done the same things, and must answer alike.
+//! Runs the same steps on two servers, whose replies must be the same.
 //!
-//! Steps are made at random from a seed (`generate`), run on each server on its own (`side`), and
-//! what the servers sent is written down as text without what no two servers have in common
-//! (`show`). Then the two texts must be equal. Knows nothing of how a server should behave.
+//! Steps are made at random from a seed (`generate`) and run on each server separately (`side`).
+//! What the servers sent is written as text, without the parts that no two servers have in common
+//! (`show`). Then the two texts must be equal. This module does not know how a server should
+//! behave.
 //!
-//! # What a real server does not agree with itself on
+//! # Where a real server is not deterministic
 //!
-//! It looks at requests in one thread, carries them out in another and answers in a third. So these
-//! are not asked for, waited out or sorted, each where it says so:
+//! A real server looks at requests in one thread, carries them out in another and answers in a
+//! third. So these cases are avoided, waited for or sorted, as noted where that happens:
 //!
-//! * whether one more request is served between the answer `Unimplemented` and the end of the
+//! * whether one more request is served between the reply `Unimplemented` and the end of the
 //!   connection, or answered behind closeSession;
-//! * whether a write under way is seen by what looks ahead: setACL by the permission checks of
-//!   later writes, a container asked for with an ephemeral mode by its children, an identity by the
-//!   events of earlier writes, the entries of a multi that trips the server by what comes behind
-//!   it;
+//! * whether a write in flight is seen by the checks of later requests: setACL by the permission
+//!   checks of later writes, a container created with an ephemeral mode by its children, an
+//!   identity by the events of earlier writes, the entries of a multi that makes the server throw
+//!   by the requests behind it;
 //! * on 3.8, whether checkWatches finds the watch of a connection that is about to be forgotten;
-//! * the order of children, ephemeral nodes, identities, what `auth` becomes in an access list, and
-//!   the events of a session's end.
+//! * the order of children, ephemeral nodes, identities, the entries that `auth` becomes in an
+//!   access list, and the events of a session's end.
 //!
-//! Left out of multis although it is no chance: an identity with a character above U+FFFF, which a
-//! real server spoils there and nowhere else.
+//! One deterministic case is left out of multis: an identity with a character above U+FFFF, which a
+//! real server corrupts there and nowhere else.
 
 mod generate;
 mod multi;
@@ -38,29 +39,31 @@ use anyhow::{Result, bail, ensure};
 use self::side::Side;
 use self::step::Step;
 
-/// How many steps before the one that differs a report shows.
+/// How many steps before the differing one a report shows.
 const TRACE: usize = 15;
 
-/// The digest of who may do everything, which the servers must be told.
+/// The digest of the superuser, which the servers must be configured with.
 pub fn super_digest() -> String {
     zk_proto::digest(world::SUPER)
 }
 
-/// What a comparison without a difference has covered.
+/// The coverage of a comparison without a difference.
 #[derive(Debug)]
 pub struct Summary {
-    /// Seeds run.
+    /// How many seeds were run.
     pub seeds: usize,
-    /// Requests that each server was sent, without pings that only collect events.
+    /// How many requests each server got, without pings that only collect events.
     pub requests: usize,
-    /// How often each operation ended how, and each kind of event came.
+    /// How often each operation had each result, and how often each kind of event came.
     pub tally: BTreeMap<String, usize>,
 }
 
-/// Runs each seed's steps, at least `requests` requests, on both servers (name and address), one
-/// seed after the other. The servers must be fresh, as transactions are compared by their number.
+/// Runs each seed's steps on both servers (name and address), one seed after the other.
 ///
-/// An error tells the step whose answers differ, what led to it, and the seed.
+/// Each seed has at least `requests` requests. The servers must be fresh, as transactions are
+/// compared by their number.
+///
+/// An error contains the step whose replies differ, the steps before it, and the seed.
 pub async fn compare(
     servers: [(&str, &str); 2],
     seeds: RangeInclusive<u64>,

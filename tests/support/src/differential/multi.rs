@@ -1,5 +1,5 @@
-//! Multis at random: some whose entries build on each other, some of anything, some that no server
-//! takes.
+//! Random multis: some whose entries build on each other, some of any entries, some that no server
+//! accepts.
 
 use std::fmt::Debug;
 
@@ -11,8 +11,8 @@ use super::step::Request;
 use super::world::OPEN;
 
 impl Requests {
-    /// A multi in one of three moods: steps that build on each other, anything at all, or
-    /// something that no multi may hold.
+    /// A multi of one of three kinds: steps that build on each other, any entries, or an entry that
+    /// no multi may have.
     pub(super) fn multi(&mut self) -> Request {
         let mut multi = Multi::default();
         match self.world.rng.u32(..10) {
@@ -45,7 +45,7 @@ impl Requests {
         self.sealed(OpCode::MULTI, multi)
     }
 
-    /// Creates a node and goes on with it, sometimes too far.
+    /// Creates a node and continues with it, sometimes too far.
     fn coherent(&mut self, multi: &mut Multi) {
         let path = self.world.inner();
         let child = format!("{path}/m");
@@ -80,9 +80,9 @@ impl Requests {
 
     /// Any one entry.
     ///
-    /// Two things are not asked for here, as a real server does them right everywhere else: it
-    /// spoils characters above U+FFFF in an access list, and denies children to a container that
-    /// was asked for with an ephemeral mode in the same multi.
+    /// Two things are avoided here, although a real server does them right everywhere else: in a
+    /// multi it corrupts characters above U+FFFF in an access list, and denies children to a
+    /// container that was created with an ephemeral mode in the same multi.
     fn entry(&mut self, multi: &mut Multi) {
         let (path, data, version) =
             (self.world.doomed_path(), self.world.data(), self.world.version());
@@ -155,7 +155,7 @@ impl Multi {
         self.text += &format!("\n          {}", described(&entry));
     }
 
-    /// An entry under a type that it may not have.
+    /// An entry with an opcode that it may not have.
     fn raw(&mut self, op: OpCode, record: &(impl Encode + Debug)) {
         let mut writer = Writer::new(&mut self.body, usize::MAX);
         MultiHeader { op, done: false, error: ErrorCode(-1) }.encode(&mut writer);

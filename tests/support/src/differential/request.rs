@@ -1,4 +1,4 @@
-//! Requests at random: every operation, well formed or not.
+//! Random requests: every operation, well formed or not.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use zk_proto::*;
 use super::step::Request;
 use super::world::{OPEN, World};
 
-/// Operations and how often they are asked for, none of which may end the connection.
+/// Operations and their weights. None of them may end the connection.
 const STEADY: [(u32, OpCode); 25] = [
     (80, OpCode::CREATE),
     (120, OpCode::CREATE2),
@@ -37,7 +37,7 @@ const STEADY: [(u32, OpCode); 25] = [
     (10, OpCode::PING),
 ];
 
-/// Operations that no server has, or none takes from a client.
+/// Operations that no server has, or that none accepts from a client.
 const UNKNOWN: [i32; 9] = [0, 10, 23, 50, 99, 108, 1000, -2, i32::MIN];
 
 /// Makes requests.
@@ -51,7 +51,7 @@ impl Requests {
         Self { world: World::new(seed), xid: Xid(0) }
     }
 
-    /// The requests that everything else rests on.
+    /// The requests that create the first nodes.
     pub(super) fn ground(&mut self) -> Vec<Request> {
         ["", "/a", "/b"]
             .map(|node| {
@@ -120,7 +120,7 @@ impl Requests {
             }
             OpCode::EXISTS | OpCode::GET_DATA | OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => {
                 let (path, watch) = (self.world.path(), self.world.rng.bool());
-                // The four have one layout.
+                // All four have the same layout.
                 self.build(op, &ExistsRequest { path: &path, watch })
             }
             OpCode::SET_DATA => {
@@ -247,10 +247,10 @@ impl Requests {
         Request { xid: Xid::AUTH, text, ..self.build(OpCode::AUTH, &packet) }
     }
 
-    /// Makes a request that a server cannot read, or should not.
+    /// Makes a request that a server cannot decode, or should not.
     fn distort(&mut self, request: &mut Request) {
         let body = &mut request.body;
-        // Servers take null for addWatch's path, and then cannot close the connection any more.
+        // Servers accept null as addWatch's path, and then cannot close the connection any more.
         let has_path = request.since.is_none()
             && request.op != OpCode::ADD_WATCH
             && body.first_chunk().is_some_and(|len| {
@@ -282,16 +282,16 @@ impl Requests {
         let mut body = BytesMut::new();
         record.encode(&mut Writer::new(&mut body, usize::MAX));
         let text = described(record);
-        // The operation says what record it is.
+        // The operation already names the type of the record.
         let (_, fields) = text.split_once(' ').unwrap_or_default();
         Request { xid: self.xid, op, body: body.to_vec(), since: None, text: fields.to_owned() }
     }
 }
 
-/// A record in few words.
+/// A record as a short text.
 pub(super) fn described(record: &impl Debug) -> String {
     let text = format!("{record:?}").replace(&format!("{OPEN:?}"), "OPEN");
-    // Data is a list of numbers there.
+    // Data is shown as a list of numbers there.
     let mut parts = text.split("Some([");
     let mut described = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -1,48 +1,48 @@
-//! What a server sent, as text that is the same for every server that behaves the same.
+//! What a server sent, as text that is equal for servers that behave the same.
 //!
-//! A fresh server counts its transactions from 1 without gaps, so zxids are shown as they are.
-//! What is left out or replaced is what no two servers have in common:
+//! A fresh server counts its transactions from 1 without gaps, so zxids are shown as they are. The
+//! following is left out or replaced, because no two servers have it in common:
 //!
-//! * a session's id: its place among the sessions opened so far;
-//! * a session's password: whether it is the one that the session began with;
-//! * times: nothing, as long as they are right. A transaction has one time, not before that of an
-//!   earlier transaction, and near enough to when the step took place that made it;
+//! * a session's id: replaced by its place among the sessions opened so far;
+//! * a session's password: replaced by whether it is the one that the session began with;
+//! * times: left out, as long as they are right. A transaction has one time, not before that of an
+//!   earlier transaction, and near enough to the time of the step that made it;
 //! * the order of children, of ephemeral nodes and of a connection's identities: sorted, since
-//!   servers keep them in hash tables. So are neighbours of equal permissions in an access list,
-//!   which is what `auth` becomes: an entry per identity.
+//!   servers keep them in hash tables. So are neighbours with equal permissions in an access list,
+//!   because `auth` becomes an entry per identity.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use zk_proto::*;
 
-/// How far, in milliseconds, a server's clock may be off. Two clocks that were set by one are.
+/// How far, in milliseconds, a server's clock may be off. Both clocks are set by the same one.
 const SLACK: i64 = 1000;
 
-/// All that is known of one server's own names for things.
+/// What is known about one server's ids and times.
 #[derive(Default)]
 pub(super) struct Witness {
     sessions: HashMap<SessionId, (usize, Password)>,
     last: Zxid,
-    /// Whether the last reply is one behind which servers hang up.
+    /// Whether servers close the connection behind the last reply.
     goodbye: bool,
-    /// When the step at hand began.
+    /// When the current step began.
     began: i64,
-    /// The steps so far: their last transactions, and from when to when they took.
+    /// The steps so far: their last transactions, and when they began and ended.
     moments: Vec<(Zxid, i64, i64)>,
     /// The times of the transactions seen so far.
     times: BTreeMap<Zxid, i64>,
-    /// How often each operation ended how.
+    /// How often each operation had each result.
     pub(super) tally: BTreeMap<String, usize>,
 }
 
 impl Witness {
-    /// The last transaction that the server told of.
+    /// The last transaction that the server has sent.
     pub(super) fn last_zxid(&self) -> Zxid {
         self.last
     }
 
-    /// Whether servers hang up behind the last reply.
+    /// Whether servers close the connection behind the last reply.
     pub(super) fn said_goodbye(&self) -> bool {
         self.goodbye
     }
@@ -167,7 +167,7 @@ impl Witness {
             }
             OpCode::SASL => format!(" {}", bytes(SetSaslResponse::decode(reader)?.token.expose())),
             OpCode::MULTI | OpCode::MULTI_READ => self.entries(reader)?,
-            // These answer with a header alone; what follows one is shown as surplus.
+            // These are answered with only a header; anything behind it is shown as surplus.
             _ => String::new(),
         })
     }
@@ -215,11 +215,11 @@ impl Witness {
         )
     }
 
-    /// What is wrong with the time of a transaction.
+    /// The problem with the time of a transaction, if any.
     fn time(&mut self, zxid: Zxid, time: i64) -> Option<String> {
         let step = self.moments.partition_point(|(last, ..)| *last < zxid);
         let (from, to) = match self.moments.get(step) {
-            // The nodes that a server begins with.
+            // The nodes that a server starts with.
             _ if zxid == Zxid(0) => (0, 0),
             Some((_, from, to)) => (from - SLACK, to + SLACK),
             None => (self.began - SLACK, wall_clock() + SLACK),

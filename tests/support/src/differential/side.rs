@@ -1,8 +1,8 @@
-//! Runs steps against one server and tells what came of each.
+//! Runs steps against one server and records the result of each.
 //!
-//! After a step every other client sends a ping, and what comes before its answer is what the step
-//! made the server send: a server queues the events of a write before it answers the write. So an
-//! event is never mistaken for the next step's, and nothing ever waits for a while.
+//! After a step every other client sends a ping. Everything that arrives before the ping's reply
+//! was sent because of the step: a server queues the events of a write before it answers the write.
+//! So an event is never mistaken for the next step's, and no fixed wait is needed.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -18,7 +18,7 @@ use zk_proto::*;
 use super::show::Witness;
 use super::step::{CLIENTS, Deed, Handshake, IDENTITIES, Proof, Request, Step};
 
-/// How long a server may keep silent before the silence is its answer.
+/// How long a server may be silent before the silence counts as its reply.
 const SILENCE: Duration = Duration::from_secs(20);
 
 /// One server, and the clients that take turns on it.
@@ -26,9 +26,9 @@ pub(super) struct Side {
     address: String,
     clients: [Client; CLIENTS],
     pub(super) witness: Witness,
-    /// Requests sent, without the pings that only collect events.
+    /// How many requests were sent, without the pings that only collect events.
     pub(super) requests: usize,
-    /// What the step at hand has shown so far.
+    /// The lines of the current step so far.
     lines: Vec<String>,
 }
 
@@ -39,12 +39,12 @@ struct Client {
     closed: Option<(SessionId, Password)>,
 }
 
-/// What came instead of a frame.
+/// The reason why no frame came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The server closed the connection.
     Closed,
-    /// The server said nothing for [`SILENCE`].
+    /// The server sent nothing for [`SILENCE`].
     Silent,
 }
 
@@ -59,7 +59,8 @@ impl Side {
         }
     }
 
-    /// What came of each step. Ends early when the server is of no more use.
+    /// Runs the steps and returns the result of each. Ends early when the server cannot be used any
+    /// more.
     pub(super) async fn run(&mut self, steps: &[Step]) -> Vec<Vec<String>> {
         let mut answers = Vec::with_capacity(steps.len());
         for step in steps {
@@ -77,7 +78,7 @@ impl Side {
         answers
     }
 
-    /// Whether there is a point in going on.
+    /// Runs one step. Returns whether it is useful to continue.
     async fn step(&mut self, Step { client, deed }: &Step) -> Result<bool> {
         let client = *client;
         let begun = self.lines.len();
@@ -96,7 +97,7 @@ impl Side {
                 self.ask(client, requests).await?;
                 self.settle(|other| other != client).await?;
                 if requests.iter().any(|request| request.op == OpCode::CLOSE_SESSION) {
-                    // A session's ephemeral nodes go in no order.
+                    // The order in which a session's ephemeral nodes are deleted is undefined.
                     let is_event = |line: &String| line.contains(": event ");
                     self.lines[begun..]
                         .chunk_by_mut(|one, two| is_event(one) && is_event(two))
@@ -115,7 +116,7 @@ impl Side {
         Ok(!self.lines.iter().any(|line| line.ends_with("Silent")))
     }
 
-    /// Takes up the client's session, or opens one if it has none.
+    /// Resumes the client's session, or opens one if it has none.
     async fn be_connected(&mut self, client: usize) -> Result<()> {
         if self.clients[client].connection.is_some() {
             return Ok(());
@@ -133,7 +134,8 @@ impl Side {
         Ok(())
     }
 
-    /// One handshake over a connection of its own; if it succeeds the client goes on with that.
+    /// Makes one handshake over a new connection. If it succeeds, the client continues with that
+    /// connection.
     async fn knock(&mut self, client: usize, handshake: &Handshake) -> Result<()> {
         let mine = &self.clients[client];
         let known = |(id, password): (SessionId, Password)| (id, Some(password.expose().to_vec()));
@@ -142,13 +144,13 @@ impl Side {
             (Proof::WrongPassword(len), Some((id, _)), _) => (id, len.map(|len| vec![b'?'; len])),
             (Proof::UnknownId, ..) => known((SessionId(0x7777_0000_0000_0001), Password::ZERO)),
             _ if mine.session.is_none() => (SessionId(0), handshake.blank.map(|len| vec![0; len])),
-            // A client that never closed a session has none to come back to.
+            // A client that never closed a session has none to name.
             _ => return Ok(()),
         };
         let seen = handshake.seen.map_or(0, |ahead| self.witness.last_zxid().0 + ahead);
         let mut connection = Connection::open(&self.address).await?;
         let mut wire = BytesMut::new();
-        // A ConnectRequest, but that its password may have any length.
+        // A ConnectRequest, except that its password may have any length.
         frame::encode(&mut wire, frame::SERVER_FRAME_LIMIT, |writer| {
             handshake.protocol_version.encode(writer);
             Zxid(seen).encode(writer);
@@ -174,14 +176,14 @@ impl Side {
                     mine.session =
                         mine.session.filter(|own| known(*own) != (session_id, password.clone()));
                 } else {
-                    // The connection that had the session is put out.
+                    // The server closes the connection that had the session.
                     self.settle(|other| other == client).await?;
                     self.clients[client].session = Some((response.session_id, response.password));
                     self.clients[client].connection = Some(connection);
                 }
             }
         }
-        // An attempt that failed may have put the session's connection out all the same.
+        // Even a failed attempt may have closed the session's connection.
         self.settle(|other| other == client).await
     }
 
@@ -193,7 +195,8 @@ impl Side {
         }
         self.requests += requests.len();
         self.send(client, &wire).await;
-        // Identities are taken by the thread that reads, which answers ahead of requests under way.
+        // The thread that reads handles identities, so their replies come ahead of requests in
+        // flight.
         let (mut early, mut owed): (VecDeque<_>, VecDeque<_>) =
             requests.iter().partition(|request| request.op == OpCode::AUTH);
         let mut early_texts = Vec::new();
@@ -222,8 +225,8 @@ impl Side {
         Ok(())
     }
 
-    /// Reads until the server has hung up. Nothing is sent meanwhile: a server that is about to
-    /// hang up may, or may not, take another request before it does.
+    /// Reads until the server has closed the connection. Nothing is sent meanwhile: a server that
+    /// is about to close it may, or may not, serve another request before.
     async fn hear_out(&mut self, client: usize) -> Result<()> {
         while let Some((_, payload)) = self.frame(client).await? {
             self.tell(client, format_args!("UNASKED {payload:02x?}"));
@@ -272,7 +275,7 @@ impl Side {
     }
 
     /// Pings over the open connections of the chosen clients, all at once, and reads up to the
-    /// answers.
+    /// replies.
     async fn settle(&mut self, chosen: impl Fn(usize) -> bool) -> Result<()> {
         let ping = Request {
             xid: Xid::PING,
@@ -304,8 +307,8 @@ impl Side {
         }
     }
 
-    /// The next frame that is not an event; events before it are told. `None` if the connection
-    /// has ended, which is told too.
+    /// The next frame that is not an event; events before it are recorded. `None` if the connection
+    /// has ended, which is recorded too.
     async fn frame(&mut self, client: usize) -> Result<Option<(Xid, Bytes)>> {
         loop {
             let Some(connection) = &mut self.clients[client].connection else { return Ok(None) };
@@ -332,7 +335,7 @@ impl Side {
     }
 }
 
-/// A request of a run's own making.
+/// A request that does not come from a step.
 fn request<T: Operation + std::fmt::Debug>(record: &T) -> Request {
     let mut body = BytesMut::new();
     record.encode(&mut Writer::new(&mut body, usize::MAX));
@@ -365,13 +368,13 @@ impl Connection {
         Ok(Self { stream, input: BytesMut::new() })
     }
 
-    /// That the server has hung up shows when its answer is read.
+    /// An error is ignored: that the server has closed the connection shows when its reply is read.
     async fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.ok();
     }
 
-    /// Ends the connection and waits until the server knows, and has forgotten its watches: on 3.8
-    /// a checkWatches of another client tells of them.
+    /// Ends the connection and waits until the server knows, and has removed its watches: on 3.8 a
+    /// checkWatches of another client finds them.
     async fn cut(mut self) -> Result<(), DecodeError> {
         self.stream.shutdown().await.ok();
         while self.frame().await?.is_ok() {}
@@ -383,7 +386,8 @@ impl Connection {
             if let Some(payload) = frame::split(&mut self.input, frame::CLIENT_FRAME_LIMIT)? {
                 return Ok(Ok(payload));
             }
-            // An end and a reset are the same: which of them it is depends on what crossed it.
+            // An end and a reset count as the same: which of them it is depends on what was in
+            // flight.
             match timeout(SILENCE, self.stream.read_buf(&mut self.input)).await {
                 Ok(Ok(0) | Err(_)) => return Ok(Err(End::Closed)),
                 Ok(Ok(_)) => {}

@@ -1,16 +1,16 @@
-//! What is done to a server, as plain data.
+//! The steps that are run on a server, as plain data.
 //!
-//! A step names sessions and transactions by what they are to a test (a client's number, "the last
+//! A step names sessions and transactions by their role in the test (a client's number, "the last
 //! zxid") and never by a number that a server chose, so one list of steps runs on any server.
 
 use std::fmt;
 
 use zk_proto::{OpCode, Password, Xid};
 
-/// How many clients take turns.
+/// The number of clients that take turns.
 pub(super) const CLIENTS: usize = 3;
 
-/// As whom each client presents itself when it has to connect.
+/// The identity that each client proves when it has to connect.
 pub(super) const IDENTITIES: [Option<&str>; CLIENTS] = [None, Some("user1:one"), Some("user2:two")];
 
 /// One request, encoded.
@@ -19,32 +19,32 @@ pub(super) struct Request {
     pub(super) xid: Xid,
     pub(super) op: OpCode,
     pub(super) body: Vec<u8>,
-    /// The body begins with a zxid: the last one seen plus this, which a run fills in.
+    /// Set if the body begins with a zxid: this plus the last zxid seen, which a run fills in.
     pub(super) since: Option<i64>,
-    /// The body for a reader.
+    /// The body as text.
     pub(super) text: String,
 }
 
-/// With what a client asks to take up its session again.
+/// The session and password with which a client asks to resume its session.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Proof {
     /// Its own id and password.
     Own,
-    /// Its own id, and a password of this many bytes that is not its own, or a null one.
+    /// Its own id, and a wrong password of this many bytes, or a null one.
     WrongPassword(Option<usize>),
-    /// An id that no server gave.
+    /// An id that no server has assigned.
     UnknownId,
     /// The session that it closed last.
     Closed,
 }
 
-/// A handshake over a connection of its own.
+/// A handshake over a new connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handshake {
     pub(super) proof: Proof,
-    /// How long a password a client without a session sends; `None` is a null one.
+    /// The length of the password that a client without a session sends; `None` is a null password.
     pub(super) blank: Option<usize>,
-    /// `None` claims to have seen nothing, else the last zxid plus this.
+    /// `None` claims to have seen nothing; else the last zxid plus this.
     pub(super) seen: Option<i64>,
     pub(super) timeout: i32,
     pub(super) protocol_version: i32,
@@ -52,7 +52,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// What a decent client sends.
+    /// The handshake of a well-behaved client.
     pub(super) const DECENT: Self = Self {
         proof: Proof::Own,
         blank: Some(Password::LEN),
@@ -68,18 +68,18 @@ impl Handshake {
 pub(super) enum Deed {
     /// Sends requests at once, then reads all replies.
     Ask(Vec<Request>),
-    /// Drops its connection without a word.
+    /// Drops its connection without closing the session.
     Cut,
     /// Asks for its session over a second connection.
     Knock(Handshake),
-    /// Deletes the node and all below it, as far as it may.
+    /// Deletes the node and all below it, as far as permitted.
     Clear(String),
-    /// Sends bytes that are no frame of a client's.
+    /// Sends bytes that are not a valid frame.
     Garbage(&'static [u8]),
 }
 
-/// A deed and who does it. A client without a connection first takes up its session, and one
-/// without a session first opens one.
+/// A deed and its client. A client without a connection first resumes its session, and one without
+/// a session first opens one.
 #[derive(Clone)]
 pub(super) struct Step {
     pub(super) client: usize,

@@ -2,12 +2,12 @@
 
 use zk_proto::{Acl, CreateMode, Id, OpCode, Text};
 
-/// Picks at random, the same for the same seed.
+/// A random generator of the parts of requests, the same for the same seed.
 pub(super) struct World {
     pub(super) rng: fastrand::Rng,
     /// The node that holds everything of this seed.
     pub(super) top: String,
-    /// Whether requests follow at once, before a server has carried the earlier ones out.
+    /// True if requests follow at once, before a server has carried out the earlier ones.
     pub(super) hasty: bool,
 }
 
@@ -20,12 +20,12 @@ impl World {
         self.rng.u32(..n) == 0
     }
 
-    /// One of the options, each as likely as the others.
+    /// One of the options, with equal probability.
     pub(super) fn one_of<T: Copy>(&mut self, options: &[T]) -> T {
         options[self.rng.usize(..options.len())]
     }
 
-    /// One of the options, each as likely as its weight says.
+    /// One of the options, with the probability of its weight.
     pub(super) fn choose<T: Copy>(&mut self, options: &[(u32, T)]) -> T {
         let sum: u32 = options.iter().map(|(weight, _)| weight).sum();
         let mut left = self.rng.u32(..sum);
@@ -38,7 +38,7 @@ impl World {
         unreachable!("`left` is below the sum of the weights")
     }
 
-    /// A node, there or not.
+    /// A node that may exist or not.
     pub(super) fn node(&mut self) -> String {
         self.top.clone() + self.one_of(&NODES)
     }
@@ -48,7 +48,7 @@ impl World {
         self.top.clone() + self.one_of(&NODES[1..])
     }
 
-    /// A path to ask for, mostly sensible.
+    /// A path for a request, mostly a valid one.
     pub(super) fn path(&mut self) -> String {
         let node = self.node();
         match self.rng.u32(..100) {
@@ -64,13 +64,14 @@ impl World {
         }
     }
 
-    /// A path to delete. Rarely the top, without which every request ends the same.
+    /// A path to delete. Rarely the top node, without which every later request fails in the same
+    /// way.
     pub(super) fn doomed_path(&mut self) -> String {
         let path = self.path();
         if path == self.top && !self.one_in(10) { self.inner() } else { path }
     }
 
-    /// A path to create; some end as sequential names begin.
+    /// A path to create. Some end like the beginning of a sequential name.
     pub(super) fn new_path(&mut self) -> String {
         match self.rng.u32(..10) {
             0 => self.node() + "/n-",
@@ -90,7 +91,7 @@ impl World {
         Some((0..len).map(|_| self.rng.u8(b'a'..=b'z')).collect())
     }
 
-    /// An access list for `path`. What outlives the seed stays open to everybody.
+    /// An access list for `path`. Nodes that outlive the seed stay open to everyone.
     pub(super) fn acl(&mut self, path: &str) -> Vec<Acl<'static>> {
         if self.one_in(12) {
             let acl = self.one_of(&ODD_ACLS);
@@ -101,8 +102,8 @@ impl World {
         if below_top && self.one_in(4) { self.one_of(&PLAIN_ACLS).to_vec() } else { OPEN.to_vec() }
     }
 
-    /// What kind of node `op` is to create. Never one that spoils the server, and none in haste
-    /// that real servers race with themselves over.
+    /// The kind of node that `op` is to create. Never one that breaks the server, and in haste none
+    /// over which real servers race with themselves.
     pub(super) fn mode(&mut self, op: OpCode) -> CreateMode {
         let modes: &[_] = match op {
             OpCode::CREATE_TTL => &[(5, 5), (3, 6), (1, 7), (1, -1)],
@@ -129,11 +130,11 @@ impl World {
     }
 }
 
-/// The nodes of a seed, below its own top. The likely ones come twice.
+/// The nodes of a seed, below its own top node. Likely ones are listed twice.
 const NODES: [&str; 12] =
     ["", "/a", "/a", "/b", "/b", "/a/x", "/a/x", "/a/y", "/b/x", "/b/é", "/a/x/p", "/a/x/q"];
 
-/// Paths that are unusual or wrong; those with `true` go behind a node's.
+/// Paths that are unusual or invalid; those with `true` are appended to a node's path.
 const ODD_NAMES: [(&str, bool); 26] = [
     ("", false),
     ("a", false),
@@ -170,10 +171,10 @@ const fn acl(perms: i32, scheme: &'static str, id: &'static str) -> Acl<'static>
 const ONE: &str = "user1:QHB9G/4QCq7Q8e0ZczKVs6CgNAs=";
 const TWO: &str = "user2:Jdiy8LDhWEXIVRwf0njJhgYS2BU=";
 
-/// Everybody may do everything.
+/// Everyone may do everything.
 pub(super) const OPEN: [Acl<'static>; 1] = [Acl::OPEN];
 
-/// Access lists that servers take.
+/// Access lists that servers accept.
 const PLAIN_ACLS: [&[Acl<'static>]; 19] = [
     &[acl(1, "world", "anyone")],
     &[acl(30, "world", "anyone")],
@@ -224,12 +225,12 @@ const ODD_ACLS: [&[Acl<'static>]; 24] = [
     &[acl(31, "super", "")],
 ];
 
-/// Who may do everything.
+/// The superuser.
 pub(super) const SUPER: &[u8] = b"super:secret";
 
 type Auth = (Option<&'static str>, Option<&'static [u8]>);
 
-/// Auth packets that servers take, and how likely each is.
+/// Auth packets that servers accept, with their weights.
 const TAKEN_AUTHS: [(u32, Auth); 11] = [
     (10, (Some("digest"), Some(b"user1:one"))),
     (10, (Some("digest"), Some(b"user2:two"))),
@@ -244,7 +245,7 @@ const TAKEN_AUTHS: [(u32, Auth); 11] = [
     (1, (Some("digest"), Some(SUPER))),
 ];
 
-/// Auth packets that servers answer by hanging up.
+/// Auth packets on which servers close the connection.
 const REFUSED_AUTHS: [Auth; 8] = [
     (Some("digest"), None),
     (Some("none"), Some(b"x")),

@@ -1,8 +1,8 @@
-//! What is wrong with a history.
+//! Finds the problems of a history.
 //!
-//! A lock is to keep beliefs apart and to hand out its tokens in order, and the store is to take
-//! no write of an older holder behind one of a newer. Which of these a disaster excuses is up to
-//! the test: a holder that was stopped believes in its lock until it is told otherwise.
+//! A lock must keep beliefs apart and hand out its tokens in order, and the store must accept no
+//! write of an older holder after one of a newer holder. The test decides which of these problems a
+//! disaster excuses: a stopped holder believes in its lock until it is notified.
 
 use std::fmt;
 
@@ -11,59 +11,59 @@ use zk_recipes::FencingToken;
 
 use super::{Entry, Event};
 
-/// What a history comes to.
+/// The findings about a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// How often somebody entered.
+    /// How often the lock was entered.
     pub enters: usize,
     /// How many writes were accepted.
     pub accepted: usize,
     /// How many writes were refused.
     pub refused: usize,
-    /// What should not have been, in order.
+    /// What went wrong, in order.
     pub problems: Vec<Problem>,
 }
 
-/// What should not have been.
+/// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Two believed at once that they held the lock.
+    /// Two writers believed at the same time that they held the lock.
     DoubleOwner {
-        /// Who did first.
+        /// The one that believed it first.
         holder: Belief,
-        /// Who came in.
+        /// The one that came in.
         intruder: Belief,
     },
-    /// Somebody entered with a token that is no newer than that of an earlier holder.
+    /// A writer entered with a token that is no newer than that of an earlier holder.
     OutOfOrder {
-        /// The newest until then.
+        /// The newest token until then.
         newest: FencingToken,
-        /// Who came in.
+        /// The one that came in.
         entered: Belief,
     },
-    /// A write was accepted although a newer token's had been.
+    /// A write was accepted although a write with a newer token had been accepted.
     Unfenced {
-        /// The newest until then.
+        /// The newest token until then.
         newest: FencingToken,
-        /// Who wrote.
+        /// The belief of the writer.
         written: Belief,
     },
-    /// A write of somebody who had not entered alone, or a leave or a loss of somebody who had not
-    /// entered.
+    /// A write by a writer that had not entered alone, or a leave or a loss by a writer that had
+    /// not entered.
     Uninvited(Belief),
 }
 
-/// That somebody holds the lock.
+/// The belief of a writer that it holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Belief {
-    /// Who believes it.
+    /// The writer.
     pub writer: String,
-    /// With which token.
+    /// The token of its hold.
     pub token: FencingToken,
 }
 
 impl Findings {
-    /// Fails if anything should not have been.
+    /// Fails if there is any problem.
     pub fn ensure_flawless(&self) -> Result<()> {
         match self.problems.first() {
             Some(first) => bail!("{self}; the first: {first:?}"),
@@ -76,7 +76,7 @@ impl Findings {
 struct Held {
     belief: Belief,
     shared: bool,
-    /// Since its writer was stopped: who has come in.
+    /// Set while its writer is stopped: the writers that have come in since.
     paused: Option<Vec<Belief>>,
 }
 
@@ -86,7 +86,7 @@ impl Findings {
         self.problems.push(Problem::DoubleOwner { holder, intruder });
     }
 
-    /// Whoever was stopped goes on as if nothing had happened.
+    /// A stopped writer has continued as if nothing had happened.
     fn believed_on(&mut self, held: &Held) {
         for intruder in held.paused.iter().flatten() {
             self.double_owner(&held.belief, intruder);
@@ -94,12 +94,13 @@ impl Findings {
     }
 }
 
-/// Judges the history of one lock. Those who share it may hold it together and come in any order
-/// among themselves.
+/// Judges the history of one lock.
+///
+/// Those who share it may hold it together and come in any order among themselves.
 pub fn check(history: &[Entry]) -> Findings {
     let mut findings = Findings::default();
     let mut beliefs: Vec<Held> = Vec::new();
-    // The newest token, of anybody and of those who were alone.
+    // The newest token of all holders, and that of the holders that were alone.
     let (mut newest_entered, mut newest_alone, mut newest_written) = (None, None, None);
     for Entry { at: _, writer, event } in history {
         let belief = |token: &FencingToken| Belief { writer: writer.clone(), token: *token };

@@ -1,8 +1,8 @@
-//! What the holders of a lock did and believed, as the store that the lock protects has seen it.
+//! The actions and beliefs of the holders of a lock, as seen by the store that the lock protects.
 //!
-//! The order of a [`History`] is the order in which one [`Store`] took the lines in, whoever sent
-//! them: whoever has its answer stands before whatever is sent afterwards, in any process. So two
-//! beliefs that overlap in it did overlap. What the history should have been is up to [`check`].
+//! The order of a [`History`] is the order in which one [`Store`] received the lines, from any
+//! process. A line whose reply has arrived stands before every line that is sent afterwards. So two
+//! beliefs that overlap in the history did overlap. [`check`] judges the history.
 
 mod check;
 mod store;
@@ -15,44 +15,45 @@ use zk_recipes::FencingToken;
 pub use check::{Findings, Problem, check};
 pub use store::{Ledger, Mode, Store};
 
-/// All that happened, oldest first.
+/// All entries, oldest first.
 pub type History = Vec<Entry>;
 
-/// One thing that happened.
+/// One entry of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When the store took it in.
+    /// When the store received it.
     pub at: Instant,
-    /// Who says so: a name that no other connection has.
+    /// Its sender: a name that no other connection has.
     pub writer: String,
-    /// What it was.
+    /// What happened.
     pub event: Event,
 }
 
-/// What a holder said or did.
+/// What a holder reported or did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// From now on it believes that it holds the lock.
+    /// The holder believes from now on that it holds the lock.
     Enter(FencingToken),
-    /// From now on it believes that it holds the lock, with others that say the same.
+    /// The holder believes from now on that it holds the lock, with others that report the same.
     EnterShared(FencingToken),
-    /// From now on it does not, for it is about to release the lock.
+    /// The holder no longer believes it, because it is about to release the lock.
     Leave(FencingToken),
-    /// From now on it does not, for it has been told or has found out that it lost the lock.
+    /// The holder no longer believes it, because it was notified or has found out that it lost the
+    /// lock.
     Lost(FencingToken),
     /// A write.
     Write {
-        /// The token that came with it.
+        /// The token that was sent with it.
         token: FencingToken,
         /// What was written.
         value: u64,
-        /// Whether the store took it.
+        /// Whether the store accepted it.
         accepted: bool,
     },
-    /// It has been stopped from outside. Until it says something it believes nothing, and what it
-    /// says first should be that it lost the lock, if somebody else came in meanwhile.
+    /// The holder was stopped from outside. Until it reports something it believes nothing. If
+    /// another writer came in meanwhile, its first report should be that it lost the lock.
     Paused,
-    /// Its connection has ended, and with it whatever it believed.
+    /// The connection has ended, and with it all beliefs of the holder.
     Gone,
 }
 

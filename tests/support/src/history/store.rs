@@ -1,4 +1,4 @@
-//! The resource behind a lock, as a server on 127.0.0.1 that writes everything down.
+//! The resource behind a lock, as a server on 127.0.0.1 that records everything.
 //!
 //! Requests are lines, so that holders may be programs in any language:
 //!
@@ -10,7 +10,7 @@
 //! lost WRITER CZXID PASS             -> ok
 //! ```
 //!
-//! A line that is none of these ends the connection.
+//! Any other line ends the connection.
 
 use std::net::Ipv4Addr;
 
@@ -24,10 +24,10 @@ use zk_recipes::FencingToken;
 
 use super::{Entry, Event, History, now};
 
-/// What a store does with writes.
+/// How a store treats writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Refuses a token that is older than the newest that came with a write.
+    /// Refuses a token that is older than the newest one of any write.
     Fenced,
     /// Accepts everything.
     Recording,
@@ -63,19 +63,19 @@ impl Store {
         &self.address
     }
 
-    /// Notes that this writer has been stopped, which it cannot say itself.
+    /// Records that this writer has been stopped, which it cannot report itself.
     pub fn paused(&self, writer: &str) {
         self.history.send_modify(|history| {
             history.push(Entry { at: now(), writer: writer.to_owned(), event: Event::Paused });
         });
     }
 
-    /// All that happened so far.
+    /// All entries so far.
     pub fn history(&self) -> History {
         self.history.borrow().clone()
     }
 
-    /// Waits until the history is like this.
+    /// Waits until the history fulfils a condition.
     pub async fn wait_for(&self, condition: impl FnMut(&History) -> bool) -> Result<()> {
         self.history.subscribe().wait_for(condition).await?;
         Ok(())
@@ -91,7 +91,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Connects to the store at `address` as `writer`, a name without spaces that nobody else has.
+    /// Connects to the store at `address` as `writer`, a unique name without spaces.
     pub async fn connect(address: &str, writer: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -100,22 +100,23 @@ impl Ledger {
         Ok(Self { writer: writer.to_owned(), answers, requests })
     }
 
-    /// Says that the writer holds the lock from now on.
+    /// Reports that the writer holds the lock from now on.
     pub async fn enter(&mut self, token: FencingToken) -> Result<()> {
         self.ask("enter", token, "").await.map(drop)
     }
 
-    /// Says that the writer holds the lock from now on, perhaps with others that say the same.
+    /// Reports that the writer holds the lock from now on, perhaps with others that report the
+    /// same.
     pub async fn enter_shared(&mut self, token: FencingToken) -> Result<()> {
         self.ask("share", token, "").await.map(drop)
     }
 
-    /// Says that the writer is about to release the lock.
+    /// Reports that the writer is about to release the lock.
     pub async fn leave(&mut self, token: FencingToken) -> Result<()> {
         self.ask("leave", token, "").await.map(drop)
     }
 
-    /// Says that the writer knows that it lost the lock.
+    /// Reports that the writer knows that it lost the lock.
     pub async fn lost(&mut self, token: FencingToken) -> Result<()> {
         self.ask("lost", token, "").await.map(drop)
     }
@@ -137,13 +138,13 @@ impl Ledger {
     }
 }
 
-/// Answers the lines of one connection and writes them down, then its end.
+/// Answers and records the lines of one connection, and then records its end.
 async fn serve(mut stream: TcpStream, mode: Mode, history: watch::Sender<History>) -> Result<()> {
     stream.set_nodelay(true)?;
     let (requests, mut answers) = stream.split();
     let mut requests = BufReader::new(requests).lines();
     let mut known = None;
-    // A killed holder's connection is reset, which is as good an end as any other.
+    // The connection of a killed holder is reset, which is treated as its end.
     while let Ok(Some(line)) = requests.next_line().await {
         let Ok((writer, event)) = parse(&line) else { break };
         known = Some(writer.clone());
@@ -174,7 +175,7 @@ fn parse(line: &str) -> Result<(String, Event)> {
     Ok((writer, event))
 }
 
-/// Decides about the event and writes it down in one go; returns whether it is accepted.
+/// Decides about the event and records it in one step. Returns whether it is accepted.
 fn record(history: &watch::Sender<History>, mode: Mode, writer: String, mut event: Event) -> bool {
     let mut decision = true;
     history.send_modify(|history| {
@@ -204,7 +205,7 @@ mod tests {
         let mut two = Ledger::connect(store.address(), "two").await?;
         one.enter(OLD).await?;
         let mut accepted = vec![one.write(OLD, 1).await?];
-        // Only writes show a token to the fence.
+        // The fence sees only the tokens of writes.
         two.enter(NEW).await?;
         accepted.push(one.write(OLD, 2).await?);
         accepted.push(two.write(NEW, 3).await?);

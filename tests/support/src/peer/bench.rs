@@ -11,7 +11,7 @@ use crate::peer::frames::*;
 
 /// A session on the bench: the test is its transport, its server and its clock.
 ///
-/// Dropping it fails the test if the session has something left to say or to send.
+/// Dropping it fails the test if the session has an event or bytes left.
 #[derive(Debug)]
 pub struct Bench {
     /// What is tested.
@@ -23,7 +23,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A session with these settings that has met no server.
+    /// A session with these settings that has not connected yet.
     pub fn new(config: SessionConfig) -> Self {
         let start = now().into_std();
         Self { session: Session::new(config), now: start, start, zxid: 0 }
@@ -52,14 +52,14 @@ impl Bench {
         ConnectRequest::decode_exact(frame).expect("a handshake")
     }
 
-    /// Connects, and is let in.
+    /// Connects, and accepts the session.
     pub fn attach(&mut self) {
         self.connect();
         self.frame(payload(&welcome(TIMEOUT)));
         assert_eq!(self.said(), ["Connected"]);
     }
 
-    /// Lets the connection break, and forgets nothing of what that says.
+    /// Breaks the connection. The events of that are not consumed.
     pub fn cut(&mut self) {
         self.session.handle_disconnected(self.now);
     }
@@ -81,12 +81,12 @@ impl Bench {
         self.frame(reply(Xid(xid), self.zxid, code, &()));
     }
 
-    /// Refuses a request as a follower does that asks nobody, with a zxid of 0.
+    /// Refuses a request with a zxid of 0, as a follower does by itself.
     pub fn refuse_alone(&mut self, xid: Xid, code: ErrorCode) {
         self.frame(reply(xid, 0, code, &()));
     }
 
-    /// Answers a request with a frame of this length, of which the head alone comes.
+    /// Answers a request with a frame of this length, of which only the head arrives.
     pub fn oversized(&mut self, xid: i32, code: ErrorCode, len: usize) {
         self.zxid += 1;
         let head = reply(Xid(xid), self.zxid, code, &());
@@ -99,18 +99,18 @@ impl Bench {
         self.frame(notification(self.zxid, kind, path));
     }
 
-    /// Lets time pass, and tells the session.
+    /// Lets time pass, and notifies the session.
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
         self.session.handle_timeout(self.now);
     }
 
-    /// How long it is to the next deadline.
+    /// How long it is until the next deadline.
     pub fn due_in(&self) -> Option<Duration> {
         self.session.poll_timeout().map(|at| at.saturating_duration_since(self.now))
     }
 
-    /// Requests without an answer, watches and streams that are set, and nodes that are owned.
+    /// Counts of unanswered requests, of watches and streams, and of owned nodes.
     pub fn load(&self) -> (usize, usize, usize) {
         let stats = self.session.stats(self.now);
         (stats.in_flight + stats.queued, stats.watches + stats.streams, stats.owned_nodes)
@@ -140,15 +140,17 @@ impl Bench {
         self.frames().into_iter().map(Request).collect()
     }
 
-    /// The same as text.
+    /// The requests that the session sends now, as text.
     pub fn sent(&mut self) -> Vec<String> {
         self.requests().iter().map(Request::to_string).collect()
     }
 
-    /// What the session has to say, as text: `1 ok`, `1 NoNode`, `1 too large: 17`, `1 lost, sent`
-    /// and `1 lost, unsent`, `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `,
-    /// missed`, `7 unwatched`, `8 hears NodeCreated /a/b`, `8 Rearmed`, `8 unstreamed`, the name of
-    /// a state, or `hangup: ..`.
+    /// The events of the session, as text.
+    ///
+    /// Events read like this: `1 ok`, `1 NoNode`, `1 too large: 17`, `1 lost, sent` and `1 lost,
+    /// unsent`, `1 over, sent: ..`, `7 saw NodeDeleted /a` with `at` a zxid and `, missed`, `7
+    /// unwatched`, `8 hears NodeCreated /a/b`, `8 Rearmed`, `8 unstreamed`, the name of a state, or
+    /// `hangup: ..`.
     pub fn said(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.session.poll_event()).map(text).collect()
     }

@@ -1,4 +1,4 @@
-//! What a server says, and what it is asked, as frames and as text.
+//! The frames of a server and the requests that it gets, as bytes and as text.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use zk_proto::*;
 
-/// The session that every test is given.
+/// The session of every test.
 pub const SESSION: SessionId = SessionId(0x100_0000_0000_0001);
 
-/// The session timeout of every test that does not say otherwise: its thirds are whole seconds.
+/// The default session timeout of tests: its thirds are whole seconds.
 pub const TIMEOUT: Duration = Duration::from_secs(12);
 
 /// The password of [`SESSION`].
@@ -17,23 +17,23 @@ pub fn password() -> Password {
     Password::new(b"0123456789abcdef").expect("16 bytes")
 }
 
-/// A moment to count from: the clock of tokio, which a test may have paused.
+/// The current time of tokio's clock, which a test may have paused.
 #[expect(clippy::disallowed_methods, reason = "tests start and read clocks")]
 pub(crate) fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 
-/// Measures what passes on tokio's clock.
+/// A stopwatch on tokio's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(tokio::time::Instant);
 
 impl Clock {
-    /// From now on.
+    /// Starts measuring now.
     pub fn start() -> Self {
         Self(now())
     }
 
-    /// Until now.
+    /// The time since the start.
     pub fn elapsed(&self) -> Duration {
         now() - self.0
     }
@@ -61,7 +61,7 @@ pub fn notification(zxid: i64, kind: EventType, path: &str) -> Bytes {
     reply(Xid::NOTIFICATION, zxid, ErrorCode::OK, &event)
 }
 
-/// The answer to a handshake that lets [`SESSION`] in.
+/// The reply to a handshake that accepts [`SESSION`].
 pub fn welcome(timeout: Duration) -> ConnectResponse {
     ConnectResponse {
         protocol_version: 0,
@@ -72,7 +72,7 @@ pub fn welcome(timeout: Duration) -> ConnectResponse {
     }
 }
 
-/// The answer to a handshake for a session that is over.
+/// The reply to a handshake for a session that is over.
 pub fn expired() -> ConnectResponse {
     ConnectResponse {
         timeout: 0,
@@ -99,23 +99,25 @@ pub fn stat_of(owner: SessionId) -> Stat {
     }
 }
 
-/// The answer to a create.
+/// The reply to a create.
 pub fn created(path: &str) -> Create2Response<'_> {
     Create2Response { path, stat: stat_of(SESSION) }
 }
 
-/// The answer to exists.
+/// The reply to exists.
 pub fn there() -> ExistsResponse {
     ExistsResponse { stat: stat_of(SessionId(0)) }
 }
 
-/// The answer to getData.
+/// The reply to getData.
 pub fn data(data: &[u8]) -> GetDataResponse<'_> {
     GetDataResponse { data: Some(data), stat: stat_of(SessionId(0)) }
 }
 
-/// A request as it came. Its text is `getData#1 /a`: operation, xid and path;
-/// of a multi the operations in it.
+/// A request as it came.
+///
+/// Its text is `getData#1 /a`: operation, xid and path. The text of a multi has the operations in
+/// it.
 #[derive(Clone, Debug)]
 pub struct Request(pub(crate) Bytes);
 
@@ -124,12 +126,12 @@ impl Request {
         RequestHeader::decode(&mut Reader::new(&self.0)).expect("a request has a header")
     }
 
-    /// Comes back in the reply.
+    /// The xid, which the reply repeats.
     pub fn xid(&self) -> Xid {
         self.header().xid
     }
 
-    /// What it asks for.
+    /// The operation.
     pub fn op(&self) -> OpCode {
         self.header().op
     }
@@ -150,7 +152,7 @@ impl fmt::Display for Request {
         let RequestHeader { xid, op } = self.header();
         match op {
             OpCode::PING => write!(f, "ping"),
-            // They begin with no path.
+            // Their bodies do not begin with a path.
             OpCode::CLOSE_SESSION | OpCode::WHO_AM_I | OpCode::RECONFIG => write!(f, "{op}#{xid}"),
             OpCode::AUTH => {
                 let AuthPacket { scheme, auth, .. } = self.body();

@@ -2,9 +2,9 @@
 //!
 //! [`Bench`] is at the other end of a [`Session`](zk_client::session::Session) without I/O, with a
 //! clock of its own. [`Network`] is what a whole client connects to: the test gets each attempt as
-//! a [`Dial`], and plays the server over a [`Peer`]. What goes either way is compared as text, such
-//! as `getData#1 /a` for a request and `7 saw NodeDeleted /a` for an event; see [`Request`] and
-//! [`Bench::said`].
+//! a [`Dial`], and plays the server over a [`Peer`]. Traffic in both directions is compared as
+//! text, such as `getData#1 /a` for a request and `7 saw NodeDeleted /a` for an event; see
+//! [`Request`] and [`Bench::said`].
 //!
 //! All three fail a test that leaves something unread behind.
 

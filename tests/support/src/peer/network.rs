@@ -19,12 +19,12 @@ use zk_proto::*;
 
 use crate::peer::frames::*;
 
-/// Longer than a client may take for what is expected of it. Pings alone go on for ever.
+/// How long to wait for a client. Its pings alone would go on for ever.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
-/// Every server that a client can reach: none is there until the test plays it.
+/// All servers that a client can reach. None of them exists until the test plays it.
 ///
-/// Dropping it fails the test if an attempt was not looked at.
+/// Dropping it fails the test if an attempt was not handled.
 #[derive(Debug)]
 pub struct Network {
     dialing: mpsc::UnboundedSender<Dial>,
@@ -50,17 +50,17 @@ impl Network {
         Self { dialing, dials }
     }
 
-    /// What the client connects with.
+    /// The connector for the client.
     pub fn dialer(&self) -> Dialer {
         Dialer(self.dialing.clone())
     }
 
-    /// The client's next attempt.
+    /// Waits for the client's next attempt.
     pub async fn dial(&mut self) -> Dial {
         self.dials.recv().await.expect("the network holds a sender")
     }
 
-    /// The client's next attempt, which this server lets in.
+    /// Waits for the client's next attempt, and accepts its session.
     pub async fn attach(&mut self) -> Peer {
         let mut peer = self.dial().await.accept();
         peer.attach().await;
@@ -105,7 +105,7 @@ impl Dial {
         let (client, server) = tokio::io::duplex(1 << 20);
         let writes = Arc::new(AtomicUsize::new(0));
         let client = Counted { io: client, writes: Arc::clone(&writes) };
-        // An attempt that the client has given up is a connection without a client.
+        // The client may have given up the attempt: then this connection has no client.
         drop(self.answer.send(Ok(Box::new(client))));
         Peer { io: server, input: BytesMut::new(), asked: VecDeque::new(), zxid: 0, writes }
     }
@@ -115,7 +115,7 @@ impl Dial {
         drop(self.answer.send(Err(why.into())));
     }
 
-    /// Waits until the client gives the attempt up.
+    /// Waits until the client gives up the attempt.
     pub async fn ignore(mut self) {
         self.answer.closed().await;
     }
@@ -167,12 +167,12 @@ impl AsyncWrite for Counted {
 
 /// A server at the other end of one connection.
 ///
-/// Dropping it cuts the connection, and fails the test if a request is left that was not read.
+/// Dropping it cuts the connection, and fails the test if a request was not read.
 #[derive(Debug)]
 pub struct Peer {
     io: DuplexStream,
     input: BytesMut,
-    /// Read and not answered.
+    /// Requests that were read and not answered.
     asked: VecDeque<Xid>,
     zxid: i64,
     writes: Arc<AtomicUsize>,
@@ -184,21 +184,21 @@ impl Peer {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// The next frame, or `None` if the client has hung up.
+    /// Reads the next frame, or returns `None` if the client has closed the connection.
     pub async fn frame(&mut self) -> Option<Bytes> {
         loop {
             let limit = frame::SERVER_FRAME_LIMIT;
             if let Some(payload) = frame::split(&mut self.input, limit).expect("frames") {
                 return Some(payload);
             }
-            // A client that hangs up may cut a frame short.
+            // A client that closes the connection may cut a frame short.
             if self.io.read_buf(&mut self.input).await.expect("a duplex does not fail") == 0 {
                 return None;
             }
         }
     }
 
-    /// Reads the word that is asked for in place of a handshake.
+    /// Reads the four-letter word that comes in place of a handshake.
     pub async fn word(&mut self) -> String {
         let mut word = [0; 4];
         self.io.read_exact(&mut word).await.expect("a word");
@@ -211,7 +211,7 @@ impl Peer {
         ConnectRequest::decode_exact(&frame).expect("a handshake")
     }
 
-    /// Reads the handshake and lets the session in, with the timeout that it wants.
+    /// Reads the handshake and accepts the session, with the timeout that it asks for.
     pub async fn attach(&mut self) -> ConnectRequest {
         let request = self.handshake().await;
         let wanted = Duration::from_millis(request.timeout.unsigned_abs().into());
@@ -226,12 +226,12 @@ impl Peer {
         self.raw(&wire).await;
     }
 
-    /// Sends bytes as they are. A client that has hung up does not read them.
+    /// Sends bytes as they are. A client that has closed the connection does not read them.
     pub async fn raw(&mut self, bytes: &[u8]) {
         self.io.write_all(bytes).await.ok();
     }
 
-    /// The next request. Pings are answered on the way.
+    /// Reads the next request. Pings before it are answered.
     pub async fn next(&mut self) -> Option<Request> {
         loop {
             let request = Request(self.frame().await?);
@@ -244,7 +244,7 @@ impl Peer {
         }
     }
 
-    /// The next request must be this. Pings are answered on the way.
+    /// Checks that the next request is this one. Pings before it are answered.
     pub async fn expect(&mut self, text: &str) -> Request {
         let request = timeout(PATIENCE, self.next()).await.expect(text);
         let got = request.as_ref().map(Request::to_string);
@@ -252,7 +252,7 @@ impl Peer {
         request.expect("just compared")
     }
 
-    /// The client must hang up without another request.
+    /// Checks that the client closes the connection without another request.
     pub async fn expect_hangup(&mut self) {
         let request = timeout(PATIENCE, self.next()).await.expect("a hangup");
         let request = request.map(|request| request.to_string());
@@ -284,8 +284,9 @@ impl Peer {
         self.send(&notification(self.zxid, kind, path)).await;
     }
 
-    /// Answers everything with success until the client hangs up or closes its session; nodes are
-    /// there whatever was asked before. Gives back what was asked.
+    /// Answers every request with success, until the client closes its session or the connection.
+    ///
+    /// Every node exists, whatever was deleted before. Returns the requests.
     pub fn serve(mut self) -> JoinHandle<Vec<String>> {
         tokio::spawn(async move {
             let mut log = Vec::new();

@@ -1,4 +1,4 @@
-//! What a server is told before it starts: `zoo.cfg`, system properties and how to log.
+//! The settings of a server: `zoo.cfg`, system properties and logging.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::tls::Certified;
 /// The name of the configuration in a server's folder.
 pub(super) const FILE: &str = "zoo.cfg";
 
-/// Files that make each of the logging libraries that releases come with print warnings to the
-/// server's output. The folder that holds them comes first in the class path.
+/// Files that make the logging libraries of the releases print warnings to the server's output. The
+/// folder with these files comes first in the class path.
 const LOGGING: [(&str, &str); 3] = [
     ("simplelogger.properties", "org.slf4j.simpleLogger.defaultLogLevel=warn\n"),
     (
@@ -37,29 +37,30 @@ const LOGGING: [(&str, &str); 3] = [
 pub struct ServerConfig {
     /// Where the server listens for clients; 127.0.0.1 by default.
     pub listen: IpAddr,
-    /// The server's unit of time, in whole milliseconds; 200 ms by default. Sessions are expired
-    /// at multiples of it.
+    /// The server's unit of time, in whole milliseconds; 200 ms by default.
+    ///
+    /// Sessions expire at multiples of it.
     pub tick_time: Duration,
     /// The shortest session timeout that clients get; if `None`, the server's own: 2 ticks.
     pub min_session_timeout: Option<Duration>,
     /// The longest session timeout that clients get; if `None`, the server's own: 20 ticks.
     pub max_session_timeout: Option<Duration>,
-    /// Whether writes reach the disk before they are acknowledged. By default they do not; they
+    /// Whether writes reach the disk before they are acknowledged. By default they do not, but they
     /// survive [`Server::kill`](super::Server::kill) all the same.
     pub fsync: bool,
-    /// Whether there is an encrypted port for clients, too, and whom it trusts.
+    /// Whether there is an encrypted port for clients too, and which certificates it trusts.
     pub tls: Option<ServerTls>,
     /// Whether Java has all of its compilers and the memory that ZooKeeper's scripts give it, for
-    /// who measures the server. By default it is set up for a quick start.
+    /// measurements of the server. By default it is set up for a quick start.
     pub java_as_in_production: bool,
-    /// Further lines of `zoo.cfg`; they win over what the other fields say.
+    /// Further lines of `zoo.cfg`; they override the other fields.
     pub lines: Vec<String>,
-    /// Further system properties of Java, by name and value; they win over the harness's own.
-    /// The harness asks with the four-letter words `srvr` and `conf`, so leave these allowed.
+    /// Further system properties of Java, by name and value; they override the harness's own. The
+    /// harness uses the four-letter words `srvr` and `conf`, so leave these allowed.
     pub properties: Vec<(String, String)>,
 }
 
-/// An encrypted port: what it shows, and whom it lets in.
+/// An encrypted port: its certificate, and the clients that it accepts.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     /// The server's certificate and its key.
@@ -85,7 +86,7 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// Writes all that a server for clients on `port` reads from its `folder` when it starts.
+    /// Writes all files that a server for clients on `port` reads from its `folder` when it starts.
     pub(super) fn write(
         &self,
         folder: &Path,
@@ -141,7 +142,7 @@ impl ServerTls {
     fn write(&self, folder: &Path, listen: SocketAddr) -> io::Result<Vec<String>> {
         let shown = self.shown.write(folder, "shown.pem")?;
         let trusted = folder.join("trusted.pem");
-        // Without clients' certificates the server trusts whom it will never meet.
+        // Without clients' certificates the server trusts a certificate that no client shows.
         fs::write(&trusted, self.clients.as_ref().unwrap_or(&self.shown.certificate))?;
         let client_auth = if self.clients.is_some() { "need" } else { "none" };
         Ok(vec![

@@ -1,10 +1,11 @@
-//! The ways between the members of an ensemble, so that a member can be cut off from the others.
+//! Relays between the members of an ensemble, so that a member can be cut off from the others.
 //!
-//! Each member knows the others by addresses of relays, a pair of its own for each of them, and
-//! only itself by its true ones. One message would give those away: who opens a connection for
-//! elections tells where it listens, and is called back there. The relay puts its counterpart's
-//! address in. Configurations that differ between members last because reconfiguration is off, as
-//! it is by default: a leader's own would replace them otherwise.
+//! Each member knows the others by the addresses of relays, a pair of its own for each of them, and
+//! only itself by its true addresses. One message would reveal the true ones: a member that opens a
+//! connection for elections sends the address where it listens, and is called back there. The relay
+//! replaces that address by its counterpart's. The members can keep different configurations
+//! because reconfiguration is off, as it is by default; otherwise the leader's own configuration
+//! would replace them.
 
 use std::net::Ipv4Addr;
 
@@ -19,7 +20,7 @@ pub(super) struct PeerPorts {
     pub(super) election: u16,
 }
 
-/// All ways between members, by their indices.
+/// All relays between members, by the indices of the members.
 #[derive(Debug)]
 pub(super) struct Cuts {
     ways: Vec<Way>,
@@ -32,7 +33,7 @@ struct Member {
     isolated: bool,
 }
 
-/// What `from` takes for the addresses of `to`.
+/// The relays that `from` uses as the addresses of `to`.
 #[derive(Debug)]
 struct Way {
     from: usize,
@@ -42,7 +43,7 @@ struct Way {
 }
 
 impl Cuts {
-    /// Ways between all members, which listen on these ports.
+    /// Relays between all members, which listen on these ports.
     pub(super) fn between(ports: &[PeerPorts]) -> anyhow::Result<Self> {
         let mut ways = Vec::new();
         for from in 0..ports.len() {
@@ -63,7 +64,7 @@ impl Cuts {
         Ok(Self { ways, members })
     }
 
-    /// Where the others are, as `member` is to know it: its lines `server.N`.
+    /// The lines `server.N` for `member`, with the others' addresses as it must know them.
     pub(super) fn peers(&self, member: usize) -> anyhow::Result<String> {
         let own = self.members[member].ports;
         let mut lines = vec![server_line(member, &local(own.quorum), own.election)];
@@ -80,7 +81,7 @@ impl Cuts {
         self.members[member].isolated
     }
 
-    /// Cuts `member` off from all others, or no longer.
+    /// Cuts `member` off from all others, or undoes that.
     pub(super) fn isolate(&mut self, member: usize, isolated: bool) {
         self.members[member].isolated = isolated;
         for way in &self.ways {
@@ -102,8 +103,9 @@ pub(super) fn local(port: u16) -> String {
     format!("{}:{port}", Ipv4Addr::LOCALHOST)
 }
 
-/// Changes where the caller says that it listens for elections. The message is a protocol version
-/// and the caller's id, 8 bytes each, then the address behind its length in 4 bytes.
+/// Replaces the address where the caller says that it listens for elections. The message is a
+/// protocol version and the caller's id, 8 bytes each, then the length of the address in 4 bytes,
+/// and the address.
 fn advertise(message: &[u8], address: &str) -> Option<Vec<u8>> {
     let (head, rest) = message.split_at_checked(16)?;
     let (length, rest) = rest.split_first_chunk()?;

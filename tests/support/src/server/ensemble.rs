@@ -8,11 +8,11 @@ use tokio::time::{sleep, timeout};
 use super::cuts::{Cuts, PeerPorts, local, server_line};
 use super::{POLL_INTERVAL, START_DEADLINE, Server, ServerConfig, free_ports, mode, start};
 
-/// Servers that replicate one another: a majority of them serves clients, led by one of it.
+/// Servers that replicate one another: a majority of them serves clients, and one of it leads.
 #[derive(Debug)]
 pub struct Ensemble {
     members: Vec<Server>,
-    /// The ways between the members, if they can be cut.
+    /// The relays between the members, if they can be cut off.
     cuts: Option<Cuts>,
 }
 
@@ -30,18 +30,20 @@ impl Ensemble {
         start(|| Self::create(config, size, false)).await
     }
 
-    /// Like [`with`](Self::with), and members can be [isolated](Self::isolate). What they say to
-    /// each other goes through this process, and is slower by that.
+    /// Like [`with`](Self::with), but members can be [isolated](Self::isolate).
+    ///
+    /// Messages between members go through this process, which makes them slower.
     pub async fn with_cuts(config: &ServerConfig, size: usize) -> anyhow::Result<Self> {
         start(|| Self::create(config, size, true)).await
     }
 
-    /// Cuts a member off from all others, in both directions, and from no client. Connections
-    /// between them do not break: they fall silent, and so do new ones.
+    /// Cuts a member off from all others, in both directions, but not from clients.
     ///
-    /// An isolated follower gives up its leader, and an isolated leader its office, when
-    /// `syncLimit` ticks have passed (25 by default here); until then both serve what takes no
-    /// majority: reads, and pings of clients.
+    /// Connections between the members do not break: they fall silent, and so do new ones.
+    ///
+    /// An isolated follower gives up its leader, and an isolated leader gives up leading, when
+    /// `syncLimit` ticks have passed (25 by default here). Until then both serve everything that
+    /// needs no majority: reads, and pings of clients.
     ///
     /// # Panics
     ///
@@ -50,8 +52,10 @@ impl Ensemble {
         self.cuts_mut().isolate(member, true);
     }
 
-    /// Undoes [`isolate`](Self::isolate): connections go on with what was held back, unless a
-    /// side has given them up meanwhile.
+    /// Undoes [`isolate`](Self::isolate).
+    ///
+    /// Connections continue with the bytes that were held back, unless a side has given them up
+    /// meanwhile.
     ///
     /// # Panics
     ///
@@ -82,9 +86,9 @@ impl Ensemble {
 
     /// The index of the member that leads; `None` while there is no quorum.
     ///
-    /// This is what the members say, all asked at once, but for isolated ones. A leader that was
-    /// paused may say that it leads until it hears of its successor; while two say so, the answer
-    /// is `None`.
+    /// This is what the members report, all asked at once, except isolated ones. A leader that was
+    /// paused may report that it leads until it notices its successor; while two members report
+    /// that, the result is `None`.
     pub async fn leader(&self) -> Option<usize> {
         let isolated =
             |index: &usize| self.cuts.as_ref().is_some_and(|cuts| cuts.is_isolated(*index));
@@ -116,8 +120,9 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Waits until one member leads and a majority of all members, the leader among them, serves
-    /// clients; returns the index of the leader.
+    /// Waits until one member leads and a majority of all members serves clients.
+    ///
+    /// The leader is one of this majority. Returns its index.
     ///
     /// Fails if that takes more than 60 s.
     pub async fn wait_for_quorum(&self) -> anyhow::Result<usize> {

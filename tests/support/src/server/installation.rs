@@ -11,11 +11,11 @@ use anyhow::{Context, ensure};
 const DEBIAN_JAR: &str = "/usr/share/java/zookeeper.jar";
 /// The library that prints what the server logs; Debian's jar leaves the choice open.
 const DEBIAN_LOGGING_JAR: &str = "/usr/share/java/slf4j-simple.jar";
-/// What Netty needs of itself for TLS; Debian's jar names its other parts alone.
+/// The parts of Netty that TLS needs; Debian's jar names only other parts.
 const DEBIAN_NETTY_JARS: [&str; 2] =
     ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
 
-/// The programs that a server is made of.
+/// The programs that a server consists of.
 pub(super) struct Installation {
     /// The program `java`.
     pub(super) java: PathBuf,
@@ -55,7 +55,7 @@ pub(crate) fn find_java() -> Option<PathBuf> {
     program.is_file().then_some(program)
 }
 
-/// The jars of a release: beside one another, as in `home` itself, or in `home/lib`.
+/// The jars of a release: in `home` itself, or in `home/lib`.
 fn release_jars(home: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let folders = [home.to_owned(), home.join("lib")];
     ensure!(
@@ -66,7 +66,7 @@ fn release_jars(home: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(folders.map(|folder| folder.join("*")).to_vec())
 }
 
-/// Whether ZooKeeper's own jar is in `folder`.
+/// True if ZooKeeper's own jar is in `folder`.
 fn has_zookeeper(folder: &Path) -> bool {
     fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
         let name = entry.file_name();

@@ -13,34 +13,34 @@ use tokio::time::sleep;
 
 use super::POLL_INTERVAL;
 
-/// The words that let Linux kill a program when the thread that started it ends.
+/// The command prefix by which Linux kills a program when the thread that started it ends.
 const LEASH: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
 
-/// Whether the leash works here.
+/// True if the leash works on this machine.
 static HAS_LEASH: LazyLock<bool> = LazyLock::new(|| {
     let mut trial = Command::new(LEASH[0]);
     trial.args(&LEASH[1..]).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
     trial.status().is_ok_and(|status| status.success())
 });
 
-/// A command to start, and where to send what became of it.
+/// A command to start, and a channel for its result.
 type Order = (Command, mpsc::Sender<io::Result<Child>>);
 
-/// The thread that starts all processes. It lasts as long as the test process, and so do leashed
-/// children, whichever test's thread asked for them.
+/// The thread that starts all processes. It lives as long as the test process, and so do leashed
+/// children, whichever test's thread has started them.
 static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
     let (sender, orders) = mpsc::channel::<Order>();
     thread::spawn(move || {
         for (mut command, reply) in orders {
-            // The asker waits for the reply, so it is there to take it.
+            // The caller waits for the reply, so it is there to receive it.
             reply.send(command.spawn()).ok();
         }
     });
     sender
 });
 
-/// A command for `program` that, where the system can do so, ends with this process even when
-/// this process is killed.
+/// A command for `program` that, where the system supports it, ends with this process even if this
+/// process is killed.
 pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = if *HAS_LEASH {
         let mut leash = Command::new(LEASH[0]);
@@ -53,7 +53,8 @@ pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A running child process, or an ended one not reaped yet. Dropping it kills and reaps it.
+/// A running child process, or one that has ended but is not reaped yet. Dropping it kills and
+/// reaps it.
 #[derive(Debug)]
 pub(super) struct Process(Child);
 
@@ -75,7 +76,7 @@ impl Process {
         self.0.try_wait()
     }
 
-    /// Kills and reaps the process; waiting for its end blocks no thread of the runtime.
+    /// Kills and reaps the process. Waiting for its end blocks no thread of the runtime.
     pub(super) async fn end(self) {
         // The task fails only if dropping panics, and dropping does not.
         spawn_blocking(|| drop(self)).await.ok();
@@ -92,8 +93,8 @@ impl Process {
     }
 }
 
-/// Stops all threads of the child process `pid` (SIGSTOP) and returns when they have stopped;
-/// `ended` tells how the process ended, if it has. Fails if it has.
+/// Stops all threads of the child process `pid` (SIGSTOP) and returns when they have stopped.
+/// `ended` returns how the process ended, if it has. Fails if it has.
 pub(crate) async fn pause(
     pid: Pid,
     mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
@@ -115,7 +116,7 @@ pub(crate) fn resume(
     signal(pid, Signal::CONT, &mut ended)
 }
 
-/// Sends a signal to a child process that has not been reaped, or else to none.
+/// Sends a signal to a child process, unless it has been reaped.
 fn signal(
     pid: Pid,
     signal: Signal,
