@@ -25,7 +25,7 @@
 //! | create trees | [`Client::create_all`], [`Client::ensure`] | `trees` |
 //! | walk and delete trees | [`Client::walk`], [`Client::delete_all`] | `trees` |
 //! | own a node that is never left behind | [`OwnedNode`], [`Lease`] | `owned_nodes` |
-//! | see other clients' writes | [`Reply::with_zxid`], [`Client::wait_for_zxid`] | `read_your_writes` |
+//! | see others' writes | [`Reply::with_zxid`], [`Client::wait_for_zxid`] | `read_your_writes` |
 //! | learn if a lost write was applied | [`Error::outcome`], [`Client::resolving`] | `idempotent` |
 //! | limit how long a call waits | [`Reply::within`] | `deadlines` |
 //! | control access | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |

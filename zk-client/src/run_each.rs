@@ -41,8 +41,8 @@ impl SessionKeeper {
     ///
     /// # Errors
     ///
-    /// The error of `work`, if its session was not over when it failed. A lost connection is such an
-    /// error, unless the work sees it through.
+    /// The error of `work`, if its session was not over when it failed. A lost connection is such
+    /// an error, unless the work sees it through.
     ///
     /// The error that the keeper is over, [`AuthFailed`](crate::ErrorKind::AuthFailed) or
     /// [`Closed`](crate::ErrorKind::Closed), converted into the error of `work`.

@@ -14,8 +14,8 @@ use serde_json::Value;
 /// The suites, in the order of their rows. A suite of another program goes to the end.
 const SUITES: &[Suite] = &[
     Suite {
-        // What a get costs depends above all on the kernel, which is a matter of the machine. So the
-        // bounds are for what the client adds to the sketch, the plainest async client.
+        // What a get costs depends above all on the kernel, and so on the machine. The bounds are
+        // for what the client adds to the sketch, the plainest async client.
         title: "CPU of a get, in microseconds, beside the sketch",
         program: "bench",
         rows: &[

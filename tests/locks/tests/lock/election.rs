@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions};
-use zk_recipes::{Election, FencingToken, Layout, Leaders, LockState, Options, StepDown};
+use zk_recipes::{Election, FencingToken, Layout, Leaders, LockState, Loss, Options, StepDown};
 use zk_tests::explore::{Script, explore, poll_once, settle};
 use zk_tests::locks::{LOCK, TIMEOUT, World};
 
@@ -171,6 +171,15 @@ async fn the_end_of_the_session_ends_the_candidacy() {
     assert!(world.server.expire(client.session().unwrap().id));
     assert!(leading.await.unwrap().unwrap_err().is_session_over());
     assert!(waiting.await.unwrap().unwrap_err().is_session_over());
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_keeps_the_guard_does_not_keep_the_leadership() {
+    let world = World::new();
+    let candidate = election(&world.client().await, "ana");
+    let kept = candidate.lead(async |term| term).await.unwrap();
+    assert_eq!(kept.state(), LockState::Lost(Loss::Released));
     world.is_empty().await;
 }
 
