@@ -68,7 +68,6 @@ const CRATES: &[Layers] = &[
             "session/deadline",
             "session/handshake",
             "session/auths",
-            "session/watches/keyed",
             "session/watches/ancestors",
             "session/watches/follow_up",
             "session/watches/one_shots",

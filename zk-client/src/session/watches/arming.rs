@@ -8,14 +8,12 @@ use std::sync::Arc;
 
 use zk_proto::EventType;
 
-use crate::session::watches::keyed::Keyed;
-
 /// The capacity that an empty table keeps at most.
 const KEPT: usize = 128;
 
 /// How many unanswered requests each path is in.
 #[derive(Debug, Default)]
-pub(crate) struct Arming(HashMap<Arc<str>, u32, Keyed>);
+pub(crate) struct Arming(HashMap<Arc<str>, u32>);
 
 impl Arming {
     pub(crate) fn begin(&mut self, path: Arc<str>) {

@@ -12,8 +12,6 @@
 //! the same path, which must be set again, and a recursive watch silences every type of event that
 //! it does not send itself.
 
-pub(crate) mod keyed;
-
 pub(crate) mod ancestors;
 
 pub(crate) mod follow_up;
@@ -32,7 +30,6 @@ use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
 use crate::model::event::WatchMode;
 use crate::session::watches::ancestors::{ancestors, depth, parent, top};
 use crate::session::watches::follow_up::{FollowUp, Rearm};
-use crate::session::watches::keyed::Keyed;
 use crate::session::watches::one_shots::{WatchId, WatchKind};
 use crate::session::watches::path_watches::{PathWatches, Returned, Sort};
 
@@ -97,7 +94,7 @@ impl Counts {
 pub(crate) struct Watches<W, S> {
     next: u64,
     /// The paths where a caller waits, or that an unanswered request is about.
-    by_path: HashMap<Arc<str>, PathWatches<W, S>, Keyed>,
+    by_path: HashMap<Arc<str>, PathWatches<W, S>>,
     /// In the order of their ids, which is that of their replies.
     asked: VecDeque<Asked<W, S>>,
     counts: Counts,
