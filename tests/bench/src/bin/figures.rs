@@ -19,22 +19,24 @@ const SUITES: &[Suite] = &[
         title: "CPU of a get, in microseconds, beside the sketch",
         program: "bench",
         rows: &[
-            Row::new("1 in flight", GET_1, CPU).against("get/sketch", SKETCH_1, CPU).adds(1.0, 1.2),
+            Row::new("1 in flight", GET_1, CPU)
+                .against("get/sketch", SKETCH_1, CPU)
+                .adds(8.0, 1.25),
             Row::new("16 in flight", GET_16, CPU)
                 .against("get/sketch", SKETCH_16, CPU)
-                .adds(1.0, 1.2),
+                .adds(0.5, 1.3),
             Row::new("256 in flight", GET_256, CPU)
                 .against("get/sketch", SKETCH_256, CPU)
-                .adds(1.0, 1.2),
+                .adds(0.5, 1.8),
             Row::new("10,000 in flight", "get --depth 10000", CPU)
                 .against("get/sketch", "sketch --depth 10000", CPU)
-                .adds(1.0, 1.2),
+                .adds(0.6, 2.3),
             Row::new("16, two workers", "get --depth 16 --threads 2", CPU)
                 .against("get/sketch", "sketch --depth 16 --threads 2", CPU)
-                .adds(1.0, 1.2),
+                .adds(0.5, 1.2),
             Row::new("256, two workers", "get --depth 256 --threads 2", CPU)
                 .against("get/sketch", "sketch --depth 256 --threads 2", CPU)
-                .adds(1.0, 1.2),
+                .adds(0.5, 1.2),
         ],
     },
     Suite {
@@ -53,20 +55,28 @@ const SUITES: &[Suite] = &[
         rows: &[
             Row::new("p50, 1 in flight", "get --latency", "p50_us")
                 .against("get/sketch", "sketch --latency", "p50_us")
-                .adds(1.0, 1.2),
+                .adds(10.0, 1.15),
             Row::new("p99, 1 in flight", "get --latency", "p99_us")
                 .against("get/sketch", "sketch --latency", "p99_us")
-                .adds(1.0, 1.2),
+                .adds(40.0, 1.4),
         ],
     },
     Suite {
-        title: "CPU of watches, in microseconds",
+        title: "CPU of watches, in microseconds, beside a get of the sketch",
         program: "bench",
         rows: &[
-            Row::new("to set one", WATCH, CPU).line("watch-arm").at_most(1.2),
-            Row::new("an event, of 10,000", WATCH, CPU).line("watch-burst").at_most(0.3),
+            Row::new("to set one", WATCH, CPU)
+                .against("watch/get", SKETCH_256, CPU)
+                .line("watch-arm")
+                .ratio(4.5),
+            Row::new("an event, of 10,000", WATCH, CPU)
+                .against("event/get", SKETCH_256, CPU)
+                .line("watch-burst")
+                .ratio(1.8),
             Row::new("an event, a task for each", WATCH, CPU).line("watch-burst-tasks"),
-            Row::new("an event of a stream", "stream", CPU).at_most(0.3),
+            Row::new("an event of a stream", "stream", CPU)
+                .against("event/get", SKETCH_256, CPU)
+                .ratio(0.8),
         ],
     },
     Suite {
@@ -84,10 +94,11 @@ const SUITES: &[Suite] = &[
         rows: &[
             Row::new("100,000 idle watches", "get --depth 256 --watches 100000", CPU)
                 .against("100,000/1", "get --depth 256 --watches 1", CPU)
-                .ratio(1.1),
+                .ratio(1.3),
             Row::new("to set 100,000 watches", "watch --watches 100000", CPU)
                 .line("watch-arm")
-                .against("100,000/1,000", "watch --watches 1000", CPU),
+                .against("100,000/1,000", "watch --watches 1000", CPU)
+                .ratio(2.6),
         ],
     },
     Suite {
