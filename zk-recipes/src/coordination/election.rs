@@ -5,19 +5,21 @@
 //! watches the node of the leader alone, so a candidate that joins wakes no observer.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 
+use tracing::debug;
 use zk_client::{Client, Watcher, Zxid};
 
 use crate::error::Error;
 use crate::hold::LockState;
 use crate::locks::{Guard, Lock};
-use crate::node::{Contender, Role};
+use crate::node::Contender;
 use crate::options::Options;
 use crate::queue::inspect::QueueEntry;
 use crate::queue::place::MAX_LOSSES;
-use crate::queue::wakeups::first_of;
+use crate::queue::wakeups::{RecheckTimer, first_of};
 use crate::queue::{Queue, is_transient};
 
 /// When a leader that can no longer prove its leadership stops to lead.
@@ -117,9 +119,10 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`] and [`Guard::release`]; the end of the session in any case, also when
-    /// it ends a term: see [`Error::is_session_over`]. A
-    /// [`SessionKeeper`](zk_client::SessionKeeper::run_each) runs an election in each session.
+    /// As [`Lock::acquire`]. So the end of the session is one, also when it ends a term: see
+    /// [`Error::is_session_over`]. A [`SessionKeeper`](zk_client::SessionKeeper::run_each) runs an
+    /// election in each session. If the work is done and its resignation is not confirmed, this is
+    /// no error: the result counts, and the client goes on resigning.
     ///
     /// # Cancel safety
     ///
@@ -139,7 +142,9 @@ impl Election {
             // The delete is on its way from here on, ahead of the next candidacy.
             let resigned = term.release();
             if let Some(done) = done {
-                resigned.await?;
+                if let Err(error) = resigned.await {
+                    debug!(node = term.node(), %error, "the end of a term is not confirmed");
+                }
                 return Ok(done);
             }
         }
@@ -212,7 +217,13 @@ impl Leaders {
     ///
     /// # Errors
     ///
-    /// As any read, for instance without permission, and the end of the session.
+    /// As any read, for instance without the permission to read the leader's node, and the end of
+    /// the session.
+    ///
+    /// # Cost
+    ///
+    /// A list and a read for each leader, and one of both in each session timeout without a change:
+    /// a server does not report the end of a node that the observer may no longer read.
     ///
     /// # Cancel safety
     ///
@@ -220,10 +231,7 @@ impl Leaders {
     pub async fn next(&mut self) -> Result<Option<QueueEntry>, Error> {
         let mut losses = 0;
         loop {
-            if let Some(watcher) = &mut self.watcher {
-                watcher.changed().await?;
-                self.watcher = None;
-            }
+            self.changed().await?;
             let (leader, watcher) = match self.look().await {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
@@ -239,6 +247,26 @@ impl Leaders {
                 return Ok(leader.map(|(entry, _)| entry));
             }
         }
+    }
+
+    /// Waits until the leader may have changed, or for one session timeout: an event that the
+    /// observer has no permission for is not sent.
+    async fn changed(&mut self) -> Result<(), Error> {
+        let Some(watcher) = &mut self.watcher else {
+            return Ok(());
+        };
+        let client = self.queue.client();
+        let mut recheck = RecheckTimer::default();
+        poll_fn(|cx| match watcher.poll_changed(cx) {
+            Poll::Pending => recheck.poll(client, cx).map(Ok),
+            fired => fired.map_ok(drop),
+        })
+        .await?;
+        if let Some(watcher) = self.watcher.take() {
+            // The next look sets it anew.
+            watcher.forget();
+        }
+        Ok(())
     }
 
     /// Looks who leads, and sets a watch that fires when that may change. `None` if it changed
@@ -262,14 +290,7 @@ impl Leaders {
         let path = queue.child(&first.name);
         match client.get_data_and_watch(&path).await {
             Ok((node, watcher)) => {
-                let entry = QueueEntry {
-                    node: path,
-                    data: node.data.to_vec(),
-                    session: node.stat.ephemeral_owner,
-                    czxid: node.stat.czxid,
-                    is_shared: first.role == Role::Shared,
-                    is_first: true,
-                };
+                let entry = QueueEntry::new(path, &first, &node, true);
                 Ok(Some((Some((entry, node.stat.mzxid)), watcher)))
             }
             Err(error) if error.is_no_node() => Ok(None),

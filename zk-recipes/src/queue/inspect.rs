@@ -1,6 +1,6 @@
 //! Lists the contenders in a lock's queue, and asks holders for the lock, from outside.
 
-use zk_client::{SessionId, Zxid};
+use zk_client::{Node, SessionId, Zxid};
 
 use crate::error::Error;
 use crate::node::{Contender, Role};
@@ -26,6 +26,19 @@ pub struct QueueEntry {
     pub is_first: bool,
 }
 
+impl QueueEntry {
+    pub(crate) fn new(path: String, contender: &Contender, node: &Node, is_first: bool) -> Self {
+        Self {
+            node: path,
+            data: node.data.to_vec(),
+            session: node.stat.ephemeral_owner,
+            czxid: node.stat.czxid,
+            is_shared: contender.role == Role::Shared,
+            is_first,
+        }
+    }
+}
+
 impl Queue {
     /// All contenders in the order of the queue. Contenders that leave meanwhile are left out.
     pub(crate) async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
@@ -49,14 +62,9 @@ impl Queue {
                 Err(error) if error.is_no_node() => continue,
                 Err(error) => return Err(error.into()),
             };
-            entries.push(QueueEntry {
-                node: self.child(&contender.name),
-                data: node.data.to_vec(),
-                session: node.stat.ephemeral_owner,
-                czxid: node.stat.czxid,
-                is_shared: contender.role == Role::Shared,
-                is_first: !contenders.iter().any(|other| other.blocks(contender)),
-            });
+            let is_first = !contenders.iter().any(|other| other.blocks(contender));
+            let path = self.child(&contender.name);
+            entries.push(QueueEntry::new(path, contender, &node, is_first));
         }
         Ok(entries)
     }

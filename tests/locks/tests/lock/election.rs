@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
-use zk_client::{Client, CreateOptions};
+use zk_client::{Client, CreateOptions, ErrorCode};
+use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Election, FencingToken, Layout, Leaders, LockState, Loss, Options, StepDown};
 use zk_tests::explore::{Script, explore, poll_once, settle};
 use zk_tests::locks::{LOCK, TIMEOUT, World};
@@ -249,6 +250,30 @@ async fn an_observer_survives_a_reconnect_and_misses_no_last_leader() {
     let term = election(&ana, "ana again").campaign().await.unwrap();
     assert_eq!(next(&mut leaders).await, named("ana again"));
     drop((term, leaders));
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_may_no_longer_read_the_leader_is_told_so() {
+    let world = World::new();
+    let term = election(&world.client().await, "ana").campaign().await.unwrap();
+    let mut leaders = election(&world.client().await, "").observe();
+    assert_eq!(next(&mut leaders).await, named("ana"));
+    world.hide(term.node()).await;
+    // Changing the access list sends no event.
+    let refused = timeout(2 * TIMEOUT, leaders.next()).await.expect("it looks again");
+    assert_eq!(refused.unwrap_err().client().unwrap().code(), Some(ErrorCode::NO_AUTH));
+    drop(term);
+    assert_eq!(next(&mut leaders).await, Some(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_is_done_keeps_its_result_although_the_resignation_is_not_confirmed() {
+    let world = World::new();
+    let candidate = election(&world.client().await, "ana");
+    world.server.inject(Fault::lose_reply().op(OpCode::DELETE));
+    assert_eq!(candidate.lead(async |_| 7).await.unwrap(), 7);
+    assert_eq!(world.server.pending_faults(), 0, "the reply to the delete was lost");
     world.is_empty().await;
 }
 
