@@ -18,6 +18,9 @@
 //   revocable PATH                  says "THREAD revoked PATH" when somebody wants the mutex that
 //                                   is locked next
 //   revoke NODE                     asks the holder with that node to let go
+//   latch PATH ID, unlatch PATH     LeaderLatch with this id: waits until it leads; and closes it
+//   select PATH ID, unselect PATH   LeaderSelector with this id: waits until it leads; and resigns
+//   leader PATH KIND                the id of the leader, as a latch or a selector sees it
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -28,12 +31,16 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -44,6 +51,8 @@ final class CuratorPeer {
     private final CuratorFramework client;
     private final Map<String, InterProcessMutex> mutexes = new ConcurrentHashMap<>();
     private final Map<String, InterProcessReadWriteLock> pairs = new ConcurrentHashMap<>();
+    private final Map<String, LeaderLatch> latches = new ConcurrentHashMap<>();
+    private final Map<String, Selected> selectors = new ConcurrentHashMap<>();
 
     private CuratorPeer(CuratorFramework client) {
         this.client = client;
@@ -121,8 +130,63 @@ final class CuratorPeer {
             case "revoke":
                 Revoker.attemptRevoke(client, path);
                 return "";
+            case "latch":
+                var latch = new LeaderLatch(client, path, words[3]);
+                latches.put(path, latch);
+                latch.start();
+                latch.await();
+                return "";
+            case "unlatch":
+                latches.remove(path).close();
+                return "";
+            case "select":
+                var selected = new Selected(client, path, words[3]);
+                selectors.put(path, selected);
+                selected.leads.await();
+                return "";
+            case "unselect":
+                selectors.remove(path).resign();
+                return "";
+            case "leader":
+                return leader(words[3], path);
             default:
                 throw new IllegalArgumentException(words[1]);
+        }
+    }
+
+    private String leader(String kind, String path) throws Exception {
+        // Neither is a candidate before it is started.
+        if (kind.equals("latch")) {
+            return new LeaderLatch(client, path).getLeader().getId();
+        }
+        var unheard = new LeaderSelectorListenerAdapter() {
+            @Override
+            public void takeLeadership(CuratorFramework client) {}
+        };
+        return new LeaderSelector(client, path, unheard).getLeader().getId();
+    }
+
+    /** A LeaderSelector that leads until it is told to resign. */
+    private static final class Selected extends LeaderSelectorListenerAdapter {
+        final CountDownLatch leads = new CountDownLatch(1);
+        private final CountDownLatch resigns = new CountDownLatch(1);
+        private final LeaderSelector selector;
+
+        Selected(CuratorFramework client, String path, String id) {
+            selector = new LeaderSelector(client, path, this);
+            selector.setId(id);
+            selector.start();
+        }
+
+        @Override
+        public void takeLeadership(CuratorFramework client) throws Exception {
+            leads.countDown();
+            resigns.await();
+        }
+
+        void resign() {
+            resigns.countDown();
+            selector.close();
         }
     }
 

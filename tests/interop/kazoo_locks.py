@@ -6,6 +6,8 @@
     enters PATH [PATTERN]..         takes the Lock, which also waits for names with these patterns;
                                     fails if it has to wait
     waits PATH [PATTERN]..          fails if it does not
+    elects PATH ID OTHER..          fails unless the Election's candidates are the others in this
+                                    order, and then this one, which leads when they have gone
 """
 
 import random
@@ -66,10 +68,21 @@ def waits(zk, path, *patterns):
     raise AssertionError("it got in")
 
 
+def elects(zk, path, own, *others):
+    election = zk.Election(path, own)
+    assert election.contenders() == list(others), election.contenders()
+
+    def lead():
+        assert election.contenders() == [own], election.contenders()
+
+    election.run(lead)
+
+
 def main():
     zk = KazooClient(hosts=sys.argv[1], timeout=4)
     zk.start(DEADLINE)
-    command = {"count": count, "countrw": countrw, "enters": enters, "waits": waits}[sys.argv[2]]
+    commands = [count, countrw, enters, waits, elects]
+    command = {command.__name__: command for command in commands}[sys.argv[2]]
     command(zk, *sys.argv[3:])
     zk.stop()
     zk.close()

@@ -32,7 +32,7 @@
 //! | encrypt | `TlsConnector`, with the feature `tls` | `tls` |
 //! | authenticate by SASL | the feature `sasl-digest-md5` and its method of the builder | |
 //! | use another node as the root | [`Client::chroot`] | `views` |
-//! | go on after a session has expired | [`SessionKeeper`] | `session_keeper` |
+//! | go on after a session has expired | [`SessionKeeper::run_each`] | `session_keeper` |
 //! | hand a session over | [`Client::detach`], [`ClientBuilder::session`] | `handover` |
 //! | follow a session's states | [`Client::states`], [`Client::state_stream`] | `states` |
 //! | change the servers | [`Client::set_servers`] | `servers` |
@@ -201,7 +201,7 @@
 //! | `handles` | replies, watchers, streams of events, leases | futures that decode the answer |
 //! | `multi` | many operations or reads in one request | lists in any shape, with their results |
 //! | `client` | the handle, with one file for each family of calls | `Client` |
-//! | `connect`, `keeper` | how the first and the next sessions begin | the ways to a `Client` |
+//! | `connect`, `keeper`, `run_each` | how sessions begin | the ways to a `Client` |
 //! | `fuzz` | the body of the fuzz target, behind a feature | nothing: no other file uses it |
 //!
 //! A request passes through twelve files. This is the path of [`Client::get_data`]. The first nine

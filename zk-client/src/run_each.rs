@@ -41,8 +41,9 @@ impl SessionKeeper {
     ///
     /// # Errors
     ///
-    /// The error of `work`, if its session was not over when it failed. A lost connection is such
-    /// an error, unless the work sees it through.
+    /// The error of `work`, if its session lives. If the client is cut off when the work fails,
+    /// this waits until it is known whether the session is over: a connection that is lost may be
+    /// the first sign of that. If the session lives, a lost connection is an error like any other.
     ///
     /// The error that the keeper is over, [`AuthFailed`](crate::ErrorKind::AuthFailed) or
     /// [`Closed`](crate::ErrorKind::Closed), converted into the error of `work`.
@@ -70,11 +71,30 @@ impl SessionKeeper {
                 })
                 .await
             };
-            let is_over = client.state().ended().is_some();
             match done {
-                Some(done) if done.is_ok() || !is_over => return done,
+                Some(Err(error)) if !is_over(&client).await => return Err(error),
+                Some(Ok(done)) => return Ok(done),
                 _ => {}
             }
+        }
+    }
+}
+
+/// True if the client's session is over. While it is cut off, waits until that is known.
+///
+/// This asks the session itself: what [`Client::states`] says comes behind the errors of all
+/// requests that the end has failed.
+async fn is_over(client: &Client) -> bool {
+    let mut states = client.states();
+    loop {
+        states.mark_unchanged();
+        let (state, ended) = client.shared().look(|core| (core.state(), core.ended()));
+        if ended.is_some() || state.is_connected() {
+            return ended.is_some();
+        }
+        // An error means that the client is gone, and its session with it.
+        if states.changed().await.is_err() {
+            return true;
         }
     }
 }

@@ -84,8 +84,8 @@
 //! The locks of the session are lost, and a contender that waits for one gets an error.
 //! [`Error::is_session_over`] is true for the errors of both. A client is valid for one session,
 //! and so are its locks. A service that must continue takes its client from a
-//! [`SessionKeeper`](zk_client::SessionKeeper), and makes a new lock in each session. The example
-//! `leader` is such a loop: `cargo run -p zk-recipes --example leader`.
+//! [`SessionKeeper`](zk_client::SessionKeeper), and makes a new lock in each session, as the
+//! example `leader` does: `cargo run -p zk-recipes --example leader`.
 //!
 //! # Who else may share a lock
 //!
@@ -100,7 +100,7 @@
 //! queue                  join (create and list), place (our node), wait (until nobody is ahead)
 //! hold                   being the owner: what is known of the node, state, lost, fencing token
 //! locks                  Lock, RwLock, MultiLock, LockTicket
-//! two_level              cohort (who is next in this process), local (its I/O), reentrant
+//! two_level              holding (the node of the process), cohort (who is next), local, reentrant
 //! coordination           election
 //! ```
 

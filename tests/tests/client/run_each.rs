@@ -111,6 +111,64 @@ fn an_error_that_comes_of_the_end_of_the_session_does_not_end_it() {
     });
 }
 
+/// The work and the client run on two threads. A request can fail there before the state says that
+/// the session is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_end_of_a_session_is_told_from_other_errors_on_several_threads() {
+    for _ in 0..5 {
+        let server = Server::in_memory(Config::new());
+        let keeper = Client::builder().connector(server.connector()).keep("zk").await.unwrap();
+        let sessions = AtomicU32::new(0);
+        let work = async |client: Client| {
+            if sessions.fetch_add(1, Ordering::Relaxed) == 1 {
+                return Ok(());
+            }
+            server.set_serving(false);
+            server.expire(client.session().unwrap().id);
+            client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+            // The first of them fails while the others are still to be answered.
+            let replies = (0..50_000).map(|_| client.exists("/")).collect::<Vec<_>>();
+            server.set_serving(true);
+            for reply in replies {
+                reply.await?;
+            }
+            Ok(())
+        };
+        let done: Result<(), Error> = keeper.run_each(work).await;
+        done.unwrap();
+        assert_eq!(sessions.load(Ordering::Relaxed), 2);
+        keeper.close().await;
+    }
+}
+
+#[test]
+fn an_error_while_cut_off_waits_for_what_has_become_of_the_session() {
+    in_virtual_time(async {
+        for is_over in [false, true] {
+            let server = server();
+            let keeper = keep(&server).await;
+            let sessions = AtomicU32::new(0);
+            let running = keeper.run_each(async |client: Client| {
+                if sessions.fetch_add(1, Ordering::Relaxed) == 1 {
+                    return Ok(());
+                }
+                let session = client.session().unwrap().id;
+                server.inject(Fault::lose_reply().op(OpCode::EXISTS));
+                let lost = client.exists("/").await.map(drop);
+                if is_over {
+                    server.expire(session);
+                }
+                lost
+            });
+            let ran = running.await;
+            assert_eq!(ran.is_ok(), is_over, "{ran:?}");
+            assert!(ran.err().is_none_or(|error| error.is_connection_loss()));
+            assert_eq!(sessions.load(Ordering::Relaxed), 1 + u32::from(is_over));
+            keeper.close().await;
+        }
+    });
+}
+
 #[test]
 fn dropping_it_drops_the_work_and_leaves_the_session() {
     in_virtual_time(async {

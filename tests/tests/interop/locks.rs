@@ -89,7 +89,7 @@ async fn done(ours: Vec<Contender>) -> Result<()> {
 }
 
 /// Starts kazoo's locks with these arguments.
-fn kazoo(server: &Standalone, arguments: &[&str]) -> Result<Program> {
+pub(crate) fn kazoo(server: &Standalone, arguments: &[&str]) -> Result<Program> {
     let python = env::var_os("ZK_INTEROP_PYTHON")
         .context("ZK_INTEROP_PYTHON is not set; tests/run installs kazoo and sets it")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/kazoo_locks.py");
@@ -103,7 +103,7 @@ fn strict(layout: Layout) -> Options {
 }
 
 /// Waits until a lock's folder has `count` nodes.
-async fn queued(client: &Client, folder: &str, count: usize) -> Result<()> {
+pub(crate) async fn queued(client: &Client, folder: &str, count: usize) -> Result<()> {
     loop {
         let (children, mut watch) = client.get_children_and_watch(folder).await?;
         if children.names.len() == count {

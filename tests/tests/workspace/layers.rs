@@ -172,6 +172,7 @@ const CRATES: &[Layers] = &[
             "locks/multi_lock",
             "locks/ticket",
             "locks",
+            "two_level/holding",
             "two_level/cohort",
             "two_level/wakers",
             "two_level/local",

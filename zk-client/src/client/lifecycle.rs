@@ -14,6 +14,9 @@ use crate::model::event::SessionState;
 
 impl Client {
     /// The current state of the session.
+    ///
+    /// A request that the end of the session has failed may return a moment before this says so:
+    /// [`Error::is_session_over`](crate::Error::is_session_over) does then.
     pub fn state(&self) -> SessionState {
         self.shared().state()
     }

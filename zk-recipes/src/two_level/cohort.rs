@@ -1,4 +1,4 @@
-//! The local level of a two-level lock: which tasks of one process are inside, and which wait.
+//! The local level of a two-level lock: which tasks of one process wait, and which of them is next.
 //!
 //! All tasks of the process have one node in the queue of the folder. While the lock is theirs,
 //! they hand it on among themselves: first come, first served, and only so often and for so long
@@ -6,61 +6,20 @@
 //! polled. A waiter that does not come is passed over, and keeps its place. This is pure logic: it
 //! knows no client and no node, and time only as an argument.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::node::Role;
-
-/// Identifies an owner, across tasks and threads.
-pub(crate) type OwnerId = u64;
+use crate::two_level::holding::{Bounds, Entry, Holding, OwnerId, Situation, WouldDeadlock, suits};
 
 /// One wait of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// How much the tasks of a process may hand the lock on while other processes wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    /// How many times.
-    pub(crate) passes: u32,
-    /// For how long, from when the node became first.
-    pub(crate) time: Duration,
-    /// For how long at most, whether other processes wait or not.
-    pub(crate) longest: Option<Duration>,
-    /// For how long an unused node is kept while no other contender wants the lock. Zero keeps
-    /// none.
-    pub(crate) linger: Duration,
-}
-
-/// Notifications about other processes may be missing, so the process queues up anew once in this
-/// time. One release and one acquire in so long cost nothing that matters.
-const UNASKED: Duration = Duration::from_secs(5);
-
 /// How long other waiters wait for one that was called. This is longer than a task waits to be
 /// polled on a busy runtime. A waiter that is passed over all the same gets in after the one that
 /// came.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
-
-/// What the cohort has to know about the world.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Situation {
-    pub(crate) now: Instant,
-    /// True if the node is surely still ours, and nobody has asked for it back.
-    pub(crate) can_hand_on: bool,
-    /// True if the node is known to be lost.
-    pub(crate) is_lost: bool,
-    /// True if other processes may be waiting.
-    pub(crate) has_remote_waiters: bool,
-}
-
-/// The way in which an owner got in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// Distinguishes the owners that had one node one after another.
-    pub(crate) pass: u32,
-    /// How many times this owner is inside.
-    pub(crate) depth: u32,
-}
 
 /// The result of polling a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,29 +81,6 @@ enum State {
     Acquiring(Attempt),
     /// The node is at the head of the queue.
     Held(Holding),
-}
-
-#[derive(Debug)]
-struct Holding {
-    /// The role of the node.
-    role: Role,
-    inside: BTreeMap<OwnerId, Inside>,
-    /// Since when no owner of this process has used or wanted the node, if it lingers.
-    unused_since: Option<Instant>,
-    /// How many owners got in since the node became first.
-    pass: u32,
-    /// When the node became first.
-    first: Instant,
-    /// The moment from which the bounds are counted.
-    since: Instant,
-    streak: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Inside {
-    role: Role,
-    pass: u32,
-    depth: u32,
 }
 
 impl Cohort {
@@ -215,16 +151,7 @@ impl Cohort {
         let State::Acquiring(Attempt { role, .. }) = self.state else {
             return Step::default();
         };
-        let first = situation.now;
-        self.state = State::Held(Holding {
-            role,
-            inside: BTreeMap::new(),
-            unused_since: None,
-            pass: 0,
-            first,
-            since: first,
-            streak: 0,
-        });
+        self.state = State::Held(Holding::new(role, situation.now));
         self.settle(situation)
     }
 
@@ -252,12 +179,8 @@ impl Cohort {
         let State::Held(holding) = &mut self.state else {
             return Step::default();
         };
-        if let Some(inside) = holding.inside.get_mut(&owner) {
-            inside.depth -= 1;
-            if inside.depth > 0 {
-                return Step::default();
-            }
-            holding.inside.remove(&owner);
+        if !holding.leave(owner) {
+            return Step::default();
         }
         self.settle(situation)
     }
@@ -265,7 +188,7 @@ impl Cohort {
     /// Since when an unused node lingers, if one does.
     pub(crate) fn unused_since(&self) -> Option<Instant> {
         match &self.state {
-            State::Held(holding) => holding.unused_since,
+            State::Held(holding) => holding.unused_since(),
             _ => None,
         }
     }
@@ -315,12 +238,8 @@ impl Cohort {
         let State::Held(holding) = &mut self.state else {
             return None;
         };
-        let inside = holding.inside.get_mut(&owner)?;
-        if (inside.role, role) == (Role::Shared, Role::Exclusive) {
-            return Some(Outcome::WouldDeadlock);
-        }
-        inside.depth += 1;
-        Some(Outcome::Entered(Entry { pass: inside.pass, depth: inside.depth }))
+        let entry = holding.nest(owner, role)?;
+        Some(entry.map_or_else(|WouldDeadlock| Outcome::WouldDeadlock, Outcome::Entered))
     }
 
     /// Lets in a waiter that is being polled, if it is its turn.
@@ -329,28 +248,24 @@ impl Cohort {
             return None;
         };
         // While the node was not used, it may have been lost to another process.
-        if holding.unused_since.is_some() && !is_undisturbed(situation) {
+        if holding.is_doubtful(situation) {
             return None;
         }
         let waiter = self.waiting.get(at)?;
         let mut ahead = self.waiting.iter().take(at);
         if !holding.suits(waiter.role)
             || !holding.has_room(waiter.role)
-            || ahead.any(|ahead| holding.blocks(ahead, waiter.role, situation.now))
+            || ahead.any(|ahead| ahead.blocks(waiter.role, holding, situation.now))
             || !holding.may_pass(self.bounds, situation)
         {
             return None;
         }
         let Waiter { owner, role, .. } = self.waiting.remove(at)?;
-        let pass = holding.pass;
-        holding.inside.insert(owner, Inside { role, pass, depth: 1 });
-        holding.unused_since = None;
-        holding.pass = pass.saturating_add(1);
-        holding.streak = holding.streak.saturating_add(1);
+        let entry = holding.enter(owner, role);
         // The same owner may wait once more.
         let again = self.waiting.iter_mut().filter(|waiter| waiter.owner == owner);
         again.for_each(|waiter| waiter.call(situation.now, &mut self.calls));
-        Some(Entry { pass, depth: 1 })
+        Some(entry)
     }
 
     /// Calls the waiters that may come in, gives up a node or an attempt that no waiter needs, and
@@ -364,15 +279,11 @@ impl Cohort {
                 head.is_some_and(|head| suits(*role, head.role))
             }
             // It may have been lost while it was not used, so it is handed to no waiter.
-            State::Held(holding)
-                if holding.unused_since.is_some() && !is_undisturbed(situation) =>
-            {
-                false
-            }
+            State::Held(holding) if holding.is_doubtful(situation) => false,
             State::Held(holding) => {
-                let (mut serves, mut reads) = (!holding.inside.is_empty(), false);
+                let (mut serves, mut reads) = (holding.is_used(), false);
                 for waiter in &mut self.waiting {
-                    if waiter.is_absent(now) || holding.inside.contains_key(&waiter.owner) {
+                    if waiter.is_absent(now) || holding.has_inside(waiter.owner) {
                         continue;
                     }
                     let joins = holding.has_room(waiter.role) && holding.suits(waiter.role);
@@ -398,18 +309,12 @@ impl Cohort {
 
     /// True if a node is kept for now that is neither used nor wanted in this process.
     fn lingers(&mut self, situation: Situation) -> bool {
-        let Bounds { linger, longest, .. } = self.bounds;
-        let State::Held(holding) = &mut self.state else {
-            return false;
-        };
-        if linger.is_zero() || !self.waiting.is_empty() || !is_undisturbed(situation) {
-            return false;
+        match &mut self.state {
+            State::Held(holding) => {
+                self.waiting.is_empty() && holding.lingers(self.bounds, situation)
+            }
+            _ => false,
         }
-        let now = situation.now;
-        let is_old =
-            longest.is_some_and(|longest| now.saturating_duration_since(holding.first) >= longest);
-        let since = *holding.unused_since.get_or_insert(now);
-        !is_old && now.saturating_duration_since(since) < linger
     }
 
     /// Begins an attempt for the first waiter that comes when it is called.
@@ -433,69 +338,15 @@ impl Waiter {
         }
     }
 
+    /// True if a waiter with this role has to wait for this one, which asked earlier.
+    fn blocks(&self, role: Role, holding: &Holding, now: Instant) -> bool {
+        let both_read = (self.role, role) == (Role::Shared, Role::Shared);
+        !both_read && !self.is_absent(now) && !holding.has_inside(self.owner)
+    }
+
     /// True if it was called and does not come.
     fn is_absent(&self, now: Instant) -> bool {
         self.called.is_some_and(|called| now.saturating_duration_since(called) >= GRACE)
-    }
-}
-
-/// True if an unused node is surely still ours, and no other process wants the lock.
-fn is_undisturbed(situation: Situation) -> bool {
-    situation.can_hand_on && !situation.has_remote_waiters
-}
-
-/// True if a node of the one role serves an owner that wants the other.
-fn suits(node: Role, wanted: Role) -> bool {
-    (node, wanted) != (Role::Shared, Role::Exclusive)
-}
-
-impl Holding {
-    /// True if the node serves an owner with this role.
-    fn suits(&self, role: Role) -> bool {
-        suits(self.role, role)
-    }
-
-    /// True if the owners inside leave room for one with this role.
-    fn has_room(&self, role: Role) -> bool {
-        let reads = |inside: &Inside| inside.role == Role::Shared;
-        self.inside.is_empty() || (role == Role::Shared && self.inside.values().all(reads))
-    }
-
-    /// True if a waiter with this role has to wait for one that asked earlier.
-    fn blocks(&self, ahead: &Waiter, role: Role, now: Instant) -> bool {
-        let both_read = (ahead.role, role) == (Role::Shared, Role::Shared);
-        !both_read && !ahead.is_absent(now) && !self.inside.contains_key(&ahead.owner)
-    }
-
-    /// True if another owner may come in. The first one may, unless the lock was lost before it
-    /// came.
-    fn may_pass(&mut self, bounds: Bounds, situation: Situation) -> bool {
-        let age = situation.now.saturating_duration_since(self.first);
-        if bounds.longest.is_some_and(|longest| age > longest) {
-            return false;
-        }
-        if self.streak == 0 {
-            return !situation.is_lost;
-        }
-        // Tokens must grow from owner to owner.
-        if !situation.can_hand_on || self.pass == u32::MAX {
-            return false;
-        }
-        let time = situation.now.saturating_duration_since(self.since);
-        if self.streak <= bounds.passes && time < bounds.time {
-            return true;
-        }
-        // A caller that lets a node linger accepts that other processes wait for so long if no
-        // notification reports them.
-        let longest = UNASKED.max(bounds.linger);
-        let unasked = situation.now.saturating_duration_since(self.first) >= longest;
-        if situation.has_remote_waiters || unasked {
-            return false;
-        }
-        // No other process is kept waiting: the bounds are counted from here.
-        self.since = situation.now;
-        self.streak = 1;
-        true
     }
 }
 

@@ -24,9 +24,8 @@ use crate::node::{NodeNaming, Role};
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::queue::join::{Join, Patience};
-use crate::two_level::cohort::{
-    Attempt, Bounds, Cohort, Entry, Outcome, OwnerId, Situation, Step, Ticket,
-};
+use crate::two_level::cohort::{Attempt, Cohort, Outcome, Step, Ticket};
+use crate::two_level::holding::{Bounds, Entry, OwnerId, Situation};
 use crate::two_level::wakers::{All, First, Wakers};
 
 /// For how long a process hands the lock on within itself, by default.

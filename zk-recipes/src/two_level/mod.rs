@@ -1,8 +1,10 @@
 //! The two-level locks: the tasks of one process queue up among themselves, and share one node in
 //! the folder's queue.
 //!
-//! [`cohort`] decides who is next, without any I/O. [`local`] carries that out. [`reentrant`] has
-//! the handles and guards.
+//! [`holding`] is the node of the process, and [`cohort`] decides who is next, both without any
+//! I/O. [`local`] carries that out. [`reentrant`] has the handles and guards.
+
+mod holding;
 
 mod cohort;
 

@@ -17,7 +17,7 @@ use crate::hold::{Hold, Release};
 use crate::node::Role;
 use crate::options::Options;
 use crate::queue::inspect::QueueEntry;
-use crate::two_level::cohort::{Entry, OwnerId};
+use crate::two_level::holding::{Entry, OwnerId};
 use crate::two_level::local::{Released, TwoLevel};
 
 /// Identifies a holder of a [`ReentrantLock`], which may acquire it again at once.

@@ -1,8 +1,9 @@
-//! The local level by tables. Of what is not in the tables, `histories` tells by chance.
+//! Tests the local level by tables. `histories` adds random histories.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::two_level::holding::UNASKED;
 
 mod histories;
 
