@@ -29,7 +29,7 @@ mod a_test {
 fn the_code_of_the_readme_is_what_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read = |file: &str| words(&fs::read_to_string(root.join(file)).unwrap());
-    let files = ["zk-recipes/examples/readme.rs", "tests/tests/workspace/readme.rs"];
+    let files = ["zk-recipes/examples/readme.rs", "tests/suites/workspace/readme.rs"];
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let blocks = readme.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let blocks = blocks.map(words).collect::<Vec<_>>();

@@ -1,47 +1,63 @@
 //! No test is lost: each test file is compiled, and a test that did not run is reported.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The files below `tests` that are part of no test program.
-fn strays(tests: &Path, manifest: &str) -> Vec<String> {
+/// The files below `folder` of a package that are part of no test program. Cargo finds the programs
+/// in a folder `tests` by itself; those in another folder are named in the manifest.
+fn strays(package: &Path, folder: &str, manifest: &str) -> Vec<String> {
+    let root = package.join(folder);
     let entries = |folder: &Path| {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
     };
+    let is_program = |file: &Path| {
+        let path = file.strip_prefix(package).unwrap().to_str().unwrap().replace('\\', "/");
+        manifest.contains(&format!("path = \"{path}\""))
+    };
+    let is_found = folder == "tests";
     let mut strays = Vec::new();
-    for folder in entries(tests).into_iter().filter(|path| path.is_dir()) {
-        let main = fs::read_to_string(folder.join("main.rs")).unwrap_or_default();
-        for file in entries(&folder) {
+    for entry in entries(&root) {
+        if entry.is_file() {
+            strays.extend((!is_found && !is_program(&entry)).then_some(entry));
+            continue;
+        }
+        let main = entry.join("main.rs");
+        let text = fs::read_to_string(&main).unwrap_or_default();
+        for file in entries(&entry) {
             let name = file.file_stem().unwrap().to_str().unwrap();
-            let path = file.strip_prefix(tests).unwrap().to_str().unwrap().replace('\\', "/");
-            let is_module = main.lines().any(|line| line == format!("mod {name};"));
-            let is_program = manifest.contains(&format!("path = \"tests/{path}\""));
-            if !(name == "main" || is_module || is_program) {
-                strays.push(path);
+            let is_module = text.lines().any(|line| line == format!("mod {name};"));
+            let is_main = file == main && is_found;
+            if !(is_main || is_module || is_program(&file)) {
+                strays.push(file);
             }
         }
     }
-    strays.sort();
-    strays
+    let name = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
+    let mut names = strays.iter().map(name).collect::<Vec<_>>();
+    names.sort();
+    names
 }
 
 #[test]
 fn every_file_of_tests_is_compiled() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for package in ["", "locks", "simulation"] {
+    for (package, folder) in [("", "suites"), ("locks", "tests"), ("simulation", "tests")] {
         let package = tests.join(package);
         let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
-        assert_eq!(strays(&package.join("tests"), &manifest), [""; 0], "{}", package.display());
+        assert_eq!(strays(&package, folder, &manifest), [""; 0], "{}", package.display());
     }
 }
 
 #[test]
 fn a_file_of_no_program_is_found_out() {
-    let tests = tempfile::tempdir().unwrap();
+    let package = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
-        fs::create_dir_all(tests.path().join(path).parent().unwrap()).unwrap();
-        fs::write(tests.path().join(path), text).unwrap();
+        for folder in ["tests", "suites"] {
+            let path = package.path().join(folder).join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
     };
     write("whole/main.rs", "mod here;\n");
     write("whole/here.rs", "");
@@ -49,8 +65,11 @@ fn a_file_of_no_program_is_found_out() {
     write("apart/named.rs", "");
     write("apart/forgotten.rs", "");
     write("alone.rs", "");
-    let manifest = "[[test]]\nname = \"apart_named\"\npath = \"tests/apart/named.rs\"\n";
-    assert_eq!(strays(tests.path(), manifest), ["apart/forgotten.rs", "whole/her.rs"]);
+    let manifest = "path = \"tests/apart/named.rs\"\npath = \"suites/apart/named.rs\"\n";
+    let found = ["apart/forgotten.rs", "whole/her.rs"];
+    assert_eq!(strays(package.path(), "tests", manifest), found);
+    let unnamed = ["alone.rs", "apart/forgotten.rs", "whole/her.rs", "whole/main.rs"];
+    assert_eq!(strays(package.path(), "suites", manifest), unnamed);
 }
 
 /// What `cargo test -- --list` prints for two programs.

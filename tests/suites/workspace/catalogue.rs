@@ -43,7 +43,7 @@ fn sources(file: &str) -> Option<String> {
         Some(("claims", _)) => vec![tests.join("support/src").join(format!("{file}.rs"))],
         Some(("lock", _)) => vec![tests.join("locks/tests").join(format!("{file}.rs"))],
         Some(("simulation", _)) => vec![tests.join("simulation/tests/simulation.rs")],
-        _ => vec![tests.join("tests").join(format!("{file}.rs"))],
+        _ => vec![tests.join("suites").join(format!("{file}.rs"))],
     };
     let found = candidates.iter().filter_map(|path| fs::read_to_string(path).ok());
     Some(found.collect::<String>()).filter(|text| !text.is_empty())

@@ -222,7 +222,7 @@ const CRATES: &[Layers] = &[
 ];
 
 /// The path of this file, for failure messages.
-const FILE: &str = "tests/tests/workspace/layers.rs";
+const FILE: &str = "tests/suites/workspace/layers.rs";
 
 /// Every crate of this repository, whether it is published or not.
 const OURS: &[&str] =
@@ -240,7 +240,7 @@ impl Layers {
     fn folder(&self) -> PathBuf {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
         match self.name {
-            "zk-embedded" => tests.join("embedded"),
+            "zk-embedded" => tests.join("zk-embedded"),
             name => tests.join("..").join(name),
         }
     }
