@@ -1,7 +1,7 @@
 //! Writes whose replies are lost: the client checks their outcome, and sends only those again that
 //! were certainly not applied.
 
-use zk_client::{Client, CreateOptions, ErrorCode, Outcome};
+use zk_client::{Client, Committed, CreateOptions, ErrorCode, Op, Outcome};
 use zk_embedded::{Fault, OpCode, Server};
 
 #[tokio::main]
@@ -45,5 +45,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let error = sure.delete("/counter", 3).await.err().ok_or("it could be anybody")?;
     println!("{error}");
     assert_eq!(error.outcome(), Outcome::Unknown);
+
+    // A transaction that also writes to a marker shows what became of it, whatever it does.
+    let name = format!("/marker-{:032x}-", client.unique());
+    let options = CreateOptions::ephemeral().sequential();
+    let mut marker = sure.marker(client.create_owned(&name, b"", &options).await?);
+    server.inject(Fault::lose_reply().op(OpCode::MULTI));
+    let entry = Op::create("/entry-", b"", &CreateOptions::persistent().sequential());
+    let Committed::Found(zxid) = marker.multi(entry).await? else {
+        return Err("the reply is lost".into());
+    };
+    println!("the entry was made in transaction {zxid}");
     Ok(())
 }

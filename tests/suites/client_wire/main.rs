@@ -5,6 +5,7 @@ mod causal;
 mod client;
 mod connect;
 mod lease;
+mod marker;
 mod resolve;
 mod streams;
 mod tls;

@@ -1,7 +1,7 @@
 //! The handle that users hold: one method per operation.
 //!
 //! A call checks its path, encodes its request into the session and returns a future of the reply.
-//! This module knows nothing of sockets, servers or time.
+//! This module knows nothing of sockets.
 //!
 //! The modules below are in reading order: first the handle and how its calls are sent, and then
 //! its methods, grouped by purpose.
@@ -46,7 +46,10 @@ mod delete_tree;
 
 mod resolve;
 
+mod marker;
+
 pub use self::handle::Client;
+pub use self::marker::{Committed, Marker};
 pub use self::owned_nodes::OwnedNode;
 pub use self::resolve::Resolving;
 pub use self::states::StateStream;

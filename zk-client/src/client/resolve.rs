@@ -52,14 +52,16 @@ impl Client {
 /// | proof that nothing was changed | the write is sent again, and the server's reply counts |
 /// | anything else: the node was changed again, deleted, or created anew | the outcome is unknown |
 ///
-/// A write counts as done if it was applied, or an equal one in all that a node shows. Where the
+/// A write counts as done if the node looks as if it was applied, even if an identical write of
+/// another client did it. Where the
 /// outcome cannot be known, the error of the loss is returned, with the outcome
 /// [`Unknown`](Outcome::Unknown).
 ///
 /// So a success means that the write was applied, an error with the outcome
 /// [`NotApplied`](Outcome::NotApplied) means that it was not and never will be, and no write is
 /// applied twice. To tell a write from an equal one of another client, put something
-/// [unique](Client::unique) into the data.
+/// [unique](Client::unique) into the data. For transactions there is a
+/// [`marker`](Self::marker).
 ///
 /// The result is final because a write that was lost on the way to one server cannot arrive later.
 /// The next server moves the session at the leader, which from then on refuses the requests that
@@ -82,7 +84,7 @@ impl Client {
 /// Dropping the future ends the search. The write is sent in any case, but not again.
 #[derive(Clone, Debug)]
 pub struct Resolving {
-    client: Client,
+    pub(crate) client: Client,
 }
 
 impl Resolving {
@@ -136,7 +138,7 @@ impl Resolving {
 }
 
 /// A write that can be recognised.
-trait Write {
+pub(crate) trait Write {
     type Done;
 
     fn send(&self, client: &Client) -> Reply<Self::Done>;
@@ -149,15 +151,15 @@ trait Write {
     fn judge(&self, before: Zxid, seen: Seen) -> Option<Verdict<Self::Done>>;
 }
 
-enum Verdict<R> {
+pub(crate) enum Verdict<R> {
     Applied(R),
     NotApplied,
 }
 
 /// The state that was found.
-struct Seen {
+pub(crate) struct Seen {
     own: Option<SessionId>,
-    node: Option<Node>,
+    pub(crate) node: Option<Node>,
     parent: Option<Stat>,
 }
 
@@ -260,7 +262,7 @@ impl Write for Delete<'_> {
 }
 
 /// Sends the write at once. All else happens when the future is polled.
-fn resolve<W: Write + Send + Sync>(
+pub(crate) fn resolve<W: Write + Send + Sync>(
     client: Client,
     write: W,
 ) -> impl Future<Output = Result<W::Done, Error>> + Send

@@ -129,6 +129,22 @@ impl<R> Reply<R> {
         Self(State::Waiting { call, finish: Box::new(finish), deadline: None })
     }
 
+    /// The same reply with another result.
+    pub(crate) fn map<T>(self, change: impl FnOnce(R) -> T + Send + 'static) -> Reply<T>
+    where
+        R: 'static,
+    {
+        Reply(match self.0 {
+            State::Failed(error) => State::Failed(error),
+            State::Waiting { call, finish, deadline } => {
+                let finish: Finish<T> =
+                    Box::new(|call, completion| finish(call, completion).map(change));
+                State::Waiting { call, finish, deadline }
+            }
+            State::Done => State::Done,
+        })
+    }
+
     /// Limits the wait for the reply to this time from now on.
     ///
     /// If the reply is not there by then, the result is an error of the kind

@@ -11,7 +11,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use zk_client::{
-    Deletion, Error as ClientError, Lapse, LeaseState, Op, Operations, Outcome, OwnedNode, Reply,
+    Committed, Deletion, Error as ClientError, Lapse, LeaseState, Marker, Op, Operations, Outcome,
+    OwnedNode, Reply,
 };
 
 use crate::error::{Error, Fault, Loss};
@@ -364,6 +365,54 @@ impl Hold {
             None => Ok(ownership.queue.client().multi((Op::check(&ownership.path, None), ops))),
         };
         Fenced { reply, ownership }
+    }
+
+    /// As [`fenced`](Self::fenced), but finds out whether the transaction was carried out if the
+    /// connection breaks before the reply.
+    ///
+    /// ```
+    /// # use zk_client::Client;
+    /// # async fn f(client: &Client, guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
+    /// use zk_client::{CreateOptions, Op};
+    ///
+    /// let path = format!("/invoices/markers/{:032x}-", client.unique());
+    /// let options = CreateOptions::ephemeral().sequential();
+    /// let node = client.create_owned(&path, b"", &options).await?;
+    /// let mut marker = client.resolving().marker(node);
+    ///
+    /// let options = CreateOptions::persistent().sequential();
+    /// guard.fenced_resolving(&mut marker, Op::create("/invoices/paid-", b"42", &options)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The [`Marker`] must be one of the client that holds the lock, so that the session that ends
+    /// the one ends the other.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`fenced`](Self::fenced). The outcome is unknown only if the session ends, or if
+    /// the marker shows nothing for a session timeout: see [`Marker::multi`].
+    ///
+    /// # Cancel safety
+    ///
+    /// That of [`Marker::multi`].
+    pub async fn fenced_resolving<O>(
+        &self,
+        marker: &mut Marker,
+        ops: O,
+    ) -> Result<Committed<O::Results>, Error>
+    where
+        O: Operations + Send + Sync,
+        O::Results: Send,
+    {
+        let ownership = &self.ownership;
+        if let Some(loss) = self.known_loss() {
+            return Err(ownership.lost_error(loss));
+        }
+        let done = marker.multi((Op::check(&ownership.path, None), ops)).await;
+        done.map(|done| done.map(|((), results)| results))
+            .map_err(|error| ownership.fence_error(error))
     }
 
     /// Releases the node. Its delete is on its way when this returns.

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use zk_client::{CreateOptions, Op};
+use zk_client::{Committed, CreateOptions, Op};
+use zk_embedded::{Fault, OpCode};
 use zk_recipes::{ErrorKind, Lock, Loss, Options};
 use zk_tests::explore::{Script, explore, poll_once, settle};
 use zk_tests::locks::{LOCK, World};
@@ -137,4 +138,29 @@ async fn children_that_are_no_contenders_are_left_out_or_reported() {
     assert_eq!(error.kind(), ErrorKind::ForeignContender);
     settle().await;
     assert_eq!(world.server.children(LOCK).len(), 6, "nobody of ours is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_write_whose_reply_is_lost_finds_out_that_it_was_carried_out() {
+    let world = World::new();
+    let (lock, client) = (world.lock().await, world.client().await);
+    client.create("/data", b"", &PERSISTENT).await.unwrap();
+    client.create("/m", b"", &PERSISTENT).await.unwrap();
+    let lock = Lock::new(&client, lock.path()).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let options = CreateOptions::ephemeral().sequential();
+    let node = client.create_owned("/m/mark-", b"", &options).await.unwrap();
+    let mut marker = client.resolving().marker(node);
+    for (fault, version) in [(Fault::lose_request(), 1), (Fault::lose_reply(), 2)] {
+        world.server.inject(fault.op(OpCode::MULTI));
+        let write = Op::set_data("/data", b"mine", None);
+        let done = guard.fenced_resolving(&mut marker, write).await.unwrap();
+        assert_eq!(matches!(done, Committed::Found(_)), version == 2, "{done:?}");
+        assert_eq!(client.exists("/data").await.unwrap().unwrap().version, version);
+    }
+    world.client().await.delete(guard.node(), None).await.unwrap();
+    let write = Op::set_data("/data", b"late", None);
+    let error = guard.fenced_resolving(&mut marker, write).await.unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::NodeDeleted));
+    assert_eq!(client.exists("/data").await.unwrap().unwrap().version, 2);
 }
