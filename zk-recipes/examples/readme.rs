@@ -2,14 +2,24 @@
 //! `cargo run -p zk-recipes --example readme -- HOST:PORT`.
 
 use zk_client::{Client, CreateOptions, Op};
-use zk_recipes::{FencingToken, Lock, MultiLock, Owner, ReentrantLock, RwLock};
+use zk_recipes::{Error, FencingToken, Lock, MultiLock, Owner, ReentrantLock, RwLock};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // HOST:PORT, or several as in "zk1:2181,zk2:2181", and optionally a chroot behind the last one.
     let servers = std::env::args().nth(1).ok_or("which servers?")?;
-    let client = Client::connect(&servers).await?;
+    let keeper = Client::builder().keep(&servers).await?;
 
+    // A session may expire at any time, and with it all that it held. Then this drops the work, and
+    // begins it anew in the next session, until it is done.
+    let done = keeper.run_each(work).await;
+
+    // Ends the session, so that nothing stays behind until it expires.
+    keeper.close().await;
+    Ok(done?)
+}
+
+async fn work(client: Client) -> Result<(), Error> {
     // Nodes that end with the session, and a watch on one of them.
     client.create("/todo", b"7", &CreateOptions::ephemeral()).await?;
     client.create("/motd", b"hello", &CreateOptions::ephemeral()).await?;
@@ -32,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let guard = lock.acquire().await?; // dropping the future leaves the queue
     guard.run(rebuild(guard.token())).await?; // stops the work when the lock is lost
     guard.fenced(Op::set_data("/motd", b"42", None)).await?; // only while we hold it
-    guard.release().await?; // or drop it, if the program goes on: see the last line
+    guard.release().await?; // or drop it: its release is then sent in the background
 
     // Readers share a lock.
     let catalogue = RwLock::new(&client, "/locks/catalogue")?;
@@ -47,11 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Both locks or none. This does not deadlock with a caller that names them in another order,
     // or acquires them one by one in the order of their paths.
     let both = MultiLock::new(&client, ["/locks/from", "/locks/to"])?.acquire().await?;
-    drop((shared, inner, outer, both));
-
-    // Dropped guards are released in the background, which ends with main. Without this line the
-    // locks may stay until the session expires.
-    client.close().await;
+    drop((shared, inner, outer, both)); // released in the background
     Ok(())
 }
 

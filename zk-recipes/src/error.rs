@@ -173,6 +173,18 @@ impl Error {
             || self.client().is_some_and(zk_client::Error::is_session_over)
     }
 
+    /// True if the same call may succeed if it is made again in the same session.
+    ///
+    /// The connection broke, or the lock was lost while the session lives on. The
+    /// [`outcome`](Self::outcome) tells whether the call may have been carried out.
+    pub fn is_transient(&self) -> bool {
+        match &self.0 {
+            Fault::Client(error) | Fault::Unconfirmed(error) => error.is_connection_loss(),
+            Fault::Lost { loss, .. } => !matches!(loss, Loss::SessionOver(_)),
+            fault => matches!(fault, Fault::NodeVanished(_) | Fault::TimedOut { .. }),
+        }
+    }
+
     /// The client's error that caused this one, if there is one.
     pub fn client(&self) -> Option<&zk_client::Error> {
         match &self.0 {

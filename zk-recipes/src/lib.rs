@@ -83,9 +83,10 @@
 //!
 //! The locks of the session are lost, and a contender that waits for one gets an error.
 //! [`Error::is_session_over`] is true for the errors of both. A client is valid for one session,
-//! and so are its locks. A service that must continue takes its client from a
-//! [`SessionKeeper`](zk_client::SessionKeeper), and makes a new lock in each session, as the
-//! example `leader` does: `cargo run -p zk-recipes --example leader`.
+//! and so are its locks. A service that must continue works in each session of a
+//! [`SessionKeeper`](zk_client::SessionKeeper::run_each), and makes its locks there. [`retry`]
+//! keeps the work going within a session. The example `service` does both, in a hundred lines:
+//! `cargo run -p zk-recipes --example service`.
 //!
 //! # Who else may share a lock
 //!
@@ -96,7 +97,8 @@
 //! Each file uses only files that are listed above it:
 //!
 //! ```text
-//! error, node, options   what goes wrong; what nodes are called, and who is ahead; settings
+//! error, retry           what goes wrong, and what goes on all the same
+//! node, options          what nodes are called, and who is ahead; settings
 //! queue                  join (create and list), place (our node), wait (until nobody is ahead)
 //! hold                   being the owner: what is known of the node, state, lost, fencing token
 //! locks                  Lock, RwLock, MultiLock, LockTicket
@@ -105,6 +107,8 @@
 //! ```
 
 mod error;
+
+mod retry;
 
 mod node;
 
@@ -132,4 +136,5 @@ pub use locks::{Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, RwLoc
 pub use node::Layout;
 pub use options::Options;
 pub use queue::inspect::QueueEntry;
+pub use retry::retry;
 pub use two_level::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};

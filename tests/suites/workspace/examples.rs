@@ -29,6 +29,12 @@ async fn a_service_leads_again_behind_the_end_of_its_session() {
 }
 
 #[tokio::test]
+async fn a_service_does_three_jobs_and_tells_its_metrics() {
+    let said = tour::run("service", &[]).await.unwrap();
+    assert_eq!(said, "jobs_done_total 3\nreconnects_total 0\n");
+}
+
+#[tokio::test]
 async fn the_textbook_lock_excludes() {
     let said = tour::run("textbook_lock", &[]).await.unwrap();
     assert!(said.ends_with("4 times 25 is 100\n"), "{said}");

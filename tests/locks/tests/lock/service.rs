@@ -1,0 +1,137 @@
+//! The example of a whole service, while replies are lost and sessions expire. The server's history
+//! tells what was done.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::watch::Sender;
+use tokio::time::sleep;
+use zk_client::CreateOptions;
+use zk_embedded::{Change, Fault, OpCode};
+use zk_tests::locks::World;
+
+#[allow(dead_code, reason = "its main runs as an example")]
+#[path = "../../../../zk-recipes/examples/service.rs"]
+mod example;
+
+use example::Service;
+
+async fn start(world: &World) -> Service {
+    let keeper = world.builder().keep("zk").await.unwrap();
+    Service { keeper, config: Sender::default(), jobs_done: Sender::default() }
+}
+
+/// Lets two processes serve while something `happens`. Every job that was written must be done,
+/// once. Returns how many there were.
+async fn serve(world: &World, happens: impl AsyncFnOnce(&Service, &Service)) -> usize {
+    let (one, other) = (start(world).await, start(world).await);
+    tokio::select! {
+        served = one.run() => panic!("the service has ended: {served:?}"),
+        served = other.run() => panic!("the service has ended: {served:?}"),
+        () = happens(&one, &other) => {}
+    }
+    // No job is written any more, and all that were are done.
+    let last = start(world).await;
+    one.keeper.close().await;
+    other.keeper.close().await;
+    let rest = async {
+        while !world.server.children("/service/jobs").is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        served = last.run() => panic!("the service has ended: {served:?}"),
+        () = rest => {}
+    }
+    last.keeper.close().await;
+
+    let (mut written, mut done) = (0, BTreeMap::new());
+    for commit in world.server.history() {
+        if commit.change == Change::Created && commit.path.starts_with("/service/jobs/") {
+            written += 1;
+        }
+        if commit.change == Change::Created
+            && let Some(job) = commit.path.strip_prefix("/service/done/")
+        {
+            *done.entry(job.to_owned()).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(done.len(), written, "{done:?}");
+    assert!(done.values().all(|count| *count == 1), "{done:?}");
+    written
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_do_every_job_once() {
+    let world = World::new();
+    let jobs = serve(&world, async |_, _| sleep(Duration::from_millis(9_500)).await).await;
+    assert!((9..=11).contains(&jobs), "{jobs} jobs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_that_are_lost_cost_no_job_and_do_none_twice() {
+    for fault in [Fault::lose_reply(), Fault::lose_request()] {
+        for op in [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_DATA, OpCode::DELETE] {
+            let world = World::new();
+            let jobs = serve(&world, async |_, _| {
+                for _ in 0..5 {
+                    world.server.inject(fault.clone().op(op));
+                    sleep(Duration::from_secs(4)).await;
+                }
+            });
+            assert!(jobs.await > 10);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_service_goes_on_in_its_next_session() {
+    let world = World::new();
+    let jobs = serve(&world, async |one, other| {
+        for service in [one, other, one, other] {
+            sleep(Duration::from_secs(3)).await;
+            let client = service.keeper.client().await.unwrap();
+            assert!(world.server.expire(client.session().unwrap().id));
+        }
+        sleep(Duration::from_secs(20)).await;
+    });
+    assert!(jobs.await > 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_job_is_done_as_the_new_configuration_wants_it() {
+    let world = World::new();
+    serve(&world, async |_, _| {
+        sleep(Duration::from_secs(2)).await;
+        let admin = world.client().await;
+        admin.set_data("/service/config", b"new", None).await.unwrap();
+        let before = world.server.children("/service/done").len();
+        sleep(Duration::from_secs(2)).await;
+        let done = world.server.children("/service/done");
+        assert!(done.len() > before);
+        for job in done.iter().skip(before + 1) {
+            let node = admin.get_data(&format!("/service/done/{job}")).await.unwrap();
+            assert!(String::from_utf8_lossy(&node.data).ends_with(" for new"), "{node:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_closed_leaves_its_lock_and_its_leadership_at_once() {
+    let world = World::new();
+    let service = start(&world).await;
+    tokio::select! {
+        served = service.run() => panic!("the service has ended: {served:?}"),
+        () = sleep(Duration::from_secs(2)) => {}
+    }
+    let metrics = service.metrics().await.unwrap();
+    assert!(metrics.starts_with("jobs_done_total 2\n"), "{metrics}");
+    service.keeper.close().await;
+    let admin = world.client().await;
+    for folder in ["/service/leader", "/service/worker"] {
+        assert_eq!(world.server.children(folder), [""; 0]);
+    }
+    // It can be created, so the session is gone.
+    admin.create("/service/leader/other", b"", &CreateOptions::ephemeral()).await.unwrap();
+}

@@ -1,0 +1,102 @@
+//! A whole service: an election, jobs under a lock, a live configuration, metrics, and its end.
+//!
+//! `cargo run --release -p zk-recipes --example service -- HOST:PORT`, in any number of processes:
+//! one leads and writes a job every second, and all take turns to do them. A job is done once,
+//! whatever is lost: one transaction, which only the holder of the lock can carry out, writes its
+//! result and deletes it. Without an address, a server in this process serves for three jobs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch::Sender;
+use zk_client::{Client, CreateOptions, Op, SessionKeeper};
+use zk_recipes::{Election, Error, Guard, Lock, retry};
+
+const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = zk_embedded::Server::start().await?;
+    let (address, jobs) = match std::env::args().nth(1) {
+        Some(address) => (address, u64::MAX),
+        None => (server.address().to_owned(), 3),
+    };
+    let keeper = Client::builder().keep(&address).await?;
+    let service = Service { keeper, config: Sender::default(), jobs_done: Sender::default() };
+    let mut jobs_done = service.jobs_done.subscribe();
+    tokio::select! {
+        served = service.run() => served?,
+        _ = tokio::signal::ctrl_c() => {}
+        _ = jobs_done.wait_for(|done| *done >= jobs) => {}
+    }
+    println!("{}", service.metrics().await?);
+    service.keeper.close().await; // The leadership and the lock are free at once.
+    Ok(())
+}
+
+pub(crate) struct Service {
+    pub(crate) keeper: SessionKeeper,
+    pub(crate) config: Sender<Vec<u8>>,
+    pub(crate) jobs_done: Sender<u64>,
+}
+
+impl Service {
+    /// Serves in one session after another, until the future is dropped.
+    pub(crate) async fn run(&self) -> Result<(), Error> {
+        let serve = |client: Client| async move {
+            for node in ["/service/jobs", "/service/done", "/service/next", "/service/config"] {
+                retry(|| async { Ok(client.ensure(node, &PERSISTENT).await?) }).await?;
+            }
+            let election = Election::new(&client, "/service/leader")?;
+            let lead = || async { election.lead(|term| write_jobs(&client, term)).await? };
+            let (work, follow) = (|| self.do_jobs(&client), || self.follow_config(&client));
+            tokio::try_join!(retry(lead), retry(work), retry(follow)).map(drop)
+        };
+        self.keeper.run_each(serve).await
+    }
+
+    async fn do_jobs(&self, client: &Client) -> Result<(), Error> {
+        let lock = Lock::new(client, "/service/worker")?;
+        loop {
+            let guard = lock.acquire().await?;
+            let (jobs, mut more) = client.get_children_and_watch("/service/jobs").await?;
+            let Some(job) = jobs.names.iter().min() else {
+                drop(guard);
+                more.changed().await?;
+                continue;
+            };
+            let (open, done) = (format!("/service/jobs/{job}"), format!("/service/done/{job}"));
+            let work = async { [job.as_bytes(), b" for ", &*self.config.borrow()].concat() };
+            let result = guard.run(work).await?; // stops when the lock is lost
+            let write = (Op::delete(&open, None), Op::create(&done, &result, &PERSISTENT));
+            guard.fenced(write).await?; // only if the lock is still ours
+            self.jobs_done.send_modify(|done| *done += 1);
+        }
+    }
+
+    async fn follow_config(&self, client: &Client) -> Result<(), Error> {
+        loop {
+            let (node, mut watcher) = client.get_data_and_watch("/service/config").await?;
+            self.config.send_replace(node.data.to_vec());
+            watcher.changed().await?;
+        }
+    }
+
+    /// Metrics in the text form of Prometheus.
+    pub(crate) async fn metrics(&self) -> Result<String, Error> {
+        let (jobs, stats) = (*self.jobs_done.borrow(), self.keeper.client().await?.stats());
+        Ok(format!("jobs_done_total {jobs}\nreconnects_total {}", stats.reconnects()))
+    }
+}
+
+/// Writes jobs while this process leads. A version counts them, so none is written twice.
+async fn write_jobs(client: &Client, term: Arc<Guard>) -> Result<(), Error> {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        seconds.tick().await;
+        let count = client.get_data("/service/next").await?.stat.version;
+        let job = format!("/service/jobs/{count:010}");
+        let count = Op::set_data("/service/next", b"", Some(count));
+        term.fenced((count, Op::create(&job, b"", &PERSISTENT))).await?;
+    }
+}
