@@ -27,6 +27,7 @@
 //! | own a node that is never left behind | [`OwnedNode`], [`Lease`] | `owned_nodes` |
 //! | see others' writes | [`Reply::with_zxid`], [`Client::wait_for_zxid`] | `read_your_writes` |
 //! | learn if a lost write was applied | [`Error::outcome`], [`Client::resolving`] | `idempotent` |
+//! | learn the same of a transaction | [`Marker`] | `idempotent` |
 //! | limit how long a call waits | [`Reply::within`] | `deadlines` |
 //! | control access | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |
 //! | encrypt | `TlsConnector`, with the feature `tls` | `tls` |
@@ -46,7 +47,8 @@
 //!
 //! # Ordering
 //!
-//! A call enqueues its request when it is *called*, not when its future is first polled. The
+//! A call that returns a [`Reply`] enqueues its request when it is *called*, not when its future is
+//! first polled. The
 //! requests of one session reach the server in call order, and the server answers them in that
 //! order. Ten calls that are awaited together cost one round trip, not ten. A watch event is
 //! delivered before any reply that reflects the change.
@@ -60,16 +62,16 @@
 //! Every [`Error`] has an [`outcome`](Error::outcome). It is [`NotApplied`](Outcome::NotApplied) if
 //! the request never left this machine or the server refused it, and [`Unknown`](Outcome::Unknown)
 //! if the request was sent and the connection broke before the reply came. The client never sends a
-//! request twice by itself, with one documented exception: the delete of an [`OwnedNode`]. The
-//! writes of [`Client::resolving`] find out what became of a lost request, and send it again if it
-//! was certainly not applied.
+//! caller's write twice by itself, with one documented exception: the delete of an [`OwnedNode`].
+//! The writes of [`Client::resolving`] find out what became of a lost request, and send it again if
+//! it was certainly not applied.
 //!
 //! # Cancel safety
 //!
 //! Dropping a [`Reply`] does not cancel its request; the client only discards the answer. Dropping
-//! a [`Watcher`] or a [`WatchStream`] removes the watch. Dropping an [`OwnedNode`], or the reply
-//! that would have returned it, deletes the node. A call that sends several requests documents in
-//! its own section what remains of it when it is dropped.
+//! a [`Watcher`] or a [`WatchStream`] removes the watch. Dropping an [`OwnedNode`], or the reply of
+//! the create that would have returned it, deletes the node. A call that sends several requests
+//! documents in its own section what remains of it when it is dropped.
 //!
 //! # The session
 //!
@@ -106,7 +108,7 @@
 //! in each third of it, to learn whether the ensemble still keeps the session: see
 //! [`DeadlineRule`].
 //!
-//! A machine that is suspended receives nothing, while the ensemble goes on to count the session
+//! A machine that is suspended receives nothing, while the ensemble keeps counting the session
 //! timeout. On Linux and Android the client counts the time of a suspension, so the first check
 //! afterwards shows whether a lease has lapsed. On other systems it does so only with a function
 //! that returns that time: see [`Clock`].
@@ -124,13 +126,12 @@
 //! The client works with ZooKeeper 3.5 and later. Operations that came later say so in their
 //! documentation. A server that does not know an operation refuses it with the
 //! [`code`](Error::code) `Unimplemented` and then closes the connection: the requests behind it
-//! fail with `ConnectionLoss`, and the session goes on. The client sends such an operation only
-//! once. From then on it refuses the operation by itself for as long as it lives, without that
-//! cost.
+//! fail with `ConnectionLoss`, and the session goes on. From the first such refusal
+//! on, the client refuses the operation by itself for as long as it lives, without that cost.
 //!
 //! A server older than 3.5 refuses the first create in this way. From then on the client refuses by
-//! itself everything that came with 3.5 or later, and the text of the error of every create says
-//! that the server is too old.
+//! itself everything that came with 3.5 or later, and the error of [`Client::create`] says that the
+//! server is too old.
 //!
 //! Two operations can be disabled on servers that know them: [time to live](CreateOptions::ttl) and
 //! [`reconfig`](Client::reconfig). Such a server refuses them without closing the connection, and
@@ -168,11 +169,11 @@
 //! | | trace | `event` | `kind`, `path`, `zxid`, `missed`, `watchers`, `streams` |
 //!
 //! The events `queued` and `appended` are in the caller's span, and all others in the session's
-//! span: `zk` of the target `zk_client::session`, at level info, with the field `session` from
-//! `connected` on. Warnings other than these report something that should not happen. No event
-//! contains data, passwords or credentials. Neither does the `Debug` of any type, except for
-//! records of `zk_proto` and data that was read. A request that is not traced costs one check of a
-//! flag.
+//! span: `zk` of the target `zk_client::session`, at level info. Its field `session` is set at
+//! `connected`. A subscriber must not call the client: some events are reported under its lock.
+//! Warnings other than these report something that should not happen. No event contains data,
+//! passwords or credentials. Neither does the `Debug` of any type, except for records of `zk_proto`
+//! and data that was read. A request that is not traced costs one check of a flag.
 //!
 //! # Performance
 //!
@@ -210,7 +211,7 @@
 //! ```text
 //!  1  client/reads             makes the request's record
 //!  2  client/handle            checks the path, and hands the request to the session
-//!  3  model/path               holds the rules for paths; puts the chroot in front
+//!  3  model/path               puts the chroot in front; `zk_proto::path` has the rules for paths
 //!  4  driver/shared_session    takes the lock; wakes the driver once it is released
 //!  5  driver/reply_slot        opens a slot for the answer
 //!  6  session/requests         refuses it if the session is over or the server lacks the operation
@@ -246,7 +247,7 @@
 //! those of a reply:
 //!
 //! ```text
-//!  6  session/replies          decodes the event
+//!  6  session/notifications    decodes the event
 //!  7  session/watches/arming   decides whether the change may be an old one
 //!  8  session/watches          finds the path, and drops it if it has no watch left
 //!  9  session/watches/path_watches   finds the watchers of the path
@@ -262,6 +263,16 @@
 //! `handles/watch_stream`, and for a stream of a tree also through `session/watches/ancestors`. On
 //! each of these paths the session also checks whether the frame concerns timers, counters, leases
 //! or owned nodes.
+//!
+//! The session also sends requests of its own, which no caller made:
+//!
+//! ```text
+//! session/timeouts         a ping, when nothing else was sent for a while
+//! session/reattach         first on each connection: credentials from session/auths, watches from
+//!                          session/watches, the search for lost creates from session/owned_nodes
+//! session/housekeeping     the deletes of owned nodes, searches again, watches that nobody wants
+//! net/hosts                no request: says how long driver/task waits before it reconnects
+//! ```
 
 mod trace;
 
@@ -304,7 +315,7 @@ pub mod fuzz;
 
 pub use auth::credentials::{Credential, Refusal, Scheme};
 pub use auth::sasl::Sasl;
-pub use client::{Client, OwnedNode, Resolving, StateStream, Visited, Walk};
+pub use client::{Client, Committed, Marker, OwnedNode, Resolving, StateStream, Visited, Walk};
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;
 pub use driver::clock::Clock;

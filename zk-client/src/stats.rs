@@ -12,7 +12,8 @@ use crate::model::event::SessionState;
 
 /// The counters of a client at one moment: see [`Client::stats`](crate::Client::stats).
 ///
-/// Counters only grow, and begin at zero with the client. Services most often export the depth of
+/// What is counted only grows, and begins at zero with the client; the other numbers tell what is
+/// now. Services most often export the depth of
 /// the queue, the last round trip, and how often the connection was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,8 +43,9 @@ pub struct Stats {
     /// Requests that wait to be sent: until the driver's next turn or, without a connection, until
     /// a server is reached.
     pub queued: usize,
-    /// Bytes of the queued requests. [`Limits`](crate::Limits) bound this, and the sum of both
-    /// numbers.
+    /// Bytes of the queued requests. [`Limits::max_queued_bytes`](crate::Limits::max_queued_bytes)
+    /// bounds this, and [`max_requests`](crate::Limits::max_requests) the requests in flight and
+    /// queued together.
     pub queued_bytes: usize,
     /// The time from the send of the last answered request or ping to its reply.
     pub last_round_trip: Option<Duration>,

@@ -1,8 +1,7 @@
 //! Nodes that a client owns on a caller's behalf: created, adopted, released.
 //!
-//! A handle here is an obligation to delete the node. The session keeps it. First the reply that
-//! would bring the node holds it, and then the [`OwnedNode`]. Only the session decides how the
-//! obligation survives lost connections.
+//! Whoever has an [`OwnedNode`], or the reply that brings one, must see to it that the node is
+//! deleted. The session does that for them, also across lost connections.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

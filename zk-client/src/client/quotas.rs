@@ -32,7 +32,8 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may leave limits without a count. Call again then.
+    /// Dropping the future may leave limits without a count. Call again then. Nothing is sent
+    /// before it is first polled.
     pub async fn set_quota(&self, path: &str, quota: &Quota) -> Result<(), Error> {
         let (whole, node) = self.quota_node(path)?;
         if self.exists(path).await?.is_none() {
@@ -55,6 +56,8 @@ impl Client {
     }
 
     /// The limits of a tree and its usage; `None` if it has no quota of its own.
+    ///
+    /// Nothing is sent before the future is first polled.
     pub async fn get_quota(&self, path: &str) -> Result<Option<(Quota, Usage)>, Error> {
         let (whole, node) = self.quota_node(path)?;
         let (limits, stats) = whole.batch(|| {

@@ -1,9 +1,9 @@
 //! Where handles and driver meet: the session under one lock, which is held briefly.
 //!
 //! A handle encodes its request directly into the session, and wakes the driver if it sleeps. The
-//! lock is never held across an await, a wake-up or the user's code. There are two exceptions: the
-//! driver's waker is cloned and dropped under the lock, and the function that measures suspensions
-//! runs under it.
+//! lock is never held across an await, a wake-up or the user's code. There are three exceptions:
+//! the driver's waker is cloned and dropped under the lock, and the function that measures
+//! suspensions and the subscriber of `tracing` run under it.
 
 use std::collections::VecDeque;
 use std::fmt;

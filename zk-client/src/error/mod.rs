@@ -21,8 +21,11 @@ pub use self::reasons::{Attempt, Ended, Failure, Hangup, Limit, ProtocolError, R
 #[non_exhaustive]
 pub enum Outcome {
     /// Nothing changed: the request never left this machine, or the server refused it.
+    ///
+    /// It is also the outcome of an [owned node](crate::Client::create_owned) that was lost and
+    /// looked for in vain. If that node appears later all the same, the client deletes it.
     NotApplied,
-    /// The request was sent and no reply came. A write may or may not have been applied.
+    /// The request may have been sent, and no reply came. A write may or may not have been applied.
     Unknown,
 }
 

@@ -6,11 +6,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use tracing::{debug, trace, warn};
-use zk_proto::{
-    CloseSessionRequest, DecodeError, Encode, OpCode, Operation, PingRequest, RequestHeader,
-    Writer, Xid, frame,
-};
+use tracing::warn;
+use zk_proto::{CloseSessionRequest, DecodeError, Encode, OpCode, Writer, frame};
 
 use crate::config::SessionConfig;
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
@@ -19,7 +16,7 @@ use crate::session::event::Event;
 use crate::session::handshake::{self, Verdict};
 use crate::session::pipeline::Priority;
 use crate::session::state::{Phase, Purpose, Session};
-use crate::session::timers::{self, Timer};
+use crate::session::timers::Timer;
 use crate::trace;
 
 /// The inputs from the transport and the clock, and the bytes to send.
@@ -68,8 +65,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// Like [`handle_frame`](Self::handle_frame), for a frame that begins as an
-    /// [event](Xid::NOTIFICATION) does. Nothing of it is kept, so it need not have memory of its
-    /// own.
+    /// [event](zk_proto::Xid::NOTIFICATION) does. Nothing of it is kept, so it need not have memory
+    /// of its own.
     pub(crate) fn handle_event(&mut self, now: Instant, frame: &[u8]) {
         if self.phase != Phase::Established {
             return self.handle_frame(now, Bytes::copy_from_slice(frame));
@@ -80,7 +77,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         });
     }
 
-    /// The head of a frame was received that is longer than the limit.
+    /// The first bytes of a frame that is longer than the limit were received.
     ///
     /// The frame is `len` bytes long, above [`Limits::max_reply`](crate::Limits::max_reply). `head`
     /// is its first [`HEAD_BYTES`], or all of it if it is shorter. The reader of the stream
@@ -166,44 +163,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.tell(SessionState::Disconnected);
         }
         self.detach_if_done();
-        self.tend_leases(now);
-    }
-
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.expire_leases(now);
-        if self.closing && self.ended().is_none() && !self.timers.is_set(Timer::Close) {
-            self.timers.set(Timer::Close, now + self.timeout);
-        }
-        while let Some(timer) = self.timers.take_due(now) {
-            trace!(target: trace::SESSION, ?timer, "due");
-            match timer {
-                Timer::Attempt => {
-                    self.hang_up(Hangup::AttemptTimedOut(self.attempt_timeout()));
-                }
-                Timer::Ping => {
-                    self.put_control(|writer| {
-                        let ping = PingRequest;
-                        RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
-                    });
-                    self.pings.queued();
-                    self.timers.sent(now, self.timeout);
-                }
-                Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
-                Timer::Expiry => self.end(Ended::Expired),
-                Timer::Close => self.end(Ended::Closed),
-                Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
-                Timer::Suspects => {
-                    self.owned_nodes.look_again();
-                    self.do_housekeeping(Priority::Normal);
-                    if self.owned_nodes.has_suspects() {
-                        self.suspect(now);
-                    }
-                }
-                // `tend_leases` handles these below.
-                Timer::Probe | Timer::Suspend | Timer::Lapse => {}
-            }
-        }
         self.tend_leases(now);
     }
 
@@ -313,35 +272,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.timers.stop(Timer::Leave);
     }
 
-    /// Queues what must precede all requests of callers: credentials, watches, the search for lost
-    /// creates, and due deletes.
-    fn reattach(&mut self) {
-        for (id, tokens) in self.auths.replay() {
-            if let Err(error) = self.prove(Priority::Urgent, id, tokens) {
-                warn!(target: trace::SESSION, %error, "a credential is not sent");
-            }
-        }
-        let Self { config, watches, pipeline, rearming, last_zxid, .. } = self;
-        watches.rearm(*last_zxid, config.limits.max_request, |rearm| {
-            match pipeline.push(Priority::Urgent, rearm.op(), rearm, Purpose::Rearm) {
-                Ok(_) => *rearming += 1,
-                Err(error) => {
-                    warn!(target: trace::WATCH, %error, "a watch with so long a path is lost");
-                }
-            }
-        });
-        let (watches, streams) = self.watches.lengths();
-        if self.rearming > 0 {
-            let requests = self.rearming;
-            debug!(target: trace::WATCH, watches, streams, requests, "rearming");
-        }
-        self.owned_nodes.attached();
-        self.do_housekeeping(Priority::Urgent);
-    }
-
     /// How long an attempt may take. This is scaled as the server has scaled the session timeout,
     /// so that all servers can be tried before the session is over.
-    fn attempt_timeout(&self) -> Duration {
+    pub(super) fn attempt_timeout(&self) -> Duration {
         let SessionConfig { timeout: wanted, attempt_timeout, .. } = self.config;
         let millis = |duration: Duration| duration.as_millis().max(1);
         let scaled = millis(attempt_timeout) * millis(self.timeout) / millis(wanted);

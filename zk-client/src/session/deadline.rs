@@ -56,7 +56,8 @@ impl Sample {
 #[derive(Debug)]
 pub(crate) struct Deadline {
     rule: DeadlineRule,
-    /// The least session timeout that a server has granted; zero before the first handshake.
+    /// The least session timeout that a server has granted; `None` before the first
+    /// handshake.
     timeout: Option<Duration>,
     /// Until when the session is surely kept. It stays across connections, since the leader does
     /// not forget what it has heard.

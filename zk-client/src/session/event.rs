@@ -40,7 +40,8 @@ impl fmt::Debug for Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<T, W, S = W> {
-    /// A request is over. Exactly one of these comes for every request that was accepted.
+    /// A request is over. Exactly one of these comes for every request that was accepted and not
+    /// [withdrawn](crate::session::Session::withdraw).
     Completed {
         /// The caller's token.
         token: T,

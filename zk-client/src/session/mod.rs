@@ -4,46 +4,76 @@
 //! events and the next deadline come out. The driver of this crate runs it on tokio; tests, fuzzers
 //! and simulations run it by hand, and you can run it on another runtime.
 //!
-//! The modules below are in reading order: first the parts, each of which decides one thing and
-//! knows no session; then the session made of them, what it does by itself, what callers ask, how
-//! it ends, what replies bring, and the connection, where a session's life begins.
+//! The modules below are in reading order.
 
+// Parts, each of which decides one thing. They send nothing themselves.
+
+/// What `Client::stats` tells.
 mod counters;
 
+/// When what is due.
 mod timers;
 
+/// The requests that are owed a reply, and their xids.
 mod pipeline;
 
+/// The pings that have no reply yet. `timeouts` sends them.
 mod pings;
 
+/// Until when the ensemble surely keeps the session.
 mod deadline;
 
+/// The first request and reply of a connection.
 mod handshake;
 
+/// The credentials, which `reattach` sends again on each connection.
 mod auths;
 
+/// The watches and who waits for them.
 mod watches;
 
+/// What the session reports to its driver.
 mod event;
 
+/// The nodes that are deleted whatever happens, and the search for those whose create was lost.
 mod owned_nodes;
 
+/// What a lease is.
 mod lease;
 
+/// The leases, and the deadline that they share.
 mod assurance;
 
+// The session that is made of them.
+
+/// [`Session`] itself: its fields, and what it tells about itself.
 mod state;
 
+/// Requests that the session makes by itself.
 mod housekeeping;
 
+/// What callers ask for.
 mod requests;
 
+/// How requests and the session end.
 mod ending;
 
+/// What follows from a reply.
 mod replies;
 
+/// Who is told of an event.
+mod notifications;
+
+/// Authentication by SASL.
 mod sasl;
 
+/// What happens when a timer is due. Pings are sent here.
+mod timeouts;
+
+/// What is sent first on a new connection: credentials, watches, the search for lost creates.
+mod reattach;
+
+/// A connection from the attempt to the loss: bytes in, bytes out.
 mod connection;
 
 pub use self::event::{Answer, Event, Watch};

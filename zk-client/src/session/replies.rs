@@ -1,5 +1,4 @@
-//! Handles the frames of an established connection: replies, and events that the server sends
-//! unasked.
+//! Handles the replies of an established connection.
 //!
 //! An invalid frame is an error, which ends its connection.
 
@@ -8,10 +7,7 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use tracing::{debug, trace, warn};
-use zk_proto::{
-    Decode, DecodeError, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
-    WatcherEvent, Xid,
-};
+use zk_proto::{Decode, DecodeError, ErrorCode, EventType, OpCode, Reader, ReplyHeader, Xid};
 
 use crate::auth::credentials::{Credential, Refusal, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
@@ -201,7 +197,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 } else if self.rearming == 0 {
                     debug!(target: trace::WATCH, "rearmed");
                     let streams = self.watches.streams();
-                    self.notice(streams, &StreamEvent::Rearmed);
+                    self.notify(streams, &StreamEvent::Rearmed);
                 }
             }
             Purpose::FollowUp(follow_up) => self.conclude_follow_up(follow_up, &result),
@@ -255,50 +251,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
             // There may be nothing left to remove, if an event came first.
             (FollowUp::Remove(_), _) | (FollowUp::Restore(..), None) => {}
         }
-    }
-
-    pub(super) fn handle_notification(&mut self, frame: &[u8]) -> Result<(), ProtocolError> {
-        let mut reader = Reader::new(frame);
-        let ReplyHeader { zxid, .. } = Decode::decode(&mut reader)?;
-        let WatcherEvent { kind, state, path } = Decode::decode(&mut reader)?;
-        if !(EventType::NODE_CREATED..=EventType::NODE_CHILDREN_CHANGED).contains(&kind) {
-            return Err(ProtocolError::UnknownEvent(kind));
-        }
-        if state != KeeperState::SYNC_CONNECTED {
-            return Err(ProtocolError::UnknownState(state));
-        }
-        self.counters.events_received += 1;
-        // Servers send the zxid of an event since 3.9, and since then no watch silences another.
-        let zxid = told(zxid);
-        // On a new connection all watches are being armed.
-        let missed = self.rearming > 0 || self.arming.may_tell(kind, path);
-        let change = Change { kind, zxid, missed };
-        self.watched(path, change);
-        if zxid.is_none()
-            && let Some(parent) = self.watches.silenced(kind, path)
-        {
-            self.watched(parent, Change { kind: EventType::NODE_CHILDREN_CHANGED, ..change });
-        }
-        self.do_housekeeping(Priority::Normal);
-        Ok(())
-    }
-
-    /// Notifies every watcher and stream that the event concerns.
-    fn watched(&mut self, path: &str, change: Change) {
-        let Change { kind, zxid, missed } = change;
-        let (mut watchers, mut streams) = (0_usize, 0_usize);
-        let Self { watches, events, .. } = self;
-        watches.end(kind, path, |watcher, path| {
-            watchers += 1;
-            events.push_back(Event::WatchFired { watcher, path, change });
-        });
-        watches.notice(kind, path, |stream| {
-            streams += 1;
-            let event = StreamEvent::Changed(change.of(path));
-            events.push_back(Event::StreamEvent { stream, event });
-        });
-        let zxid = zxid.map(tracing::field::display);
-        trace!(target: trace::WATCH, %kind, path, zxid, missed, watchers, streams, "event");
     }
 }
 

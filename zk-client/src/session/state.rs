@@ -322,7 +322,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.events.push_back(Event::State(state));
     }
 
-    pub(super) fn notice(&mut self, streams: Vec<S>, event: &StreamEvent) {
+    pub(super) fn notify(&mut self, streams: Vec<S>, event: &StreamEvent) {
         let noticed = |stream| Event::StreamEvent { stream, event: event.clone() };
         self.events.extend(streams.into_iter().map(noticed));
     }

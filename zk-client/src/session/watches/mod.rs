@@ -314,7 +314,7 @@ impl<W, S: Clone> Watches<W, S> {
     /// Calls `tell` with each stream that an event concerns. A recursive stream is never notified
     /// that children changed, since it receives the events of the children themselves. A server may
     /// send such an event all the same, for another watch.
-    pub(crate) fn notice(&self, event: EventType, path: &str, mut tell: impl FnMut(S)) {
+    pub(crate) fn notify(&self, event: EventType, path: &str, mut tell: impl FnMut(S)) {
         let mut tell = |_, stream: &S| tell(stream.clone());
         if self.counts.persistent > 0
             && let Some(at_path) = self.by_path.get(path)

@@ -1,0 +1,52 @@
+//! What the session does when a timer is due: a ping, a hang-up, the end.
+
+use std::time::Instant;
+
+use tracing::trace;
+use zk_proto::{Encode, Operation, PingRequest, RequestHeader, Xid};
+
+use crate::error::{Ended, Hangup};
+use crate::session::pipeline::Priority;
+use crate::session::state::Session;
+use crate::session::timers::{self, Timer};
+use crate::trace;
+
+impl<T, W, S: Clone> Session<T, W, S> {
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.expire_leases(now);
+        if self.closing && self.ended().is_none() && !self.timers.is_set(Timer::Close) {
+            self.timers.set(Timer::Close, now + self.timeout);
+        }
+        while let Some(timer) = self.timers.take_due(now) {
+            trace!(target: trace::SESSION, ?timer, "due");
+            match timer {
+                Timer::Attempt => {
+                    self.hang_up(Hangup::AttemptTimedOut(self.attempt_timeout()));
+                }
+                Timer::Ping => {
+                    self.put_control(|writer| {
+                        let ping = PingRequest;
+                        RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
+                    });
+                    self.pings.queued();
+                    self.timers.sent(now, self.timeout);
+                }
+                Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
+                Timer::Expiry => self.end(Ended::Expired),
+                Timer::Close => self.end(Ended::Closed),
+                Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
+                Timer::Suspects => {
+                    self.owned_nodes.look_again();
+                    self.do_housekeeping(Priority::Normal);
+                    if self.owned_nodes.has_suspects() {
+                        self.suspect(now);
+                    }
+                }
+                // `tend_leases` handles these below.
+                Timer::Probe | Timer::Suspend | Timer::Lapse => {}
+            }
+        }
+        self.tend_leases(now);
+    }
+}
