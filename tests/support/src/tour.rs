@@ -72,7 +72,7 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         "Ana -> hello",
         "Ana -> sync",
         "Ana -> exists",
-        "my session's",
+        "owned by my session",
         "Ana holds the lock",
         "BEN LOOKS",
         "4. A SESSION ENDS",
@@ -115,7 +115,7 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         "Ana -> create2",
         "Ana holds the lock",
         "Ana -> getData",
-        "SHE TAKES IT AGAIN",
+        "SHE ACQUIRES IT AGAIN",
         "Ana holds the lock",
         "BEN WANTS IT",
         "Ana <- NodeChildrenChanged",
@@ -134,7 +134,7 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         // The lock was passed on in the process.
         ("TASK 1 IS DONE", "TASK 2 IS DONE", &[]),
         // The lock is still hers.
-        ("SHE TAKES IT AGAIN", "BEN WANTS IT", &[]),
+        ("SHE ACQUIRES IT AGAIN", "BEN WANTS IT", &[]),
     ] {
         let told = frames_between(&story, from, to);
         let as_expected = told.len() == frames.len()

@@ -91,7 +91,7 @@ async fn tour_without_server() -> Result<(), Error> {
     let server = Server::start().await?;
     say(&format!(
         "There is a ZooKeeper server in this process, at {}: zk-embedded. It speaks the real \
-         protocol over real sockets; with --connect HOST:PORT the tour takes you to a real one.",
+         protocol over real sockets; with --connect HOST:PORT the tour runs on a real one.",
         server.address()
     ));
     tour(server.address()).await
@@ -108,13 +108,13 @@ async fn tour(server: &str) -> Result<(), Error> {
     say(&format!(
         "A lock in ZooKeeper is a queue: a folder, here {LOCK}, in which every contender has a \
          node. The server numbers the nodes in the order in which it creates them, and whoever has \
-         the lowest number holds the lock. The nodes are ephemeral: each goes with the session of \
-         its contender, so a crash leaves no lock behind."
+         the lowest number holds the lock. The nodes are ephemeral: each is deleted with the \
+         session of its contender, so a crash leaves no lock behind."
     ));
     say(
         "Below, -> is a frame that a contender sends and <- is one that it gets. Frames that leave \
-         together are one packet. What only confirms is left out. Ana, Ben and Cho are clients \
-         with a session each:",
+         together are one packet. Replies that only confirm a request are not shown. Ana, Ben and \
+         Cho are clients with a session each:",
     );
     let cast = Cast {
         ana: Contender::connect("Ana", server).await?,
@@ -163,7 +163,7 @@ fn how_to_start(server: &str) -> String {
          \x20                  /usr/share/zookeeper/bin/zkServer.sh start-foreground\n\
          \x20 elsewhere:       unpack a release of Apache ZooKeeper, copy conf/zoo_sample.cfg\n\
          \x20                  to conf/zoo.cfg, and run bin/zkServer.sh start-foreground\n\n\
-         It says little when it is ready. Then run the tour again; without --connect it takes\n\
-         the server that it brings along."
+         It prints little when it is ready. Then run the tour again. Without --connect it uses\n\
+         its own server."
     )
 }

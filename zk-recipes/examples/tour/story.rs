@@ -146,15 +146,15 @@ impl Story {
             }
             OpCode::REMOVE_WATCHES => {
                 let RemoveWatchesRequest { path, .. } = Decode::decode(reader)?;
-                (path, "tell me no more of it")
+                (path, "stop watching it")
             }
             OpCode::ADD_WATCH => {
                 let AddWatchRequest { path, .. } = Decode::decode(reader)?;
-                (path, "tell me of all who come and go")
+                (path, "watch everything in the folder")
             }
             OpCode::EXISTS => {
                 let ExistsRequest { path, .. } = Decode::decode(reader)?;
-                (path, "whose is it?")
+                (path, "which session owns it?")
             }
             OpCode::SET_WATCHES => {
                 let nodes = SetWatches::decode(reader)?.data;
@@ -314,13 +314,13 @@ impl Story {
             }
             OpCode::GET_CHILDREN => self.list(&GetChildrenResponse::decode(reader)?.children),
             OpCode::GET_CHILDREN2 => self.list(&GetChildren2Response::decode(reader)?.children),
-            OpCode::EXISTS => self.line("<-", "ok", "my session's"),
+            OpCode::EXISTS => self.line("<-", "ok", "owned by my session"),
             OpCode::MULTI => match MultiResponse::decode(reader)?.failure() {
                 Some((index, error)) => {
                     let what = format!("{error}, says operation {}", index + 1);
                     self.line("<-", &what, "so nothing was done");
                 }
-                None if path == "/" => self.line("<-", "ok", "it does"),
+                None if path == "/" => self.line("<-", "ok", "my session lives"),
                 None => {
                     self.placed |= self.own.is_some();
                     self.line("<-", "ok", "all of it was done");
@@ -354,7 +354,7 @@ impl Story {
             (OpCode::CREATE_CONTAINER, ErrorCode::NODE_EXISTS) => "somebody made it meanwhile",
             // The event was quicker.
             (OpCode::REMOVE_WATCHES, ErrorCode::NO_WATCHER) => return,
-            (OpCode::GET_DATA, ErrorCode::NO_NODE) => "gone meanwhile, as good as the event",
+            (OpCode::GET_DATA, ErrorCode::NO_NODE) => "already gone: the same as the event",
             _ => "",
         };
         self.line("<-", &error.to_string(), meaning);
@@ -371,7 +371,7 @@ impl Story {
             // Of our own doing.
             EventType::NODE_DELETED if self.is_mine(path) => return Ok(()),
             EventType::NODE_DELETED if nearest => "the one right ahead is gone",
-            EventType::NODE_DELETED => "one further ahead is gone: noted",
+            EventType::NODE_DELETED => "one further ahead is gone",
             _ => "the watch fires",
         };
         self.line("<-", &format!("{} {}", event.kind, short(path)), meaning);

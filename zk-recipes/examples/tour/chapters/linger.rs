@@ -9,9 +9,9 @@ use crate::text::{note, say};
 use crate::{Cast, Error, STOCK};
 
 pub(crate) async fn tell(Cast { ana, ben, .. }: &Cast) -> Result<(), Error> {
-    say("7. LINGER. Ana's process wants the lock again and again, and hardly anybody else does. \
+    say("7. LINGER. Ana's process wants the lock again and again, and others rarely do. \
          With Options::linger it keeps its node for some time after the last guard has gone. When \
-         she joins, the list comes with a watch that will tell of anybody who joins later.");
+         she joins, the list comes with a watch that reports anybody who joins later.");
     ana.narrator.loud();
     let options = ana.options().linger(Duration::from_secs(60));
     let lock = ReentrantLock::with_options(&ana.client, STOCK, options)?;
@@ -21,7 +21,7 @@ pub(crate) async fn tell(Cast { ana, ben, .. }: &Cast) -> Result<(), Error> {
     ana.hears().await?;
     note("Ana has dropped her guard, and her process watches the node.");
 
-    say("SHE TAKES IT AGAIN: no frame. Her session is proved, and no watch has fired, so the \
+    say("SHE ACQUIRES IT AGAIN: no frame. Her session is proved, and no watch has fired, so the \
          lock is surely still hers. Otherwise she would delete the node and queue up anew.");
     drop(told("Ana", lock.acquire(&owner)).await?);
     note("Ana has dropped her guard.");

@@ -9,8 +9,8 @@ use crate::{BALANCE, Cast, Error};
 
 pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(), Error> {
     say("4. A SESSION ENDS. Dan holds the lock, and Ben waits. Then Dan is stopped, as processes \
-         are by a paused machine or a debugger. The ensemble hears nothing of him for a session \
-         timeout, and ends his session. The tour does not wait for that: Eve takes up Dan's \
+         are by a paused machine or a debugger. The ensemble receives nothing from him for a \
+         session timeout, and ends his session. The tour does not wait for that: Eve resumes Dan's \
          session and closes it. His node goes with it, and Ben is woken as if Dan had released.");
     let dan = Contender::connect("Dan", server).await?;
     ben.narrator.quiet();
@@ -25,16 +25,18 @@ pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(
     eve.client.close().await;
     let guard_of_ben = ben_waits.await??;
 
-    say("BEN WRITES, with proof of his right. A store outside of ZooKeeper gets his token with \
-         what he writes, and remembers the greatest. A node is written in one transaction with a \
-         check that Ben's own node is there.");
+    say(
+        "BEN WRITES, with proof of his right. A store outside of ZooKeeper receives his token with \
+         each write, and remembers the greatest. A node is written in one transaction with a check \
+         that Ben's own node is there.",
+    );
     let mut store = Store { greatest: guard_of_dan.token() };
     store.write("Ben", &guard_of_ben);
     guard_of_ben.fenced(Op::set_data(BALANCE, b"Ben's", None)).await?;
 
     say(
         "DAN GOES ON, and cannot know what he missed: his guard still says that he holds the lock. \
-         Nothing that he could look at closes this gap. But the store refuses his token.",
+         No check on his side can close this gap. But the store refuses his token.",
     );
     dan.narrator.go_on();
     note(&format!("Dan's guard: {:?}", guard_of_dan.state()));
@@ -51,10 +53,9 @@ pub(crate) async fn tell(Cast { ben, cho, .. }: &Cast, server: &str) -> Result<(
     note(&format!("Dan's transaction: {:?}, {:?}", refused.kind(), refused.outcome()));
     note(&format!("Dan's guard: {:?}", guard_of_dan.state()));
 
-    say(
-        "CHO WORKS FOR DAN, in a session of her own, and is late with a transaction of his. It is \
-         refused all the same: the check asks for the node that held the lock, not for who sends.",
-    );
+    say("CHO WORKS FOR DAN. In her own session she carries out a transaction on his behalf, too \
+         late. It is refused, too: the check asks for the node that held the lock, not for who \
+         sends.");
     let check = Op::check(guard_of_dan.node(), None);
     let late = cho.client.multi((check, Op::set_data(BALANCE, b"Cho's", None)));
     if late.await.is_ok() {

@@ -6,17 +6,17 @@ use crate::text::say;
 use crate::{Cast, Error};
 
 pub(crate) async fn tell(Cast { ana, ben, cho }: &Cast, lock_of_ana: &Lock) -> Result<(), Error> {
-    say("1. THE QUEUE. Ana takes the free lock. It costs one round trip: the create and the list \
-         of the folder leave together, and the server answers them in order. So the list is newer \
-         than Ana's node, and if nobody with a lower number is in it, nobody ever will be. The \
-         very first contender finds no folder and makes it: another round trip, this once.");
+    say("1. THE QUEUE. Ana acquires the free lock. It costs one round trip: the create and the \
+         list of the folder leave together, and the server answers them in order. So the list is \
+         newer than Ana's node, and if nobody with a lower number is in it, nobody ever will be. \
+         The very first contender finds no folder and makes it: another round trip, this once.");
     let guard = ana.acquire(lock_of_ana).await?;
 
     say(
         "BEN AND CHO QUEUE UP. Each lists who is ahead and waits for the one right ahead: however \
-         long the queue, the end of the holder hands the lock to one contender. The same request \
-         sets two more watches, which make the wait safe and the hand-over cheap: one on the own \
-         node, one on the contender before the one right ahead.",
+         long the queue is, when the holder goes, exactly one contender gets the lock. The same \
+         request sets two more watches, which make the wait safe and the hand-over cheap: one on \
+         its own node, and one on the contender before the one right ahead.",
     );
     let ben_waits = ben.queue_up(&ben.lock()?).await?;
     let cho_waits = cho.queue_up(&cho.lock()?).await?;

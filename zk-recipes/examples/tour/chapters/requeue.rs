@@ -14,7 +14,7 @@ pub(crate) async fn tell(Cast { ana, ben, .. }: &Cast, lock_of_ana: Lock) -> Res
 
     say("ANA REQUEUES. One transaction creates her new node and deletes the old one, so that \
          nobody sees the queue without her. A list behind it tells her who is ahead. The new name \
-         has another random part: a name is never evidence of anything.");
+         has another random part, so an old name can never be mistaken for the new node.");
     let ana_waits = ana.waits(guard.requeue()).await?;
     ben_waits.await??.release().await?;
     ben.narrator.loud();

@@ -11,8 +11,8 @@ use crate::{Cast, Error, STOCK};
 
 pub(crate) async fn tell(Cast { ana, ben, .. }: &Cast) -> Result<(), Error> {
     say("6. TWO LEVELS. Ana's process has three tasks. With a ReentrantLock they queue up among \
-         themselves first, and in the folder once for all of them. Task 1 takes the lock, and \
-         takes it again deeper in its own code: no frame.");
+         themselves first, and in the folder once for all of them. Task 1 acquires the lock, and \
+         acquires it again in a nested call: no frame.");
     let options = ana.options().local_handoffs(1).local_handoff_time(Duration::from_secs(60));
     let lock = ReentrantLock::with_options(&ana.client, STOCK, options)?;
     let owner = Owner::new();
@@ -44,9 +44,10 @@ pub(crate) async fn tell(Cast { ana, ben, .. }: &Cast) -> Result<(), Error> {
     drop(inner);
     let guard = second.await??;
 
-    say("TASK 2 IS DONE. While others wait, the passes are bounded: 32 and half a second are the \
-         defaults, and here it is one pass. So Ana's process lets its node go and, in the same \
-         packet, queues up behind Ben with a new one, for task 3. It is Ben's turn before that.");
+    say("TASK 2 IS DONE. While others wait, a process may keep the lock for 32 passes or half a \
+         second by default, and here for one pass. So Ana's process lets its node go and, in the \
+         same packet, queues up behind Ben with a new one, for task 3. It is Ben's turn before \
+         that.");
     drop(guard);
     let guard = ben_waits.await??;
     ana.narrator.waits().await?;
