@@ -21,16 +21,23 @@
 //   latch PATH ID, unlatch PATH     LeaderLatch with this id: waits until it leads; and closes it
 //   select PATH ID, unselect PATH   LeaderSelector with this id: waits until it leads; and resigns
 //   leader PATH KIND                the id of the leader, as a latch or a selector sees it
+//   take PATH PERMITS               InterProcessSemaphoreV2: waits for a lease; and returns one
+//   give PATH
+//   trytake PATH PERMITS MS         take, or `ok timeout`
+//   counttake PATH FILE TURNS       takes the only lease of a semaphore TURNS times, and each time
+//                                   adds one to the number in FILE
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Comparator;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -44,6 +51,8 @@ import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.RetryNTimes;
 
@@ -53,6 +62,7 @@ final class CuratorPeer {
     private final Map<String, InterProcessReadWriteLock> pairs = new ConcurrentHashMap<>();
     private final Map<String, LeaderLatch> latches = new ConcurrentHashMap<>();
     private final Map<String, Selected> selectors = new ConcurrentHashMap<>();
+    private final Map<String, Deque<Lease>> leases = new ConcurrentHashMap<>();
 
     private CuratorPeer(CuratorFramework client) {
         this.client = client;
@@ -149,6 +159,23 @@ final class CuratorPeer {
                 return "";
             case "leader":
                 return leader(words[3], path);
+            case "take":
+                taken(path).push(semaphore(path, words[3]).acquire());
+                return "";
+            case "trytake":
+                var lease = semaphore(path, words[3])
+                        .acquire(Long.parseLong(words[4]), TimeUnit.MILLISECONDS);
+                if (lease == null) {
+                    return "timeout";
+                }
+                taken(path).push(lease);
+                return "";
+            case "give":
+                taken(path).pop().close();
+                return "";
+            case "counttake":
+                counttake(semaphore(path, "1"), Path.of(words[3]), Integer.parseInt(words[4]));
+                return "";
             default:
                 throw new IllegalArgumentException(words[1]);
         }
@@ -195,6 +222,23 @@ final class CuratorPeer {
             mutex.acquire();
             Files.writeString(file, Long.toString(number(file) + 1));
             mutex.release();
+        }
+    }
+
+    private Deque<Lease> taken(String path) {
+        return leases.computeIfAbsent(path, it -> new ConcurrentLinkedDeque<>());
+    }
+
+    private InterProcessSemaphoreV2 semaphore(String path, String permits) {
+        return new InterProcessSemaphoreV2(client, path, Integer.parseInt(permits));
+    }
+
+    private static void counttake(
+            InterProcessSemaphoreV2 semaphore, Path file, int turns) throws Exception {
+        for (var turn = 0; turn < turns; turn++) {
+            try (var lease = semaphore.acquire()) {
+                Files.writeString(file, Long.toString(number(file) + 1));
+            }
         }
     }
 

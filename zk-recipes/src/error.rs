@@ -18,6 +18,8 @@ pub enum ErrorKind {
     /// Wrong use: an owner that reads the lock asked to write it, and would wait for itself for
     /// ever.
     WouldDeadlock,
+    /// Wrong use: a semaphore has at least one permit, and gives no more than it has.
+    InvalidPermits,
     /// Wrong use: the text is no ticket, or the ticket is of another session, folder or layout.
     InvalidTicket,
     /// The ticket was used before, so this caller holds nothing.
@@ -96,6 +98,8 @@ pub(crate) enum Fault {
     Set(String),
     #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
+    #[error("{path}: {asked} permits of a semaphore that has {permits}")]
+    Permits { path: String, asked: u32, permits: u32 },
     #[error("ticket: {0}")]
     Ticket(String),
     #[error("{0}: the ticket of this node was used before, and the lock is whose it was then")]
@@ -122,6 +126,7 @@ impl Error {
             Fault::Layout(_) => ErrorKind::InvalidLayout,
             Fault::Set(_) => ErrorKind::InvalidSet,
             Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
+            Fault::Permits { .. } => ErrorKind::InvalidPermits,
             Fault::Ticket(_) => ErrorKind::InvalidTicket,
             Fault::TicketUsed(_) => ErrorKind::TicketUsed,
             Fault::NodeVanished(_) => ErrorKind::NodeVanished,

@@ -8,6 +8,7 @@
 //! | [`MultiLock`] | several locks at once, [without deadlocks](MultiLock#deadlocks) |
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
 //! | [`Election`] | a leader among the processes of a service, with its data for all to see |
+//! | [`Semaphore`] | at most so many holders at a time, each with one permit or several |
 //!
 //! The tasks of one process hand a reentrant lock on among themselves without a request, and an
 //! owner may acquire it again.
@@ -103,7 +104,7 @@
 //! hold                   being the owner: what is known of the node, state, lost, fencing token
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              holding (the node of the process), cohort (who is next), local, reentrant
-//! coordination           election
+//! coordination           election, semaphore
 //! ```
 
 mod error;
@@ -130,6 +131,7 @@ mod coordination;
 mod readme {}
 
 pub use coordination::election::{Election, Leaders, StepDown};
+pub use coordination::semaphore::{Permit, Semaphore};
 pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::{Fenced, FencingToken, Hold, InvalidToken, LockState, NotReleased, Release};
 pub use locks::{Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, RwLock, WriteGuard};

@@ -184,6 +184,7 @@ const CRATES: &[Layers] = &[
             "two_level/reentrant",
             "two_level",
             "coordination/election",
+            "coordination/semaphore",
             "coordination",
             "lib",
         ],

@@ -12,15 +12,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_client::{
-    Client, CreateOptions, Created, Error as ClientError, Op, Operations, Outcome, OwnedNode, Reply,
-};
+use zk_client::{Client, CreateOptions, Created, Op, Operations, OwnedNode, Reply};
 
 use crate::error::{Error, Fault, Loss};
 use crate::hold::{FencingToken, Hold, LockState, Release};
 use crate::node::{Role, Standing};
 use crate::options::Options;
-use crate::queue::join::{Made, Retry};
+use crate::queue::join::{Made, Retry, all_created};
 use crate::queue::place::Place;
 use crate::queue::wakeups::first_of;
 use crate::queue::{Listing, Queue};
@@ -186,7 +184,7 @@ impl MultiLock {
 
     /// Turns places that are first into holds, in the order in which the locks were named.
     async fn hold(&self, places: Vec<Place>) -> Result<MultiGuard, Error> {
-        let holds = all(places.into_iter().map(Hold::new)).await?;
+        let MultiGuard(holds) = MultiGuard::hold(places).await?;
         let mut holds = self.named.iter().zip(holds).collect::<Vec<_>>();
         holds.sort_unstable_by_key(|(at, _)| **at);
         Ok(MultiGuard(holds.into_iter().map(|(_, hold)| hold).collect()))
@@ -199,25 +197,17 @@ impl MultiLock {
             let Requests { folders, created, lists } =
                 Self::request_places(queues, retry.folders.as_ref());
             let made = Made::of(folders).await;
-            let mut nodes = Vec::new();
-            let mut refused: Option<ClientError> = None;
-            for reply in created {
-                match reply.await {
-                    Ok(node) => nodes.push(node),
-                    // An unknown outcome counts for more than an error that says that no node
-                    // exists.
-                    Err(error) if error.outcome() == Outcome::Unknown => refused = Some(error),
-                    Err(error) => drop(refused.get_or_insert(error)),
+            let error = match all_created(created).await {
+                Ok(nodes) => {
+                    let seats = queues.iter().zip(nodes).zip(lists);
+                    return all(seats.map(|((queue, node), list)| async {
+                        let mut place = Place::new(queue, node)?;
+                        let standing = place.listed(list.answer().await)?;
+                        Ok((place, standing))
+                    }))
+                    .await;
                 }
-            }
-            let Some(error) = refused else {
-                let seats = queues.iter().zip(nodes).zip(lists);
-                return all(seats.map(|((queue, node), list)| async {
-                    let mut place = Place::new(queue, node)?;
-                    let standing = place.listed(list.answer().await)?;
-                    Ok((place, standing))
-                }))
-                .await;
+                Err(error) => error,
             };
             let failed = error.failed_op().and_then(|index| queues.get(index));
             match failed.or(queues.first()) {
@@ -263,6 +253,11 @@ struct Requests {
 pub struct MultiGuard(Vec<Hold>);
 
 impl MultiGuard {
+    /// Turns places that are first into holds, all or none.
+    pub(crate) async fn hold(places: Vec<Place>) -> Result<Self, Error> {
+        all(places.into_iter().map(Hold::new)).await.map(Self)
+    }
+
     /// The fencing token, which orders this holder after all earlier ones, of each of the locks.
     pub fn token(&self) -> FencingToken {
         let newest = self.0.iter().map(Hold::token).max();

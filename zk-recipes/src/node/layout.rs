@@ -165,6 +165,11 @@ impl NodeNaming {
         }
     }
 
+    /// The names of a semaphore's leases, which are Curator's.
+    pub(crate) const fn leases() -> Self {
+        Self::new(CURATORS, true, "lease-", NOBODY)
+    }
+
     fn marker(&self, role: Role) -> &str {
         match role {
             Role::Exclusive => &self.exclusive,

@@ -132,6 +132,23 @@ impl Queue {
     }
 }
 
+/// Waits for the nodes of one transaction. If it failed, an error whose outcome is unknown counts
+/// for more than one that says that no node exists.
+pub(crate) async fn all_created(
+    replies: Vec<Reply<OwnedNode>>,
+) -> Result<Vec<OwnedNode>, ClientError> {
+    let mut nodes = Vec::new();
+    let mut failed: Option<ClientError> = None;
+    for reply in replies {
+        match reply.await {
+            Ok(node) => nodes.push(node),
+            Err(error) if error.outcome() == Outcome::Unknown => failed = Some(error),
+            Err(error) => drop(failed.get_or_insert(error)),
+        }
+    }
+    failed.map_or(Ok(nodes), Err)
+}
+
 /// How a create that failed is tried again.
 #[derive(Debug, Default)]
 pub(crate) struct Retry {

@@ -15,6 +15,7 @@ mod multi;
 mod old_server;
 mod requeue;
 mod rw;
+mod semaphore;
 mod service;
 mod ticket;
 mod two_level;

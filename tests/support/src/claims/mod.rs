@@ -2,8 +2,9 @@
 //!
 //! Each claim gets a new and empty server, as a [`Target`] or by its address.
 //!
-//! Each file has a macro that lists its claims. [`lock_claims!`](crate::lock_claims) and
-//! [`leak_claims!`](crate::leak_claims) make tests of claims that take an address. The others take
+//! Each file has a macro that lists its claims. [`lock_claims!`](crate::lock_claims),
+//! [`semaphore_claims!`](crate::semaphore_claims) and [`leak_claims!`](crate::leak_claims) make
+//! tests of claims that take an address. The others take
 //! a value that becomes a [`Target`]: [`client_claims!`](crate::client_claims),
 //! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
 //! [`auth_claims!`](crate::auth_claims) and [`alone_claims!`](crate::alone_claims) make tests with
@@ -17,6 +18,7 @@ pub mod composed;
 pub mod leaks;
 pub mod lock;
 pub mod operations;
+pub mod semaphore;
 pub mod target;
 
 use std::pin::Pin;
@@ -146,7 +148,8 @@ mod tests {
         let operations = include_str!("operations.rs");
         let (client, composed) = (include_str!("client.rs"), include_str!("composed.rs"));
         let (leaks, lock) = (include_str!("leaks.rs"), include_str!("lock.rs"));
-        for file in [alone, auth, client, composed, leaks, lock, operations] {
+        let semaphore = include_str!("semaphore.rs");
+        for file in [alone, auth, client, composed, leaks, lock, operations, semaphore] {
             for function in file.split("pub async fn ").skip(1) {
                 let (name, rest) = function.split_once('(').expect("parameters");
                 let given = rest.trim_start();

@@ -1,0 +1,675 @@
+//! The semaphore: never too many permits, nobody forgotten, and nothing left behind.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use zk_client::{Client, CreateOptions, ErrorCode, Op};
+use zk_embedded::{Fault, OpCode};
+use zk_recipes::{Error, ErrorKind, LockState, Loss, Options, Permit, Release, Semaphore, Timeout};
+use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
+use zk_tests::locks::{TIMEOUT, World};
+
+const PATH: &str = "/limits/one";
+const LEASES: &str = "/limits/one/leases";
+const LOCKS: &str = "/limits/one/locks";
+
+fn of(client: &Client, permits: u32) -> Semaphore {
+    Semaphore::new(client, PATH, permits).unwrap()
+}
+
+/// A world with the folders of a semaphore.
+async fn world() -> World {
+    let world = World::new();
+    let client = world.client().await;
+    for path in ["/limits", PATH, LEASES, LOCKS] {
+        client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
+    }
+    client.close().await;
+    world
+}
+
+async fn semaphore(world: &World, permits: u32) -> Semaphore {
+    of(&world.client().await, permits)
+}
+
+/// The numbers of nodes in `locks` and in `leases`.
+fn counts(world: &World) -> (usize, usize) {
+    (world.server.children(LOCKS).len(), world.server.children(LEASES).len())
+}
+
+/// The path of the node of the first in the queue.
+fn first(world: &World) -> String {
+    let mut names = world.server.children(LOCKS);
+    names.sort_by_key(|name| name[name.len() - 10..].to_owned());
+    format!("{LOCKS}/{}", names.first().expect("somebody waits"))
+}
+
+/// Checks that no node and no watch is left.
+async fn is_idle(world: &World) {
+    settle().await;
+    assert_eq!(counts(world), (0, 0));
+    assert_eq!(world.server.watch_count(), 0, "watches are left");
+}
+
+/// A task that acquires so many permits. It has queued up when this returns.
+async fn waits(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Permit, Error>> {
+    let semaphore = semaphore.clone();
+    let task = tokio::spawn(async move { semaphore.acquire_many(permits).await });
+    settle().await;
+    task
+}
+
+/// What the task has acquired by now.
+async fn got(task: JoinHandle<Result<Permit, Error>>) -> Permit {
+    timeout(Duration::from_secs(1), task).await.expect("it has a permit").unwrap().unwrap()
+}
+
+async fn fails(task: JoinHandle<Result<Permit, Error>>) -> Error {
+    timeout(2 * TIMEOUT, task).await.expect("it is told").unwrap().unwrap_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_never_more_holders_than_permits_and_all_permits_are_used() {
+    const PERMITS: u32 = 5;
+    let world = World::new();
+    let (held, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let mut tasks = Vec::new();
+    for number in 0..6_u32 {
+        let (held, most) = (Arc::clone(&held), Arc::clone(&most));
+        let semaphore = semaphore(&world, PERMITS).await;
+        tasks.push(tokio::spawn(async move {
+            for turn in 0..30 {
+                let wanted = 1 + (number + turn) % 4;
+                let permit = semaphore.acquire_many(wanted).await.unwrap();
+                assert_eq!(permit.leases().len(), wanted as usize);
+                let now = held.fetch_add(wanted, Ordering::SeqCst) + wanted;
+                assert!(now <= PERMITS, "{now} are held");
+                most.fetch_max(now, Ordering::SeqCst);
+                sleep(Duration::from_millis(u64::from((number * turn) % 7))).await;
+                held.fetch_sub(wanted, Ordering::SeqCst);
+                permit.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        timeout(Duration::from_secs(60), task).await.expect("a circle").unwrap();
+    }
+    assert_eq!(most.load(Ordering::SeqCst), PERMITS);
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whichever_holder_leaves_first_lets_the_waiter_in() {
+    for leaves in 0..3 {
+        let world = world().await;
+        let semaphore = semaphore(&world, 3).await;
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(semaphore.acquire().await.unwrap());
+        }
+        let waiting = waits(&semaphore, 1).await;
+        assert!(!waiting.is_finished());
+        assert_eq!(held.remove(leaves).release().await.unwrap(), Release::Released);
+        let permit = got(waiting).await;
+        assert_eq!(permit.state(), LockState::Held);
+        permit.verify().await.unwrap();
+        drop((permit, held));
+        is_idle(&world).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_many_is_not_overtaken_and_keeps_its_turn() {
+    let world = world().await;
+    let [one, two, three] =
+        [semaphore(&world, 3).await, semaphore(&world, 3).await, semaphore(&world, 3).await];
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(one.acquire().await.unwrap());
+    }
+    let many = waits(&two, 2).await;
+    let later = waits(&three, 1).await;
+    drop(held.pop());
+    sleep(3 * TIMEOUT).await;
+    assert!(!many.is_finished() && !later.is_finished());
+    assert!(one.try_acquire().await.unwrap().is_none(), "it is kept for the first");
+    drop(held.pop());
+    let many = got(many).await;
+    assert!(!later.is_finished(), "all three are held");
+    drop(held.pop());
+    drop((got(later).await, many));
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_permit_costs_five_requests_and_a_hand_over_one_list() {
+    let world = world().await;
+    let (one, two) = (semaphore(&world, 1).await, semaphore(&world, 1).await);
+    let (requests, permit) = world.requests(one.acquire()).await;
+    assert_eq!(requests, 5, "create and list, create and list, delete");
+    let permit = permit.unwrap();
+    let waiting = waits(&two, 1).await;
+    let (requests, permit) = world
+        .requests(async {
+            permit.release().await.unwrap();
+            got(waiting).await
+        })
+        .await;
+    assert_eq!(requests, 3, "the release, a list, and the end of the turn");
+    drop(permit);
+    let great = semaphore(&world, 50).await;
+    let (requests, all) = world.requests(great.acquire_many(50)).await;
+    let all = all.unwrap();
+    assert_eq!(requests, 5, "one transaction creates all nodes");
+    drop(all);
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_folders_are_made_also_after_the_server_has_removed_them() {
+    let world = World::new();
+    let semaphore = semaphore(&world, 2).await;
+    for _ in 0..2 {
+        let permit = semaphore.try_acquire().await.unwrap().unwrap();
+        drop((semaphore.acquire().await.unwrap(), permit));
+        settle().await;
+        for _ in 0..3 {
+            world.server.reap();
+        }
+        assert!(!world.server.has_node("/limits"));
+    }
+    drop(semaphore.acquire_many(2).await.unwrap());
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_first_and_loses_its_turn_is_told_and_blocks_nobody() {
+    let world = world().await;
+    let semaphore = semaphore(&world, 1).await;
+    let admin = world.client().await;
+    let held = semaphore.acquire().await.unwrap();
+    let (one, two) = (waits(&semaphore, 1).await, waits(&semaphore, 1).await);
+    assert_eq!(counts(&world), (2, 2));
+    admin.delete(&first(&world), None).await.unwrap();
+    let error = timeout(Duration::from_secs(1), one).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NodeVanished);
+    assert!(error.to_string().contains("-lock-"), "{error}");
+    assert!(!two.is_finished());
+    drop(held);
+    drop(got(two).await);
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_first_and_may_not_see_its_turn_go_finds_out() {
+    let world = world().await;
+    let semaphore = semaphore(&world, 1).await;
+    let admin = world.client().await;
+    let held = semaphore.acquire().await.unwrap();
+    let waiting = waits(&semaphore, 1).await;
+    let turn = first(&world);
+    // No event reports the end of a node that the waiter may not read.
+    world.hide(&turn).await;
+    admin.delete(&turn, None).await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished());
+    assert_eq!(fails(waiting).await.kind(), ErrorKind::NodeVanished);
+    drop(held);
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_and_may_no_longer_see_the_leases_is_told() {
+    let world = world().await;
+    let semaphore = semaphore(&world, 1).await;
+    let held = semaphore.acquire().await.unwrap();
+    let waiting = waits(&semaphore, 1).await;
+    world.hide(LEASES).await;
+    let error = fails(waiting).await;
+    assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_AUTH));
+    settle().await;
+    assert_eq!(counts(&world).0, 0, "the next one has its turn");
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_and_loses_a_lease_is_told() {
+    let world = world().await;
+    let semaphore = semaphore(&world, 2).await;
+    let admin = world.client().await;
+    let held = semaphore.acquire().await.unwrap();
+    let node = held.leases()[0].node().rsplit_once('/').unwrap().1.to_owned();
+    let waiting = waits(&semaphore, 2).await;
+    let leases = world.server.children(LEASES);
+    let lease = leases.iter().find(|name| **name != node).unwrap();
+    admin.delete(&format!("{LEASES}/{lease}"), None).await.unwrap();
+    let error = fails(waiting).await;
+    assert_eq!(error.kind(), ErrorKind::NodeVanished);
+    assert!(error.to_string().contains(lease.as_str()), "{error}");
+    drop(held);
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_lost_with_any_of_its_nodes() {
+    for lost in 0..2 {
+        let world = world().await;
+        let semaphore = semaphore(&world, 2).await;
+        let admin = world.client().await;
+        admin.create("/data", b"0", &CreateOptions::persistent()).await.unwrap();
+        let permit = semaphore.acquire_many(2).await.unwrap();
+        permit.fenced(Op::set_data("/data", b"1", None)).await.unwrap();
+        assert_eq!(permit.state(), LockState::Held);
+        assert!(permit.remaining() > Duration::ZERO);
+        settle().await;
+        admin.delete(permit.leases()[lost].node(), None).await.unwrap();
+        let error = timeout(TIMEOUT, permit.run(pending::<()>())).await.unwrap().unwrap_err();
+        assert_eq!(error.loss(), Some(Loss::NodeDeleted));
+        assert_eq!(permit.lost().await, Loss::NodeDeleted);
+        assert_eq!(permit.state(), LockState::Lost(Loss::NodeDeleted));
+        assert_eq!(permit.verify().await.unwrap_err().kind(), ErrorKind::Lost);
+        let refused = permit.fenced(Op::set_data("/data", b"2", None)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Lost);
+        assert_eq!(admin.get_data("/data").await.unwrap().data, b"1"[..]);
+        assert_eq!(permit.release().await.unwrap(), Release::AlreadyLost);
+        is_idle(&world).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_ends_permits_and_waits() {
+    let world = world().await;
+    let client = world.client().await;
+    let semaphore = of(&client, 1);
+    let held = semaphore.acquire().await.unwrap();
+    let (one, two) = (waits(&semaphore, 1).await, waits(&semaphore, 1).await);
+    assert!(world.server.expire(client.session().unwrap().id));
+    assert!(fails(one).await.is_session_over());
+    assert!(fails(two).await.is_session_over());
+    assert!(matches!(held.lost().await, Loss::SessionOver(_)));
+    assert!(semaphore.try_acquire().await.unwrap_err().is_session_over());
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_cut_off_has_lost_its_permit_before_another_gets_in() {
+    let world = world().await;
+    let client = world.client().await;
+    let permit = of(&client, 1).acquire().await.unwrap();
+    let next = semaphore(&world, 1).await;
+    let waiting = waits(&next, 1).await;
+    world.server.partition(client.session().unwrap().id);
+    let next = timeout(5 * TIMEOUT, waiting).await.unwrap().unwrap().unwrap();
+    assert!(matches!(permit.state(), LockState::Lost(_)), "{:?}", permit.state());
+    assert_eq!(next.state(), LockState::Held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_cut_off_gets_the_permit_that_was_given_back_meanwhile() {
+    for way in 0..2 {
+        let world = world().await;
+        let client = world.client().await;
+        let holder = semaphore(&world, 1).await;
+        let held = holder.acquire().await.unwrap();
+        let waiting = waits(&of(&client, 1), 1).await;
+        match way {
+            0 => assert!(world.server.disconnect(client.session().unwrap().id)),
+            _ => world.server.set_serving(false),
+        }
+        drop(held);
+        sleep(TIMEOUT / 10).await;
+        world.server.set_serving(true);
+        let permit = timeout(TIMEOUT, waiting).await.unwrap().unwrap().unwrap();
+        assert_eq!(counts(&world), (0, 1));
+        drop(permit);
+        settle().await;
+        assert_eq!(counts(&world), (0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_was_waited_for_is_held_for_the_whole_time() {
+    const TERM: Duration = Duration::from_secs(2);
+    let world = world().await;
+    let options = Options::new().max_hold(TERM).data("ana");
+    let client = world.client().await;
+    let limited = Semaphore::with_options(&client, PATH, 1, options).unwrap();
+    let held = semaphore(&world, 1).await.acquire().await.unwrap();
+    let waiting = waits(&limited, 1).await;
+    sleep(2 * TERM).await;
+    drop(held);
+    let permit = got(waiting).await;
+    assert_eq!(client.get_data(permit.leases()[0].node()).await.unwrap().data, b"ana"[..]);
+    assert!(permit.remaining() > TERM - Duration::from_millis(100), "{:?}", permit.remaining());
+    assert_eq!(timeout(2 * TERM, permit.lost()).await.unwrap(), Loss::TermOver);
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_that_is_over_leaves_nothing() {
+    let world = world().await;
+    let (one, two) = (semaphore(&world, 1).await, semaphore(&world, 1).await);
+    let held = one.acquire().await.unwrap();
+    let behind = waits(&one, 1).await;
+    for _ in 0..2 {
+        let error = two.acquire_within(Duration::from_secs(1)).await.unwrap_err();
+        assert_eq!(error.timeout(), Some(Timeout::Contended));
+    }
+    behind.abort();
+    drop(behind.await);
+    let error = two.acquire_within(Duration::from_secs(1)).await.unwrap_err();
+    assert_eq!(error.timeout(), Some(Timeout::Contended));
+    settle().await;
+    assert_eq!(counts(&world), (0, 1));
+    drop(held);
+    drop(two.acquire_within(Duration::from_secs(1)).await.unwrap());
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_that_can_never_be_given_are_refused_without_a_request() {
+    let world = world().await;
+    let client = world.client().await;
+    let kind = |refused: Result<Permit, Error>| refused.unwrap_err().kind();
+    let none = Semaphore::new(&client, PATH, 0).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::InvalidPermits);
+    Semaphore::new(&client, "limits", 1).unwrap_err();
+    let semaphore = of(&client, 2);
+    assert_eq!(semaphore.path(), PATH);
+    let (requests, ()) = world
+        .requests(async {
+            assert_eq!(kind(semaphore.acquire_many(0).await), ErrorKind::InvalidPermits);
+            assert_eq!(kind(semaphore.acquire_many(3).await), ErrorKind::InvalidPermits);
+        })
+        .await;
+    assert_eq!(requests, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_with_different_numbers_never_exceed_the_greater_one() {
+    let world = world().await;
+    let (small, great) = (semaphore(&world, 1).await, semaphore(&world, 2).await);
+    let one = small.acquire().await.unwrap();
+    let two = great.acquire().await.unwrap();
+    assert!(great.try_acquire().await.unwrap().is_none());
+    let waiting = waits(&small, 1).await;
+    drop(one);
+    sleep(TIMEOUT).await;
+    assert!(!waiting.is_finished(), "another one is held");
+    drop(two);
+    drop(got(waiting).await);
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_child_of_the_folder_counts_as_for_curator() {
+    let world = world().await;
+    let semaphore = semaphore(&world, 2).await;
+    let other = world.client().await;
+    let lease = format!("{LEASES}/_c_00000000-0000-0000-0000-000000000000-lease-");
+    let node = CreateOptions::ephemeral().sequential();
+    let theirs = other.create(&lease, b"", &node).await.unwrap().path;
+    let odd = format!("{LEASES}/odd");
+    other.create(&odd, b"", &CreateOptions::ephemeral()).await.unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    let waiting = waits(&semaphore, 2).await;
+    other.delete(&theirs, None).await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished());
+    other.delete(&odd, None).await.unwrap();
+    let permit = got(waiting).await;
+    let names = permit.leases().iter().map(|lease| lease.node().strip_prefix(LEASES).unwrap());
+    for name in names {
+        let uuid = name.strip_prefix("/_c_").and_then(|name| name.split_once("-lease-")).unwrap();
+        assert_eq!((uuid.0.len(), uuid.1.len()), (36, 10), "{name}");
+    }
+    drop(permit);
+    is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_that_finds_no_permit_only_reads() {
+    let world = world().await;
+    let (one, two) = (semaphore(&world, 1).await, semaphore(&world, 1).await);
+    let (requests, permit) = world.requests(one.try_acquire()).await;
+    let permit = permit.unwrap().expect("it is free");
+    assert_eq!(requests, 3, "a list, a create and a list");
+    let before = world.server.history().len();
+    let (requests, refused) = world.requests(two.try_acquire()).await;
+    assert!(refused.unwrap().is_none());
+    assert_eq!((requests, world.server.history().len()), (1, before));
+    drop(permit);
+    is_idle(&world).await;
+}
+
+#[test]
+fn of_several_that_try_at_one_moment_no_more_than_the_permits_get_one() {
+    let runs = explore(|script: Script| async move {
+        let world = world().await;
+        let all = [semaphore(&world, 1).await, semaphore(&world, 1).await];
+        let mut trying = all.iter().map(|one| Some(Box::pin(one.try_acquire())));
+        let mut trying = [trying.next().unwrap(), trying.next().unwrap()];
+        let mut got = Vec::new();
+        for turn in 0..40 {
+            // In a chosen order at first, and then all.
+            let chosen = if turn < 7 { script.choose(3) } else { turn % 3 };
+            match trying.get_mut(chosen) {
+                None => settle().await,
+                Some(one) => {
+                    let done = one.as_mut().map(|one| poll_once(one.as_mut()));
+                    if let Some(std::task::Poll::Ready(done)) = done {
+                        got.extend(done.unwrap());
+                        *one = None;
+                    }
+                }
+            }
+            assert!(got.len() <= 1, "{got:?}");
+        }
+        assert!(trying.iter().all(Option::is_none));
+        drop((got, trying));
+        is_idle(&world).await;
+    });
+    assert!(runs > 1000, "{runs} runs");
+}
+
+#[test]
+fn an_acquire_may_be_dropped_at_any_moment() {
+    for held in [0, 1] {
+        let runs = explore(|script: Script| async move {
+            let world = if script.choose(2) == 0 { World::new() } else { world().await };
+            let (one, two) = (semaphore(&world, 2).await, semaphore(&world, 2).await);
+            let permit = if held == 1 { Some(two.acquire().await.unwrap()) } else { None };
+            {
+                let mut acquire = Box::pin(one.acquire_many(2));
+                for _ in 0..7 {
+                    match script.choose(3) {
+                        0 => settle().await,
+                        1 => break,
+                        _ => {
+                            if poll_once(acquire.as_mut()).is_ready() {
+                                assert!(permit.is_none());
+                                break;
+                            }
+                        }
+                    }
+                }
+            }
+            settle().await;
+            assert_eq!(counts(&world), (0, held));
+            drop(permit);
+            drop(timeout(TIMEOUT, two.acquire_many(2)).await.unwrap().unwrap());
+            is_idle(&world).await;
+        });
+        assert!(runs > 100, "{runs} runs");
+    }
+}
+
+/// Breaks the connection at the k-th request of an acquire, a write under it and its end, for all
+/// k. Somebody else has a permit meanwhile, and gives it back if the acquire waits.
+fn losing(fault: fn() -> Fault, held: usize) -> u32 {
+    sweep(|at| async move {
+        let world = world().await;
+        let client = world.client().await;
+        let (one, two) = (of(&client, 2), semaphore(&world, 2).await);
+        let permit = if held == 1 { Some(two.acquire().await.unwrap()) } else { None };
+        settle().await;
+        world.server.inject(fault().session(client.session().unwrap().id).after(at));
+        let waiting = waits(&one, 2).await;
+        sleep(TIMEOUT / 2).await;
+        assert_eq!(waiting.is_finished(), held == 0);
+        drop(permit);
+        let permit = timeout(TIMEOUT, waiting).await.unwrap().unwrap().unwrap();
+        sleep(TIMEOUT / 2).await;
+        assert_eq!(counts(&world), (0, 2));
+        assert_eq!(permit.state(), LockState::Held);
+        match permit.release().await {
+            Ok(released) => assert_eq!(released, Release::Released),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unconfirmed),
+        }
+        let struck = world.server.pending_faults() == 0;
+        world.server.clear_faults();
+        let all = timeout(2 * TIMEOUT, two.acquire_many(2)).await.unwrap().unwrap();
+        drop(all);
+        settle().await;
+        assert_eq!(counts(&world), (0, 0));
+        struck
+    })
+}
+
+#[test]
+fn a_reply_or_a_request_may_be_lost_at_any_place() {
+    for held in [0, 1] {
+        for fault in [Fault::lose_reply, Fault::lose_request] {
+            let places = losing(fault, held);
+            assert!(places >= 6, "{places} places");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_comes_late_lets_nobody_in_and_is_removed() {
+    let world = world().await;
+    let (one, two) = (semaphore(&world, 1).await, semaphore(&world, 1).await);
+    world.server.inject(Fault::serve_late(TIMEOUT / 3).op(OpCode::MULTI));
+    let permit = one.acquire().await.unwrap();
+    assert_eq!(world.server.pending_faults(), 0);
+    let waiting = waits(&two, 1).await;
+    sleep(TIMEOUT / 2).await;
+    assert!(!waiting.is_finished());
+    permit.verify().await.unwrap();
+    drop(permit);
+    drop(timeout(20 * TIMEOUT, waiting).await.expect("the late node goes").unwrap().unwrap());
+    is_idle(&world).await;
+}
+
+#[test]
+fn the_session_may_end_at_any_moment_of_an_acquire() {
+    for held in [0, 1] {
+        let runs = explore(|script: Script| async move {
+            let world = world().await;
+            let client = world.client().await;
+            let (one, two) = (of(&client, 2), semaphore(&world, 2).await);
+            let permit = if held == 1 { Some(two.acquire().await.unwrap()) } else { None };
+            let mut acquire = Box::pin(one.acquire_many(2));
+            let mut early = None;
+            for _ in 0..7 {
+                match script.choose(3) {
+                    0 => settle().await,
+                    1 => break,
+                    _ => {
+                        if let std::task::Poll::Ready(done) = poll_once(acquire.as_mut()) {
+                            early = Some(done.unwrap());
+                            break;
+                        }
+                    }
+                }
+            }
+            assert!(world.server.expire(client.session().unwrap().id));
+            match early {
+                Some(early) => assert!(matches!(early.lost().await, Loss::SessionOver(_))),
+                None => match timeout(2 * TIMEOUT, acquire.as_mut()).await.expect("it ends") {
+                    Err(error) => assert!(error.is_session_over(), "{error}"),
+                    Ok(permit) => assert!(matches!(permit.lost().await, Loss::SessionOver(_))),
+                },
+            }
+            drop(acquire);
+            settle().await;
+            assert_eq!(counts(&world), (0, held));
+            drop(permit);
+            drop(timeout(TIMEOUT, two.acquire_many(2)).await.unwrap().unwrap());
+            is_idle(&world).await;
+        });
+        assert!(runs > 100, "{runs} runs");
+    }
+}
+
+type Acquiring = Pin<Box<dyn Future<Output = Result<Permit, Error>>>>;
+
+/// Two acquires and what may happen to them.
+struct Rivals {
+    acquiring: [Option<Acquiring>; 2],
+    held: Vec<Permit>,
+}
+
+impl Rivals {
+    fn poll(&mut self, rival: usize) {
+        let polled = self.acquiring[rival].as_mut().map(|one| poll_once(one.as_mut()));
+        if let Some(std::task::Poll::Ready(done)) = polled {
+            self.acquiring[rival] = None;
+            match done {
+                Ok(permit) => self.held.push(permit),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished, "{error}"),
+            }
+        }
+        assert!(self.held.len() <= 1, "{:?}", self.held);
+    }
+}
+
+#[test]
+fn whoever_deletes_turns_lets_nobody_in_and_blocks_nobody_for_ever() {
+    let runs = explore(|script: Script| async move {
+        let world = world().await;
+        let (one, two) = (semaphore(&world, 2).await, semaphore(&world, 2).await);
+        let admin = world.client().await;
+        let held = semaphore(&world, 2).await.acquire().await.unwrap();
+        let acquires = |semaphore: Semaphore| -> Option<Acquiring> {
+            Some(Box::pin(async move { semaphore.acquire_many(2).await }))
+        };
+        let mut rivals = Rivals { acquiring: [acquires(one), acquires(two)], held: vec![held] };
+        // One is first from the beginning, or about to be.
+        for _ in 0..2 {
+            rivals.poll(0);
+            settle().await;
+        }
+        for _ in 0..6 {
+            match script.choose(5) {
+                0 => settle().await,
+                rival @ (1 | 2) => rivals.poll(rival - 1),
+                3 => drop(rivals.held.pop()),
+                _ if counts(&world).0 > 0 => {
+                    admin.delete(&first(&world), None).await.ok();
+                }
+                _ => {}
+            }
+        }
+        rivals.held.clear();
+        for _ in 0..60 {
+            for rival in 0..2 {
+                sleep(TIMEOUT / 10).await;
+                rivals.poll(rival);
+            }
+            rivals.held.clear();
+            if rivals.acquiring.iter().all(Option::is_none) {
+                break;
+            }
+        }
+        assert!(rivals.acquiring.iter().all(Option::is_none), "they block each other");
+        is_idle(&world).await;
+    });
+    assert!(runs > 1000, "{runs} runs");
+}
