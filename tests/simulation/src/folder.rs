@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zk_client::{Client, CreateOptions, Op};
 
-use super::journal::FOLDER;
+use super::journal::{FOLDER, nodes};
 use super::process::Stage;
 use super::random::Random;
 
@@ -34,19 +34,15 @@ impl Others {
         &self.client
     }
 
-    fn children(&self) -> Vec<String> {
-        self.stage.world.lock().unwrap().core.children(FOLDER)
-    }
-
-    /// The paths of some of the children.
+    /// The paths of some of the nodes.
     fn some(&mut self, most: usize) -> Vec<String> {
-        let mut children = self.children();
+        let mut nodes = nodes(&self.stage.world.lock().unwrap().core);
         let mut some = Vec::new();
         while some.len() < most
-            && let Some(child) = self.random.pick(&children)
+            && let Some(node) = self.random.pick(&nodes)
         {
-            children.retain(|other| *other != child);
-            some.push(format!("{FOLDER}/{child}"));
+            nodes.retain(|other| *other != node);
+            some.push(node);
         }
         some
     }

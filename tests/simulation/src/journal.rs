@@ -5,13 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use zk_embedded::{Change, Commit, SessionId, Zxid};
+use zk_embedded::{Change, Commit, Core, SessionId, Zxid};
 use zk_recipes::FencingToken;
 
 use super::network::now;
 
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
+
+/// The folders that a semaphore has in its own.
+const SUBFOLDERS: [&str; 2] = ["locks", "leases"];
+
+/// The paths of all nodes that stand for a contender or a permit.
+pub(super) fn nodes(core: &Core) -> Vec<String> {
+    let mut nodes = Vec::new();
+    for child in core.children(FOLDER) {
+        let path = format!("{FOLDER}/{child}");
+        match SUBFOLDERS.contains(&child.as_str()) {
+            true => nodes.extend(core.children(&path).iter().map(|one| format!("{path}/{one}"))),
+            false => nodes.push(path),
+        }
+    }
+    nodes
+}
 
 /// A node that is written only under the lock.
 pub(super) const COUNTER: &str = "/counter";

@@ -29,6 +29,8 @@ mod work;
 
 mod requeue;
 
+mod permits;
+
 mod folder;
 
 mod nemesis;
@@ -46,7 +48,7 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Config;
 
-use self::journal::{COUNTER, FOLDER, Journal};
+use self::journal::{COUNTER, Journal, nodes};
 use self::nemesis::Nemesis;
 use self::network::{Party, World, now};
 use self::process::{Name, Phase, Plan, Stage, TIMEOUTS};
@@ -66,12 +68,20 @@ pub enum Family {
     ReentrantRwLock,
     /// Exclusive locks that are requeued turn after turn, until something disturbs that.
     Requeue,
+    /// Semaphores, of which tasks want one permit or several.
+    Semaphore,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 5] =
-        [Self::Lock, Self::RwLock, Self::ReentrantLock, Self::ReentrantRwLock, Self::Requeue];
+    pub const ALL: [Self; 6] = [
+        Self::Lock,
+        Self::RwLock,
+        Self::ReentrantLock,
+        Self::ReentrantRwLock,
+        Self::Requeue,
+        Self::Semaphore,
+    ];
 
     /// The same locks with only one level.
     fn flat(self) -> Self {
@@ -79,6 +89,7 @@ impl Family {
             Self::Lock | Self::ReentrantLock => Self::Lock,
             Self::RwLock | Self::ReentrantRwLock => Self::RwLock,
             Self::Requeue => Self::Requeue,
+            Self::Semaphore => Self::Semaphore,
         }
     }
 
@@ -175,6 +186,7 @@ impl Simulation {
             .unwrap();
         tokio::spawn(driver);
         let stage = Stage::new(world);
+        stage.cast.lock().unwrap().permits = random.within(1..5) as u32;
         let rounds = family == Family::Requeue;
         let processes = random.within(if rounds { 3..6 } else { 2..6 }) as usize;
         let mut names = Vec::new();
@@ -320,7 +332,7 @@ impl Simulation {
     fn left(&self, when: &str) -> Result<(), String> {
         self.sound()?;
         let world = self.stage.world.lock().unwrap();
-        let nodes = world.core.children(FOLDER);
+        let nodes = nodes(&world.core);
         let watches = world.core.watch_count();
         if !nodes.is_empty() || watches > 0 {
             return Err(format!("{when}, and {watches} watches and nodes are left: {nodes:?}"));

@@ -9,7 +9,7 @@ use zk_embedded::{ErrorCode, Fault, OpCode, SessionId};
 use super::Family;
 use super::folder::Others;
 use super::gate::Mode;
-use super::journal::FOLDER;
+use super::journal::{FOLDER, nodes};
 use super::link::Tear;
 use super::network::{Party, Reception, Way, now};
 use super::process::Stage;
@@ -24,6 +24,10 @@ const OPS: [OpCode; 4] = [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2
 /// The requests of contenders that requeue.
 const ROUND_OPS: [OpCode; 4] =
     [OpCode::MULTI, OpCode::SET_WATCHES, OpCode::CREATE2, OpCode::GET_CHILDREN2];
+
+/// The requests of those who want permits.
+const PERMIT_OPS: [OpCode; 4] =
+    [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -107,6 +111,8 @@ pub(super) struct Nemesis {
     processes: usize,
     /// True if contenders requeue turn after turn, in one order.
     rounds: bool,
+    /// The requests that contenders send most.
+    ops: [OpCode; 4],
     /// A fault that was injected into the server, and the time by which it should have struck.
     pending: Option<(&'static str, Instant)>,
 }
@@ -129,7 +135,12 @@ impl Nemesis {
         });
         let others = Others::new(Arc::clone(&stage), operator, random.fork());
         let weights = weights.to_vec();
-        Self { stage, others, random, weights, processes, rounds, pending: None }
+        let ops = match family {
+            Family::Requeue => ROUND_OPS,
+            Family::Semaphore => PERMIT_OPS,
+            _ => OPS,
+        };
+        Self { stage, others, random, weights, processes, rounds, ops, pending: None }
     }
 
     /// Injects one fault.
@@ -218,7 +229,7 @@ impl Nemesis {
             Kind::CutBetween => self.tear(Tear::Cut),
             Kind::Reap => {
                 let world = &mut *self.stage.world.lock().unwrap();
-                if world.core.has_node(FOLDER) && world.core.children(FOLDER).is_empty() {
+                if world.core.has_node(FOLDER) && nodes(&world.core).is_empty() {
                     world.journal.strike("folder reaped");
                     world.serve(|core, now| core.reap(now));
                 }
@@ -399,7 +410,7 @@ impl Nemesis {
             7 => ("request refused", Fault::refuse(ErrorCode::THROTTLED_OP)),
             _ => ("session swapped", Fault::swap_session()),
         };
-        let ops = if self.rounds { ROUND_OPS } else { OPS };
+        let ops = self.ops;
         let op = match name {
             "reply lost" if self.random.percent(50) => Some(ops[0]),
             // A refused removal leaves a watch in place, and some of these watches never fire.

@@ -18,6 +18,7 @@ use super::Family;
 use super::gate::Gate;
 use super::locks::AnyLock;
 use super::network::{Party, Shared};
+use super::permits::Held;
 use super::random::Random;
 use super::wire::Dialer;
 use super::work::Job;
@@ -69,6 +70,9 @@ pub(super) struct Cast {
     pub(super) unrest: u64,
     /// From this time on a lock that is asked for must be acquired.
     pub(super) reliable: Option<Instant>,
+    /// How many permits a semaphore has, and those that tasks believe they hold.
+    pub(super) permits: u32,
+    pub(super) held: Vec<Held>,
 }
 
 impl Stage {

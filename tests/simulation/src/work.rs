@@ -42,6 +42,9 @@ impl Job {
                 Phase::Storm | Phase::Calm if self.family == Family::Requeue => {
                     self.requeue_again().await;
                 }
+                Phase::Storm | Phase::Calm if self.family == Family::Semaphore => {
+                    self.use_permits().await;
+                }
                 Phase::Storm | Phase::Calm => self.turn().await,
                 Phase::Idle => {
                     self.stage.cast.lock().unwrap().idle.insert(self.who.name);

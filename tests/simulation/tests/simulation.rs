@@ -90,6 +90,31 @@ const REQUEUE: &[&str] = &[
     "written under the lock",
 ];
 
+/// The events that must have happened in any hundred seeds of the semaphore.
+const SEMAPHORE: &[&str] = &[
+    "acquires cancelled",
+    "acquires ended with the session",
+    "acquires that connections broke",
+    "acquires whose node vanished",
+    "born with the names of the last life",
+    "cut",
+    "deleted by the operator",
+    "deleted by the operator, with others",
+    "expired",
+    "folder reaped",
+    "half-open",
+    "machine died",
+    "partitioned",
+    "paused",
+    "permits lost",
+    "permits of many",
+    "permits tried for",
+    "process died",
+    "reply lost",
+    "request lost",
+    "server restarted",
+];
+
 /// The events that must have happened in any hundred seeds of the ensemble.
 const ENSEMBLE: &[&str] = &[
     "client cut",
@@ -244,6 +269,11 @@ fn the_lock_holds_where_contenders_requeue_until_something_disturbs_them() {
 }
 
 #[test]
+fn the_semaphore_gives_no_more_permits_than_it_has() {
+    check(Family::Semaphore, &[SEMAPHORE]);
+}
+
+#[test]
 fn no_guard_says_that_it_holds_what_another_one_owns() {
     let (counts, seeds) = explore(Model::Ensemble, &[ENSEMBLE]);
     assert!(counts["grants"] >= 5 * seeds, "too few grants");
@@ -268,7 +298,7 @@ fn replay() {
     let seed = number("ZK_SIM_SEED").unwrap_or_default();
     let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
     let model = Model::all().find(|model| model.name() == name);
-    let model = model.expect("Lock, RwLock, ReentrantLock, ReentrantRwLock, Requeue or Ensemble");
+    let model = model.expect("a family, or Ensemble");
     let outcome = model.run(seed, true);
     println!("{}", outcome.trace);
     assert_eq!(outcome.violation, None, "{name}, seed {seed}");
