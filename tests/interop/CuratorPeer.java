@@ -26,6 +26,8 @@
 //   trytake PATH PERMITS MS         take, or `ok timeout`
 //   counttake PATH FILE TURNS       takes the only lease of a semaphore TURNS times, and each time
 //                                   adds one to the number in FILE
+//   add PATH N TIMES                adds N to the DistributedAtomicLong so often: its new value
+//   value PATH                      the value of the DistributedAtomicLong
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -45,6 +47,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
@@ -176,9 +179,30 @@ final class CuratorPeer {
             case "counttake":
                 counttake(semaphore(path, "1"), Path.of(words[3]), Integer.parseInt(words[4]));
                 return "";
+            case "add":
+                return add(path, Long.parseLong(words[3]), Integer.parseInt(words[4]));
+            case "value":
+                return Long.toString(number(path).get().postValue());
             default:
                 throw new IllegalArgumentException(words[1]);
         }
+    }
+
+    private DistributedAtomicLong number(String path) {
+        return new DistributedAtomicLong(client, path, new RetryNTimes(50, 10));
+    }
+
+    private String add(String path, long n, int times) throws Exception {
+        var number = number(path);
+        var value = 0L;
+        for (var turn = 0; turn < times;) {
+            var added = number.add(n);
+            if (added.succeeded()) {
+                value = added.postValue();
+                turn++;
+            }
+        }
+        return Long.toString(value);
     }
 
     private String leader(String kind, String path) throws Exception {

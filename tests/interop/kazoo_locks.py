@@ -8,6 +8,8 @@
     waits PATH [PATTERN]..          fails if it does not
     elects PATH ID OTHER..          fails unless the Election's candidates are the others in this
                                     order, and then this one, which leads when they have gone
+    adds PATH N TIMES [BEFORE]      adds N to the Counter so many times; fails unless it was at
+                                    BEFORE
 """
 
 import random
@@ -78,10 +80,17 @@ def elects(zk, path, own, *others):
     election.run(lead)
 
 
+def adds(zk, path, n, times, before=None):
+    counter = zk.Counter(path)
+    assert before is None or counter.value == int(before), counter.value
+    for _ in range(int(times)):
+        counter += int(n)
+
+
 def main():
     zk = KazooClient(hosts=sys.argv[1], timeout=4)
     zk.start(DEADLINE)
-    commands = [count, countrw, enters, waits, elects]
+    commands = [count, countrw, enters, waits, elects, adds]
     command = {command.__name__: command for command in commands}[sys.argv[2]]
     command(zk, *sys.argv[3:])
     zk.stop()

@@ -48,6 +48,17 @@ pub enum ErrorKind {
     /// The caller no longer has the lock, and the client goes on deleting the node until the server
     /// replies.
     Unconfirmed,
+    /// The node is no counter: its data is no number in the counter's format.
+    ///
+    /// Or its version is -1, which servers match with any version, so no write to it would be safe.
+    /// Only other clients leave a counter at that version, once in 2^32 writes; their next write
+    /// ends it.
+    InvalidCounter,
+    /// The counter would leave the range of an `i64`. It is unchanged.
+    Overflow,
+    /// The counter may or may not have been changed: the reply was lost, and so was what would show
+    /// the outcome. [`Error::client`] returns why.
+    InDoubt,
 }
 
 /// How a lock was lost, for good: to have it again, a contender must queue up again.
@@ -116,6 +127,16 @@ pub(crate) enum Fault {
     Lost { path: String, loss: Loss },
     #[error("the lock is let go, but the server has not confirmed that yet: {0}")]
     Unconfirmed(#[source] zk_client::Error),
+    #[error("{0}: no number in this counter's format, or at a version that matches any")]
+    InvalidCounter(String),
+    #[error("{0}: the counter would leave the range of an i64")]
+    Overflow(String),
+    #[error("{path}: the counter may or may not have been changed: {cause}")]
+    InDoubt {
+        path: String,
+        #[source]
+        cause: zk_client::Error,
+    },
 }
 
 impl Error {
@@ -135,6 +156,9 @@ impl Error {
             Fault::TimedOut { .. } => ErrorKind::TimedOut,
             Fault::Lost { .. } => ErrorKind::Lost,
             Fault::Unconfirmed(_) => ErrorKind::Unconfirmed,
+            Fault::InvalidCounter(_) => ErrorKind::InvalidCounter,
+            Fault::Overflow(_) => ErrorKind::Overflow,
+            Fault::InDoubt { .. } => ErrorKind::InDoubt,
         }
     }
 
@@ -149,7 +173,10 @@ impl Error {
 
     /// Whether the server may have carried out the request that failed.
     pub fn outcome(&self) -> Outcome {
-        self.client().map_or(Outcome::NotApplied, zk_client::Error::outcome)
+        match &self.0 {
+            Fault::InDoubt { .. } => Outcome::Unknown,
+            _ => self.client().map_or(Outcome::NotApplied, zk_client::Error::outcome),
+        }
     }
 
     /// How the lock was lost, if that is the reason.
@@ -193,7 +220,9 @@ impl Error {
     /// The client's error that caused this one, if there is one.
     pub fn client(&self) -> Option<&zk_client::Error> {
         match &self.0 {
-            Fault::Client(error) | Fault::Unconfirmed(error) => Some(error),
+            Fault::Client(error)
+            | Fault::Unconfirmed(error)
+            | Fault::InDoubt { cause: error, .. } => Some(error),
             _ => None,
         }
     }

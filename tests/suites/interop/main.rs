@@ -1,7 +1,8 @@
-//! Other clients against the embedded server and a real one, and their locks, elections and
-//! semaphores beside ours.
+//! Other clients against the embedded server and a real one, and their locks, elections,
+//! semaphores and counters beside ours.
 
 mod clients;
+mod counters;
 mod elections;
 mod kazoo_suite;
 mod locks;

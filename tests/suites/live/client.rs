@@ -32,6 +32,7 @@ zk_tests::claims_at_once!(
     composed_claims,
     operation_claims,
     auth_claims,
+    counter_claims,
 );
 zk_tests::claims_at_once!(
     every_claim_holds_on_an_ensemble,
@@ -40,6 +41,7 @@ zk_tests::claims_at_once!(
     composed_claims,
     operation_claims,
     auth_claims,
+    counter_claims,
 );
 zk_tests::alone_claims!(standalone, Standalone::start().await?);
 

@@ -1,4 +1,6 @@
-//! Coordination beyond mutual exclusion, on the same queue as the locks.
+//! Coordination beyond mutual exclusion, on the same queue as the locks or on single nodes.
+
+pub(crate) mod counter;
 
 pub(crate) mod election;
 

@@ -1,7 +1,8 @@
-//! The locks without real servers, nearly all in virtual time.
+//! The locks and their relatives without real servers, nearly all in virtual time.
 
 mod acquire;
 mod cancel;
+mod counter;
 mod doubt;
 mod election;
 mod fence;

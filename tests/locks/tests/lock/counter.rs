@@ -1,0 +1,541 @@
+//! Counters: each call counts once or not at all, whatever is lost, and no number is given twice.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_client::{Client, CreateOptions, ErrorCode, Outcome};
+use zk_embedded::{Fault, OpCode};
+use zk_recipes::{Counter, CounterFormat, Error, ErrorKind};
+use zk_tests::explore::{Script, explore, poll_once, settle};
+use zk_tests::locks::{TIMEOUT, World};
+
+const PATH: &str = "/counters/one";
+
+async fn counter(world: &World) -> Counter {
+    Counter::new(&world.client().await, PATH).unwrap()
+}
+
+/// A counter with a client of its own, that has counted to `value`.
+async fn counter_at(world: &World, value: i64) -> (Client, Counter) {
+    let client = world.client().await;
+    let counter = Counter::new(&client, PATH).unwrap();
+    assert_eq!(counter.add(value).await.unwrap(), value);
+    (client, counter)
+}
+
+fn marker(world: &World) -> String {
+    let markers = world.server.children(PATH);
+    assert_eq!(markers.len(), 1, "{markers:?}");
+    format!("{PATH}/{}", markers[0])
+}
+
+/// Loses the replies, or else the requests, of the next write of a client.
+fn lose(world: &World, client: &Client, reply: bool) {
+    let fault = if reply { Fault::lose_reply() } else { Fault::lose_request() };
+    world.server.inject(fault.op(OpCode::MULTI).session(client.session().unwrap().id));
+}
+
+/// Lets a client lose a write, and acts before the client is connected again.
+async fn lost<T>(
+    (client, reply): (&Client, bool),
+    world: &World,
+    writing: impl Future<Output = T>,
+    meanwhile: impl Future<Output = ()>,
+) -> T {
+    lose(world, client, reply);
+    let acting = async {
+        client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+        meanwhile.await;
+    };
+    let (written, ()) = tokio::join!(writing, acting);
+    assert_eq!(world.server.pending_faults(), 0);
+    written
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_begins_at_zero_and_leaves_its_node_alone() {
+    let world = World::new();
+    let (client, other) = (world.client().await, counter(&world).await);
+    let counter = Counter::new(&client, PATH).unwrap();
+    assert_eq!(counter.get().await.unwrap(), 0);
+    assert_eq!(counter.get_latest().await.unwrap(), 0);
+    assert!(!world.server.has_node("/counters"), "a read creates nothing");
+    assert_eq!(counter.add(5).await.unwrap(), 5);
+    assert_eq!(counter.add(-7).await.unwrap(), -2);
+    assert_eq!(other.get().await.unwrap(), -2);
+    let node = client.get_data(PATH).await.unwrap();
+    assert_eq!(node.data[..], (-2_i64).to_be_bytes());
+    drop(counter);
+    settle().await;
+    assert_eq!(world.server.children(PATH), [""; 0]);
+    client.close().await;
+    assert_eq!(other.get_latest().await.unwrap(), -2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_costs_one_request_while_nobody_else_writes() {
+    let world = World::new();
+    let (_client, ours) = counter_at(&world, 1).await;
+    let theirs = counter(&world).await;
+    let cost = async |counter: &Counter| {
+        let (requests, value) = world.requests(counter.add(1)).await;
+        (requests, value.unwrap())
+    };
+    assert_eq!(cost(&theirs).await, (3, 2), "the marker, a read and the write");
+    assert_eq!(cost(&theirs).await, (1, 3));
+    assert_eq!(cost(&ours).await, (3, 4), "refused, read, written");
+    assert_eq!(cost(&ours).await, (2, 5), "it reads first now");
+    assert_eq!(cost(&ours).await, (1, 6));
+    assert_eq!(world.requests(ours.get()).await.0, 1);
+    assert_eq!(world.requests(ours.get_latest()).await.0, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_reply_is_lost_is_found_although_others_have_written_since() {
+    let world = World::new();
+    let (client, ours) = counter_at(&world, 1).await;
+    let theirs = counter(&world).await;
+    let others = async {
+        for value in [13, 23, 33] {
+            assert_eq!(theirs.add(10).await.unwrap(), value);
+        }
+    };
+    let added = lost((&client, true), &world, ours.add(2), others).await;
+    assert_eq!(added.unwrap(), 3);
+    assert_eq!(ours.get_latest().await.unwrap(), 33);
+    assert_eq!(ours.add(1).await.unwrap(), 34);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_lost_is_written_on_top_of_what_others_have_written_since() {
+    let world = World::new();
+    let (client, ours) = counter_at(&world, 1).await;
+    let theirs = counter(&world).await;
+    let others = async {
+        // Another write to the same value makes the same data.
+        assert_eq!(theirs.add(2).await.unwrap(), 3);
+    };
+    let added = lost((&client, false), &world, ours.add(2), others).await;
+    assert_eq!(added.unwrap(), 5);
+    assert_eq!(ours.get_latest().await.unwrap(), 5);
+}
+
+/// A fault of one of three kinds, at one of the first `places` requests; or none.
+fn fault(script: &Script, places: usize) -> Option<Fault> {
+    let fault = match script.choose(4) {
+        0 => return None,
+        1 => Fault::lose_reply(),
+        2 => Fault::lose_request(),
+        _ => Fault::serve_late(Duration::from_millis(3)),
+    };
+    Some(fault.after(script.choose(places) as u32))
+}
+
+#[test]
+fn each_call_counts_once_or_not_at_all_wherever_connections_break() {
+    let (done, in_doubt) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let runs = explore(|script: Script| {
+        let (done, in_doubt) = (Rc::clone(&done), Rc::clone(&in_doubt));
+        async move {
+            let world = World::new();
+            let client = world.client().await;
+            let ours = Counter::new(&client, PATH).unwrap();
+            if script.choose(2) == 1 {
+                ours.add(0).await.unwrap();
+            }
+            let theirs = counter(&world).await;
+            let session = client.session().unwrap().id;
+            if let Some(first) = fault(&script, 7) {
+                world.server.inject(first.session(session));
+                if let Some(second) = fault(&script, 4) {
+                    world.server.inject(second.session(session));
+                }
+            }
+            let (turns, expires) = (script.choose(3) * 4, script.choose(2) == 1);
+            let others = async {
+                for _ in 0..turns {
+                    tokio::task::yield_now().await;
+                }
+                theirs.add(10).await.unwrap();
+                if expires {
+                    world.server.expire(session);
+                }
+                theirs.add(10).await.unwrap();
+            };
+            let (added, ()) = tokio::join!(ours.add(3), others);
+            // Whatever is late has come.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            match &added {
+                Ok(_) => done.update(|n| n + 1),
+                Err(error) => {
+                    assert!(expires && error.is_session_over(), "{error}");
+                    in_doubt.update(|n| n + u32::from(error.kind() == ErrorKind::InDoubt));
+                }
+            }
+            is_true(&added, &theirs, 20, 3).await;
+            assert_eq!(world.server.children(PATH).len(), 1 + usize::from(!expires));
+        }
+    });
+    assert!(runs > 3000, "{runs} runs");
+    assert!(done.get() > 2000 && in_doubt.get() > 100, "{} {}", done.get(), in_doubt.get());
+}
+
+/// Checks what a call reports that adds `n`, while others bring the counter from 0 to `others`.
+async fn is_true(added: &Result<i64, Error>, counter: &Counter, others: i64, n: i64) {
+    let value = counter.get_latest().await.unwrap();
+    match added {
+        Ok(added) => {
+            assert_eq!(value, others + n);
+            assert!((n..=value).contains(added), "{added} of {value}");
+        }
+        Err(error) if error.kind() == ErrorKind::InDoubt => {
+            assert_eq!(error.outcome(), Outcome::Unknown);
+            assert!([others, others + n].contains(&value), "{value}: {error}");
+        }
+        Err(error) => assert_eq!(value, others, "{error}"),
+    }
+}
+
+#[test]
+fn a_call_may_be_dropped_at_any_moment_and_the_next_one_counts_rightly() {
+    let runs = explore(|script: Script| async move {
+        let world = World::new();
+        let client = world.client().await;
+        let ours = Counter::new(&client, PATH).unwrap();
+        let theirs = counter(&world).await;
+        let begun = script.choose(2) as i64;
+        if begun == 1 {
+            ours.add(1).await.unwrap();
+        }
+        if let Some(fault) = fault(&script, 3) {
+            world.server.inject(fault.session(client.session().unwrap().id));
+        }
+        {
+            let mut adding = Box::pin(ours.add(10));
+            for _ in 0..5 {
+                match script.choose(4) {
+                    0 => settle().await,
+                    1 => tokio::task::yield_now().await,
+                    2 => break,
+                    _ => {
+                        if poll_once(adding.as_mut()).is_ready() {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        let added = ours.add(100).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let value = theirs.get_latest().await.unwrap();
+        assert!([begun + 100, begun + 110].contains(&value), "{value}");
+        assert!([begun + 100, begun + 110].contains(&added), "{added}");
+        assert_eq!(world.server.children(PATH).len(), 1, "one marker");
+        drop(ours);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.server.children(PATH), [""; 0]);
+    });
+    assert!(runs > 1000, "{runs} runs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_leaves_a_lost_write_in_doubt_and_says_so() {
+    for reply in [true, false] {
+        let world = World::new();
+        let (client, ours) = counter_at(&world, 1).await;
+        let session = client.session().unwrap().id;
+        let expire = async { assert!(world.server.expire(session)) };
+        let error = lost((&client, reply), &world, ours.add(2), expire).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::InDoubt, Outcome::Unknown));
+        assert!(error.is_session_over(), "{error}");
+        let error = ours.add(2).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Client, Outcome::NotApplied));
+        assert!(error.is_session_over(), "{error}");
+        let value = counter(&world).await.get_latest().await.unwrap();
+        assert_eq!(value, if reply { 3 } else { 1 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_marker_that_somebody_changed_costs_a_new_one() {
+    let world = World::new();
+    let (_client, ours) = counter_at(&world, 1).await;
+    let raw = world.client().await;
+    raw.delete(&marker(&world), None).await.unwrap();
+    assert_eq!(ours.add(1).await.unwrap(), 2);
+    raw.set_data(&marker(&world), b"theirs", None).await.unwrap();
+    assert_eq!(ours.add(1).await.unwrap(), 3);
+    assert_eq!(ours.add(1).await.unwrap(), 4);
+    settle().await;
+    marker(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_write_whose_marker_somebody_changed_is_in_doubt() {
+    for (reply, delete) in [(true, true), (true, false), (false, true), (false, false)] {
+        let world = World::new();
+        let (client, ours) = counter_at(&world, 1).await;
+        let (raw, path) = (world.client().await, marker(&world));
+        let meddle = async {
+            match delete {
+                true => raw.delete(&path, None).await.unwrap(),
+                false => drop(raw.set_data(&path, b"theirs", None).await.unwrap()),
+            }
+        };
+        let error = lost((&client, reply), &world, ours.add(2), meddle).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::InDoubt, Outcome::Unknown));
+        assert_eq!(ours.add(10).await.unwrap(), if reply { 13 } else { 11 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_marker_is_replaced_before_its_versions_come_to_the_one_that_matches_any() {
+    let world = World::new();
+    let (client, ours) = counter_at(&world, 1).await;
+    let first = marker(&world);
+    let preset = async { assert!(world.server.preset_version(&first, -3)) };
+    assert_eq!(lost((&client, true), &world, ours.add(2), preset).await.unwrap(), 3);
+    settle().await;
+    assert_eq!(world.server.children(PATH), [""; 0]);
+    assert_eq!(ours.add(2).await.unwrap(), 5);
+    assert_ne!(marker(&world), first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_breaks_each_connection_is_given_up() {
+    let world = World::new();
+    let (_client, ours) = counter_at(&world, 1).await;
+    for _ in 0..6 {
+        world.server.inject(Fault::lose_request().op(OpCode::MULTI));
+    }
+    let error = ours.add(2).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::InDoubt, Outcome::Unknown));
+    assert_eq!(world.server.pending_faults(), 0);
+    assert_eq!(ours.add(2).await.unwrap(), 3);
+    for _ in 0..6 {
+        world.server.inject(Fault::lose_reply().op(OpCode::GET_DATA));
+    }
+    assert!(ours.get().await.unwrap_err().client().unwrap().is_connection_loss());
+    assert_eq!(ours.get().await.unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_sheds_is_sent_again() {
+    let world = World::new();
+    let (_client, ours) = counter_at(&world, 1).await;
+    for op in [OpCode::MULTI, OpCode::GET_DATA] {
+        world.server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(op));
+    }
+    assert_eq!(ours.add(2).await.unwrap(), 3);
+    assert_eq!(ours.get_latest().await.unwrap(), 3);
+    assert_eq!(world.server.pending_faults(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_that_was_made_anew_is_not_taken_for_the_old_one() {
+    let world = World::new();
+    let (_client, ours) = counter_at(&world, 7).await;
+    let raw = world.client().await;
+    raw.delete(&marker(&world), None).await.unwrap();
+    raw.delete(PATH, None).await.unwrap();
+    let persistent = CreateOptions::persistent();
+    raw.create(PATH, &100_i64.to_be_bytes(), &persistent).await.unwrap();
+    // The same version as that of the old one.
+    raw.set_data(PATH, &200_i64.to_be_bytes(), None).await.unwrap();
+    assert_eq!(ours.add(1).await.unwrap(), 201);
+
+    raw.delete(&marker(&world), None).await.unwrap();
+    raw.delete(PATH, None).await.unwrap();
+    assert_eq!(ours.get().await.unwrap(), 0);
+    assert_eq!(ours.add(1).await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_writers_all_get_in_and_no_number_is_given_twice() {
+    const WRITERS: usize = 16;
+    const TURNS: usize = 20;
+    let world = World::new();
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let counter = Arc::new(counter(&world).await);
+        // Two tasks share each counter.
+        for _ in 0..2 {
+            let counter = Arc::clone(&counter);
+            writers.push(tokio::spawn(async move {
+                let mut got = Vec::new();
+                for turn in 0..TURNS {
+                    match (writer + turn) % 2 {
+                        0 => got.push(counter.add(1).await.unwrap() - 1),
+                        _ => got.extend(counter.reserve(3).await.unwrap()),
+                    }
+                }
+                got
+            }));
+        }
+    }
+    let mut all = Vec::new();
+    for writer in writers {
+        all.extend(writer.await.unwrap());
+    }
+    let count = 2 * WRITERS * TURNS * 2;
+    all.sort_unstable();
+    assert_eq!(all, (0..count as i64).collect::<Vec<_>>());
+    assert_eq!(counter(&world).await.get_latest().await.unwrap(), count as i64);
+    // Each write was refused a few times only.
+    let zxid = world.client().await.get_data(PATH).await.unwrap().stat.mzxid.0;
+    let writes = (2 * WRITERS * TURNS) as i64;
+    assert!(zxid < 8 * writes, "{zxid} transactions for {writes} writes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_of_a_lost_reservation_are_skipped_and_never_given_again() {
+    let world = World::new();
+    let (client, ours) = counter_at(&world, 0).await;
+    assert_eq!(ours.reserve(5).await.unwrap(), 0..5);
+    assert_eq!(ours.reserve(0).await.unwrap(), 5..5);
+    {
+        let mut dropped = Box::pin(ours.reserve(5));
+        assert!(poll_once(dropped.as_mut()).is_pending());
+        settle().await;
+    }
+    assert_eq!(ours.reserve(5).await.unwrap(), 10..15);
+    assert_eq!(lost((&client, true), &world, ours.reserve(5), async {}).await.unwrap(), 15..20);
+    assert_eq!(lost((&client, false), &world, ours.reserve(5), async {}).await.unwrap(), 20..25);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_set_only_if_it_is_the_expected_one_and_what_is_known_may_be_old() {
+    let world = World::new();
+    let (client, ours) = counter_at(&world, 1).await;
+    let theirs = counter(&world).await;
+    assert!(ours.compare_and_set(1, 5).await.unwrap());
+    assert!(!ours.compare_and_set(1, 6).await.unwrap());
+    assert_eq!(ours.get_latest().await.unwrap(), 5);
+
+    assert!(theirs.compare_and_set(5, 9).await.unwrap());
+    assert!(!ours.compare_and_set(5, 6).await.unwrap());
+    assert!(ours.compare_and_set(9, 10).await.unwrap());
+    assert!(theirs.compare_and_set(10, 11).await.unwrap());
+    assert!(ours.compare_and_set(11, 12).await.unwrap());
+    assert_eq!(theirs.get_latest().await.unwrap(), 12);
+
+    // The value comes back: a lost write is recognised by more than its value.
+    let there_and_back = async {
+        assert!(theirs.compare_and_set(12, 13).await.unwrap());
+        assert!(theirs.compare_and_set(13, 14).await.unwrap());
+    };
+    let set = lost((&client, false), &world, ours.compare_and_set(12, 13), there_and_back).await;
+    assert!(!set.unwrap());
+    let set = lost((&client, true), &world, ours.compare_and_set(14, 15), async {}).await;
+    assert!(set.unwrap());
+    assert_eq!(theirs.get_latest().await.unwrap(), 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overflow_changes_nothing_and_is_no_overflow_if_the_value_has_changed() {
+    let world = World::new();
+    let (_client, ours) = counter_at(&world, i64::MAX).await;
+    let theirs = counter(&world).await;
+    for overflows in [ours.add(1).await.map(drop), ours.reserve(1).await.map(drop)] {
+        let error = overflows.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Overflow, Outcome::NotApplied));
+    }
+    assert_eq!(ours.add(0).await.unwrap(), i64::MAX);
+    assert!(theirs.compare_and_set(i64::MAX, i64::MIN).await.unwrap());
+    assert_eq!(ours.add(1).await.unwrap(), i64::MIN + 1);
+    assert_eq!(theirs.add(-1).await.unwrap(), i64::MIN);
+    assert_eq!(theirs.add(-1).await.unwrap_err().kind(), ErrorKind::Overflow);
+    assert_eq!(theirs.get_latest().await.unwrap(), i64::MIN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_that_is_no_number_is_refused_and_left_alone() {
+    use CounterFormat::{BigEndian, Decimal};
+    let world = World::new();
+    let client = world.client().await;
+    client.create_all(PATH, b"", &CreateOptions::persistent()).await.unwrap();
+    let cases: [(CounterFormat, &[u8], Option<i64>); 12] = [
+        (BigEndian, b"", Some(0)),
+        (BigEndian, b"\0\0\0\0\0\0\x01\x02", Some(258)),
+        (BigEndian, &[0xff; 8], Some(-1)),
+        (BigEndian, b"\0\0\0\x05", None),
+        (BigEndian, b"123456789", None),
+        (Decimal, b"", Some(0)),
+        (Decimal, b"258", Some(258)),
+        (Decimal, b"-9223372036854775808", Some(i64::MIN)),
+        (Decimal, b"9223372036854775808", None),
+        (Decimal, b"1.0", None),
+        (Decimal, b"\xff", None),
+        (Decimal, b"0x1", None),
+    ];
+    for (format, data, expected) in cases {
+        client.set_data(PATH, data, None).await.unwrap();
+        let counter = Counter::new(&client, PATH).unwrap().format(format);
+        for value in [counter.get().await, counter.get_latest().await, counter.add(0).await] {
+            let value = value.map_err(|error| (error.kind(), error.outcome()));
+            let refused = (ErrorKind::InvalidCounter, Outcome::NotApplied);
+            assert_eq!(value, expected.ok_or(refused), "{format:?} {data:?}");
+        }
+        if expected.is_none() {
+            assert_eq!(client.get_data(PATH).await.unwrap().data[..], *data);
+        }
+    }
+    client.set_data(PATH, b"7", None).await.unwrap();
+    let counter = Counter::new(&client, PATH).unwrap().format(Decimal);
+    assert_eq!(counter.add(-50).await.unwrap(), -43);
+    assert_eq!(client.get_data(PATH).await.unwrap().data, "-43");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_counter_stays_at_the_version_that_matches_any() {
+    let world = World::new();
+    let (client, ours) = counter_at(&world, 1).await;
+    assert!(world.server.preset_version(PATH, -2));
+    let theirs = counter(&world).await;
+    assert_eq!(theirs.add(1).await.unwrap(), 2);
+    assert_eq!(client.get_data(PATH).await.unwrap().stat.version, 0);
+    assert_eq!(ours.add(1).await.unwrap(), 3);
+    assert_eq!(theirs.add(1).await.unwrap(), 4);
+
+    // Another client has left it there.
+    assert!(world.server.preset_version(PATH, -1));
+    for counter in [&ours, &theirs] {
+        let error = counter.add(1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidCounter);
+    }
+    assert_eq!(ours.get_latest().await.unwrap(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_permission_is_an_error_and_counts_nothing() {
+    let world = World::new();
+    let (_client, ours) = counter_at(&world, 1).await;
+    world.hide(PATH).await;
+    let refused = |error: Error| {
+        assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_AUTH));
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Client, Outcome::NotApplied));
+    };
+    refused(ours.get().await.unwrap_err());
+    refused(ours.get_latest().await.unwrap_err());
+    refused(ours.add(1).await.unwrap_err());
+    refused(counter(&world).await.add(1).await.unwrap_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_waits_while_no_server_is_there_and_ends_with_the_session() {
+    let world = World::new();
+    let (client, ours) = counter_at(&world, 1).await;
+    world.server.set_serving(false);
+    client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+    assert!(timeout(Duration::from_secs(1), ours.add(1)).await.is_err());
+    world.server.set_serving(true);
+    // The call that was given up may count.
+    assert!([2, 3].contains(&ours.add(1).await.unwrap()));
+    world.server.set_serving(false);
+    let over = timeout(10 * TIMEOUT, ours.add(1)).await.expect("it ends with the session");
+    assert!(over.unwrap_err().is_session_over());
+}

@@ -1,0 +1,473 @@
+//! A shared counter: one number in one node, whose every write counts once or not at all.
+//!
+//! A write expects the version of the node that it has read, so nobody's write is overwritten. When
+//! the reply is lost, the node cannot show whether the write was applied: others may have written
+//! since. So each write is a transaction that also writes the *marker*, an ephemeral child of the
+//! counter that belongs to this handle alone, and expects the marker's version, too. Sending the
+//! same transaction again is safe then, and its result is the answer: if the marker is unchanged,
+//! the first one was not applied; if it is changed, its data shows by which write.
+//!
+//! The marker protects from one more thing. While it exists, nobody can delete the counter and
+//! create it again, with versions that begin anew.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+use tracing::debug;
+use zk_client::{
+    Acl, Client, CreateOptions, Error as ClientError, ErrorCode, Node, Op, Outcome, OwnedNode,
+};
+
+use crate::error::{Error, Fault};
+use crate::node::Folder;
+use crate::queue::is_transient;
+use crate::queue::place::MAX_LOSSES;
+
+/// The longest pause after a second conflict in a row. It doubles with each further conflict.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+
+/// How often the longest pause doubles.
+const MAX_DOUBLINGS: u32 = 6;
+
+/// The version that servers match with any version.
+const ANY_VERSION: i32 = -1;
+
+/// How the number is written in the node, and so with which clients the counter is shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CounterFormat {
+    /// Eight bytes, the highest first, as Curator's `DistributedAtomicLong` writes them.
+    #[default]
+    BigEndian,
+    /// Decimal digits, as kazoo's `Counter` of integers writes them.
+    Decimal,
+}
+
+impl CounterFormat {
+    fn encode(self, value: i64) -> Vec<u8> {
+        match self {
+            Self::BigEndian => value.to_be_bytes().to_vec(),
+            Self::Decimal => value.to_string().into_bytes(),
+        }
+    }
+
+    /// A node without data counts as 0, as it does for Curator and kazoo.
+    fn decode(self, data: &[u8]) -> Option<i64> {
+        match self {
+            _ if data.is_empty() => Some(0),
+            Self::BigEndian => data.try_into().ok().map(i64::from_be_bytes),
+            Self::Decimal => std::str::from_utf8(data).ok()?.parse().ok(),
+        }
+    }
+}
+
+/// A number that all processes count with.
+///
+/// ```
+/// # async fn f(client: &zk_client::Client) -> Result<(), zk_recipes::Error> {
+/// use zk_recipes::Counter;
+///
+/// let orders = Counter::new(client, "/counters/orders")?;
+/// println!("this is order number {}", orders.add(1).await?);
+///
+/// // A thousand ids that no other process gets, for one write.
+/// for id in orders.reserve(1000).await? {
+///     println!("{id}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A counter that does not exist is at 0. The first write creates it as a persistent node, with
+/// missing ancestors as containers. If somebody deletes the node, the counter begins at 0 again.
+///
+/// # Lost replies
+///
+/// A write is applied at most once. If the connection breaks before the reply, the call finds out
+/// on the next connection whether the write was applied, whatever others have written since. If it
+/// was not, the call writes again. So a result is the truth: the call counted once.
+///
+/// It cannot find out if the session ends meanwhile, if somebody deletes or writes the marker (see
+/// below), or if several connections break in a row. Then the kind of the error is
+/// [`InDoubt`](crate::ErrorKind::InDoubt), and its [`outcome`](Error::outcome) is
+/// [`Unknown`](Outcome::Unknown). With an error of another kind the call has not counted.
+///
+/// # Cost
+///
+/// One round trip for each write, as long as nobody else writes: the value and the version of the
+/// last write are remembered. The first write takes one more, and one or two more if the node is
+/// missing. A write that meets another writer's reads again and tries again, which is two round
+/// trips, and a random pause that grows with each further conflict, up to an eighth of a second. Of
+/// all writers that try at the same moment one succeeds, so the counter always makes progress, but
+/// nothing decides whose turn it is. Under much contention let each process
+/// [`reserve`](Self::reserve) numbers in advance, or count under a [`Lock`](crate::Lock).
+///
+/// Tasks that share a counter, for instance in an `Arc`, take turns in the order of their calls. A
+/// handle that has written keeps one child of the counter, its marker, which is ephemeral. Dropping
+/// the handle deletes the marker.
+///
+/// # Who shares it
+///
+/// By default Curator's `DistributedAtomicLong`, and kazoo's `Counter` with
+/// [`CounterFormat::Decimal`]. Their writes and ours never overwrite each other. But they repeat a
+/// write whose reply is lost without knowing whether it was applied, so theirs may count twice.
+///
+/// This client needs the permissions to read and write the node, and to create and delete its
+/// children, for the marker. The node cannot be deleted while it has markers. It should be a
+/// persistent node: servers delete a container some time after its last marker has gone.
+#[derive(Debug)]
+pub struct Counter {
+    client: Client,
+    node: Folder,
+    format: CounterFormat,
+    acl: Vec<Acl>,
+    /// Empty before the first write, and while the outcome of a write is open: a caller that is
+    /// dropped then drops the marker, whose version it cannot know.
+    marker: Mutex<Option<Marker>>,
+}
+
+/// The child of the counter that this handle alone writes, with each of its writes.
+#[derive(Debug)]
+struct Marker {
+    node: OwnedNode,
+    version: i32,
+    /// The counter as it was last seen since the marker was created.
+    known: Option<Known>,
+}
+
+/// The counter at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    value: i64,
+    version: i32,
+}
+
+/// What became of a write.
+enum Written {
+    Applied,
+    /// It was not applied, because somebody else has written the counter.
+    Conflict,
+    /// It was not applied, because somebody has written or deleted the marker.
+    MarkerLost(ClientError),
+}
+
+impl Counter {
+    /// Makes a counter of the node at `path`, which need not exist.
+    ///
+    /// # Errors
+    ///
+    /// The path is not valid in ZooKeeper.
+    pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
+        zk_client::check_path(path)?;
+        Ok(Self {
+            client: client.clone(),
+            node: Folder::new(path),
+            format: CounterFormat::default(),
+            acl: Acl::OPEN.to_vec(),
+            marker: Mutex::default(),
+        })
+    }
+
+    /// Sets how the number is written in the node.
+    #[must_use]
+    pub fn format(self, format: CounterFormat) -> Self {
+        Self { format, ..self }
+    }
+
+    /// Sets the access list of the nodes that this handle creates.
+    ///
+    /// By default everybody may do everything.
+    #[must_use]
+    pub fn acl(self, acl: &[Acl]) -> Self {
+        Self { acl: acl.to_vec(), ..self }
+    }
+
+    /// The path of the node.
+    pub fn path(&self) -> &str {
+        self.node.path()
+    }
+
+    /// Reads the value from the server that the client is connected to.
+    ///
+    /// That server may be behind: the value may miss writes of other clients, but none that this
+    /// client has seen. It never goes back for one client. [`get_latest`](Self::get_latest) misses
+    /// no write.
+    ///
+    /// # Errors
+    ///
+    /// As any read; and [`InvalidCounter`](crate::ErrorKind::InvalidCounter) if the data is no
+    /// number in this format. A lost connection is one only if several break in a row.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn get(&self) -> Result<i64, Error> {
+        self.read().await.map(|known| known.value)
+    }
+
+    /// Reads the value after all writes that were done when this was called.
+    ///
+    /// This is a linearizable read. A sync would not be enough for that, since a leader that was
+    /// just deposed may answer it (ZOOKEEPER-1675). So a transaction that changes nothing is sent
+    /// ahead of the read, in the same round trip. It needs a majority of the servers, and costs
+    /// them as much as a write.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn get_latest(&self) -> Result<i64, Error> {
+        let mut losses = Losses::default();
+        loop {
+            let (ordered, node) = self.client.batch(|| {
+                let check = [Op::check(self.path(), None)];
+                (self.client.multi(check), self.client.get_data(self.path()))
+            });
+            let ordered = match ordered.await {
+                // A transaction that was refused has its place in the order, too.
+                Err(error) if error.is_no_node() => Ok(()),
+                ordered => ordered.map(drop),
+            };
+            let node = node.await;
+            match ordered.and(node) {
+                Ok(node) => return self.decode(&node).map(|known| known.value),
+                Err(error) if error.is_no_node() => return Ok(0),
+                Err(error) => losses.after(error)?,
+            }
+        }
+    }
+
+    /// Adds `n`, which may be negative. Returns the new value.
+    ///
+    /// # Errors
+    ///
+    /// [`Overflow`](crate::ErrorKind::Overflow) if the new value is beyond the range of an `i64`,
+    /// [`InvalidCounter`](crate::ErrorKind::InvalidCounter) if the node is no counter,
+    /// [`InDoubt`](crate::ErrorKind::InDoubt) if the number may have been added or not, and those
+    /// of any write, for instance without permission. The end of the session is one of the last
+    /// two.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the number may have been added or not, but never twice.
+    pub async fn add(&self, n: i64) -> Result<i64, Error> {
+        let added = self.update(|value| value.checked_add(n)).await?;
+        added.ok_or_else(|| Fault::Overflow(self.path().to_owned()).into())
+    }
+
+    /// Sets the value to `new` if it is `current`. Returns whether it was.
+    ///
+    /// The result `false` means that the counter was at another value at some moment of the call.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add), without the overflow.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the value may have been set or not.
+    pub async fn compare_and_set(&self, current: i64, new: i64) -> Result<bool, Error> {
+        let set = self.update(|value| (value == current).then_some(new)).await?;
+        Ok(set.is_some())
+    }
+
+    /// Adds `n`, and returns the `n` numbers from the old value up to the new one.
+    ///
+    /// Each number is handed out at most once, over all processes and whatever fails, as long as
+    /// nobody lowers or deletes the counter. The numbers of a reservation that is in doubt or was
+    /// dropped may be skipped: nobody gets them. A process that reserves many at once gives
+    /// out ids without a request for each, and skips those that it has left when it ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the numbers may be skipped.
+    pub async fn reserve(&self, n: u32) -> Result<Range<i64>, Error> {
+        let n = i64::from(n);
+        let end = self.add(n).await?;
+        Ok(end - n..end)
+    }
+
+    /// Writes what `next` makes of the value. Returns `None` if it makes nothing of the latest one.
+    async fn update(&self, next: impl Fn(i64) -> Option<i64>) -> Result<Option<i64>, Error> {
+        let mut kept = self.marker.lock().await;
+        let (mut conflicts, mut lost_markers) = (0, 0);
+        loop {
+            let mut marker = match kept.take() {
+                Some(marker) => marker,
+                None => self.create_marker().await?,
+            };
+            let known = match marker.known.take() {
+                Some(known) => known,
+                None => self.read().await?,
+            };
+            let Some(value) = next(known.value) else {
+                *kept = Some(marker);
+                // What was known may be old.
+                match next(self.get_latest().await?) {
+                    None => return Ok(None),
+                    Some(_) => continue,
+                }
+            };
+            match self.write(&mut marker, known, value).await? {
+                Written::Applied => {
+                    if conflicts > 0 {
+                        // With others about, reading first is cheaper than a write that is refused.
+                        marker.known = None;
+                    }
+                    // Long before its versions come to -1, there is another marker.
+                    *kept = Some(marker).filter(|marker| marker.version >= 0);
+                    return Ok(Some(value));
+                }
+                Written::Conflict => {
+                    *kept = Some(marker);
+                    conflicts += 1;
+                    self.pause(conflicts).await;
+                }
+                Written::MarkerLost(error) if lost_markers < MAX_LOSSES => {
+                    debug!(counter = self.path(), %error, "another client changed the marker");
+                    lost_markers += 1;
+                }
+                Written::MarkerLost(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes the value and the marker in one transaction, until it is known what became of it.
+    async fn write(&self, marker: &mut Marker, known: Known, value: i64) -> Result<Written, Error> {
+        if known.version == ANY_VERSION {
+            return Err(Fault::InvalidCounter(self.path().to_owned()).into());
+        }
+        let (token, data) = (self.client.unique().to_be_bytes(), self.format.encode(value));
+        let mut ops = vec![
+            Op::set_data(marker.node.path(), &token, Some(marker.version)),
+            Op::set_data(self.path(), &data, Some(known.version)),
+        ];
+        if known.version == ANY_VERSION - 1 {
+            // No client shall find the counter at the version that matches any. Nobody can write
+            // between the two.
+            ops.push(Op::set_data(self.path(), &data, None));
+        }
+        let (mut losses, mut in_doubt) = (Losses::default(), false);
+        loop {
+            let error = match self.client.multi(&ops).await {
+                Ok(stats) => {
+                    if let [of_marker, .., of_counter] = stats.as_slice() {
+                        marker.version = of_marker.version;
+                        marker.known = Some(Known { value, version: of_counter.version });
+                    }
+                    return Ok(Written::Applied);
+                }
+                Err(error) => error,
+            };
+            match (error.failed_op(), error.code()) {
+                // The marker was unchanged, so no earlier attempt was applied. None will be: the
+                // version of the counter has passed.
+                (Some(1), Some(ErrorCode::BAD_VERSION)) => return Ok(Written::Conflict),
+                (Some(0), Some(ErrorCode::BAD_VERSION)) if in_doubt => {
+                    let seen = self.client.get_data(marker.node.path()).await;
+                    match seen {
+                        Ok(node) if node.data[..] == token => {
+                            marker.version = node.stat.version;
+                            return Ok(Written::Applied);
+                        }
+                        Err(lost) if is_transient(&lost) => losses.after(lost),
+                        Err(refused) => Err(refused),
+                        Ok(_) => Err(error),
+                    }
+                }
+                (Some(0), Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE)) if !in_doubt => {
+                    return Ok(Written::MarkerLost(error));
+                }
+                _ => {
+                    in_doubt |= error.outcome() == Outcome::Unknown;
+                    losses.after(error)
+                }
+            }
+            .map_err(|cause| match in_doubt {
+                true => Fault::InDoubt { path: self.path().to_owned(), cause },
+                false => cause.into(),
+            })?;
+        }
+    }
+
+    /// Creates a marker, after the counter if that is missing, and reads the counter behind it.
+    async fn create_marker(&self) -> Result<Marker, Error> {
+        let (client, mut losses) = (&self.client, Losses::default());
+        let options = CreateOptions::ephemeral().sequential().with_acl(&self.acl);
+        loop {
+            let stem = self.node.child(&format!("_w_{:032x}-", client.unique()));
+            let (created, counter) = client.batch(|| {
+                (client.create_owned(&stem, b"", &options), client.get_data(self.path()))
+            });
+            match created.await {
+                Ok(node) => {
+                    let counter = counter.await.ok();
+                    let known = counter.map(|node| self.decode(&node)).transpose()?;
+                    return Ok(Marker { node, version: 0, known });
+                }
+                Err(error) if error.is_no_node() && losses.0 < MAX_LOSSES => {
+                    losses.0 += 1;
+                    let options = CreateOptions::persistent().container_parents();
+                    let (options, zero) = (options.with_acl(&self.acl), self.format.encode(0));
+                    match client.create_all(self.path(), &zero, &options).await {
+                        Ok(_) => {}
+                        Err(error) if error.is_node_exists() => {}
+                        Err(error) => losses.after(error)?,
+                    }
+                }
+                Err(error) => losses.after(error)?,
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Known, Error> {
+        let mut losses = Losses::default();
+        loop {
+            match self.client.get_data(self.path()).await {
+                Ok(node) => return self.decode(&node),
+                // No write is applied to this version: without the counter there is no marker.
+                Err(error) if error.is_no_node() => return Ok(Known { value: 0, version: 0 }),
+                Err(error) => losses.after(error)?,
+            }
+        }
+    }
+
+    fn decode(&self, node: &Node) -> Result<Known, Error> {
+        let invalid = || Fault::InvalidCounter(self.path().to_owned());
+        let value = self.format.decode(&node.data).ok_or_else(invalid)?;
+        Ok(Known { value, version: node.stat.version })
+    }
+
+    /// Waits for a random time from the second conflict in a row on, so that the writers of one
+    /// moment do not meet again at the next.
+    async fn pause(&self, conflicts: u32) {
+        let Some(doublings) = conflicts.checked_sub(2) else { return };
+        let longest = FIRST_PAUSE * (1 << doublings.min(MAX_DOUBLINGS));
+        let random = self.client.unique() as u32;
+        sleep(longest.mul_f64(f64::from(random) / f64::from(u32::MAX))).await;
+    }
+}
+
+/// How often a request was lost that may be sent again.
+#[derive(Debug, Default)]
+struct Losses(u32);
+
+impl Losses {
+    /// Fails unless the request may be sent again after this error.
+    fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
+        if !is_transient(&error) || self.0 == MAX_LOSSES {
+            return Err(error);
+        }
+        self.0 += 1;
+        Ok(())
+    }
+}
