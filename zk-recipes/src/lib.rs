@@ -10,6 +10,7 @@
 //! | [`Election`] | a leader among the processes of a service, with its data for all to see |
 //! | [`Semaphore`] | at most so many holders at a time, each with one permit or several |
 //! | [`Counter`] | a number that all processes count with, and blocks of unique ids |
+//! | [`Cached`] | the value of a node at hand, for instance a live configuration |
 //!
 //! The tasks of one process hand a reentrant lock on among themselves without a request, and an
 //! owner may acquire it again.
@@ -105,7 +106,7 @@
 //! hold                   being the owner: what is known of the node, state, lost, fencing token
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              holding (the node of the process), cohort (who is next), local, reentrant
-//! coordination           election, semaphore, counter
+//! coordination           election, semaphore, counter, cached
 //! ```
 
 mod error;
@@ -131,6 +132,7 @@ mod coordination;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub use coordination::cached::{Cached, Freshness};
 pub use coordination::counter::{Counter, CounterFormat};
 pub use coordination::election::{Election, Leaders, StepDown};
 pub use coordination::semaphore::{Permit, Semaphore};

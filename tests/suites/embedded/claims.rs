@@ -23,6 +23,8 @@ zk_tests::operation_claims!(operations_over_tls, encrypted().await?);
 zk_tests::auth_claims!(auth, server(Release::V3_9).await?);
 zk_tests::auth_claims!(auth_of_3_8, server(Release::V3_8).await?);
 zk_tests::auth_claims!(auth_over_tls, encrypted().await?);
+zk_tests::cached_claims!(cached, server(Release::V3_9).await?);
+zk_tests::cached_claims!(cached_of_3_8, server(Release::V3_8).await?);
 zk_tests::counter_claims!(counter, server(Release::V3_9).await?);
 zk_tests::counter_claims!(counter_of_3_8, server(Release::V3_8).await?);
 zk_tests::claims_at_once!(
@@ -32,6 +34,7 @@ zk_tests::claims_at_once!(
     composed_claims,
     operation_claims,
     auth_claims,
+    cached_claims,
     counter_claims,
 );
 zk_tests::alone_claims!(alone, Server::start().await?);

@@ -32,6 +32,7 @@ zk_tests::claims_at_once!(
     composed_claims,
     operation_claims,
     auth_claims,
+    cached_claims,
     counter_claims,
 );
 zk_tests::claims_at_once!(
@@ -41,6 +42,7 @@ zk_tests::claims_at_once!(
     composed_claims,
     operation_claims,
     auth_claims,
+    cached_claims,
     counter_claims,
 );
 zk_tests::alone_claims!(standalone, Standalone::start().await?);

@@ -7,12 +7,14 @@
 //! tests of claims that take an address. The others take
 //! a value that becomes a [`Target`]: [`client_claims!`](crate::client_claims),
 //! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
-//! [`auth_claims!`](crate::auth_claims), [`counter_claims!`](crate::counter_claims) and
-//! [`alone_claims!`](crate::alone_claims) make tests with a server for each, and
-//! [`claims_at_once!`](crate::claims_at_once) makes one test of several lists.
+//! [`auth_claims!`](crate::auth_claims), [`cached_claims!`](crate::cached_claims),
+//! [`counter_claims!`](crate::counter_claims) and [`alone_claims!`](crate::alone_claims) make tests
+//! with a server for each, and [`claims_at_once!`](crate::claims_at_once) makes one test of several
+//! lists.
 
 pub mod alone;
 pub mod auth;
+pub mod cached;
 pub mod client;
 pub mod composed;
 pub mod counter;
@@ -150,8 +152,10 @@ mod tests {
         let (client, composed) = (include_str!("client.rs"), include_str!("composed.rs"));
         let (leaks, lock) = (include_str!("leaks.rs"), include_str!("lock.rs"));
         let semaphore = include_str!("semaphore.rs");
-        let counter = include_str!("counter.rs");
-        for file in [alone, auth, client, composed, counter, leaks, lock, operations, semaphore] {
+        let (cached, counter) = (include_str!("cached.rs"), include_str!("counter.rs"));
+        let locks = [leaks, lock, semaphore];
+        let others = [alone, auth, cached, client, composed, counter, operations];
+        for file in locks.into_iter().chain(others) {
             for function in file.split("pub async fn ").skip(1) {
                 let (name, rest) = function.split_once('(').expect("parameters");
                 let given = rest.trim_start();

@@ -1,0 +1,362 @@
+//! Cached values: the last change is always seen, no older value follows a newer one, and a reader
+//! can tell whether the value may be outdated.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch::Receiver;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use zk_client::{Client, CreateOptions, ErrorCode, ErrorKind, Host, SessionKeeper};
+use zk_embedded::Fault;
+use zk_recipes::{Cached, Error, Freshness};
+use zk_tests::explore::{Script, explore, settle};
+use zk_tests::locks::{TIMEOUT, World};
+
+const PATH: &str = "/config";
+const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
+
+struct Followed {
+    keeper: SessionKeeper,
+    values: Receiver<Cached>,
+    following: JoinHandle<Result<(), Error>>,
+}
+
+async fn follow(world: &World) -> Followed {
+    let keeper = world.builder().keep("zk").await.unwrap();
+    let (values, following) = Cached::follow(&keeper, PATH).unwrap();
+    Followed { keeper, values, following: tokio::spawn(following) }
+}
+
+impl Followed {
+    fn text(&self) -> (Freshness, Option<String>) {
+        shown(&self.values.borrow())
+    }
+
+    async fn session(&self) -> zk_client::SessionId {
+        self.keeper.client().await.unwrap().session().unwrap().id
+    }
+
+    /// Waits until the value is this one, and current.
+    async fn becomes(&mut self, expected: Option<&str>) {
+        let expected = (Freshness::Current, expected.map(str::to_owned));
+        let came = self.values.wait_for(|cached| shown(cached) == expected);
+        let came = timeout(5 * TIMEOUT, came).await.map(drop);
+        assert!(came.is_ok(), "{:?} is not {expected:?}", self.text());
+    }
+}
+
+fn shown(cached: &Cached) -> (Freshness, Option<String>) {
+    let text = cached.node.as_ref().map(|node| String::from_utf8_lossy(&node.data).into_owned());
+    (cached.freshness, text)
+}
+
+fn is(freshness: Freshness, text: Option<&str>) -> (Freshness, Option<String>) {
+    (freshness, text.map(str::to_owned))
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_change_is_seen_from_the_first_look_on() {
+    let world = World::new();
+    let raw = world.client().await;
+    let keeper = world.builder().keep("zk").await.unwrap();
+    let (values, following) = Cached::follow(&keeper, PATH).unwrap();
+    assert_eq!(shown(&values.borrow()), is(Freshness::Unknown, None));
+    let mut cached = Followed { keeper, values, following: tokio::spawn(following) };
+    settle().await;
+    assert_eq!(cached.text(), is(Freshness::Current, None));
+    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+    settle().await;
+    assert_eq!(cached.text(), is(Freshness::Current, Some("one")));
+    raw.set_data(PATH, b"two", None).await.unwrap();
+    settle().await;
+    assert_eq!(cached.text(), is(Freshness::Current, Some("two")));
+    raw.delete(PATH, None).await.unwrap();
+    settle().await;
+    assert_eq!(cached.text(), is(Freshness::Current, None));
+    raw.create(PATH, b"three", &PERSISTENT).await.unwrap();
+    cached.becomes(Some("three")).await;
+    assert_eq!(world.server.watch_count(), 1);
+
+    // A child is no change of the value.
+    cached.values.mark_unchanged();
+    raw.create("/config/child", b"", &PERSISTENT).await.unwrap();
+    sleep(3 * TIMEOUT).await;
+    assert!(!cached.values.has_changed().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_made_while_it_is_looked_for_is_found() {
+    for turns in 0..30 {
+        let world = World::new();
+        let raw = world.client().await;
+        let cached = follow(&world).await;
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+        settle().await;
+        assert_eq!(cached.text(), is(Freshness::Current, Some("one")), "after {turns} turns");
+        assert_eq!(world.server.watch_count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_costs_one_read_and_a_quiet_session_timeout_another() {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, b"", &PERSISTENT).await.unwrap();
+    let mut cached = follow(&world).await;
+    cached.becomes(Some("")).await;
+    let change = async { raw.set_data(PATH, b"1", None).await.unwrap() };
+    let (requests, _) = world.requests(change).await;
+    assert_eq!(requests, 2, "the write and a read");
+    let (quiet, ()) = world.requests(sleep(10 * TIMEOUT)).await;
+    let pings = 2 * 10 * 3;
+    assert!(quiet <= pings + 11, "{quiet} requests");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_many_quick_changes_is_seen() {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, b"", &PERSISTENT).await.unwrap();
+    let mut cached = follow(&world).await;
+    for n in 0..500 {
+        drop(raw.set_data(PATH, n.to_string().as_bytes(), None));
+        if n % 7 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    cached.becomes(Some("499")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_stale_while_cut_off_and_what_was_missed_is_seen() {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+    let mut cached = follow(&world).await;
+    cached.becomes(Some("one")).await;
+    let session = cached.session().await;
+    world.server.set_serving(false);
+    sleep(TIMEOUT / 6).await;
+    assert_eq!(cached.text(), is(Freshness::Stale, Some("one")));
+    world.server.set_serving(true);
+    cached.becomes(Some("one")).await;
+    for _ in 0..20 {
+        world.server.disconnect(session);
+        raw.set_data(PATH, b"two", None).await.unwrap();
+        cached.becomes(Some("two")).await;
+        world.server.disconnect(session);
+        raw.delete(PATH, None).await.unwrap();
+        raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+        cached.becomes(Some("one")).await;
+    }
+    assert_eq!(cached.session().await, session);
+    assert_eq!(world.server.watch_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_stale_between_two_sessions_and_followed_in_the_next() {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+    let mut cached = follow(&world).await;
+    for text in ["two", "three", "four"] {
+        cached.becomes(Some(if text == "two" { "one" } else { "again" })).await;
+        let session = cached.session().await;
+        world.server.expire(session);
+        raw.set_data(PATH, text.as_bytes(), None).await.unwrap();
+        let stale = |cached: &Cached| cached.freshness == Freshness::Stale;
+        let stale = timeout(TIMEOUT, cached.values.wait_for(stale)).await.map(drop);
+        assert!(stale.is_ok(), "{:?}", cached.text());
+        cached.becomes(Some(text)).await;
+        assert_ne!(cached.session().await, session);
+        raw.set_data(PATH, b"again", None).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lags_shows_nothing_older_in_the_next_session() {
+    let (ahead, behind) = (Arc::new(World::new()), Arc::new(World::new()));
+    let writers = [ahead.client().await, behind.client().await];
+    for (writer, text) in writers.iter().zip(["new", "old"]) {
+        writer.create(PATH, text.as_bytes(), &PERSISTENT).await.unwrap();
+    }
+    for _ in 0..20 {
+        writers[0].create_all("/else", b"", &PERSISTENT).await.ok();
+        writers[0].set_data("/else", b"", None).await.unwrap();
+    }
+    writers[0].set_data(PATH, b"newer", None).await.unwrap();
+    let moved = Arc::new(AtomicBool::new(false));
+    let connector = {
+        let (ahead, behind, moved) = (Arc::clone(&ahead), Arc::clone(&behind), Arc::clone(&moved));
+        move |_: &Host| {
+            let world = if moved.load(Ordering::Relaxed) { &behind } else { &ahead };
+            Ok(world.server.connect())
+        }
+    };
+    let builder = Client::builder().session_timeout(TIMEOUT).connector(connector);
+    let keeper = builder.keep("zk").await.unwrap();
+    let (values, following) = Cached::follow(&keeper, PATH).unwrap();
+    let mut cached = Followed { keeper, values, following: tokio::spawn(following) };
+    cached.becomes(Some("newer")).await;
+    moved.store(true, Ordering::Relaxed);
+    ahead.server.expire(cached.session().await);
+    for _ in 0..20 {
+        sleep(TIMEOUT).await;
+        assert_eq!(cached.text(), is(Freshness::Stale, Some("newer")));
+    }
+    let behind_for = cached.values.borrow().error.clone().expect("it is told why");
+    assert_eq!(behind_for.client().unwrap().kind(), ErrorKind::Behind);
+    for n in 0..60 {
+        writers[1].set_data(PATH, n.to_string().as_bytes(), None).await.unwrap();
+    }
+    cached.becomes(Some("59")).await;
+    assert!(cached.values.borrow().error.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told_and_asked_again_seldom() {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+    let mut cached = follow(&world).await;
+    cached.becomes(Some("one")).await;
+    world.hide(PATH).await;
+    // Changing the access list sends no event.
+    let refused = |cached: &Cached| cached.error.is_some();
+    timeout(2 * TIMEOUT, cached.values.wait_for(refused)).await.unwrap().unwrap();
+    assert_eq!(cached.text(), is(Freshness::Stale, Some("one")));
+    let code = cached.values.borrow().error.as_ref().unwrap().client().unwrap().code();
+    assert_eq!(code, Some(ErrorCode::NO_AUTH));
+    cached.values.mark_unchanged();
+    let (quiet, ()) = world.requests(sleep(10 * TIMEOUT)).await;
+    let pings = 2 * 10 * 3;
+    assert!(quiet <= pings + 11, "{quiet} requests");
+    assert!(!cached.values.has_changed().unwrap(), "it is told once");
+
+    // A node that may be read again.
+    raw.delete(PATH, None).await.unwrap();
+    raw.create(PATH, b"two", &PERSISTENT).await.unwrap();
+    cached.becomes(Some("two")).await;
+    assert!(cached.values.borrow().error.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_a_quorum_gives_no_current_value() {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+    let keeper = world.builder().allow_read_only(true).keep("zk").await.unwrap();
+    let (values, following) = Cached::follow(&keeper, PATH).unwrap();
+    let mut cached = Followed { keeper, values, following: tokio::spawn(following) };
+    cached.becomes(Some("one")).await;
+    world.server.set_read_only(true);
+    sleep(TIMEOUT / 3).await;
+    assert_eq!(cached.text(), is(Freshness::Stale, Some("one")));
+    world.server.set_read_only(false);
+    cached.becomes(Some("one")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_receiver_ends_it_and_leaves_no_watch() {
+    let world = World::new();
+    let Followed { keeper, values, following } = follow(&world).await;
+    settle().await;
+    assert_eq!(world.server.watch_count(), 1);
+    let other = values.clone();
+    drop(values);
+    settle().await;
+    assert!(!following.is_finished());
+    drop(other);
+    let ended = timeout(TIMEOUT, following).await.expect("it ends");
+    assert!(ended.unwrap().is_ok());
+    settle().await;
+    assert_eq!(world.server.watch_count(), 0);
+    assert!(keeper.client().await.unwrap().state().is_connected());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_keeper_or_of_the_future_leaves_the_value_stale() {
+    for close in [true, false] {
+        let world = World::new();
+        world.client().await.create(PATH, b"one", &PERSISTENT).await.unwrap();
+        let mut cached = follow(&world).await;
+        cached.becomes(Some("one")).await;
+        if close {
+            cached.keeper.close().await;
+            let error = (&mut cached.following).await.unwrap().unwrap_err();
+            assert_eq!(error.client().unwrap().kind(), ErrorKind::Closed);
+        } else {
+            cached.following.abort();
+        }
+        settle().await;
+        assert_eq!(cached.text(), is(Freshness::Stale, Some("one")));
+        cached.values.mark_unchanged();
+        assert!(cached.values.changed().await.is_err(), "nobody follows");
+        assert_eq!(world.server.watch_count(), 0);
+    }
+}
+
+#[test]
+fn no_older_value_follows_a_newer_one_and_the_last_comes_whatever_breaks() {
+    let runs = explore(|script: Script| async move {
+        let world = World::new();
+        let raw = world.client().await;
+        let cached = follow(&world).await;
+        let keeper = cached.keeper.clone();
+        settle().await;
+        let mut seen = cached.values.clone();
+        let watching = tokio::spawn(async move {
+            let mut last = 0;
+            while seen.changed().await.is_ok() {
+                let cached = seen.borrow_and_update().clone();
+                if let Some(node) = cached.node {
+                    assert!(node.stat.mzxid.0 >= last, "{} after {last}", node.stat.mzxid);
+                    last = node.stat.mzxid.0;
+                }
+            }
+        });
+        let session = keeper.client().await.unwrap().session().unwrap().id;
+        for turn in 0..2 {
+            let fault = match script.choose(5) {
+                0 => Fault::lose_reply().session(session),
+                1 => Fault::lose_request().session(session),
+                2 => {
+                    world.server.expire(session);
+                    Fault::lose_reply().session(session)
+                }
+                3 => {
+                    world.server.disconnect(session);
+                    Fault::lose_reply().session(session).after(1)
+                }
+                _ => Fault::delay(Duration::from_millis(2)).session(session),
+            };
+            world.server.inject(fault);
+            match script.choose(3) {
+                0 => drop(raw.create_all(PATH, b"made", &PERSISTENT).await),
+                1 => drop(raw.set_data(PATH, turn.to_string().as_bytes(), None).await),
+                _ => drop(raw.delete(PATH, None).await),
+            }
+            if script.choose(2) == 0 {
+                settle().await;
+            }
+        }
+        world.server.clear_faults();
+        let last = raw.get_data(PATH).await.ok();
+        let last = last.map(|node| String::from_utf8_lossy(&node.data).into_owned());
+        // All connections are made again by then.
+        sleep(TIMEOUT).await;
+        assert_eq!(cached.text(), is(Freshness::Current, last.as_deref()));
+        assert_eq!(world.server.watch_count(), 1);
+        keeper.close().await;
+        assert!(cached.following.await.unwrap().is_err());
+        watching.await.unwrap();
+        settle().await;
+        assert_eq!(world.server.watch_count(), 0);
+    });
+    assert!(runs > 800, "{runs} runs");
+}

@@ -1,0 +1,251 @@
+//! The value of one node at hand, across reconnects and sessions.
+//!
+//! A future follows the node: it reads it, with a watch, and reads it again when the watch fires.
+//! What it finds goes through a watch channel of tokio, which holds the last value alone. The watch
+//! is trusted only while the connection lasts; on the next one the node is read again.
+
+use std::convert::Infallible;
+use std::future::{Future, pending, poll_fn};
+use std::task::Poll;
+
+use tokio::sync::watch;
+use zk_client::{Client, Error as ClientError, Node, SessionKeeper, SessionState, Watcher, Zxid};
+
+use crate::error::Error;
+use crate::queue::is_transient;
+use crate::queue::place::MAX_LOSSES;
+use crate::queue::wakeups::{RecheckTimer, first_of};
+
+/// Whether a [`Cached`] value may be outdated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Freshness {
+    /// Nothing has been read yet.
+    #[default]
+    Unknown,
+    /// The client is connected, and watches for the next change.
+    ///
+    /// The server may be some changes behind others, and the event of the next change may be on its
+    /// way.
+    Current,
+    /// The client is cut off, between two sessions, or may not read the node. The value is the last
+    /// one that was read.
+    Stale,
+}
+
+/// What is known of a node: see [`Cached::follow`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Cached {
+    /// The node as it was read last. `None` if there was none, or if nothing was read yet.
+    pub node: Option<Node>,
+    /// Whether it may be outdated.
+    pub freshness: Freshness,
+    /// Why the node could not be read, if the last attempt failed for another reason than a lost
+    /// connection, for instance without permission.
+    pub error: Option<Error>,
+    /// What the server had applied when the node was read.
+    zxid: Zxid,
+}
+
+impl Cached {
+    /// Follows a node, which need not exist, in each session of a keeper.
+    ///
+    /// Returns the receiver of its values, and the future that follows it, which is to be spawned.
+    /// For the live configuration of a service:
+    ///
+    /// ```
+    /// # fn apply(_: Option<&[u8]>) {}
+    /// # async fn f(keeper: zk_client::SessionKeeper) -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_recipes::{Cached, Freshness};
+    ///
+    /// let (mut config, following) = Cached::follow(&keeper, "/config/shop")?;
+    /// tokio::spawn(following);
+    ///
+    /// // Do not begin to serve without it.
+    /// config.wait_for(|config| config.freshness == Freshness::Current).await?;
+    /// loop {
+    ///     let now = config.borrow_and_update().clone();
+    ///     apply(now.node.as_ref().map(|node| &node.data[..]));
+    ///     if now.freshness == Freshness::Stale {
+    ///         println!("cut off: this may be outdated");
+    ///     }
+    ///     config.changed().await?; // an error once the keeper is closed
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # What the receiver gets
+    ///
+    /// Values that follow one another quickly may be left out, but the last one never is. A value
+    /// is never older than the one before, also when another server that lags answers, and in the
+    /// next session: the value stays [`Stale`](Freshness::Stale) until the server has caught up. It
+    /// stays so for good, with the error [`Behind`](zk_client::ErrorKind::Behind), if the ensemble
+    /// is set up anew with fewer transactions than before.
+    ///
+    /// # The future
+    ///
+    /// It ends when all receivers are dropped, with `Ok`, or when the keeper is over, with its
+    /// error. Until then it keeps the keeper and its session alive, as a clone of the keeper would.
+    /// Dropping it removes the watch, and leaves the last value to the receivers as stale.
+    ///
+    /// # Cost
+    ///
+    /// One watch, and one read for each change and each connection; two while there is no node. An
+    /// event is not sent to a client that may no longer read the node, so there is also one read in
+    /// each session timeout without a change. When a read is refused, it is repeated as seldom. The
+    /// memory is that of one value.
+    ///
+    /// # Errors
+    ///
+    /// The path is not valid in ZooKeeper.
+    pub fn follow(
+        keeper: &SessionKeeper,
+        path: &str,
+    ) -> Result<
+        (watch::Receiver<Self>, impl Future<Output = Result<(), Error>> + Send + use<>),
+        Error,
+    > {
+        zk_client::check_path(path)?;
+        let (tell, values) = watch::channel(Self::default());
+        let (follower, keeper) = (Follower { path: path.to_owned(), tell }, keeper.clone());
+        let following = async move {
+            let unread = async {
+                follower.tell.closed().await;
+                Ok(())
+            };
+            let following = async {
+                let ended = keeper.run_each(|client| follower.follow(client)).await;
+                ended.map(|never: Infallible| match never {})
+            };
+            first_of(unread, following).await
+        };
+        Ok((values, following))
+    }
+}
+
+/// The future's side of a cached value.
+struct Follower {
+    path: String,
+    tell: watch::Sender<Cached>,
+}
+
+impl Follower {
+    /// Follows the node for one session. Returns only when that is over.
+    async fn follow(&self, client: Client) -> Result<Infallible, Error> {
+        let mut states = client.states();
+        loop {
+            // A server without a quorum may be behind for long, so its values do not count.
+            if states.wait_for(|state| *state == SessionState::Connected).await.is_err() {
+                // The session is over, and so is this work.
+                return pending().await;
+            }
+            let outdated = Outdated(&self.tell);
+            let cut_off = async {
+                // An error means that the session is over.
+                drop(states.wait_for(|state| *state != SessionState::Connected).await);
+                None
+            };
+            let reading = async { Some(self.read_on(&client).await) };
+            if let Some(Err(over)) = first_of(cut_off, reading).await {
+                return Err(over.into());
+            }
+            drop(outdated);
+        }
+    }
+
+    /// Reads the node whenever it has changed. Returns only when the session is over.
+    async fn read_on(&self, client: &Client) -> Result<Infallible, ClientError> {
+        let mut losses = 0;
+        loop {
+            let watcher = match self.look(client).await {
+                Ok((node, watcher, zxid)) => {
+                    losses = 0;
+                    self.found(node, zxid);
+                    Some(watcher)
+                }
+                Err(error) if error.is_session_over() => return Err(error),
+                Err(error) if is_transient(&error) && losses < MAX_LOSSES => {
+                    losses += 1;
+                    continue;
+                }
+                Err(error) => {
+                    self.failed(error);
+                    None
+                }
+            };
+            changed(client, watcher).await;
+        }
+    }
+
+    /// Reads the node, and sets a watch that fires when it changes.
+    async fn look(&self, client: &Client) -> Result<(Option<Node>, Watcher, Zxid), ClientError> {
+        let seen = self.tell.borrow().zxid;
+        client.wait_for_zxid(seen).await?;
+        loop {
+            match client.get_data_and_watch(&self.path).with_zxid().await {
+                Ok(((node, watcher), zxid)) => return Ok((Some(node), watcher, zxid)),
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error),
+            }
+            let ((stat, watcher), zxid) = client.exists_and_watch(&self.path).with_zxid().await?;
+            if stat.is_none() {
+                return Ok((None, watcher, zxid));
+            }
+        }
+    }
+
+    fn found(&self, node: Option<Node>, zxid: Zxid) {
+        let version = |node: &Option<Node>| node.as_ref().map(|node| node.stat.mzxid);
+        let found = Cached { node, freshness: Freshness::Current, error: None, zxid };
+        self.tell.send_if_modified(|cached| {
+            let is_known = cached.freshness == found.freshness
+                && version(&cached.node) == version(&found.node);
+            *cached = found;
+            !is_known
+        });
+    }
+
+    fn failed(&self, error: ClientError) {
+        self.tell.send_if_modified(|cached| {
+            let is_known = cached.error.is_some();
+            cached.error = Some(error.into());
+            outdate(cached) || !is_known
+        });
+    }
+}
+
+/// Marks a value as stale. Returns whether it was current.
+fn outdate(cached: &mut Cached) -> bool {
+    let was_current = cached.freshness == Freshness::Current;
+    if was_current {
+        cached.freshness = Freshness::Stale;
+    }
+    was_current
+}
+
+/// Marks the value as stale when a connection ends, or the future is dropped.
+struct Outdated<'a>(&'a watch::Sender<Cached>);
+
+impl Drop for Outdated<'_> {
+    fn drop(&mut self) {
+        self.0.send_if_modified(outdate);
+    }
+}
+
+/// Waits until the watch fires, or for one session timeout.
+async fn changed(client: &Client, mut watcher: Option<Watcher>) {
+    let mut recheck = RecheckTimer::default();
+    poll_fn(|cx| {
+        let fired = watcher.as_mut().map_or(Poll::Pending, |watcher| watcher.poll_changed(cx));
+        match fired {
+            Poll::Pending => recheck.poll(client, cx),
+            Poll::Ready(_) => Poll::Ready(()),
+        }
+    })
+    .await;
+    if let Some(watcher) = watcher {
+        // The next read sets it anew.
+        watcher.forget();
+    }
+}
