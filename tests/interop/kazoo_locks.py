@@ -10,6 +10,8 @@
                                     order, and then this one, which leads when they have gone
     adds PATH N TIMES [BEFORE]      adds N to the Counter so many times; fails unless it was at
                                     BEFORE
+    attends PATH ID OTHER..         joins the Party; fails unless its members are the others and
+                                    this one; leaves when all others have gone
 """
 
 import random
@@ -87,10 +89,21 @@ def adds(zk, path, n, times, before=None):
         counter += int(n)
 
 
+def attends(zk, path, own, *others):
+    party = zk.Party(path, own)
+    party.join()
+    assert sorted(party) == sorted([own, *others]), list(party)
+    deadline = time.monotonic() + DEADLINE
+    while list(party) != [own]:
+        assert time.monotonic() < deadline, list(party)
+        time.sleep(0.02)
+    party.leave()
+
+
 def main():
     zk = KazooClient(hosts=sys.argv[1], timeout=4)
     zk.start(DEADLINE)
-    commands = [count, countrw, enters, waits, elects, adds]
+    commands = [count, countrw, enters, waits, elects, adds, attends]
     command = {command.__name__: command for command in commands}[sys.argv[2]]
     command(zk, *sys.argv[3:])
     zk.stop()

@@ -15,6 +15,8 @@ pub enum ErrorKind {
     InvalidLayout,
     /// Wrong use: locks that are taken together must have different paths and one client.
     InvalidSet,
+    /// Wrong use: a group has no member with this id, because no node can have it in its name.
+    InvalidMemberId,
     /// Wrong use: an owner that reads the lock asked to write it, and would wait for itself for
     /// ever.
     WouldDeadlock,
@@ -107,6 +109,8 @@ pub(crate) enum Fault {
     Layout(String),
     #[error("locks to be taken together: {0}")]
     Set(String),
+    #[error("id of a member: {0:?} is empty, has a slash or a tilde, or is not allowed in a path")]
+    MemberId(String),
     #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
     #[error("{path}: {asked} permits of a semaphore that has {permits}")]
@@ -146,6 +150,7 @@ impl Error {
             Fault::Client(_) => ErrorKind::Client,
             Fault::Layout(_) => ErrorKind::InvalidLayout,
             Fault::Set(_) => ErrorKind::InvalidSet,
+            Fault::MemberId(_) => ErrorKind::InvalidMemberId,
             Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
             Fault::Permits { .. } => ErrorKind::InvalidPermits,
             Fault::Ticket(_) => ErrorKind::InvalidTicket,

@@ -11,6 +11,7 @@
 //! | [`Semaphore`] | at most so many holders at a time, each with one permit or several |
 //! | [`Counter`] | a number that all processes count with, and blocks of unique ids |
 //! | [`Cached`] | the value of a node at hand, for instance a live configuration |
+//! | [`Group`] | which processes of a service are there, with their data for all to see |
 //!
 //! The tasks of one process hand a reentrant lock on among themselves without a request, and an
 //! owner may acquire it again.
@@ -106,7 +107,7 @@
 //! hold                   being the owner: what is known of the node, state, lost, fencing token
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              holding (the node of the process), cohort (who is next), local, reentrant
-//! coordination           election, semaphore, counter, cached
+//! coordination           election, semaphore, group, counter, cached
 //! ```
 
 mod error;
@@ -135,6 +136,7 @@ mod readme {}
 pub use coordination::cached::{Cached, Freshness};
 pub use coordination::counter::{Counter, CounterFormat};
 pub use coordination::election::{Election, Leaders, StepDown};
+pub use coordination::group::{Group, Member, Members, Membership, View};
 pub use coordination::semaphore::{Permit, Semaphore};
 pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::{Fenced, FencingToken, Hold, InvalidToken, LockState, NotReleased, Release};

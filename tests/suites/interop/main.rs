@@ -1,9 +1,10 @@
 //! Other clients against the embedded server and a real one, and their locks, elections,
-//! semaphores and counters beside ours.
+//! semaphores, counters and groups beside ours.
 
 mod clients;
 mod counters;
 mod elections;
+mod groups;
 mod kazoo_suite;
 mod locks;
 mod semaphores;

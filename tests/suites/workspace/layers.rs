@@ -187,6 +187,8 @@ const CRATES: &[Layers] = &[
             "coordination/counter",
             "coordination/election",
             "coordination/semaphore",
+            "coordination/group/members",
+            "coordination/group",
             "coordination",
             "lib",
         ],

@@ -6,4 +6,6 @@ pub(crate) mod counter;
 
 pub(crate) mod election;
 
+pub(crate) mod group;
+
 pub(crate) mod semaphore;

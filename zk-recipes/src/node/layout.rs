@@ -15,6 +15,13 @@ const CURATORS: &str = "_c_";
 /// A marker that no name contains, for a role that the lock does not have.
 const NOBODY: &str = "/";
 
+/// The marker of a group's members: kazoo's, which has no number behind it.
+const MEMBER: &str = "__party__";
+
+/// Separates a member's id from the unique part. No id contains it, so an id never looks like the
+/// end of another one.
+const BEFORE_ID: char = '~';
+
 /// The length of a UUID as text.
 const UUID_LENGTH: usize = 36;
 
@@ -170,6 +177,18 @@ impl NodeNaming {
         Self::new(CURATORS, true, "lease-", NOBODY)
     }
 
+    /// The names of the nodes of one member of a group: `<32 hex digits>~<id>__party__<number>`.
+    /// `None` if no node can have the id in its name.
+    pub(crate) fn member(id: &str) -> Option<Self> {
+        let fits = !id.is_empty() && !id.contains(['/', BEFORE_ID]);
+        let exclusive = format!("{BEFORE_ID}{id}{MEMBER}");
+        if !fits || zk_client::check_path(&format!("/{exclusive}")).is_err() {
+            return None;
+        }
+        let (prefix, shared) = (Cow::Borrowed(""), Cow::Borrowed(NOBODY));
+        Some(Self { prefix, uuid: false, exclusive: exclusive.into(), shared })
+    }
+
     fn marker(&self, role: Role) -> &str {
         match role {
             Role::Exclusive => &self.exclusive,
@@ -237,6 +256,18 @@ impl NodeNaming {
         let digits = name.len().checked_sub(DIGITS).and_then(|at| name.get(at..));
         let numbered = digits.is_some_and(|digits| sequence(digits).is_some());
         numbered && self.parse(name).is_none()
+    }
+}
+
+/// The id of a group's member and the number of its node, or `None` for a child that is no member.
+///
+/// kazoo's members have no id and no number. The unique part of the name stands for the id.
+pub(crate) fn parse_member(name: &str) -> Option<(&str, i32)> {
+    let (stem, digits) = name.rsplit_once(MEMBER)?;
+    match stem.split_once(BEFORE_ID) {
+        Some((_, id)) if id.is_empty() || id.contains(BEFORE_ID) => None,
+        Some((_, id)) => sequence(digits).map(|number| (id, number)),
+        None => (digits.is_empty() && !stem.is_empty()).then_some((stem, 0)),
     }
 }
 
@@ -363,6 +394,32 @@ mod tests {
             ("12", false),
         ] {
             assert_eq!(mutex.is_foreign(name), foreign, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_members_say_their_ids() {
+        for id in ["a", "b-a", "10.0.0.7:80", "a__party__", "7", "é"] {
+            let stem = NodeNaming::member(id).unwrap().stem(Role::Exclusive, UNIQUE);
+            let name = format!("{stem}0000000007");
+            assert_eq!(parse_member(&name), Some((id, 7)), "{name}");
+            for other in ["a", "b-a", "10.0.0.7:80", "a__party__", "7", "é"] {
+                let parsed = NodeNaming::member(other).unwrap().parse(&name);
+                assert_eq!(parsed.is_some(), id == other, "{name} as {other}");
+            }
+        }
+        let hex = "00112233445566778899aabbccddeeff";
+        let name = format!("{hex}~worker__party__0000000012");
+        assert_eq!(parse_member(&name), Some(("worker", 12)));
+        assert_eq!(parse_member(&format!("{hex}__party__")), Some((hex, 0)), "kazoo's");
+        for name in ["", "__party__", "x~__party__0000000001", "x~a__party__", "x~a__party__1"] {
+            assert_eq!(parse_member(name), None, "{name}");
+        }
+        for name in ["x~a~b__party__0000000001", "x__party__0000000001", "config"] {
+            assert_eq!(parse_member(name), None, "{name}");
+        }
+        for id in ["", "a/b", "a~b", "~", "a\0"] {
+            assert_eq!(NodeNaming::member(id), None, "{id:?}");
         }
     }
 

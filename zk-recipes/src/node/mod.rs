@@ -11,4 +11,4 @@ mod folder;
 pub(crate) use contender::{Contender, Standing};
 pub(crate) use folder::Folder;
 pub use layout::Layout;
-pub(crate) use layout::{NodeNaming, Role};
+pub(crate) use layout::{NodeNaming, Role, parse_member};

@@ -9,6 +9,7 @@ mod election;
 mod fence;
 mod fencing;
 mod frames;
+mod group;
 mod guard;
 mod handing_on;
 mod linger;
