@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch::Sender;
+use tokio::sync::watch::{Receiver, Sender};
 use zk_client::{Client, CreateOptions, Op, SessionKeeper};
-use zk_recipes::{Election, Error, Guard, Lock, retry};
+use zk_recipes::{Cached, Election, Error, Guard, Lock, retry};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => (server.address().to_owned(), 3),
     };
     let keeper = Client::builder().keep(&address).await?;
-    let service = Service { keeper, config: Sender::default(), jobs_done: Sender::default() };
+    let service = Service::new(keeper)?;
     let mut jobs_done = service.jobs_done.subscribe();
     tokio::select! {
         served = service.run() => served?,
@@ -36,21 +36,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 pub(crate) struct Service {
     pub(crate) keeper: SessionKeeper,
-    pub(crate) config: Sender<Vec<u8>>,
+    pub(crate) config: Receiver<Cached>,
     pub(crate) jobs_done: Sender<u64>,
 }
 
 impl Service {
+    pub(crate) fn new(keeper: SessionKeeper) -> Result<Self, Error> {
+        let (config, following) = Cached::follow(&keeper, "/service/config")?;
+        tokio::spawn(following); // ends with the service
+        Ok(Self { keeper, config, jobs_done: Sender::default() })
+    }
+
     /// Serves in one session after another, until the future is dropped.
     pub(crate) async fn run(&self) -> Result<(), Error> {
         let serve = |client: Client| async move {
-            for node in ["/service/jobs", "/service/done", "/service/next", "/service/config"] {
+            for node in ["/service/jobs", "/service/done", "/service/next"] {
                 retry(|| async { Ok(client.ensure(node, &PERSISTENT).await?) }).await?;
             }
             let election = Election::new(&client, "/service/leader")?;
             let lead = || async { election.lead(|term| write_jobs(&client, term)).await? };
-            let (work, follow) = (|| self.do_jobs(&client), || self.follow_config(&client));
-            tokio::try_join!(retry(lead), retry(work), retry(follow)).map(drop)
+            tokio::try_join!(retry(lead), retry(|| self.do_jobs(&client))).map(drop)
         };
         self.keeper.run_each(serve).await
     }
@@ -66,19 +71,12 @@ impl Service {
                 continue;
             };
             let (open, done) = (format!("/service/jobs/{job}"), format!("/service/done/{job}"));
-            let work = async { [job.as_bytes(), b" for ", &*self.config.borrow()].concat() };
+            let config = self.config.borrow().node.as_ref().map(|node| node.data.to_vec());
+            let work = async { [job.as_bytes(), b" for ", &*config.unwrap_or_default()].concat() };
             let result = guard.run(work).await?; // stops when the lock is lost
             let write = (Op::delete(&open, None), Op::create(&done, &result, &PERSISTENT));
             guard.fenced(write).await?; // only if the lock is still ours
             self.jobs_done.send_modify(|done| *done += 1);
-        }
-    }
-
-    async fn follow_config(&self, client: &Client) -> Result<(), Error> {
-        loop {
-            let (node, mut watcher) = client.get_data_and_watch("/service/config").await?;
-            self.config.send_replace(node.data.to_vec());
-            watcher.changed().await?;
         }
     }
 

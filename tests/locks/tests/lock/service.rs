@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::sync::watch::Sender;
 use tokio::time::sleep;
 use zk_client::CreateOptions;
 use zk_embedded::{Change, Fault, OpCode};
@@ -18,7 +17,7 @@ use example::Service;
 
 async fn start(world: &World) -> Service {
     let keeper = world.builder().keep("zk").await.unwrap();
-    Service { keeper, config: Sender::default(), jobs_done: Sender::default() }
+    Service::new(keeper).unwrap()
 }
 
 /// Lets two processes serve while something `happens`. Every job that was written must be done,
@@ -104,7 +103,8 @@ async fn the_next_job_is_done_as_the_new_configuration_wants_it() {
     serve(&world, async |_, _| {
         sleep(Duration::from_secs(2)).await;
         let admin = world.client().await;
-        admin.set_data("/service/config", b"new", None).await.unwrap();
+        let persistent = CreateOptions::persistent();
+        admin.create("/service/config", b"new", &persistent).await.unwrap();
         let before = world.server.children("/service/done").len();
         sleep(Duration::from_secs(2)).await;
         let done = world.server.children("/service/done");
