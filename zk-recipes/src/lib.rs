@@ -1,6 +1,6 @@
-//! Distributed locks on ZooKeeper, built on the public interface of [`zk_client`] alone.
+//! Distributed locks and their relatives on ZooKeeper, on the public interface of [`zk_client`].
 //!
-//! | lock | for |
+//! | type | for |
 //! |---|---|
 //! | [`Lock`] | one holder at a time, across processes |
 //! | [`RwLock`] | many readers or one writer |
@@ -37,10 +37,10 @@
 //! it ignores to the file that handles it.
 //!
 //! Each of these locks costs one round trip when it is free (two when the folder is missing: see
-//! [`Options::persistent_folder`]) and no request at the hand-over. Whatever is dropped, cancelled
-//! or lost on the way leaves no node behind. The rules for every request (order, outcomes, the
-//! session's life) are at [`zk_client`]. End a program with a release, or with
-//! [`Client::close`](zk_client::Client::close): see [`Guard`].
+//! [`Options::persistent_folder`]) and no request at the hand-over; [`Semaphore`] states its own
+//! costs. Whatever is dropped, cancelled or lost on the way leaves no node behind. The rules for
+//! every request (order, outcomes, the session's life) are at [`zk_client`]. End a program with a
+//! release, or with [`Client::close`](zk_client::Client::close): see [`Guard`].
 //!
 //! ```
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
@@ -91,6 +91,17 @@
 //! [`SessionKeeper`](zk_client::SessionKeeper::run_each), and makes its locks there. [`retry`]
 //! keeps the work going within a session. The example `service` does both, in a hundred lines:
 //! `cargo run -p zk-recipes --example service`.
+//!
+//! # No queue of work
+//!
+//! There is no distributed queue of messages or jobs here, since ZooKeeper is the wrong place for
+//! one, as [Curator's authors] explain for theirs: all nodes are in the memory of every server, a
+//! folder with many children cannot be listed any more, since the list is one reply with a limit
+//! of about a megabyte, and each message costs writes that all servers agree on. Use a message
+//! broker or a table of a database. A few jobs can be handed out under a lock, as the example
+//! `service` does.
+//!
+//! [Curator's authors]: https://cwiki.apache.org/confluence/display/CURATOR/TN4
 //!
 //! # Who else may share a lock
 //!

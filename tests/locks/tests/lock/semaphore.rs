@@ -357,7 +357,8 @@ async fn a_time_that_is_over_leaves_nothing() {
     let held = one.acquire().await.unwrap();
     let behind = waits(&one, 1).await;
     for _ in 0..2 {
-        let error = two.acquire_within(Duration::from_secs(1)).await.unwrap_err();
+        let waiting = two.acquire_within(Duration::from_secs(1));
+        let error = timeout(TIMEOUT, waiting).await.expect("it ends").unwrap_err();
         assert_eq!(error.timeout(), Some(Timeout::Contended));
     }
     behind.abort();
@@ -548,6 +549,27 @@ fn a_reply_or_a_request_may_be_lost_at_any_place() {
             let places = losing(fault, held);
             assert!(places >= 6, "{places} places");
         }
+    }
+}
+
+#[test]
+fn a_try_gets_a_free_permit_although_a_reply_or_a_request_is_lost_at_any_place() {
+    for fault in [Fault::lose_reply, Fault::lose_request] {
+        let places = sweep(|at| async move {
+            let world = world().await;
+            let (one, two) = (semaphore(&world, 1).await, semaphore(&world, 1).await);
+            world.server.inject(fault().after(at));
+            let permit = one.try_acquire().await.unwrap().expect("it is free");
+            settle().await;
+            assert_eq!(counts(&world), (0, 1));
+            let struck = world.server.pending_faults() == 0;
+            world.server.clear_faults();
+            assert!(two.try_acquire().await.unwrap().is_none());
+            permit.release().await.unwrap();
+            is_idle(&world).await;
+            struck
+        });
+        assert!(places >= 3, "{places} places");
     }
 }
 
