@@ -12,6 +12,8 @@
                                     BEFORE
     attends PATH ID OTHER..         joins the Party; fails unless its members are the others;
                                     leaves when all of them have gone
+    closes PATH, opens PATH         create the Barrier, and remove it
+    stopped PATH, passes PATH       fail unless the Barrier is closed, or open
 """
 
 import random
@@ -101,10 +103,27 @@ def attends(zk, path, own, *others):
     party.leave()
 
 
+def closes(zk, path):
+    zk.Barrier(path).create()
+
+
+def opens(zk, path):
+    assert zk.Barrier(path).remove()
+
+
+def stopped(zk, path):
+    assert not zk.Barrier(path).wait(0.5)
+
+
+def passes(zk, path):
+    assert zk.Barrier(path).wait(0.5)
+
+
 def main():
     zk = KazooClient(hosts=sys.argv[1], timeout=4)
     zk.start(DEADLINE)
     commands = [count, countrw, enters, waits, elects, adds, attends]
+    commands += [closes, opens, stopped, passes]
     command = {command.__name__: command for command in commands}[sys.argv[2]]
     command(zk, *sys.argv[3:])
     zk.stop()

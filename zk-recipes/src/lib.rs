@@ -9,6 +9,7 @@
 //! | [`LockTicket`] | a lock that outlives a planned restart of its process |
 //! | [`Election`] | a leader among the processes of a service, with its data for all to see |
 //! | [`Semaphore`] | at most so many holders at a time, each with one permit or several |
+//! | [`Barrier`] | keeping everybody waiting until it is opened |
 //! | [`Counter`] | a number that all processes count with, and blocks of unique ids |
 //! | [`Cached`] | the value of a node at hand, for instance a live configuration |
 //! | [`Group`] | which processes of a service are there, with their data for all to see |
@@ -118,7 +119,7 @@
 //! hold                   being the owner: what is known of the node, state, lost, fencing token
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              holding (the node of the process), cohort (who is next), local, reentrant
-//! coordination           election, semaphore, group, counter, cached
+//! coordination           election, semaphore, barrier, group, counter, cached
 //! ```
 
 mod error;
@@ -144,6 +145,7 @@ mod coordination;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub use coordination::barrier::Barrier;
 pub use coordination::cached::{Cached, Freshness};
 pub use coordination::counter::{Counter, CounterFormat};
 pub use coordination::election::{Election, Leaders, StepDown};

@@ -41,6 +41,7 @@ zk_tests::alone_claims!(alone, Server::start().await?);
 zk_tests::alone_claims!(alone_of_3_8, Server::with(Config::new().release(Release::V3_8)).await?);
 zk_tests::lock_claims!(lock, Server::start().await?);
 zk_tests::semaphore_claims!(semaphore, Server::start().await?);
+zk_tests::barrier_claims!(barrier, Server::start().await?);
 zk_tests::group_claims!(group, Server::start().await?);
 
 async fn server(release: Release) -> Result<Server> {

@@ -1,6 +1,7 @@
 //! Other clients against the embedded server and a real one, and their locks, elections,
-//! semaphores, counters and groups beside ours.
+//! semaphores, barriers, counters and groups beside ours.
 
+mod barriers;
 mod clients;
 mod counters;
 mod elections;

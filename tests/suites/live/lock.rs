@@ -1,5 +1,5 @@
-//! The lock, the semaphore and the group on a real server: the claims that hold on every server,
-//! and the death of that server.
+//! The lock and its relatives on a real server: the claims that hold on every server, and the death
+//! of that server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +13,7 @@ use zk_tests::server::{Ensemble, Standalone};
 
 zk_tests::lock_claims!(real, Standalone::start().await?);
 zk_tests::semaphore_claims!(semaphore, Standalone::start().await?);
+zk_tests::barrier_claims!(barrier, Standalone::start().await?);
 zk_tests::group_claims!(group, Standalone::start().await?);
 
 /// A server that lags reports several turns at once.

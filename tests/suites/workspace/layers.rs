@@ -183,6 +183,7 @@ const CRATES: &[Layers] = &[
             "two_level/local",
             "two_level/reentrant",
             "two_level",
+            "coordination/barrier",
             "coordination/cached",
             "coordination/counter",
             "coordination/election",

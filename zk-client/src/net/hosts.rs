@@ -21,6 +21,9 @@ const BASE: Duration = Duration::from_millis(100);
 const CAP: Duration = Duration::from_secs(1);
 
 /// SplitMix64: small, fast and random enough for shuffles, jitter and names.
+///
+/// A crate for these ten lines would be the 25th of a default build of the locks. To see how many
+/// there are: `cargo tree -p zk-recipes -e normal --prefix none --no-dedupe | sort -u`.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 

@@ -1,5 +1,7 @@
 //! Coordination beyond mutual exclusion, on the same queue as the locks or on single nodes.
 
+pub(crate) mod barrier;
+
 pub(crate) mod cached;
 
 pub(crate) mod counter;

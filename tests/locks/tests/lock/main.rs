@@ -1,6 +1,7 @@
 //! The locks and their relatives without real servers, nearly all in virtual time.
 
 mod acquire;
+mod barrier;
 mod cached;
 mod cancel;
 mod counter;

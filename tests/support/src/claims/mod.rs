@@ -3,8 +3,9 @@
 //! Each claim gets a new and empty server, as a [`Target`] or by its address.
 //!
 //! Each file has a macro that lists its claims. [`lock_claims!`](crate::lock_claims),
-//! [`semaphore_claims!`](crate::semaphore_claims), [`group_claims!`](crate::group_claims) and
-//! [`leak_claims!`](crate::leak_claims) make tests of claims that take an address. The others take
+//! [`semaphore_claims!`](crate::semaphore_claims), [`barrier_claims!`](crate::barrier_claims),
+//! [`group_claims!`](crate::group_claims) and [`leak_claims!`](crate::leak_claims) make tests of
+//! claims that take an address. The others take
 //! a value that becomes a [`Target`]: [`client_claims!`](crate::client_claims),
 //! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
 //! [`auth_claims!`](crate::auth_claims), [`cached_claims!`](crate::cached_claims),
@@ -14,6 +15,7 @@
 
 pub mod alone;
 pub mod auth;
+pub mod barrier;
 pub mod cached;
 pub mod client;
 pub mod composed;
@@ -154,7 +156,7 @@ mod tests {
         let (leaks, lock) = (include_str!("leaks.rs"), include_str!("lock.rs"));
         let (group, semaphore) = (include_str!("group.rs"), include_str!("semaphore.rs"));
         let (cached, counter) = (include_str!("cached.rs"), include_str!("counter.rs"));
-        let locks = [group, leaks, lock, semaphore];
+        let locks = [include_str!("barrier.rs"), group, leaks, lock, semaphore];
         let others = [alone, auth, cached, client, composed, counter, operations];
         for file in locks.into_iter().chain(others) {
             for function in file.split("pub async fn ").skip(1) {

@@ -1,0 +1,193 @@
+//! The barrier: nobody passes while it is closed, everybody does when it is opened, and no watch is
+//! left.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use zk_client::{Client, ErrorCode};
+use zk_embedded::{Fault, OpCode};
+use zk_recipes::{Barrier, Error};
+use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
+use zk_tests::locks::{TIMEOUT, World};
+
+const PATH: &str = "/barriers/one";
+
+fn of(client: &Client) -> Barrier {
+    Barrier::new(client, PATH).unwrap()
+}
+
+async fn barrier(world: &World) -> Barrier {
+    of(&world.client().await)
+}
+
+/// A task that waits at the barrier. It has come there when this returns.
+async fn waits(barrier: &Barrier) -> JoinHandle<Result<(), Error>> {
+    let barrier = barrier.clone();
+    let task = tokio::spawn(async move { barrier.wait().await });
+    settle().await;
+    task
+}
+
+async fn passes(waiting: JoinHandle<Result<(), Error>>) {
+    timeout(Duration::from_secs(1), waiting).await.expect("it is open").unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_barrier_costs_one_request_and_leaves_no_watch() {
+    let world = World::new();
+    let barrier = barrier(&world).await;
+    let (requests, passed) = world.requests(barrier.wait()).await;
+    passed.unwrap();
+    assert_eq!(requests, 1);
+    assert!(barrier.is_open().await.unwrap());
+    assert_eq!(world.server.watch_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_wait_until_it_is_opened_and_then_all_go_on() {
+    let world = World::new();
+    let admin = barrier(&world).await;
+    admin.close().await.unwrap();
+    admin.close().await.unwrap();
+    assert!(!admin.is_open().await.unwrap());
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        waiting.push(waits(&barrier(&world).await).await);
+    }
+    tokio::time::sleep(3 * TIMEOUT).await;
+    assert!(waiting.iter().all(|one| !one.is_finished()));
+    admin.open().await.unwrap();
+    for one in waiting {
+        passes(one).await;
+    }
+    admin.open().await.unwrap();
+    assert_eq!(world.server.watch_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_to_the_node_lets_nobody_pass() {
+    let world = World::new();
+    let admin = world.client().await;
+    of(&admin).close().await.unwrap();
+    let waiting = waits(&barrier(&world).await).await;
+    for data in [b"1", b"2"] {
+        admin.set_data(PATH, data, None).await.unwrap();
+        settle().await;
+        assert!(!waiting.is_finished());
+    }
+    of(&admin).open().await.unwrap();
+    passes(waiting).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_cut_off_while_it_was_open_goes_on_although_it_is_closed_again() {
+    let world = World::new();
+    let admin = barrier(&world).await;
+    admin.close().await.unwrap();
+    let client = world.client().await;
+    let waiting = waits(&of(&client)).await;
+    world.server.disconnect(client.session().unwrap().id);
+    admin.open().await.unwrap();
+    admin.close().await.unwrap();
+    passes(waiting).await;
+    assert!(!admin.is_open().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_cut_off_while_it_is_closed_still_waits() {
+    let world = World::new();
+    let admin = barrier(&world).await;
+    admin.close().await.unwrap();
+    let client = world.client().await;
+    let waiting = waits(&of(&client)).await;
+    world.server.disconnect(client.session().unwrap().id);
+    tokio::time::sleep(TIMEOUT / 2).await;
+    assert!(client.state().is_connected() && !waiting.is_finished());
+    admin.open().await.unwrap();
+    passes(waiting).await;
+}
+
+#[test]
+fn a_reply_or_a_request_may_be_lost_at_any_place() {
+    for fault in [Fault::lose_reply, Fault::lose_request] {
+        let places = sweep(|at| async move {
+            let world = World::new();
+            let (one, two) = (barrier(&world).await, barrier(&world).await);
+            world.server.inject(fault().after(at));
+            one.close().await.unwrap();
+            assert!(!one.is_open().await.unwrap());
+            let waiting = waits(&two).await;
+            assert!(!waiting.is_finished());
+            one.open().await.unwrap();
+            passes(waiting).await;
+            assert!(!world.server.has_node(PATH));
+            world.server.pending_faults() == 0
+        });
+        assert!(places >= 6, "{places} places");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_does_not_open_what_was_closed_anew() {
+    let world = World::new();
+    let (client, other) = (world.client().await, barrier(&world).await);
+    of(&client).close().await.unwrap();
+    world.server.inject(Fault::lose_reply().op(OpCode::DELETE));
+    let barrier = of(&client);
+    let closes_anew = async {
+        client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+        other.close().await.unwrap();
+    };
+    let (opened, ()) = tokio::join!(barrier.open(), closes_anew);
+    opened.unwrap();
+    assert!(world.server.has_node(PATH));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_ends_the_wait() {
+    let world = World::new();
+    barrier(&world).await.close().await.unwrap();
+    let client = world.client().await;
+    let waiting = waits(&of(&client)).await;
+    assert!(world.server.expire(client.session().unwrap().id));
+    let error = timeout(TIMEOUT, waiting).await.expect("it ends").unwrap().unwrap_err();
+    assert!(error.is_session_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_no_longer_read_the_node_is_told() {
+    let world = World::new();
+    barrier(&world).await.close().await.unwrap();
+    let waiting = waits(&barrier(&world).await).await;
+    world.hide(PATH).await;
+    let error = timeout(2 * TIMEOUT, waiting).await.expect("it ends").unwrap().unwrap_err();
+    assert_eq!(error.client().and_then(zk_client::Error::code), Some(ErrorCode::NO_AUTH));
+}
+
+#[test]
+fn a_wait_may_be_dropped_at_any_moment() {
+    let runs = explore(|script: Script| async move {
+        let world = World::new();
+        let (admin, barrier) = (barrier(&world).await, barrier(&world).await);
+        admin.close().await.unwrap();
+        {
+            let mut waiting = Box::pin(barrier.wait());
+            for _ in 0..5 {
+                match script.choose(4) {
+                    0 => settle().await,
+                    1 => admin.open().await.unwrap(),
+                    2 => break,
+                    _ => {
+                        if poll_once(waiting.as_mut()).is_ready() {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        settle().await;
+        assert_eq!(world.server.watch_count(), 0);
+    });
+    assert!(runs > 30, "{runs} runs");
+}

@@ -1,0 +1,209 @@
+//! A barrier: a node that keeps everybody waiting while it exists.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use zk_client::{Client, CreateOptions, Error as ClientError, EventType, Stat, Watcher};
+
+use crate::error::Error;
+use crate::queue::is_transient;
+use crate::queue::place::MAX_LOSSES;
+use crate::queue::wakeups::RecheckTimer;
+
+/// A barrier: whoever comes to it waits while it is closed.
+///
+/// ```
+/// # async fn migrate() {}
+/// # async fn f(client: &zk_client::Client) -> Result<(), zk_recipes::Error> {
+/// use zk_recipes::Barrier;
+///
+/// let migration = Barrier::new(client, "/barriers/migration")?;
+///
+/// // One process: keeps the others out.
+/// migration.close().await?;
+/// migrate().await;
+/// migration.open().await?;
+///
+/// // All others, before they begin.
+/// migration.wait().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The barrier is closed while the node at its path exists. The node is persistent: it stays closed
+/// when the process that closed it has gone, and anybody can open it.
+///
+/// When it is opened, all who wait go on at once, and the server notifies each of them. That is
+/// what a barrier is for. Whoever must go on alone takes a [`Lock`](crate::Lock).
+///
+/// # What it does not promise
+///
+/// A barrier keeps nobody out who is past it: closing it does not stop work that has begun. To let
+/// work stop, hold a lock.
+///
+/// # Who shares it
+///
+/// Curator's `DistributedBarrier` and kazoo's `Barrier`.
+#[derive(Clone, Debug)]
+pub struct Barrier {
+    client: Client,
+    path: String,
+}
+
+impl Barrier {
+    /// Makes a barrier of the node at `path`.
+    ///
+    /// # Errors
+    ///
+    /// The path is not valid in ZooKeeper.
+    pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
+        zk_client::check_path(path)?;
+        Ok(Self { client: client.clone(), path: path.to_owned() })
+    }
+
+    /// The path of the node.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Closes the barrier. If it is closed already, this changes nothing.
+    ///
+    /// Missing ancestors are created as containers. It costs one round trip, or two if there are
+    /// some.
+    ///
+    /// # Errors
+    ///
+    /// As any write, for instance without permission. A lost connection is one only if several
+    /// break in a row.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the barrier may be closed or not.
+    pub async fn close(&self) -> Result<(), Error> {
+        let options = CreateOptions::persistent().container_parents();
+        let mut losses = 0;
+        loop {
+            match self.client.create_all(&self.path, b"", &options).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_node_exists() => return Ok(()),
+                Err(error) => survive(error, &mut losses)?,
+            }
+        }
+    }
+
+    /// Opens the barrier for all who wait. If it is open already, this changes nothing.
+    ///
+    /// If a reply is lost, this looks whether the barrier is still the one that it was to open. So
+    /// it does not open one that somebody closed anew meanwhile, unless that happens between the
+    /// look and the delete.
+    ///
+    /// It costs two round trips.
+    ///
+    /// # Errors
+    ///
+    /// As [`close`](Self::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the barrier may be open or not.
+    pub async fn open(&self) -> Result<(), Error> {
+        let mut losses = 0;
+        let mut closed = None;
+        while let Some(stat) = self.look(&mut losses).await? {
+            if *closed.get_or_insert(stat.czxid) != stat.czxid {
+                break;
+            }
+            match self.client.delete(&self.path, None).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_no_node() => return Ok(()),
+                Err(error) => survive(error, &mut losses)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the barrier is open, as the server sees it to which the client is connected.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn is_open(&self) -> Result<bool, Error> {
+        Ok(self.look(&mut 0).await?.is_none())
+    }
+
+    /// Waits until the barrier is open. Returns at once if it is.
+    ///
+    /// A barrier that is opened and closed again lets those go on who have waited, even if they
+    /// were cut off at that time.
+    ///
+    /// An open barrier costs one round trip and leaves no watch behind. A closed one costs the same
+    /// and one event, and a read in each session timeout: servers do not report the end of a node
+    /// to a client that may no longer read it.
+    ///
+    /// # Errors
+    ///
+    /// As any read, for instance without permission, and the end of the session. A lost connection
+    /// is one only if several break in a row over the reads.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future removes its watch, and loses nothing.
+    pub async fn wait(&self) -> Result<(), Error> {
+        let mut closed = None;
+        let mut losses = 0;
+        loop {
+            match self.client.get_data_and_watch(&self.path).await {
+                Ok((node, watcher)) => {
+                    losses = 0;
+                    // Another node means that the one that we have waited for is gone.
+                    if *closed.get_or_insert(node.stat.czxid) != node.stat.czxid {
+                        return Ok(());
+                    }
+                    if self.has_opened(watcher).await? {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.is_no_node() => return Ok(()),
+                Err(error) => survive(error, &mut losses)?,
+            }
+        }
+    }
+
+    /// Waits until the node has changed, or for one session timeout. True if it is gone.
+    async fn has_opened(&self, mut watcher: Watcher) -> Result<bool, ClientError> {
+        let mut recheck = RecheckTimer::default();
+        let event = poll_fn(|cx| match watcher.poll_changed(cx) {
+            Poll::Pending => recheck.poll(&self.client, cx).map(|()| Ok(None)),
+            fired => fired.map_ok(Some),
+        })
+        .await?;
+        if event.is_none() {
+            // The next read sets it anew.
+            watcher.forget();
+        }
+        Ok(event.is_some_and(|event| event.kind == EventType::NODE_DELETED))
+    }
+
+    /// The state of the node, if the barrier is closed.
+    async fn look(&self, losses: &mut u32) -> Result<Option<Stat>, Error> {
+        loop {
+            match self.client.exists(&self.path).await {
+                Ok(found) => return Ok(found),
+                Err(error) => survive(error, losses)?,
+            }
+        }
+    }
+}
+
+/// Fails unless the request may be sent again after this error.
+fn survive(error: ClientError, losses: &mut u32) -> Result<(), ClientError> {
+    if !is_transient(&error) || *losses == MAX_LOSSES {
+        return Err(error);
+    }
+    *losses += 1;
+    Ok(())
+}
