@@ -3,10 +3,9 @@
 //! A [`Hold`] owns the node; [`ownership`] keeps what is known about it.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -70,8 +69,9 @@ pub struct Hold {
     /// `None` once it was released. It is apart from the rest, which futures may keep for longer.
     node: Arc<Mutex<Option<OwnedNode>>>,
     token: FencingToken,
-    /// True once this holder has released it. Others may hold it still, under the same node.
-    is_released: AtomicBool,
+    /// True once this holder has released it. Others may hold it still, under the same node. Locked
+    /// while a fenced transaction is sent, so that none goes out behind a release.
+    is_released: Mutex<bool>,
 }
 
 impl Hold {
@@ -90,7 +90,7 @@ impl Hold {
             ownership: Arc::new(ownership),
             node: Arc::new(Mutex::new(Some(node))),
             token,
-            is_released: AtomicBool::new(false),
+            is_released: Mutex::new(false),
         }
     }
 
@@ -150,7 +150,7 @@ impl Hold {
             ownership: Arc::clone(&self.ownership),
             node: Arc::clone(&self.node),
             token,
-            is_released: AtomicBool::new(false),
+            is_released: Mutex::new(false),
         }
     }
 
@@ -177,16 +177,24 @@ impl Hold {
 
     /// How the lock was lost, as far as is known. Waits for nothing, and asks for nothing.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
-        match self.is_released.load(Ordering::Acquire) {
+        self.loss_if(*self.is_released())
+    }
+
+    fn loss_if(&self, is_released: bool) -> Option<Loss> {
+        match is_released {
             true => Some(Loss::Released),
             false => self.ownership.known_loss(),
         }
     }
 
+    fn is_released(&self) -> MutexGuard<'_, bool> {
+        self.is_released.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes that this holder releases the lock, which all who share the guard see from now on.
     /// False if that was noted before.
     pub(crate) fn mark_released(&self) -> bool {
-        let is_first = !self.is_released.swap(true, Ordering::AcqRel);
+        let is_first = !std::mem::replace(&mut *self.is_released(), true);
         if is_first {
             self.ownership.changes.notify();
         }
@@ -226,7 +234,7 @@ impl Hold {
     /// The first call may set a watch on the node. Before the reply to that, this cannot report
     /// that somebody deleted the node.
     pub fn state(&self) -> LockState {
-        if self.is_released.load(Ordering::Acquire) {
+        if *self.is_released() {
             return LockState::Lost(Loss::Released);
         }
         let ownership = &self.ownership;
@@ -360,7 +368,8 @@ impl Hold {
     /// The transaction is on its way when this returns, whether or not the future is awaited.
     pub fn fenced<O: Operations>(&self, ops: O) -> Fenced<O::Results> {
         let ownership = Arc::clone(&self.ownership);
-        let reply = match self.known_loss() {
+        let is_released = self.is_released();
+        let reply = match self.loss_if(*is_released) {
             Some(loss) => Err(loss),
             None => Ok(ownership.queue.client().multi((Op::check(&ownership.path, None), ops))),
         };
@@ -407,10 +416,19 @@ impl Hold {
         O::Results: Send,
     {
         let ownership = &self.ownership;
-        if let Some(loss) = self.known_loss() {
-            return Err(ownership.lost_error(loss));
-        }
-        let done = marker.multi((Op::check(&ownership.path, None), ops)).await;
+        let mut done = pin!(marker.multi((Op::check(&ownership.path, None), ops)));
+        // The first poll sends the transaction.
+        let sent = poll_fn(|cx| {
+            let is_released = self.is_released();
+            Poll::Ready(match self.loss_if(*is_released) {
+                Some(loss) => Err(ownership.lost_error(loss)),
+                None => Ok(done.as_mut().poll(cx)),
+            })
+        });
+        let done = match sent.await? {
+            Poll::Ready(done) => done,
+            Poll::Pending => done.await,
+        };
         done.map(|done| done.map(|((), results)| results))
             .map_err(|error| ownership.fence_error(error))
     }
