@@ -55,8 +55,15 @@ impl Place {
     /// connection come in the order of the changes, so the end of our node would have been reported
     /// by now if its watch were still set. If that watch has fired, a listing decides.
     fn confirm(&self, wait: &mut Wait) -> Result<bool, Error> {
-        if let Some(ended) = self.queue.client().state().ended() {
+        let state = self.queue.client().state();
+        if let Some(ended) = state.ended() {
             return Err(ClientError::from(ended).into());
+        }
+        // Without a connection, too: for a contender that has waited for long, nothing but a new
+        // connection shows that the session lives, and a lease would lapse at once.
+        if !state.is_connected() {
+            wait.must_list = true;
+            return Ok(false);
         }
         match wait.own.poll_changed(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => Ok(true),

@@ -11,7 +11,7 @@ use tokio::task::yield_now;
 use zk_client::Client;
 use zk_recipes::{Error, Guard, Lock, Options};
 use zk_tests::explore::poll_once;
-use zk_tests::locks::{LOCK, World, settle};
+use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, Error>>>>;
 
@@ -23,9 +23,9 @@ enum Fate {
     Written,
 }
 
-/// A contender that waits with watches and becomes first just as its connection breaks. Returns its
-/// acquire, and the path of its node.
-async fn in_doubt(world: &World, client: &Client) -> (Acquiring, String) {
+/// A contender that waits with watches for this time, and becomes first just as its connection
+/// breaks. Returns its acquire, and the path of its node.
+async fn in_doubt(world: &World, client: &Client, waited: Duration) -> (Acquiring, String) {
     let first = world.lock().await.acquire().await.unwrap();
     let lock = Lock::with_options(client, LOCK, Options::new()).unwrap();
     let mut acquiring: Acquiring = Box::pin(async move { lock.acquire().await });
@@ -34,6 +34,7 @@ async fn in_doubt(world: &World, client: &Client) -> (Acquiring, String) {
         settle().await;
     }
     let node = format!("{LOCK}/{}", world.queue()[1]);
+    tokio::time::sleep(waited).await;
     first.release().await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
     world.server.disconnect(client.session().unwrap().id);
@@ -46,10 +47,14 @@ async fn in_doubt(world: &World, client: &Client) -> (Acquiring, String) {
 
 #[tokio::test(start_paused = true)]
 async fn whose_node_went_while_in_doubt_is_told() {
-    for fate in [Fate::Deleted, Fate::WrittenAndDeleted, Fate::Written] {
+    let fates = [Fate::Deleted, Fate::WrittenAndDeleted, Fate::Written];
+    // Of a contender that has waited for longer than the session timeout nothing is known that is
+    // young enough for a lease.
+    let waits = [Duration::ZERO, 2 * TIMEOUT];
+    for (fate, waited) in fates.iter().flat_map(|fate| waits.map(|waited| (fate, waited))) {
         let world = World::new();
         let (admin, client) = (world.client().await, world.client().await);
-        let (acquiring, node) = in_doubt(&world, &client).await;
+        let (acquiring, node) = in_doubt(&world, &client, waited).await;
         if !matches!(fate, Fate::Deleted) {
             admin.set_data(&node, b"x", None).await.unwrap();
         }
@@ -63,7 +68,11 @@ async fn whose_node_went_while_in_doubt_is_told() {
             settle().await;
         }
         let acquired = acquiring.await;
-        assert_eq!(acquired.is_ok(), matches!(fate, Fate::Written), "{fate:?}: {acquired:?}");
+        assert_eq!(
+            acquired.is_ok(),
+            matches!(fate, Fate::Written),
+            "{fate:?}, {waited:?}: {acquired:?}"
+        );
     }
 }
 
@@ -94,7 +103,7 @@ async fn whose_node_went_while_in_doubt_is_told_by_a_server_far_away() {
         Ok(here)
     };
     let client = world.builder().connector(far).connect("zk").await.unwrap();
-    let (acquiring, node) = in_doubt(&world, &client).await;
+    let (acquiring, node) = in_doubt(&world, &client, Duration::ZERO).await;
     admin.delete(&node, None).await.unwrap();
     let acquired = acquiring.await;
     assert!(acquired.is_err(), "the node has gone: {acquired:?}");
