@@ -5,11 +5,13 @@
 //! first, the third and the last. A watch on the node reports its deletion: either the watch that
 //! the wait has left, or one that is set when somebody first asks for the state.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use tokio::task::consume_budget;
+use tokio::time::sleep;
 use tracing::debug;
 use zk_client::{
     Error as ClientError, EventType, Lapse, Lease, LeaseState, Node, Outcome, OwnedNode, Reply,
@@ -44,6 +46,9 @@ struct NodeStatus {
     revoked: bool,
     /// True if something has happened to the node since it was last read.
     is_unclear: bool,
+    /// True if the client has refused to read the node because it was at a limit. Nothing tells
+    /// when it would read it again.
+    is_refused: bool,
     watch: NodeWatch,
     /// Fires when somebody joins or leaves the queue. Not set if others may be there already.
     others: QuietWatch,
@@ -76,6 +81,7 @@ impl Ownership {
             lost: None,
             revoked: false,
             is_unclear: false,
+            is_refused: false,
             watch: NodeWatch::Unread(own_watch),
             others,
         };
@@ -152,7 +158,17 @@ impl Ownership {
             let lease_changed = async {
                 self.lease.changed(lease).await;
             };
-            first_of(change, lease_changed).await;
+            let is_refused = self.status().is_refused;
+            let may_retry = async {
+                match is_refused {
+                    true => sleep(self.queue.client().session_timeout()).await,
+                    false => pending().await,
+                }
+            };
+            first_of(change, first_of(lease_changed, may_retry)).await;
+            // Replies are polled with the waker of `changes`. Outside of a scheduler tokio wakes it
+            // at once if the task has used up its budget, and this would loop for ever.
+            consume_budget().await;
         }
     }
 
@@ -231,8 +247,8 @@ impl Ownership {
         while status.lost.is_none()
             && let Some(next) = self.poll_watch(&mut status, may_read, &mut cx)
         {
+            has_changed |= !matches!(next, NodeWatch::Reading(..));
             status.watch = next;
-            has_changed = true;
         }
         let lost = status.lost;
         drop(status);
@@ -285,7 +301,7 @@ impl Ownership {
                             return Some(NodeWatch::None);
                         }
                         // A limit of this client was reached: the next look reads the node again.
-                        status.is_unclear = true;
+                        (status.is_unclear, status.is_refused) = (true, true);
                         status.watch = NodeWatch::Unread(std::mem::take(earlier));
                         None
                     }
@@ -302,6 +318,7 @@ impl Ownership {
                 Poll::Ready(Err(_)) => Some(NodeWatch::None),
                 Poll::Pending if may_read && is_unread => {
                     let reply = self.queue.client().get_data_and_watch(&self.path);
+                    status.is_refused = false;
                     Some(NodeWatch::Reading(reply, std::mem::take(watch)))
                 }
                 Poll::Pending => None,

@@ -1,13 +1,16 @@
 //! What a guard reports, and when: that its lock is requested by others, in doubt, or lost.
 
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
-use zk_client::Client;
+use tokio::task::coop::poll_proceed;
+use zk_client::{Client, Limits};
 use zk_recipes::{Lock, LockState, Loss, Options, Owner, ReentrantLock, Release};
-use zk_tests::explore::settle;
+use zk_tests::explore::{poll_once, settle};
 use zk_tests::locks::{LOCK, TIMEOUT, World};
 use zk_tests::peer::Clock;
 
@@ -177,4 +180,55 @@ async fn a_shared_guard_that_was_released_says_so_while_its_process_has_the_lock
     drop((inner, outer));
     assert_eq!(next.state(), LockState::Held);
     world.is_owner(&next);
+}
+
+/// A client whose clock is suspended for a day once it was read very often: a wait that runs busy
+/// ends as a lock that is lost by its deadline.
+async fn impatient(world: &World, limits: Limits) -> Client {
+    let reads = AtomicU64::new(0);
+    let suspended = move || match reads.fetch_add(1, Ordering::Relaxed) {
+        ..100_000 => Duration::ZERO,
+        _ => Duration::from_secs(24 * 60 * 60),
+    };
+    world.builder().limits(limits).suspended(suspended).connect("zk").await.unwrap()
+}
+
+/// The future of `block_on`, which is also the body of `#[tokio::main]`, is woken at once when it
+/// has used up tokio's budget.
+#[test]
+fn a_wait_for_the_loss_lets_others_run_when_its_budget_is_used_up() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new();
+        let client = impatient(&world, Limits::default()).await;
+        let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
+        let mut lost = pin!(guard.lost());
+        let polled = poll_fn(|cx| {
+            while let Poll::Ready(coop) = poll_proceed(cx) {
+                coop.made_progress();
+            }
+            Poll::Ready(lost.as_mut().poll(cx))
+        });
+        assert_eq!(polled.await, Poll::Pending);
+        world.client().await.delete(guard.node(), None).await.unwrap();
+        assert_eq!(lost.await, Loss::NodeDeleted);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_told_although_the_client_was_at_its_limit_when_it_was_asked() {
+    let world = World::new();
+    world.make_folder().await;
+    let mut limits = Limits::default();
+    limits.max_requests = 2;
+    let client = impatient(&world, limits).await;
+    let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
+    let reads = client.batch(|| [client.get_data("/"), client.get_data("/")]);
+    let mut lost = pin!(guard.lost());
+    assert!(poll_once(lost.as_mut()).is_pending());
+    for read in reads {
+        read.await.unwrap();
+    }
+    world.client().await.delete(guard.node(), None).await.unwrap();
+    assert_eq!(lost.await, Loss::NodeDeleted);
 }
