@@ -184,7 +184,12 @@ impl Election {
     /// # }
     /// ```
     pub fn observe(&self) -> Leaders {
-        Leaders { queue: Arc::clone(self.lock.queue()), seen: None, watcher: None }
+        Leaders {
+            queue: Arc::clone(self.lock.queue()),
+            seen: None,
+            watcher: None,
+            recheck: RecheckTimer::default(),
+        }
     }
 
     async fn must_step_down(&self, term: &Guard) {
@@ -207,6 +212,8 @@ pub struct Leaders {
     seen: Option<Option<(Zxid, Zxid)>>,
     /// Fires when the leader may have changed.
     watcher: Option<Watcher>,
+    /// Runs from one look to the next, over all calls in between.
+    recheck: RecheckTimer,
 }
 
 impl Leaders {
@@ -241,7 +248,9 @@ impl Leaders {
                 }
                 Err(error) => return Err(error.into()),
             };
+            losses = 0;
             self.watcher = Some(watcher);
+            self.recheck = RecheckTimer::default();
             let version = leader.as_ref().map(|(entry, changed)| (entry.czxid, *changed));
             if self.seen.replace(version) != Some(version) {
                 return Ok(leader.map(|(entry, _)| entry));
@@ -256,7 +265,7 @@ impl Leaders {
             return Ok(());
         };
         let client = self.queue.client();
-        let mut recheck = RecheckTimer::default();
+        let recheck = &mut self.recheck;
         poll_fn(|cx| match watcher.poll_changed(cx) {
             Poll::Pending => recheck.poll(client, cx).map(Ok),
             fired => fired.map_ok(drop),

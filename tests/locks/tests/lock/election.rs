@@ -268,6 +268,45 @@ async fn an_observer_that_may_no_longer_read_the_leader_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_observer_that_is_polled_with_a_short_tick_looks_again_all_the_same() {
+    let world = World::new();
+    let term = election(&world.client().await, "ana").campaign().await.unwrap();
+    let mut leaders = election(&world.client().await, "").observe();
+    assert_eq!(next(&mut leaders).await, named("ana"));
+    world.hide(term.node()).await;
+    let ticking = async {
+        loop {
+            if let Ok(seen) = timeout(TIMEOUT / 8, leaders.next()).await {
+                return seen;
+            }
+        }
+    };
+    let refused = timeout(2 * TIMEOUT, ticking).await.expect("it looks again");
+    assert_eq!(refused.unwrap_err().client().unwrap().code(), Some(ErrorCode::NO_AUTH));
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_break_now_and_then_do_not_end_an_observer() {
+    let world = World::new();
+    let term = election(&world.client().await, "ana").campaign().await.unwrap();
+    let client = world.client().await;
+    let mut leaders = election(&client, "").observe();
+    assert_eq!(next(&mut leaders).await, named("ana"));
+    {
+        let mut waiting = Box::pin(leaders.next());
+        for _ in 0..10 {
+            // The look once in a session timeout.
+            let lost = Fault::lose_reply().op(OpCode::GET_DATA);
+            world.server.inject(lost.session(client.session().unwrap().id));
+            assert!(timeout(2 * TIMEOUT, waiting.as_mut()).await.is_err(), "nothing has changed");
+            assert_eq!(world.server.pending_faults(), 0, "it has looked");
+        }
+    }
+    drop(term);
+    assert_eq!(next(&mut leaders).await, Some(None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn work_that_is_done_keeps_its_result_although_the_resignation_is_not_confirmed() {
     let world = World::new();
     let candidate = election(&world.client().await, "ana");

@@ -8,7 +8,9 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode, Zxid};
 use zk_embedded::{Change, Fault, OpCode};
-use zk_recipes::{Error, ErrorKind, Group, LockState, Loss, Members, Membership, Release, View};
+use zk_recipes::{
+    Error, ErrorKind, Group, LockState, Loss, Members, Membership, Options, Release, View,
+};
 use zk_tests::explore::{Script, actor, explore, poll_once, settle, sweep};
 use zk_tests::locks::{LOCK, TIMEOUT, World};
 
@@ -79,6 +81,11 @@ async fn a_view_names_the_node_the_session_and_the_token_of_a_member() {
     assert_eq!(member.mzxid, member.czxid);
     assert!(view.epoch >= member.czxid);
     assert_eq!((member.id.as_str(), ana.id()), ("ana", "ana"));
+    ana.set_data("2").await.unwrap();
+    let view = group(&client).members().await.unwrap();
+    let [member] = &view.members[..] else { panic!("{view:?}") };
+    assert_eq!(member.czxid, Zxid(ana.token().czxid()), "it is the same membership");
+    assert!(member.mzxid > member.czxid && view.epoch >= member.mzxid);
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,6 +229,70 @@ async fn a_takeover_also_ends_those_who_wait_for_the_id_and_leaves_other_ids_alo
     assert_eq!(world.queue().len(), 2);
     drop((new, ben));
     world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_takeover_leaves_ids_alone_that_begin_or_end_like_its_own() {
+    let world = World::new();
+    let others = new_group(&world).await;
+    let mut joined = Vec::new();
+    for id in ["a-b", "b-a", "ab", "ba", "__party__a", "a"] {
+        joined.push(others.join(id, "").await.unwrap());
+    }
+    let new = new_group(&world).await.take_over("a", "new").await.unwrap();
+    assert_eq!(joined.pop().unwrap().lost().await, Loss::NodeDeleted);
+    for other in &joined {
+        other.verify().await.unwrap();
+    }
+    drop((new, joined));
+    world.is_empty().await;
+}
+
+#[test]
+fn one_who_joins_during_a_takeover_and_the_new_member_are_never_both_members() {
+    let runs = explore(|script: Script| async move {
+        let world = World::new();
+        let old = new_group(&world).await.join("ana", "old").await.unwrap();
+        let (tell, mut told) = unbounded_channel();
+        let (takes, joins) = (new_group(&world).await, new_group(&world).await);
+        let (tell_too, leaves) = (tell.clone(), script.choose(2) == 1);
+        let taking = actor(async move { tell.send(takes.take_over("ana", "1").await).unwrap() });
+        let joining = actor(async move {
+            match timeout(TIMEOUT, joins.join("ana", "2")).await {
+                Ok(joined) => tell_too.send(joined).unwrap(),
+                Err(_) => drop(tell_too),
+            }
+        });
+        let leaving = actor(async move {
+            if leaves {
+                drop(old);
+            } else {
+                old.lost().await;
+            }
+        });
+        script.interleave(6, vec![taking, joining, leaving]).await;
+        let mut valid = Vec::new();
+        while let Some(ended) = told.recv().await {
+            match ended {
+                Ok(member) => valid.push(member),
+                // It waited, or had not yet looked at its own node, when it was replaced.
+                Err(error) => assert_eq!(error.kind(), ErrorKind::NodeVanished),
+            }
+        }
+        settle().await;
+        let queue = world.queue();
+        assert_eq!(queue.len(), 1, "{queue:?}");
+        let mut members = 0;
+        for member in &valid {
+            let is_member = member.node().ends_with(&queue[0]);
+            assert_eq!(member.verify().await.is_ok(), is_member);
+            members += u32::from(is_member);
+        }
+        assert_eq!(members, 1);
+        drop(valid);
+        world.is_empty().await;
+    });
+    assert!(runs > 500, "{runs} runs");
 }
 
 #[test]
@@ -392,6 +463,8 @@ async fn while_the_observer_is_cut_off_the_last_view_stays_and_is_doubtful() {
     assert!(matches!(ana.state(), LockState::Suspended { .. }));
     assert!(ana.remaining() > Duration::ZERO);
     world.server.set_serving(true);
+    client.states().wait_for(|state| state.is_connected()).await.unwrap();
+    assert!(members.may_be_outdated(), "nobody has looked again");
     assert_eq!(next(&mut members).await, None, "nothing has changed");
     assert!(!members.may_be_outdated());
     assert_eq!(ana.state(), LockState::Held);
@@ -433,6 +506,97 @@ async fn a_member_that_is_replaced_between_the_list_and_the_read_is_in_each_view
         assert_eq!(text(&seeing.await.unwrap()), "ana=new");
         assert_eq!(world.server.pending_faults(), 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_joins_while_the_folder_is_found_missing_is_in_the_first_view() {
+    for watches in [true, false] {
+        let world = World::new();
+        let client = world.client().await;
+        let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
+        world.server.inject(late.session(client.session().unwrap().id));
+        let observed = group(&client);
+        let seeing = tokio::spawn(async move {
+            match watches {
+                true => observed.watch().next().await.unwrap(),
+                false => observed.members().await.unwrap(),
+            }
+        });
+        settle().await;
+        assert_eq!(world.server.pending_faults(), 0, "the folder was missing");
+        let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+        assert!(!seeing.is_finished());
+        let view = seeing.await.unwrap();
+        assert_eq!(text(&view), "ana=1");
+        assert!(view.epoch >= Zxid(ana.token().czxid()));
+    }
+}
+
+#[test]
+fn a_list_of_the_members_is_whole_past_a_fault_at_any_request() {
+    type MakeFault = fn() -> Fault;
+    let faults: [MakeFault; 3] =
+        [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
+    for fault in faults {
+        let places = sweep(|at| async move {
+            let world = World::new();
+            let others = new_group(&world).await;
+            let ana = others.join("ana", "1").await.unwrap();
+            let ben = others.join("ben", "2").await.unwrap();
+            let client = world.client().await;
+            world.server.inject(fault().session(client.session().unwrap().id).after(at));
+            assert_eq!(text(&group(&client).members().await.unwrap()), "ana=1 ben=2");
+            drop((ana, ben));
+            world.server.pending_faults() == 0
+        });
+        assert_eq!(places, 3, "a list and two reads");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_each_connection_is_given_up() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let observed = new_group(&world).await;
+    let mut members = observed.watch();
+    let lose = || {
+        for _ in 0..6 {
+            world.server.inject(Fault::lose_reply().op(OpCode::GET_CHILDREN2));
+        }
+    };
+    for watches in [true, false] {
+        lose();
+        let error = match watches {
+            true => members.next().await.unwrap_err(),
+            false => observed.members().await.unwrap_err(),
+        };
+        assert!(error.client().unwrap().is_connection_loss());
+        assert_eq!(world.server.pending_faults(), 0);
+    }
+    assert!(members.may_be_outdated());
+    assert_eq!(next(&mut members).await, shows("ana=1"));
+    drop(ana);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_break_now_and_then_do_not_end_an_observer() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    let mut members = group(&client).watch();
+    assert_eq!(next(&mut members).await, shows("ana=1"));
+    {
+        let mut waiting = Box::pin(members.next());
+        for _ in 0..10 {
+            // The list once in a session timeout.
+            let lost = Fault::lose_reply().op(OpCode::GET_CHILDREN2);
+            world.server.inject(lost.session(client.session().unwrap().id));
+            assert!(timeout(2 * TIMEOUT, waiting.as_mut()).await.is_err(), "nothing has changed");
+            assert_eq!(world.server.pending_faults(), 0, "it has listed");
+        }
+    }
+    drop(ana);
+    assert_eq!(next(&mut members).await, shows(""));
 }
 
 #[test]
@@ -521,6 +685,44 @@ async fn changes_that_come_together_make_one_view() {
         seen = leaving => seen,
     };
     assert_eq!(seen, shows(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_several_kinds_that_come_together_make_one_view() {
+    let world = World::new();
+    let others = new_group(&world).await;
+    let ana = others.join("ana", "1").await.unwrap();
+    let ben = others.join("ben", "1").await.unwrap();
+    let mut members = new_group(&world).await.watch();
+    assert_eq!(next(&mut members).await, shows("ana=1 ben=1"));
+    let changing = async {
+        let eva = others.join("eva", "1").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        ana.set_data("2").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        drop(ben);
+        eva
+    };
+    let (view, eva) = tokio::join!(next(&mut members), changing);
+    assert_eq!(view, shows("ana=2 eva=1"));
+    assert_eq!(next(&mut members).await, None, "it was all in one view");
+    drop((ana, eva, members));
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_is_doubtful_from_a_sign_of_a_change_until_the_group_is_listed() {
+    let world = World::new();
+    let mut members = new_group(&world).await.watch();
+    assert_eq!(next(&mut members).await, shows(""));
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    settle().await;
+    assert!(poll_once(Box::pin(members.next()).as_mut()).is_pending());
+    assert!(members.may_be_outdated());
+    assert_eq!(members.last().map(text), shows(""));
+    assert_eq!(next(&mut members).await, shows("ana=1"));
+    assert!(!members.may_be_outdated());
+    drop(ana);
 }
 
 #[tokio::test(start_paused = true)]
@@ -636,6 +838,24 @@ async fn an_observer_that_may_no_longer_list_the_group_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_observer_that_is_polled_with_a_short_tick_lists_again_all_the_same() {
+    let world = World::new();
+    world.make_folder().await;
+    let mut members = new_group(&world).await.watch();
+    assert_eq!(next(&mut members).await, shows(""));
+    world.hide(LOCK).await;
+    let ticking = async {
+        loop {
+            if let Ok(seen) = timeout(TIMEOUT / 8, members.next()).await {
+                return seen;
+            }
+        }
+    };
+    let refused = timeout(2 * TIMEOUT, ticking).await.expect("it looks again");
+    assert_eq!(refused.unwrap_err().client().unwrap().code(), Some(ErrorCode::NO_AUTH));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_folder_that_the_server_removes_is_an_empty_group_until_somebody_joins() {
     let world = World::new();
     let group = new_group(&world).await;
@@ -670,6 +890,28 @@ async fn members_of_kazoos_party_are_members_and_other_children_are_not() {
     assert_eq!(text(&group.members().await.unwrap()), expected);
     assert_eq!(next(&mut group.watch()).await, Some(expected));
     drop(ana);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_are_for_locks_do_not_apply_to_a_group() {
+    let world = World::new();
+    world.make_folder().await;
+    let raw = world.client().await;
+    let node = CreateOptions::ephemeral().sequential();
+    for foreign in ["x__lock__", "_c_x-lock-"] {
+        raw.create(&format!("{LOCK}/{foreign}"), b"", &node).await.unwrap();
+    }
+    let options = Options::new().rotate(true).strict_foreign(true).data("another");
+    let group = Group::with_options(&world.client().await, LOCK, options).unwrap();
+    let ana = group.join("ana", "1").await.expect("foreign nodes are ignored");
+    assert_eq!(text(&group.members().await.unwrap()), "ana=1");
+    let new = group.take_over("ana", "2").await.unwrap();
+    assert_eq!(next(&mut group.watch()).await, shows("ana=2"));
+    // The folder is not made anew, since others are members.
+    assert!(world.server.preset_sequence(LOCK, i32::MAX - 1000));
+    let refused = timeout(TIMEOUT, group.join("ben", "")).await.expect("it waits for nobody");
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::SequenceExhausted);
+    drop((ana, new));
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,6 +86,8 @@ pub struct Members {
     known: HashMap<String, (Member, Watcher)>,
     /// Shows that the connection has changed.
     states: watch::Receiver<SessionState>,
+    /// Runs from one look at the group to the next, over all calls in between.
+    recheck: RecheckTimer,
     /// True from a sign of a change until a look at the group has succeeded.
     is_due: bool,
     last: Option<View>,
@@ -99,6 +101,7 @@ impl Members {
             folder_watch: None,
             known: HashMap::new(),
             states: client.states(),
+            recheck: RecheckTimer::default(),
             is_due: true,
             last: None,
         }
@@ -141,6 +144,7 @@ impl Members {
             match self.look().await {
                 Ok(Some(view)) => {
                     (losses, self.is_due) = (0, false);
+                    self.recheck = RecheckTimer::default();
                     if self.last.as_ref().is_none_or(|last| last.members != view.members) {
                         self.last = Some(view.clone());
                         return Ok(view);
@@ -160,11 +164,10 @@ impl Members {
 
     /// True if the last view is known to be doubtful.
     ///
-    /// That is so until the first view, while the client is cut off, and from a sign of a change
-    /// until [`next`](Self::next) has looked at the group again.
+    /// That is so until the first view, while the client is cut off, and after a reconnect or once
+    /// [`next`](Self::next) has seen a sign of a change, until it has looked at the group again.
     pub fn may_be_outdated(&self) -> bool {
-        let has_reconnected = self.states.has_changed().unwrap_or(true);
-        self.is_due || has_reconnected || !self.client.state().is_connected()
+        self.is_due || self.states.has_changed().unwrap_or(true)
     }
 
     fn take_events(&mut self) {
@@ -174,8 +177,7 @@ impl Members {
 
     /// Waits for the first sign of a change, or for one session timeout.
     async fn changed(&mut self) {
-        let Self { client, folder_watch, known, states, .. } = self;
-        let mut recheck = RecheckTimer::default();
+        let Self { client, folder_watch, known, states, recheck, .. } = self;
         {
             // It also ends when the session does, and the next look reports that.
             let mut reconnected = pin!(states.changed());
