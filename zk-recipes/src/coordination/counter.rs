@@ -2,10 +2,8 @@
 //!
 //! A write expects the version of the node that it has read, so nobody's write is overwritten. When
 //! the reply is lost, the node cannot show whether the write was applied: others may have written
-//! since. So each write is a transaction that also writes the *marker*, an ephemeral child of the
-//! counter that belongs to this handle alone, and expects the marker's version, too. Sending the
-//! same transaction again is safe then, and its result is the answer: if the marker is unchanged,
-//! the first one was not applied; if it is changed, its data shows by which write.
+//! since. So each write is a transaction with a [`Marker`], an ephemeral child of the counter that
+//! belongs to this handle alone.
 //!
 //! The marker protects from one more thing. While it exists, nobody can delete the counter and
 //! create it again, with versions that begin anew.
@@ -17,7 +15,8 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tracing::debug;
 use zk_client::{
-    Acl, Client, CreateOptions, Error as ClientError, ErrorCode, Node, Op, Outcome, OwnedNode,
+    Acl, Client, Committed, CreateOptions, Error as ClientError, ErrorCode, Marker, Node, Op,
+    Outcome,
 };
 
 use crate::error::{Error, Fault};
@@ -90,7 +89,7 @@ impl CounterFormat {
 /// was not, the call writes again. So a result is the truth: the call counted once.
 ///
 /// It cannot find out if the session ends meanwhile, if somebody deletes or writes the marker (see
-/// below), or if several connections break in a row. Then the kind of the error is
+/// below), or if connections break for a whole session timeout. Then the kind of the error is
 /// [`InDoubt`](crate::ErrorKind::InDoubt), and its [`outcome`](Error::outcome) is
 /// [`Unknown`](Outcome::Unknown). With an error of another kind the call has not counted.
 ///
@@ -123,16 +122,14 @@ pub struct Counter {
     node: Folder,
     format: CounterFormat,
     acl: Vec<Acl>,
-    /// Empty before the first write, and while the outcome of a write is open: a caller that is
-    /// dropped then drops the marker, whose version it cannot know.
-    marker: Mutex<Option<Marker>>,
+    /// Empty before the first write, and after one whose outcome is unknown.
+    writer: Mutex<Option<Writer>>,
 }
 
-/// The child of the counter that this handle alone writes, with each of its writes.
+/// What the writes of this handle need, which take turns with it.
 #[derive(Debug)]
-struct Marker {
-    node: OwnedNode,
-    version: i32,
+struct Writer {
+    marker: Marker,
     /// The counter as it was last seen since the marker was created.
     known: Option<Known>,
 }
@@ -149,7 +146,7 @@ enum Written {
     Applied,
     /// It was not applied, because somebody else has written the counter.
     Conflict,
-    /// It was not applied, because somebody has written or deleted the marker.
+    /// It was not applied, because somebody has deleted the marker.
     MarkerLost(ClientError),
 }
 
@@ -166,7 +163,7 @@ impl Counter {
             node: Folder::new(path),
             format: CounterFormat::default(),
             acl: Acl::OPEN.to_vec(),
-            marker: Mutex::default(),
+            writer: Mutex::default(),
         })
     }
 
@@ -298,42 +295,41 @@ impl Counter {
 
     /// Writes what `next` makes of the value. Returns `None` if it makes nothing of the latest one.
     async fn update(&self, next: impl Fn(i64) -> Option<i64>) -> Result<Option<i64>, Error> {
-        let mut kept = self.marker.lock().await;
+        let mut kept = self.writer.lock().await;
         let (mut conflicts, mut lost_markers) = (0, 0);
         loop {
-            let mut marker = match kept.take() {
-                Some(marker) => marker,
+            let mut writer = match kept.take() {
+                Some(writer) => writer,
                 None => self.create_marker().await?,
             };
-            let known = match marker.known.take() {
+            let known = match writer.known.take() {
                 Some(known) => known,
                 None => self.read().await?,
             };
             let Some(value) = next(known.value) else {
-                *kept = Some(marker);
+                *kept = Some(writer);
                 // What was known may be old.
                 match next(self.get_latest().await?) {
                     None => return Ok(None),
                     Some(_) => continue,
                 }
             };
-            match self.write(&mut marker, known, value).await? {
+            match self.write(&mut writer, known, value).await? {
                 Written::Applied => {
                     if conflicts > 0 {
                         // With others about, reading first is cheaper than a write that is refused.
-                        marker.known = None;
+                        writer.known = None;
                     }
-                    // Long before its versions come to -1, there is another marker.
-                    *kept = Some(marker).filter(|marker| marker.version >= 0);
+                    *kept = Some(writer);
                     return Ok(Some(value));
                 }
                 Written::Conflict => {
-                    *kept = Some(marker);
+                    *kept = Some(writer);
                     conflicts += 1;
                     self.pause(conflicts).await;
                 }
                 Written::MarkerLost(error) if lost_markers < MAX_LOSSES => {
-                    debug!(counter = self.path(), %error, "another client changed the marker");
+                    debug!(counter = self.path(), %error, "another client deleted the marker");
                     lost_markers += 1;
                 }
                 Written::MarkerLost(error) => return Err(error.into()),
@@ -341,66 +337,46 @@ impl Counter {
         }
     }
 
-    /// Writes the value and the marker in one transaction, until it is known what became of it.
-    async fn write(&self, marker: &mut Marker, known: Known, value: i64) -> Result<Written, Error> {
+    /// Writes the value in a transaction with the marker.
+    async fn write(&self, writer: &mut Writer, known: Known, value: i64) -> Result<Written, Error> {
         if known.version == ANY_VERSION {
             return Err(Fault::InvalidCounter(self.path().to_owned()).into());
         }
-        let (token, data) = (self.client.unique().to_be_bytes(), self.format.encode(value));
-        let mut ops = vec![
-            Op::set_data(marker.node.path(), &token, Some(marker.version)),
-            Op::set_data(self.path(), &data, Some(known.version)),
-        ];
+        let data = self.format.encode(value);
+        let mut ops = vec![Op::set_data(self.path(), &data, Some(known.version))];
         if known.version == ANY_VERSION - 1 {
             // No client shall find the counter at the version that matches any. Nobody can write
             // between the two.
             ops.push(Op::set_data(self.path(), &data, None));
         }
-        let (mut losses, mut in_doubt) = (Losses::default(), false);
+        let mut losses = Losses::default();
         loop {
-            let error = match self.client.multi(&ops).await {
-                Ok(stats) => {
-                    if let [of_marker, .., of_counter] = stats.as_slice() {
-                        marker.version = of_marker.version;
-                        marker.known = Some(Known { value, version: of_counter.version });
-                    }
+            let error = match writer.marker.multi(&ops).await {
+                Ok(Committed::Replied(stats)) => {
+                    let version = stats.last().map(|stat| stat.version);
+                    writer.known = version.map(|version| Known { value, version });
                     return Ok(Written::Applied);
                 }
+                Ok(Committed::Found(_)) => return Ok(Written::Applied),
                 Err(error) => error,
             };
-            match (error.failed_op(), error.code()) {
-                // The marker was unchanged, so no earlier attempt was applied. None will be: the
-                // version of the counter has passed.
-                (Some(1), Some(ErrorCode::BAD_VERSION)) => return Ok(Written::Conflict),
-                (Some(0), Some(ErrorCode::BAD_VERSION)) if in_doubt => {
-                    let seen = self.client.get_data(marker.node.path()).await;
-                    match seen {
-                        Ok(node) if node.data[..] == token => {
-                            marker.version = node.stat.version;
-                            return Ok(Written::Applied);
-                        }
-                        Err(lost) if is_transient(&lost) => losses.after(lost),
-                        Err(refused) => Err(refused),
-                        Ok(_) => Err(error),
-                    }
-                }
-                (Some(0), Some(ErrorCode::BAD_VERSION | ErrorCode::NO_NODE)) if !in_doubt => {
-                    return Ok(Written::MarkerLost(error));
-                }
-                _ => {
-                    in_doubt |= error.outcome() == Outcome::Unknown;
-                    losses.after(error)
-                }
+            if error.outcome() == Outcome::Unknown {
+                // The end of the session tells more than the loss of a connection before it.
+                let ended = self.client.state().ended().map(ClientError::from);
+                let cause = ended.unwrap_or(error);
+                return Err(Fault::InDoubt { path: self.path().to_owned(), cause }.into());
             }
-            .map_err(|cause| match in_doubt {
-                true => Fault::InDoubt { path: self.path().to_owned(), cause },
-                false => cause.into(),
-            })?;
+            match (error.failed_op(), error.code()) {
+                (Some(0), Some(ErrorCode::BAD_VERSION)) => return Ok(Written::Conflict),
+                // The marker is a child of the counter.
+                (Some(_), Some(ErrorCode::NO_NODE)) => return Ok(Written::MarkerLost(error)),
+                _ => losses.after(error)?,
+            }
         }
     }
 
     /// Creates a marker, after the counter if that is missing, and reads the counter behind it.
-    async fn create_marker(&self) -> Result<Marker, Error> {
+    async fn create_marker(&self) -> Result<Writer, Error> {
         let (client, mut losses) = (&self.client, Losses::default());
         let options = CreateOptions::ephemeral().sequential().with_acl(&self.acl);
         loop {
@@ -412,7 +388,7 @@ impl Counter {
                 Ok(node) => {
                     let counter = counter.await.ok();
                     let known = counter.map(|node| self.decode(&node)).transpose()?;
-                    return Ok(Marker { node, version: 0, known });
+                    return Ok(Writer { marker: client.resolving().marker(node), known });
                 }
                 Err(error) if error.is_no_node() && losses.0 < MAX_LOSSES => {
                     losses.0 += 1;
