@@ -227,6 +227,7 @@ async fn a_takeover_also_ends_those_who_wait_for_the_id_and_leaves_other_ids_alo
     assert_eq!(ana.lost().await, Loss::NodeDeleted);
     assert_eq!(ben.state(), LockState::Held);
     assert_eq!(world.queue().len(), 2);
+    assert_eq!(sizes(&world), [1, 2, 3, 2], "in one transaction");
     drop((new, ben));
     world.is_empty().await;
 }
