@@ -22,6 +22,8 @@ pub enum ErrorKind {
     WouldDeadlock,
     /// Wrong use: a semaphore has at least one permit, and gives no more than it has.
     InvalidPermits,
+    /// Wrong use: a double barrier is for at least one party.
+    NoParties,
     /// Wrong use: the text is no ticket, or the ticket is of another session, folder or layout.
     InvalidTicket,
     /// The ticket was used before, so this caller holds nothing.
@@ -115,6 +117,8 @@ pub(crate) enum Fault {
     WouldDeadlock(String),
     #[error("{path}: {asked} permits of a semaphore that has {permits}")]
     Permits { path: String, asked: u32, permits: u32 },
+    #[error("{0}: a double barrier for no party")]
+    NoParties(String),
     #[error("ticket: {0}")]
     Ticket(String),
     #[error("{0}: the ticket of this node was used before, and the lock is whose it was then")]
@@ -153,6 +157,7 @@ impl Error {
             Fault::MemberId(_) => ErrorKind::InvalidMemberId,
             Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
             Fault::Permits { .. } => ErrorKind::InvalidPermits,
+            Fault::NoParties(_) => ErrorKind::NoParties,
             Fault::Ticket(_) => ErrorKind::InvalidTicket,
             Fault::TicketUsed(_) => ErrorKind::TicketUsed,
             Fault::NodeVanished(_) => ErrorKind::NodeVanished,

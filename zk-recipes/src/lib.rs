@@ -10,6 +10,7 @@
 //! | [`Election`] | a leader among the processes of a service, with its data for all to see |
 //! | [`Semaphore`] | at most so many holders at a time, each with one permit or several |
 //! | [`Barrier`] | keeping everybody waiting until it is opened |
+//! | [`DoubleBarrier`] | beginning and ending together with a number of others |
 //! | [`Counter`] | a number that all processes count with, and blocks of unique ids |
 //! | [`Cached`] | the value of a node at hand, for instance a live configuration |
 //! | [`Group`] | which processes of a service are there, with their data for all to see |
@@ -119,7 +120,7 @@
 //! hold                   being the owner: what is known of the node, state, lost, fencing token
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              holding (the node of the process), cohort (who is next), local, reentrant
-//! coordination           election, semaphore, barrier, group, counter, cached
+//! coordination           election, semaphore, both barriers, group, counter, cached
 //! ```
 
 mod error;
@@ -148,6 +149,7 @@ mod readme {}
 pub use coordination::barrier::Barrier;
 pub use coordination::cached::{Cached, Freshness};
 pub use coordination::counter::{Counter, CounterFormat};
+pub use coordination::double_barrier::{DoubleBarrier, Round};
 pub use coordination::election::{Election, Leaders, StepDown};
 pub use coordination::group::{Group, Member, Members, Membership, View};
 pub use coordination::semaphore::{Permit, Semaphore};

@@ -186,6 +186,7 @@ const CRATES: &[Layers] = &[
             "coordination/barrier",
             "coordination/cached",
             "coordination/counter",
+            "coordination/double_barrier",
             "coordination/election",
             "coordination/semaphore",
             "coordination/group/members",

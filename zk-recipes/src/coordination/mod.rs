@@ -6,6 +6,8 @@ pub(crate) mod cached;
 
 pub(crate) mod counter;
 
+pub(crate) mod double_barrier;
+
 pub(crate) mod election;
 
 pub(crate) mod group;

@@ -177,6 +177,11 @@ impl NodeNaming {
         Self::new(CURATORS, true, "lease-", NOBODY)
     }
 
+    /// The names of the nodes of a double barrier's parties.
+    pub(crate) const fn parties() -> Self {
+        Self::new("", false, "__enter__", NOBODY)
+    }
+
     /// The names of the nodes of one member of a group: `<32 hex digits>~<id>__party__<number>`.
     /// `None` if no node can have the id in its name.
     pub(crate) fn member(id: &str) -> Option<Self> {

@@ -5,6 +5,7 @@ mod barrier;
 mod cached;
 mod cancel;
 mod counter;
+mod double_barrier;
 mod doubt;
 mod election;
 mod fence;

@@ -3,13 +3,18 @@
 #![expect(missing_docs, reason = "the names are the claims")]
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Result, ensure};
-use zk_recipes::Barrier;
+use tokio::task::JoinSet;
+use zk_client::Zxid;
+use zk_proto::OpCode;
+use zk_recipes::{Barrier, DoubleBarrier, Loss};
 
 use crate::claims::lock::connect;
 use crate::explore::poll_once;
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 
 /// Runs every claim of this file on the new, empty server that `$start` yields each time.
 #[macro_export]
@@ -22,6 +27,9 @@ macro_rules! barrier_claims {
             barrier:
             whoever_waits_goes_on_when_the_barrier_is_opened,
             whoever_waits_goes_on_although_it_is_closed_again_at_once,
+            parties_begin_and_end_each_round_together,
+            a_party_whose_session_ends_inside_has_left_for_the_others,
+            a_round_takes_place_once_although_requests_and_replies_are_lost,
         );
     };
 }
@@ -65,6 +73,88 @@ pub async fn whoever_waits_goes_on_although_it_is_closed_again_at_once(
         waiting.await?;
     }
     ensure!(!barrier.is_open().await?);
+    one.close().await;
+    two.close().await;
+    Ok(())
+}
+
+pub async fn parties_begin_and_end_each_round_together(address: &str) -> Result<()> {
+    const PARTIES: usize = 4;
+    const ROUNDS: usize = 10;
+    let done = Arc::new(AtomicUsize::new(0));
+    let mut parties = JoinSet::new();
+    for _ in 0..PARTIES {
+        let client = connect(address, &Faults::new()).await?;
+        let barrier = DoubleBarrier::new(&client, PATH, PARTIES as u32)?;
+        let done = Arc::clone(&done);
+        parties.spawn(async move {
+            let mut numbers = Vec::new();
+            for turn in 0..ROUNDS {
+                let mut round = barrier.enter().await?;
+                numbers.push(round.number());
+                // Ours is missing still.
+                let before = done.fetch_add(1, Ordering::SeqCst);
+                ensure!((turn * PARTIES..(turn + 1) * PARTIES).contains(&before), "{before}");
+                round.leave().await?;
+                let after = done.load(Ordering::SeqCst);
+                ensure!(after == (turn + 1) * PARTIES, "{after} after turn {turn}");
+            }
+            client.close().await;
+            Ok(numbers)
+        });
+    }
+    let all = parties.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
+    for numbers in &all {
+        ensure!(*numbers == all[0] && numbers.is_sorted_by(|one, next| one < next), "{all:?}");
+    }
+    Ok(())
+}
+
+pub async fn a_party_whose_session_ends_inside_has_left_for_the_others(
+    address: &str,
+) -> Result<()> {
+    let (one, two) =
+        (connect(address, &Faults::new()).await?, connect(address, &Faults::new()).await?);
+    let barriers = (DoubleBarrier::new(&one, PATH, 2)?, DoubleBarrier::new(&two, PATH, 2)?);
+    let (mut first, mut second) = tokio::try_join!(barriers.0.enter(), barriers.1.enter())?;
+    ensure!(first.number() == second.number());
+    two.close().await;
+    first.leave().await?;
+    ensure!(matches!(second.leave().await.unwrap_err().loss(), Some(Loss::SessionOver(_))));
+    {
+        // What is left of the round lets nobody in.
+        let mut alone = pin!(barriers.0.enter());
+        ensure!(poll_once(alone.as_mut()).is_pending());
+        for _ in 0..3 {
+            one.sync("/").await?;
+            ensure!(poll_once(alone.as_mut()).is_pending());
+        }
+    }
+    ensure!(one.get_children(PATH).await?.names.is_empty());
+    one.close().await;
+    Ok(())
+}
+
+pub async fn a_round_takes_place_once_although_requests_and_replies_are_lost(
+    address: &str,
+) -> Result<()> {
+    let (faults, others) = (Faults::new(), Faults::new());
+    let (one, two) = (connect(address, &faults).await?, connect(address, &others).await?);
+    let barriers = (DoubleBarrier::new(&one, PATH, 2)?, DoubleBarrier::new(&two, PATH, 2)?);
+    let (mut number, mut happened) = (Zxid(0), 0);
+    for op in [OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::GET_DATA, OpCode::MULTI] {
+        for fault in [Fault::LoseReply(op), Fault::LoseRequest(op)] {
+            faults.arm(fault);
+            let (mut first, mut second) = tokio::try_join!(barriers.0.enter(), barriers.1.enter())?;
+            ensure!(first.number() == second.number() && first.number() > number);
+            number = first.number();
+            tokio::try_join!(first.leave(), second.leave())?;
+            happened += u32::from(faults.happened());
+        }
+    }
+    ensure!(happened >= 6, "{happened} faults");
+    one.sync("/").await?;
+    ensure!(one.get_children(PATH).await?.names.is_empty());
     one.close().await;
     two.close().await;
     Ok(())

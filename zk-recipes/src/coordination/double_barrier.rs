@@ -1,0 +1,453 @@
+//! A barrier at both ends of a piece of work: parties begin together and end together.
+//!
+//! All state is in the parties' own nodes, which are ephemeral. The party that finds enough of them
+//! writes to each node which numbers are of the round, in one transaction that expects that nobody
+//! has written to them before. So a node is in one round at most, all of a round are let in at the
+//! same moment, and nothing is left of a round that could open the next one.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::{Deref, RangeInclusive};
+use std::sync::Arc;
+use std::task::Poll;
+
+use tracing::debug;
+use zk_client::{Children, Client, Error as ClientError, ErrorCode, Op, Watcher, Zxid};
+
+use crate::error::{Error, Fault};
+use crate::hold::Hold;
+use crate::node::{Contender, NodeNaming, Role};
+use crate::options::Options;
+use crate::queue::join::{Made, Retry};
+use crate::queue::place::{MAX_LOSSES, Place};
+use crate::queue::wakeups::RecheckTimer;
+use crate::queue::{Queue, is_transient};
+
+/// A double barrier: work begins when a number of parties have come, and ends when all have left.
+///
+/// ```
+/// # async fn compute() {}
+/// # async fn f(client: &zk_client::Client) -> Result<(), zk_recipes::Error> {
+/// use zk_recipes::DoubleBarrier;
+///
+/// // Each of three processes does this.
+/// let barrier = DoubleBarrier::new(client, "/barriers/step", 3)?;
+/// for _ in 0..10 {
+///     let mut round = barrier.enter().await?; // until three have come
+///     round.run(compute()).await?; // dropped when the others no longer wait for us
+///     round.leave().await?; // until all three have left
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Those that come form rounds: the first `parties` of those who wait are a round, and are let in
+/// at the same moment. One that comes later waits for the next round, so a barrier can be entered
+/// again at once. All who use it must give the same number.
+///
+/// # What it does not promise
+///
+/// A party whose process crashes, or whose session ends, has left as far as the others can see, as
+/// soon as the server has ended its session. They are not told that it did not finish its work. The
+/// party itself is told by its [`Round`], if it still runs. What it writes by
+/// [`fenced`](Hold::fenced) is written only while the others still wait for it.
+///
+/// Two rounds can overlap if more than `parties` processes use the barrier.
+///
+/// A party that loses the reply to its create looks for the node, and comes anew only if there is
+/// none. If a leader that was just deposed answers (ZOOKEEPER-1675), the node may be there all the
+/// same, and counts as one more party until this client sees it and deletes it.
+///
+/// # Who shares it
+///
+/// Nobody: Curator's `DistributedDoubleBarrier` and kazoo's `DoubleBarrier` open by a node that
+/// does not say for which round. What a crash leaves of it lets the first one in that comes to the
+/// next round, and one who leaves late deletes it under those who are about to enter.
+#[derive(Clone, Debug)]
+pub struct DoubleBarrier {
+    queue: Arc<Queue>,
+    parties: usize,
+}
+
+impl DoubleBarrier {
+    /// Makes a double barrier for so many parties on the folder `path`, which should hold nothing
+    /// else.
+    ///
+    /// If the folder is missing, the first party creates it and its ancestors as containers.
+    ///
+    /// # Errors
+    ///
+    /// The path is not valid in ZooKeeper, or there are no [parties](crate::ErrorKind::NoParties).
+    pub fn new(client: &Client, path: &str, parties: u32) -> Result<Self, Error> {
+        Self::with_options(client, path, parties, Options::new())
+    }
+
+    /// Makes a double barrier on the folder `path` with other settings than the defaults.
+    ///
+    /// [`Options::acl`], [`Options::persistent_folder`] and [`Options::max_hold`] apply, the last
+    /// one to each round. The parties need the permissions to read and write each other's nodes.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_options(
+        client: &Client,
+        path: &str,
+        parties: u32,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let options = options.rotate(false).strict_foreign(false);
+        let queue = Arc::new(Queue::new(client, path, NodeNaming::parties(), options)?);
+        match usize::try_from(parties) {
+            Ok(parties) if parties > 0 => Ok(Self { queue, parties }),
+            _ => Err(Fault::NoParties(path.to_owned()).into()),
+        }
+    }
+
+    /// The path of the folder.
+    pub fn path(&self) -> &str {
+        self.queue.folder()
+    }
+
+    /// Waits until so many parties have come, this one included.
+    ///
+    /// The last one that comes lets all in, and is in after two round trips. The others are in one
+    /// event and one round trip later. The request of the last one grows with the number of
+    /// parties: a server takes some thousands by default.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeVanished`](crate::ErrorKind::NodeVanished) if somebody deletes the node of this party,
+    /// and those of any write, for instance without permission. A lost connection is one only if
+    /// several break in a row. The end of the session is an error.
+    ///
+    /// The others may have been let in at that moment. To them this party has left then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves no node behind. The others may have been let in, as with an
+    /// error.
+    pub async fn enter(&self) -> Result<Round, Error> {
+        loop {
+            let (mut place, listed) = self.arrive().await?;
+            if let Some(opened) = self.opened(&mut place, listed).await? {
+                let hold = Hold::new(place).await.map_err(Error::while_waiting)?;
+                let Opened { members, number } = opened;
+                return Ok(Round { hold, members, number, has_left: false });
+            }
+            // A stranger has written to our node, so it will be in no round.
+        }
+    }
+
+    /// Creates our node, and lists the folder behind that.
+    async fn arrive(&self) -> Result<(Place, Result<Children, ClientError>), Error> {
+        let (queue, client) = (&self.queue, self.queue.client());
+        let mut retry = Retry::default();
+        loop {
+            let (folders, created, list) = client.batch(|| {
+                let folders = queue.make_folders(retry.folders.as_ref());
+                let stem = queue.stem(Role::Exclusive);
+                let created = client.create_owned(&stem, b"", &queue.options().node());
+                (folders, created, client.get_children(queue.folder()))
+            });
+            let made = Made::of(folders).await;
+            match created.await {
+                Ok(node) => return Ok((Place::new(queue, node)?, list.await)),
+                Err(error) => retry.after(queue, error, made)?,
+            }
+        }
+    }
+
+    /// Waits until our node is in a round. `None` if a stranger has written to it.
+    ///
+    /// Of the nodes that wait, the last one was created last. Its list shows all others, so its
+    /// party opens the round if there are enough. That is why nobody else needs to look for others
+    /// that come.
+    async fn opened(
+        &self,
+        place: &mut Place,
+        mut listed: Result<Children, ClientError>,
+    ) -> Result<Option<Opened>, Error> {
+        let client = self.queue.client();
+        let mut losses = 0;
+        loop {
+            match listed {
+                Ok(list) => {
+                    losses = 0;
+                    if let Some(opened) = self.open(place, &list).await? {
+                        return Ok(Some(opened));
+                    }
+                    if let Some(found) = self.wait(place).await? {
+                        return Ok(found);
+                    }
+                }
+                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
+                Err(error) => return Err(place.vanished_or(error)),
+            }
+            listed = client.get_children(self.path()).await;
+        }
+    }
+
+    /// Opens a round for the first of those who wait, as often as there are enough. Returns our
+    /// own, if we are among them.
+    async fn open(&self, place: &Place, list: &Children) -> Result<Option<Opened>, Error> {
+        let (queue, client) = (&self.queue, self.queue.client());
+        let parse = |name: &str| Contender::parse(queue.naming(), name);
+        let mut waiting = list.names.iter().filter_map(parse).collect::<Vec<_>>();
+        waiting.sort();
+        let mut losses = 0;
+        while let Some(first) = waiting.get(..self.parties)
+            && let (Some(lowest), Some(highest)) = (first.first(), first.last())
+        {
+            let members = lowest.sequence..=highest.sequence;
+            let paths = first.iter().map(|party| queue.child(&party.name)).collect::<Vec<_>>();
+            let data = encode(&members);
+            let ops = paths.iter().map(|path| Op::set_data(path, &data, Some(0)));
+            let error = match client.multi(ops.collect::<Vec<_>>()).await {
+                Ok(stats) => {
+                    let number = stats.first().map(|stat| stat.mzxid).unwrap_or_default();
+                    debug!(folder = self.path(), %number, ?members, "a round begins");
+                    if first.contains(&place.own) {
+                        return Ok(Some(Opened { members, number }));
+                    }
+                    waiting.drain(..self.parties);
+                    continue;
+                }
+                Err(error) if is_transient(&error) && losses < MAX_LOSSES => {
+                    // If it was carried out, the nodes show that.
+                    losses += 1;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let Some(at) = error.failed_op().filter(|&at| at < self.parties) else {
+                return Err(error.into());
+            };
+            match error.code() {
+                Some(ErrorCode::NO_NODE) => drop(waiting.remove(at)),
+                // It is in an earlier round, as are all with lower numbers.
+                Some(ErrorCode::BAD_VERSION) => {
+                    let party = waiting.remove(at);
+                    if let Some(members) = self.members_with(&party).await? {
+                        waiting.retain(|party| party.sequence > *members.end());
+                    }
+                }
+                _ => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The members of a party's round. `None` if its node is gone, or a stranger has written to it.
+    async fn members_with(&self, party: &Contender) -> Result<Option<RangeInclusive<i32>>, Error> {
+        let path = self.queue.child(&party.name);
+        let mut losses = 0;
+        loop {
+            match self.queue.client().get_data(&path).await {
+                Ok(node) => return Ok(decode(&node.data, party)),
+                Err(error) if error.is_no_node() => return Ok(None),
+                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until somebody has written to our node. `Some(None)` if it was a stranger, and `None`
+    /// after a session timeout: a server sends no event of a node that we may no longer read.
+    async fn wait(&self, place: &mut Place) -> Result<Option<Option<Opened>>, Error> {
+        let client = self.queue.client();
+        let mut losses = 0;
+        loop {
+            match client.get_data_and_watch(place.node.path()).await {
+                Ok((node, watcher)) => {
+                    losses = 0;
+                    if node.stat.version != 0 {
+                        // The hold goes on with this watch.
+                        place.own_watch = watcher.into();
+                        let number = node.stat.mzxid;
+                        let members = decode(&node.data, &place.own);
+                        return Ok(Some(members.map(|members| Opened { members, number })));
+                    }
+                    place.has_waited = true;
+                    if !has_changed(client, watcher).await? {
+                        return Ok(None);
+                    }
+                }
+                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
+                Err(error) => return Err(place.vanished_or(error)),
+            }
+        }
+    }
+}
+
+/// A round that was opened.
+struct Opened {
+    /// The numbers of its members' nodes. No other round has a number in between.
+    members: RangeInclusive<i32>,
+    number: Zxid,
+}
+
+/// What is written to the nodes of a round's members.
+fn encode(members: &RangeInclusive<i32>) -> Vec<u8> {
+    format!("{:010}-{:010}", members.start(), members.end()).into_bytes()
+}
+
+/// `None` if it does not fit to the party's node.
+fn decode(data: &[u8], party: &Contender) -> Option<RangeInclusive<i32>> {
+    let (first, last) = std::str::from_utf8(data).ok()?.split_once('-')?;
+    Some(first.parse().ok()?..=last.parse().ok()?)
+        .filter(|members: &RangeInclusive<i32>| members.contains(&party.sequence))
+}
+
+/// Waits until a node has changed. False if that did not happen within one session timeout.
+async fn has_changed(client: &Client, mut watcher: Watcher) -> Result<bool, ClientError> {
+    let mut recheck = RecheckTimer::default();
+    let has_changed = poll_fn(|cx| match watcher.poll_changed(cx) {
+        Poll::Pending => recheck.poll(client, cx).map(|()| Ok(false)),
+        fired => fired.map_ok(|_| true),
+    })
+    .await?;
+    if !has_changed {
+        // The next read sets it anew.
+        watcher.forget();
+    }
+    Ok(has_changed)
+}
+
+/// Proof of being in a round of a [`DoubleBarrier`], until it is dropped or left.
+///
+/// [`Hold`] describes what it reports: whether the others surely wait for this party, for how long,
+/// and when they no longer do, because its session has ended or somebody deleted its node. Its
+/// [token](Hold::token) orders the parties; the [number](Self::number) orders the rounds.
+///
+/// Dropping it leaves the round at once, without waiting for the others.
+#[must_use = "dropping it leaves the round"]
+pub struct Round {
+    hold: Hold,
+    members: RangeInclusive<i32>,
+    number: Zxid,
+    has_left: bool,
+}
+
+impl Round {
+    /// The number of the round, which is the same for all of its parties.
+    ///
+    /// It is the transaction in which they were let in. A later round has a greater number.
+    pub fn number(&self) -> Zxid {
+        self.number
+    }
+
+    /// Leaves the round, and waits until all other parties have left it, too.
+    ///
+    /// All others watch the party that came first, which leaves last. So they are woken once, and
+    /// that one by others of those that leave after it called this.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) if the others may have stopped to wait for this party
+    /// before it called this, or, for the one that leaves last, before the others had left. Those
+    /// of any read. The end of the session is an error, also after this party has left.
+    ///
+    /// With `Ok` all parties have left, have crashed, or have lost their sessions.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: call it again to wait on. The party may have left.
+    /// Dropping the round leaves it in any case.
+    pub async fn leave(&mut self) -> Result<(), Error> {
+        let mut losses = 0;
+        loop {
+            let watcher = match self.watch_another().await {
+                Ok(Some(watcher)) => watcher,
+                Ok(None) => return Ok(()),
+                // It has left meanwhile.
+                Err(error) if error.client().is_some_and(ClientError::is_no_node) => continue,
+                Err(error) if error.client().is_some_and(is_transient) && losses < MAX_LOSSES => {
+                    losses += 1;
+                    continue;
+                }
+                Err(error) => {
+                    return Err(match self.hold.known_loss() {
+                        Some(loss) if !self.has_left => self.hold.ownership().lost_error(loss),
+                        _ => error,
+                    });
+                }
+            };
+            losses = 0;
+            let changed = has_changed(self.hold.queue().client(), watcher);
+            match self.has_left {
+                true => changed.await?,
+                false => self.hold.run(changed).await??,
+            };
+        }
+    }
+
+    /// Leaves, unless we are the one that leaves last and others are there. Returns a watch on
+    /// another party, or `None` if all others have left.
+    async fn watch_another(&mut self) -> Result<Option<Watcher>, Error> {
+        let others = self.others().await?;
+        let queue = self.hold.queue();
+        let watch =
+            |party: &Contender| queue.client().get_data_and_watch(&queue.child(&party.name));
+        if !self.has_left
+            && let (Some(lowest), Some(highest)) = (others.first(), others.last())
+            && self.hold.own() < lowest
+        {
+            let (_, watcher) = watch(highest).await?;
+            return Ok(Some(watcher));
+        }
+        let released = (!self.has_left).then(|| self.hold.let_go());
+        self.has_left = true;
+        let watching = others.first().map(watch);
+        if let Some(released) = released {
+            released.await?;
+        }
+        match watching {
+            Some(watching) => Ok(Some(watching.await?.1)),
+            None => Ok(None),
+        }
+    }
+
+    /// Lists the other parties that are still in the round, in the order in which they came. Fails
+    /// if we have lost our node before we left.
+    async fn others(&self) -> Result<Vec<Contender>, Error> {
+        let (queue, ownership) = (self.hold.queue(), self.hold.ownership());
+        if !self.has_left
+            && let Some(loss) = self.hold.known_loss()
+        {
+            return Err(ownership.lost_error(loss));
+        }
+        let mut parties = match queue.client().get_children(queue.folder()).await {
+            Ok(list) => {
+                let parse = |name: &str| Contender::parse(queue.naming(), name);
+                list.names.iter().filter_map(parse).collect::<Vec<_>>()
+            }
+            Err(error) if error.is_no_node() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let own = self.hold.own();
+        if !self.has_left && !parties.contains(own) {
+            return Err(ownership.mark_deleted());
+        }
+        parties.retain(|party| self.members.contains(&party.sequence) && party != own);
+        parties.sort();
+        Ok(parties)
+    }
+}
+
+impl Deref for Round {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
+    }
+}
+
+impl fmt::Debug for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Round")
+            .field("number", &self.number)
+            .field("hold", &self.hold)
+            .finish_non_exhaustive()
+    }
+}
