@@ -15,13 +15,13 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, Created, Op, Operations, OwnedNode, Reply};
 
 use crate::error::{Error, Fault, Loss};
-use crate::hold::{FencingToken, Hold, LockState, Release};
+use crate::hold::{Hold, LockState, Release};
 use crate::node::{Role, Standing};
 use crate::options::Options;
 use crate::queue::join::{Made, Retry, all_created};
-use crate::queue::place::Place;
+use crate::queue::place::{MAX_LOSSES, Place};
 use crate::queue::wakeups::first_of;
-use crate::queue::{Listing, Queue};
+use crate::queue::{Listing, Queue, is_transient};
 
 /// Several [`Lock`](crate::Lock)s that are acquired together: all of them or none.
 ///
@@ -145,7 +145,13 @@ impl MultiLock {
         let guard = self.hold(taken).await.map_err(Error::while_waiting)?;
         if waited {
             // One lock may have been lost while we waited for another.
-            guard.fenced(()).await.map_err(Error::while_waiting)?;
+            let mut losses = 0;
+            while let Err(error) = guard.fenced(()).await {
+                if losses == MAX_LOSSES || !error.client().is_some_and(is_transient) {
+                    return Err(error.while_waiting());
+                }
+                losses += 1;
+            }
         }
         Ok(guard)
     }
@@ -258,13 +264,11 @@ impl MultiGuard {
         all(places.into_iter().map(Hold::new)).await.map(Self)
     }
 
-    /// The fencing token, which orders this holder after all earlier ones, of each of the locks.
-    pub fn token(&self) -> FencingToken {
-        let newest = self.0.iter().map(Hold::token).max();
-        newest.unwrap_or(FencingToken::new(0, 0))
-    }
-
     /// The hold of each lock, in the order in which the locks were named.
+    ///
+    /// Each has a fencing token of its own, which orders it after all earlier holders of that lock.
+    /// There is none for all together: others may have taken one of the locks alone, and a resource
+    /// that had seen the greatest of several tokens would refuse theirs.
     pub fn locks(&self) -> &[Hold] {
         &self.0
     }

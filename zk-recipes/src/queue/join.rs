@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tracing::{debug, trace};
 use zk_client::{
-    CreateOptions, Created, Error as ClientError, ErrorCode, Outcome, OwnedNode, Reply,
+    CreateOptions, Created, Error as ClientError, ErrorCode, Outcome, OwnedNode, Reply, Zxid,
 };
 
 use crate::error::Error;
@@ -67,17 +67,20 @@ impl Join {
         loop {
             let made = Made::of(requests.folders).await;
             match requests.created.await {
-                Ok(node) => match Place::new(&queue, node) {
-                    Ok(mut place) => {
-                        let standing = place.listed(requests.list.answer().await)?;
-                        return Ok((place, standing));
+                Ok(node) => {
+                    let czxid = node.czxid();
+                    match Place::new(&queue, node) {
+                        Ok(mut place) => {
+                            let standing = place.listed(requests.list.answer().await)?;
+                            return Ok((place, standing));
+                        }
+                        Err(error) if patience == Patience::Waits && queue.options().rotate => {
+                            debug!(%error, "making the folder anew");
+                            queue.rotate(czxid).await?;
+                        }
+                        Err(error) => return Err(error),
                     }
-                    Err(error) if patience == Patience::Waits && queue.options().rotate => {
-                        debug!(%error, "making the folder anew");
-                        queue.rotate().await?;
-                    }
-                    Err(error) => return Err(error),
-                },
+                }
                 // The node that was to be replaced was gone already.
                 Err(error) if error.failed_op() == Some(1) => {}
                 Err(error) => retry.after(&queue, error, made)?,
@@ -106,8 +109,9 @@ impl Queue {
     }
 
     /// Waits until the folder is empty, and deletes it. The next contender creates it again, and
-    /// the numbers begin again.
-    async fn rotate(&self) -> Result<(), Error> {
+    /// the numbers begin again. `used_up` is when the folder's numbers had ended: a folder that was
+    /// created later is another contender's work.
+    async fn rotate(&self, used_up: Zxid) -> Result<(), Error> {
         let client = self.client();
         loop {
             let (deleted, children) = client.batch(|| {
@@ -121,6 +125,7 @@ impl Queue {
                 Err(error) => return Err(error.into()),
             }
             match children.await {
+                Ok((children, _)) if children.stat.czxid > used_up => return Ok(()),
                 Ok((children, mut watcher)) if !children.names.is_empty() => {
                     watcher.changed().await?;
                 }

@@ -156,56 +156,65 @@ impl TwoLevel {
             // The delete and the next create are sent together, in this order.
             released = queue.client().batch(|| local.carry_out(queue, step));
         }
-        let released = released.or_else(|| self.watch_over(&mut local));
+        let mut spawned = None;
+        if released.is_none() && local.lingers_unwatched() {
+            match Handle::try_current() {
+                Ok(runtime) => spawned = self.watch_over(&mut local).map(|watch| (runtime, watch)),
+                Err(_) => released = self.give_up_unused(&mut local),
+            }
+        }
         let calls = local.cohort.take_calls();
         drop(local);
         calls.into_iter().for_each(|ticket| self.0.wakers.wake(ticket));
+        if let Some((runtime, watch)) = spawned {
+            // A runtime that has ended drops it here and now.
+            runtime.spawn(watch.linger(queue.options().linger));
+        }
         released
     }
 
-    /// Makes sure that a task watches over a node that lingers. If there is no runtime for one,
-    /// releases the node.
-    fn watch_over(&self, local: &mut Local) -> Option<Released> {
-        local.cohort.unused_since()?;
+    /// Makes what a task needs to watch over the node.
+    fn watch_over(&self, local: &mut Local) -> Option<LingerWatch> {
         let hold = local.hold.as_ref()?;
-        if local.watched_over == Some(hold.token()) {
-            return None;
-        }
-        let Ok(runtime) = Handle::try_current() else {
-            // As if the session were in doubt: then an unused node is not kept.
-            let situation = Situation { can_hand_on: false, ..local.situation(self.queue()) };
-            let step = local.cohort.look(situation);
-            return self.queue().client().batch(|| local.carry_out(&self.0.queue, step));
-        };
-        hold.ownership().ensure_watched();
-        local.watched_over = Some(hold.token());
-        let pause = self.queue().options().linger;
-        runtime.spawn(linger(
-            Arc::downgrade(&self.0),
-            Arc::clone(hold.ownership()),
-            hold.token(),
-            pause,
-        ));
-        None
+        let (ownership, token) = (Arc::clone(hold.ownership()), hold.token());
+        local.watched_over = Some(token);
+        Some(LingerWatch { shared: Arc::downgrade(&self.0), ownership, token })
+    }
+
+    /// Releases the node if it is unused, as if the session were in doubt.
+    fn give_up_unused(&self, local: &mut Local) -> Option<Released> {
+        let situation = Situation { can_hand_on: false, ..local.situation(self.queue()) };
+        let step = local.cohort.look(situation);
+        self.queue().client().batch(|| local.carry_out(&self.0.queue, step))
     }
 }
 
-/// Releases an unused node once its time is over or another contender wants the lock.
-async fn linger(
+/// Watches over a node that lingers. If this is dropped, because its runtime ends, an unused node
+/// is released.
+struct LingerWatch {
     shared: Weak<Shared>,
     ownership: Arc<Ownership>,
     token: FencingToken,
-    mut pause: Duration,
-) {
-    loop {
-        let is_disturbed = timeout(pause, ownership.disturbed()).await.is_ok();
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        let level = TwoLevel(shared);
+}
+
+impl LingerWatch {
+    /// Releases an unused node once its time is over or another contender wants the lock.
+    async fn linger(mut self, mut pause: Duration) {
+        while let Some(next) = self.wait_and_look(pause).await {
+            pause = next;
+        }
+        // Another task may watch over the node by now.
+        self.shared = Weak::new();
+    }
+
+    /// Returns after what time to look again, if this task still has to.
+    async fn wait_and_look(&self, pause: Duration) -> Option<Duration> {
+        let is_disturbed = timeout(pause, self.ownership.disturbed()).await.is_ok();
+        let level = TwoLevel(self.shared.upgrade()?);
         let mut local = level.local();
-        if local.hold.as_ref().map(Hold::token) != Some(token) {
-            return;
+        let token = local.hold.as_ref().map(Hold::token);
+        if token != Some(self.token) || local.watched_over != token {
+            return None;
         }
         let situation = local.situation(level.queue());
         let step = local.cohort.look(situation);
@@ -214,14 +223,28 @@ async fn linger(
         let unused = unused.map(|since| situation.now.saturating_duration_since(since));
         // A node that is used, or wanted in this process again, is looked at after the whole time.
         let rest = unused.and_then(|unused| linger.checked_sub(unused));
-        pause = rest.filter(|rest| !rest.is_zero()).unwrap_or(linger);
         if is_disturbed {
             // If it lingers again later, another task watches over it.
             local.watched_over = None;
         }
         drop(level.carry_out(local, step));
-        if is_disturbed {
+        (!is_disturbed).then(|| rest.filter(|rest| !rest.is_zero()).unwrap_or(linger))
+    }
+}
+
+impl Drop for LingerWatch {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.upgrade() else {
             return;
+        };
+        let level = TwoLevel(shared);
+        let mut local = level.local();
+        if local.watched_over != Some(self.token) {
+            return;
+        }
+        local.watched_over = None;
+        if local.cohort.unused_since().is_some() {
+            drop(level.give_up_unused(&mut local));
         }
     }
 }
@@ -236,6 +259,12 @@ impl fmt::Debug for TwoLevel {
 }
 
 impl Local {
+    /// True if a node lingers, and no task watches over it.
+    fn lingers_unwatched(&self) -> bool {
+        let token = self.hold.as_ref().map(Hold::token);
+        self.cohort.unused_since().is_some() && token.is_some() && self.watched_over != token
+    }
+
     fn situation(&self, queue: &Queue) -> Situation {
         situation(self.hold.as_ref(), queue)
     }
@@ -364,9 +393,13 @@ impl Waiting<'_> {
             level.0.wakers.remove(ticket);
         }
         let hold = match outcome {
-            Outcome::Entered(entry) => {
-                local.hold.as_ref().map(|hold| (entry, hold.with_pass(entry.pass)))
-            }
+            Outcome::Entered(entry) => local.hold.as_ref().map(|hold| {
+                if entry.pass > 0 {
+                    // Nobody else gets in under a node that somebody has deleted.
+                    hold.ownership().ensure_watched();
+                }
+                (entry, hold.with_pass(entry.pass))
+            }),
             _ => None,
         };
         drop(level.carry_out(local, step));
@@ -393,8 +426,13 @@ impl Drop for Waiting<'_> {
             let mut local = self.level.local();
             let situation = local.situation(&self.level.0.queue);
             let step = local.cohort.cancel(ticket, situation);
+            // This waiter may have been woken to drive the acquire on. Now another one has to.
+            let is_acquiring = local.acquiring.is_some();
             // The client deletes the node.
             drop(self.level.carry_out(local, step));
+            if is_acquiring {
+                self.level.0.driver.wake_by_ref();
+            }
         }
     }
 }

@@ -144,3 +144,32 @@ async fn without_a_runtime_it_is_released() {
     assert_eq!(world.queue().len(), 1);
     world.is_owner(&guard);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_runtime_of_its_last_user_releases_it() {
+    let world = World::new();
+    let lock = lingering(&world).await;
+    // The second runtime has ended before it could run anything.
+    for runs in [true, false] {
+        let guard = lock.acquire(&Owner::new()).await.unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let handle = runtime.handle().clone();
+        let mut runtime = Some(runtime);
+        if !runs {
+            runtime.take().unwrap().shutdown_background();
+        }
+        let entered = handle.enter();
+        drop(guard);
+        drop(entered);
+        settle().await;
+        assert_eq!(world.queue().len(), usize::from(runs), "it lingers while its runtime lives");
+        if let Some(runtime) = runtime {
+            runtime.shutdown_background();
+        }
+        settle().await;
+        assert_eq!(world.queue(), [""; 0], "nobody watches over it any more");
+    }
+    used(&world, &lock).await;
+    drop(lock);
+    world.is_empty().await;
+}

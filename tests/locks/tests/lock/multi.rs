@@ -31,16 +31,15 @@ async fn all_nodes_are_of_one_transaction() {
     assert_eq!(guard.state(), LockState::Held);
     let folders = guard.locks().iter().map(|lock| lock.node().rsplit_once('/').unwrap().0);
     assert_eq!(folders.collect::<Vec<_>>(), ["/locks/b", "/locks/a", "/c"]);
-    for lock in guard.locks() {
-        assert_eq!(lock.token(), guard.token());
-    }
+    let token = guard.locks()[0].token();
+    assert!(guard.locks().iter().all(|lock| lock.token() == token));
     let history = server.history();
     let of_one = |change| {
         let nodes = history.iter().filter(|commit| commit.path.contains("-lock-"));
         nodes.filter(|commit| commit.change == change).map(|commit| commit.zxid.0).collect()
     };
     let created: Vec<i64> = of_one(Change::Created);
-    assert_eq!(created, [guard.token().czxid(); 3]);
+    assert_eq!(created, [token.czxid(); 3]);
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     for folder in ["/locks/a", "/locks/b", "/c"] {
         assert_eq!(server.children(folder), Vec::<String>::new());
@@ -134,6 +133,43 @@ async fn who_waits_is_in_no_later_queue() {
     assert!(guard.locks()[0].node().starts_with(THREE[2]), "in the order of their names");
     guard.release().await.unwrap();
     assert_eq!(queues(&world), [0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tokens_of_each_lock_grow_beside_those_who_take_one_alone() {
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    let second = held(&other, THREE[1]).await;
+    // It has the first lock and waits for the second.
+    let all = takes_all(client.clone());
+    settle().await;
+    let first = Lock::new(&other, THREE[0]).unwrap();
+    let next = tokio::spawn(async move { first.acquire().await.unwrap() });
+    settle().await;
+    let before = second.token();
+    drop(second);
+    let all = all.await.unwrap();
+    let tokens = all.locks().iter().rev().map(|lock| lock.token()).collect::<Vec<_>>();
+    assert!(before < tokens[1]);
+    all.release().await.unwrap();
+    let token = next.await.unwrap().token();
+    assert!(tokens[0] < token && token < tokens[2], "no one token is right for all: {tokens:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_check_survives_lost_connections() {
+    for fault in [Fault::lose_reply(), Fault::lose_request()] {
+        let world = World::new();
+        let (client, other) = (world.client().await, world.client().await);
+        let second = held(&other, THREE[1]).await;
+        let all = takes_all(client.clone());
+        settle().await;
+        world.server.inject(fault.op(OpCode::MULTI).after(1));
+        drop(second);
+        let guard = all.await.unwrap();
+        assert_eq!(world.server.pending_faults(), 0);
+        guard.fenced(()).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -365,6 +365,37 @@ async fn a_folder_whose_numbers_end_is_made_anew_when_it_is_empty() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_comes_late_to_a_folder_that_was_made_anew_queues_up_there() {
+    let server = Server::in_memory(Config::new());
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let rotating = |client| Lock::with_options(client, PATH, Options::new().rotate(true)).unwrap();
+    let (late, early) = (rotating(&client), rotating(&other));
+    early.acquire().await.unwrap().release().await.unwrap();
+    assert!(server.preset_sequence(PATH, i32::MAX - 65_536));
+    let last = early.acquire().await.unwrap();
+    let mut late = Box::pin(late.acquire());
+    for _ in 0..5 {
+        assert!(poll_once(late.as_mut()).is_pending());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    last.release().await.unwrap();
+    let guard = early.acquire().await.unwrap();
+    assert!(guard.node().ends_with("-lock-0000000000"), "{}", guard.node());
+    for _ in 0..5 {
+        assert!(poll_once(late.as_mut()).is_pending());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(
+        server.children(PATH).len(),
+        2,
+        "it waits behind the holder, not for an empty queue"
+    );
+    drop(guard);
+    let guard = late.await.unwrap();
+    assert!(guard.node().ends_with("-lock-0000000001"), "{}", guard.node());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rotation_survives_lost_connections() {
     let server = Server::in_memory(Config::new());
     let client = connect(&server).await;

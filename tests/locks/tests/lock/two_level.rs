@@ -349,6 +349,48 @@ async fn what_was_deleted_is_not_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_those_who_join_under_a_deleted_node_only_the_first_gets_in() {
+    let world = World::new();
+    let client = world.client().await;
+    let lock = ReentrantRwLock::with_options(&client, LOCK, Options::new()).unwrap();
+    let first = lock.read(&Owner::new()).await.unwrap();
+    settle().await;
+    world.client().await.delete(first.node(), None).await.unwrap();
+    settle().await;
+    // No task has looked at a guard's state. The second reader is let in, and watches the node.
+    let second = lock.read(&Owner::new()).await.unwrap();
+    settle().await;
+    let me = Owner::new();
+    let mut third = Box::pin(lock.read(&me));
+    assert!(poll_once(third.as_mut()).is_pending(), "the lock is lost");
+    assert_eq!(second.lost().await, Loss::NodeDeleted);
+    drop((first, second));
+    world.is_owner(&third.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_leaves_after_it_was_woken_has_another_carry_on() {
+    let world = World::new();
+    let (lock, outside) = (stock(&world, Options::new()).await, world.lock().await);
+    let outer = outside.acquire().await.unwrap();
+    let (mine, yours) = (Owner::new(), Owner::new());
+    let mut leaves = Box::pin(lock.acquire(&mine));
+    assert!(poll_once(leaves.as_mut()).is_pending());
+    let stays = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire(&yours).await }
+    });
+    settle().await;
+    outer.release().await.unwrap();
+    settle().await;
+    // The first waiter was woken, and does not come.
+    let clock = Clock::start();
+    drop(leaves);
+    world.is_owner(&stays.await.unwrap().unwrap());
+    assert!(clock.elapsed() < Duration::from_millis(10), "{:?}", clock.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_of_the_acquire_frees_the_local_level() {
     let world = World::new();
     let lock = stock(&world, Options::new()).await;
