@@ -116,30 +116,22 @@
 //! ```text
 //! error, retry           what goes wrong, and what goes on all the same
 //! node, options          what nodes are called, and who is ahead; settings
-//! queue                  join (create and list), place (our node), wait (until nobody is ahead)
-//! hold                   being the owner: what is known of the node, state, lost, fencing token
+//! queue                  Join (create and list), Place (our node), wait (until nobody is ahead)
+//! hold                   acquire (join, wait, hold); being the owner: state, lost, transactions
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              holding (the node of the process), cohort (who is next), local, reentrant
 //! coordination           election, semaphore, both barriers, group, counter, cached
 //! ```
 
-mod error;
-
-mod retry;
-
-mod node;
-
-mod options;
-
-mod queue;
-
-mod hold;
-
-mod locks;
-
-mod two_level;
-
 mod coordination;
+mod error;
+mod hold;
+mod locks;
+mod node;
+mod options;
+mod queue;
+mod retry;
+mod two_level;
 
 /// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
@@ -154,7 +146,8 @@ pub use coordination::election::{Election, Leaders, StepDown};
 pub use coordination::group::{Group, Member, Members, Membership, View};
 pub use coordination::semaphore::{Permit, Semaphore};
 pub use error::{Error, ErrorKind, Loss, Timeout};
-pub use hold::{Fenced, FencingToken, Hold, InvalidToken, LockState, NotReleased, Release};
+pub use hold::transactions::{Fenced, NotReleased};
+pub use hold::{FencingToken, Hold, InvalidToken, LockState, Release};
 pub use locks::{Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, RwLock, WriteGuard};
 pub use node::Layout;
 pub use options::Options;

@@ -6,8 +6,7 @@ use std::task::Poll;
 use zk_client::{Client, CreateOptions, Error as ClientError, EventType, Stat, Watcher};
 
 use crate::error::Error;
-use crate::queue::is_transient;
-use crate::queue::place::MAX_LOSSES;
+use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::wakeups::RecheckTimer;
 
 /// A barrier: whoever comes to it waits while it is closed.

@@ -12,8 +12,7 @@ use tokio::sync::watch;
 use zk_client::{Client, Error as ClientError, Node, SessionKeeper, SessionState, Watcher, Zxid};
 
 use crate::error::Error;
-use crate::queue::is_transient;
-use crate::queue::place::MAX_LOSSES;
+use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::wakeups::{RecheckTimer, first_of};
 
 /// Whether a [`Cached`] value may be outdated.

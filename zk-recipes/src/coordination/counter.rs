@@ -21,8 +21,7 @@ use zk_client::{
 
 use crate::error::{Error, Fault};
 use crate::node::Folder;
-use crate::queue::is_transient;
-use crate::queue::place::MAX_LOSSES;
+use crate::queue::attempts::{MAX_LOSSES, is_transient};
 
 /// The longest pause after a second conflict in a row. It doubles with each further conflict.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);

@@ -17,10 +17,10 @@ use crate::hold::LockState;
 use crate::locks::{Guard, Lock};
 use crate::node::Contender;
 use crate::options::Options;
+use crate::queue::Queue;
+use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::inspect::QueueEntry;
-use crate::queue::place::MAX_LOSSES;
 use crate::queue::wakeups::{RecheckTimer, first_of};
-use crate::queue::{Queue, is_transient};
 
 /// When a leader that can no longer prove its leadership stops to lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -24,10 +24,9 @@ use crate::hold::{Hold, LockState, Release};
 use crate::locks::MultiGuard;
 use crate::node::{Folder, NodeNaming, Role};
 use crate::options::Options;
-use crate::queue::join::{Join, Made, Patience, Retry, all_created};
-use crate::queue::place::{MAX_LOSSES, Place};
+use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created, is_transient};
 use crate::queue::wakeups::{QuietWatch, RecheckTimer};
-use crate::queue::{Queue, is_transient};
+use crate::queue::{Join, Patience, Place, Queue};
 
 /// A semaphore: a fixed number of permits, across all processes.
 ///
@@ -245,7 +244,7 @@ impl Semaphore {
                     let places = nodes.into_iter().map(|node| Place::new(queue, node));
                     return Ok((places.collect::<Result<_, _>>()?, list.await));
                 }
-                Err(error) => retry.after(queue, error, made)?,
+                Err(error) => retry.after(queue.folder(), queue.options(), error, made)?,
             }
         }
     }

@@ -1,29 +1,23 @@
-//! Holding a lock: what every guard reports and does, whichever lock it belongs to.
+//! Acquiring and holding a lock, whichever kind of lock it is.
 //!
-//! A [`Hold`] owns the node; [`ownership`] keeps what is known about it.
+//! [`Hold::acquire`] is the whole way to a lock. The [`Hold`] owns our node in the queue, and is
+//! what a guard consists of. Whether the lock is still ours is found out by [`ownership`].
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use zk_client::{
-    Committed, Deletion, Error as ClientError, Lapse, LeaseState, Marker, Op, Operations, Outcome,
-    OwnedNode, Reply,
-};
+use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode};
 
 use crate::error::{Error, Fault, Loss};
 use crate::node::{Contender, Role};
-use crate::queue::Queue;
-use crate::queue::join::{Join, Patience};
-use crate::queue::place::Place;
 use crate::queue::wakeups::first_of;
+use crate::queue::{Join, Patience, Place, Queue};
 
 pub(crate) mod ownership;
-
 mod token;
+pub(crate) mod transactions;
 
 use ownership::{Ownership, loss_of};
 pub use token::{FencingToken, InvalidToken};
@@ -66,63 +60,21 @@ pub enum Release {
 /// one transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
     ownership: Arc<Ownership>,
-    /// `None` once it was released. It is apart from the rest, which futures may keep for longer.
+    /// Our node, or `None` once it was released. It is not in `ownership`, which futures may keep
+    /// when the guard is dropped: the lock must be released then.
     node: Arc<Mutex<Option<OwnedNode>>>,
     token: FencingToken,
-    /// True once this holder has released it. Others may hold it still, under the same node. Locked
-    /// while a fenced transaction is sent, so that none goes out behind a release.
+    /// True once this holder has released it. Others may hold it still, under the same node.
     is_released: Mutex<bool>,
 }
 
 impl Hold {
-    /// Turns the head of the queue into a hold, once it is [confirmed](Self::confirm).
-    pub(crate) async fn new(place: Place) -> Result<Self, Error> {
-        let hold = Self::unconfirmed(place);
-        hold.confirm().await?;
-        Ok(hold)
-    }
-
-    /// Turns the head of the queue into a hold that is not confirmed yet.
-    pub(crate) fn unconfirmed(place: Place) -> Self {
-        let (ownership, node) = Ownership::new(place);
-        let token = FencingToken::new(ownership.czxid.0, 0);
-        Self {
-            ownership: Arc::new(ownership),
-            node: Arc::new(Mutex::new(Some(node))),
-            token,
-            is_released: Mutex::new(false),
-        }
-    }
-
-    /// If the lease is suspended, waits for it to recover, then checks that our node still exists.
-    pub(crate) async fn confirm(&self) -> Result<(), Error> {
-        let mut state = self.ownership.lease.state();
-        loop {
-            match state {
-                LeaseState::Valid { .. } => break,
-                LeaseState::Lapsed(Lapse::Ended(ended)) => {
-                    return Err(ClientError::from(ended).into());
-                }
-                LeaseState::Lapsed(lapse) => return Err(self.ownership.lost_error(loss_of(lapse))),
-                _ => {
-                    self.ownership.lease.changed(state).await;
-                    self.ownership.node_checked().await;
-                    state = self.ownership.lease.state();
-                }
-            }
-        }
-        match self.ownership.node_loss() {
-            Some(loss) => Err(self.ownership.lost_error(loss)),
-            None => Ok(()),
-        }
-    }
-
-    /// Queues up and waits for the turn.
+    /// Acquires the lock: joins the queue, waits until nobody is ahead, and holds.
     pub(crate) async fn acquire(queue: &Arc<Queue>, role: Role) -> Result<Self, Error> {
         Self::when_first(Join::send(queue, role, Patience::Waits)).await
     }
 
-    /// The three steps of an acquire: join the queue, wait until nobody is ahead, hold.
+    /// The rest of an acquire whose requests to join the queue were sent.
     pub(crate) async fn when_first(join: Join) -> Result<Self, Error> {
         let (mut place, standing) = join.finish().await?;
         place.wait(standing).await?;
@@ -134,13 +86,64 @@ impl Hold {
         Self::if_first(Join::send(queue, role, Patience::Tries)).await
     }
 
-    /// Joins the queue, and leaves it again if somebody is ahead.
+    /// The rest of a try whose requests were sent. It leaves the queue again if somebody is ahead.
     pub(crate) async fn if_first(join: Join) -> Result<Option<Self>, Error> {
         let (place, standing) = join.finish().await?;
         match place.is_first(standing.as_ref()).await? {
             true => Self::new(place).await.map(Some).map_err(Error::while_waiting),
             false => Ok(None),
         }
+    }
+
+    /// Turns a place that nobody is ahead of into a hold, once that is [confirmed](Self::confirm).
+    pub(crate) async fn new(place: Place) -> Result<Self, Error> {
+        let hold = Self::unconfirmed(place);
+        hold.confirm().await?;
+        Ok(hold)
+    }
+
+    /// Opens a lease, which tells from now on for how long the lock is surely ours.
+    pub(crate) fn unconfirmed(place: Place) -> Self {
+        let Place { queue, node, own, own_watch, has_waited, others } = place;
+        let mut term = queue.options().max_hold;
+        if has_waited {
+            // The lease counts from the create. The lock was not held while we waited.
+            let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
+            term = term.map(|term| term.saturating_add(age));
+        }
+        let (lease, token) = (node.lease(term), FencingToken::new(node.czxid().0, 0));
+        let ownership = Ownership::new(queue, own, &node, lease, own_watch, others);
+        Self {
+            ownership: Arc::new(ownership),
+            node: Arc::new(Mutex::new(Some(node))),
+            token,
+            is_released: Mutex::new(false),
+        }
+    }
+
+    /// Waits until the lock is surely ours.
+    ///
+    /// After a long wait, or while the connection is gone, the lease is suspended: nothing proves
+    /// that the session lives. Once there is a proof, our node is read, which tells whether it
+    /// still exists.
+    pub(crate) async fn confirm(&self) -> Result<(), Error> {
+        let ownership = &self.ownership;
+        let mut state = ownership.lease.state();
+        loop {
+            match state {
+                LeaseState::Valid { .. } => break,
+                LeaseState::Lapsed(Lapse::Ended(ended)) => {
+                    return Err(ClientError::from(ended).into());
+                }
+                LeaseState::Lapsed(lapse) => return Err(ownership.lost_error(loss_of(lapse))),
+                _ => {
+                    ownership.lease.changed(state).await;
+                    ownership.node_checked().await;
+                    state = ownership.lease.state();
+                }
+            }
+        }
+        ownership.check_node(false).map_or(Ok(()), |loss| Err(ownership.lost_error(loss)))
     }
 
     /// The same hold for a later holder under the same node.
@@ -177,14 +180,16 @@ impl Hold {
 
     /// How the lock was lost, as far as is known. Waits for nothing, and asks for nothing.
     pub(crate) fn known_loss(&self) -> Option<Loss> {
-        self.loss_if(*self.is_released())
+        let is_released = *self.is_released();
+        if is_released { Some(Loss::Released) } else { self.ownership.known_loss() }
     }
 
-    fn loss_if(&self, is_released: bool) -> Option<Loss> {
-        match is_released {
-            true => Some(Loss::Released),
-            false => self.ownership.known_loss(),
-        }
+    /// Sends a request unless the lock is known to be lost. If another task releases the lock at
+    /// the same time, the request goes out before that, or not at all.
+    pub(crate) fn send_if_held<R>(&self, send: impl FnOnce() -> R) -> Result<R, Loss> {
+        self.known_loss().map_or(Ok(()), Err)?;
+        let is_released = self.is_released();
+        if *is_released { Err(Loss::Released) } else { Ok(send()) }
     }
 
     fn is_released(&self) -> MutexGuard<'_, bool> {
@@ -196,7 +201,7 @@ impl Hold {
     pub(crate) fn mark_released(&self) -> bool {
         let is_first = !std::mem::replace(&mut *self.is_released(), true);
         if is_first {
-            self.ownership.changes.notify();
+            self.ownership.changes.0.notify_waiters();
         }
         is_first
     }
@@ -242,7 +247,7 @@ impl Hold {
         if let LeaseState::Lapsed(lapse) = lease {
             return LockState::Lost(ownership.mark_lost(loss_of(lapse)));
         }
-        match ownership.check_node() {
+        match ownership.check_node(true) {
             Some(loss) => LockState::Lost(loss),
             None => match lease {
                 LeaseState::Suspended { until } => LockState::Suspended { until },
@@ -321,118 +326,6 @@ impl Hold {
         self.ownership.wait_until(requested).await
     }
 
-    /// Asks the ensemble whether the lock is ours.
-    ///
-    /// This costs one round trip and a write. `Ok` means that the lock was ours at a moment between
-    /// call and return.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost) if it is not ours. Other errors leave that open.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future changes nothing.
-    pub async fn verify(&self) -> Result<(), Error> {
-        // It changes nothing, so nothing is open about it.
-        self.fenced(()).await.map_err(|error| match self.known_loss() {
-            Some(loss) => self.ownership.lost_error(loss),
-            None => error,
-        })
-    }
-
-    /// Carries out `ops` in one transaction, only if the lock is still ours at that moment.
-    ///
-    /// The check is exact, whatever clocks and networks do. It needs the permission to read our
-    /// node.
-    ///
-    /// ```
-    /// # async fn f(guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
-    /// use zk_client::Op;
-    ///
-    /// let last = guard.fenced(Op::set_data("/invoices/last", b"42", None)).await?;
-    /// println!("written for the {}th time", last.version);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost): the lock was lost, so nothing was carried out. If that was
-    /// known before, nothing was sent either. A client's error tells which operation was refused
-    /// ([`failed_op`](zk_client::Error::failed_op): 0 is the check of the lock, and the first of
-    /// `ops` is 1), or that the outcome is unknown.
-    ///
-    /// # Cancel safety
-    ///
-    /// The transaction is on its way when this returns, whether or not the future is awaited.
-    pub fn fenced<O: Operations>(&self, ops: O) -> Fenced<O::Results> {
-        let ownership = Arc::clone(&self.ownership);
-        let is_released = self.is_released();
-        let reply = match self.loss_if(*is_released) {
-            Some(loss) => Err(loss),
-            None => Ok(ownership.queue.client().multi((Op::check(&ownership.path, None), ops))),
-        };
-        Fenced { reply, ownership }
-    }
-
-    /// As [`fenced`](Self::fenced), but finds out whether the transaction was carried out if the
-    /// connection breaks before the reply.
-    ///
-    /// ```
-    /// # use zk_client::Client;
-    /// # async fn f(client: &Client, guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {
-    /// use zk_client::{CreateOptions, Op};
-    ///
-    /// let path = format!("/invoices/markers/{:032x}-", client.unique());
-    /// let options = CreateOptions::ephemeral().sequential();
-    /// let node = client.create_owned(&path, b"", &options).await?;
-    /// let mut marker = client.resolving().marker(node);
-    ///
-    /// let options = CreateOptions::persistent().sequential();
-    /// guard.fenced_resolving(&mut marker, Op::create("/invoices/paid-", b"42", &options)).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// The [`Marker`] must be one of the client that holds the lock, so that the session that ends
-    /// the one ends the other.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`fenced`](Self::fenced). The outcome is unknown only if the session ends, or if
-    /// the marker shows nothing for a session timeout: see [`Marker::multi`].
-    ///
-    /// # Cancel safety
-    ///
-    /// That of [`Marker::multi`].
-    pub async fn fenced_resolving<O>(
-        &self,
-        marker: &mut Marker,
-        ops: O,
-    ) -> Result<Committed<O::Results>, Error>
-    where
-        O: Operations + Send + Sync,
-        O::Results: Send,
-    {
-        let ownership = &self.ownership;
-        let mut done = pin!(marker.multi((Op::check(&ownership.path, None), ops)));
-        // The first poll sends the transaction.
-        let sent = poll_fn(|cx| {
-            let is_released = self.is_released();
-            Poll::Ready(match self.loss_if(*is_released) {
-                Some(loss) => Err(ownership.lost_error(loss)),
-                None => Ok(done.as_mut().poll(cx)),
-            })
-        });
-        let done = match sent.await? {
-            Poll::Ready(done) => done,
-            Poll::Pending => done.await,
-        };
-        done.map(|done| done.map(|((), results)| results))
-            .map_err(|error| ownership.fence_error(error))
-    }
-
     /// Releases the node. Its delete is on its way when this returns.
     pub(crate) fn let_go(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
         let lost = self.known_loss().is_some();
@@ -451,95 +344,6 @@ impl Hold {
                 Err(error) => Err(error.into()),
             }
         }
-    }
-
-    /// Carries out `ops` and releases the node, in one transaction. If the server refuses, nothing
-    /// has happened, and the lock is held as before.
-    pub(crate) async fn let_go_with<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
-        let ownership = &self.ownership;
-        if let Some(loss) = self.known_loss() {
-            return Err(self.ownership.lost_error(loss));
-        }
-        let own = ops.count();
-        match ownership.queue.client().multi((ops, Op::delete(&ownership.path, None))).await {
-            Ok((results, ())) => {
-                if let Some(node) = self.take_node() {
-                    node.forget();
-                }
-                Ok(results)
-            }
-            Err(error) if error.failed_op() == Some(own) && error.is_no_node() => {
-                Err(self.ownership.mark_deleted())
-            }
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                // The node may be gone. If it is not, dropping it here deletes it.
-                drop(self.take_node());
-                Err(Fault::Unconfirmed(error).into())
-            }
-            Err(error) => Err(ownership.transaction_error(error)),
-        }
-    }
-}
-
-/// The reply to a transaction under a lock, as a future: see [`Hold::fenced`].
-#[must_use = "the transaction happens in any case, but only awaiting it tells how it went"]
-pub struct Fenced<R> {
-    /// A loss if the lock was known to be lost. Nothing was sent then.
-    reply: Result<Reply<((), R)>, Loss>,
-    ownership: Arc<Ownership>,
-}
-
-impl<R> Future for Fenced<R> {
-    type Output = Result<R, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let reply = match &mut self.reply {
-            Ok(reply) => ready!(Pin::new(reply).poll(cx)),
-            Err(loss) => {
-                let loss = *loss;
-                return Poll::Ready(Err(self.ownership.lost_error(loss)));
-            }
-        };
-        Poll::Ready(
-            reply.map(|((), results)| results).map_err(|error| self.ownership.fence_error(error)),
-        )
-    }
-}
-
-impl<R> fmt::Debug for Fenced<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Fenced").field(&self.reply).finish()
-    }
-}
-
-/// The error of a transaction with a release in it that was not carried out.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct NotReleased<G> {
-    /// The guard, if the lock is still held: nothing has happened then.
-    ///
-    /// Without it the lock is lost, or the outcome is unknown and the client goes on releasing the
-    /// lock.
-    pub guard: Option<G>,
-    /// Why the transaction was not carried out.
-    pub error: Error,
-}
-
-impl<G> fmt::Display for NotReleased<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<G: fmt::Debug> std::error::Error for NotReleased<G> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.source()
-    }
-}
-
-impl<G> From<NotReleased<G>> for Error {
-    fn from(refused: NotReleased<G>) -> Self {
-        refused.error
     }
 }
 

@@ -20,15 +20,16 @@ use zk_client::{
 
 use crate::error::{Error, Fault, Loss};
 use crate::node::Contender;
-use crate::queue::place::Place;
+use crate::queue::Queue;
+use crate::queue::attempts::is_transient;
 use crate::queue::wakeups::{Notifier, QuietWatch, first_of};
-use crate::queue::{Queue, is_transient};
 
 /// The data that asks a holder for the lock back when it is written to the holder's node: Curator's
 /// word, and the one in ZooKeeper's documentation.
 const REVOKE: [&[u8]; 2] = [b"__REVOKE__", b"unlock"];
 
-/// A lock that is held. It does not own the node, so keeping this does not keep the lock.
+/// What is known about a lock that is held. Whoever keeps this does not keep the lock: the node has
+/// another owner.
 pub(crate) struct Ownership {
     pub(crate) queue: Arc<Queue>,
     pub(crate) path: String,
@@ -54,29 +55,28 @@ struct NodeStatus {
     others: QuietWatch,
 }
 
-/// How the end of the node, or a write to it, becomes known.
+/// Which watch reports the end of the node, or a write to it.
 #[derive(Debug)]
 enum NodeWatch {
-    /// The node was not read. There may be a watch that was set after somebody wrote to it.
+    /// The data of the node is not known. The watch may be set: the wait in the queue leaves one.
     Unread(QuietWatch),
-    /// A read with a watch is on its way. Until it is answered, the earlier watch reports.
+    /// The node is being read, with a new watch. Until the reply, the earlier watch reports.
     Reading(Reply<(Node, Watcher)>, QuietWatch),
-    /// The node was read, and this watch was set with that.
+    /// The data of the node is known, and this watch was set when it was read.
     Read(QuietWatch),
-    /// Nothing reports: the session is over, or we have no permission to read the node.
+    /// No watch can be set: the session is over, or we have no permission to read the node.
     None,
 }
 
 impl Ownership {
-    /// Splits the first place in the queue into what is known about it and its node.
-    pub(crate) fn new(place: Place) -> (Self, OwnedNode) {
-        let Place { queue, node, own, own_watch, has_waited, others } = place;
-        // The time for which a contender waited does not count as time for which it held the lock.
-        let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
-        let term = queue
-            .options()
-            .max_hold
-            .map(|term| if has_waited { term.saturating_add(age) } else { term });
+    pub(crate) fn new(
+        queue: Arc<Queue>,
+        own: Contender,
+        node: &OwnedNode,
+        lease: Lease,
+        own_watch: QuietWatch,
+        others: QuietWatch,
+    ) -> Self {
         let status = NodeStatus {
             lost: None,
             revoked: false,
@@ -85,16 +85,9 @@ impl Ownership {
             watch: NodeWatch::Unread(own_watch),
             others,
         };
-        let ownership = Self {
-            path: node.path().to_owned(),
-            czxid: node.czxid(),
-            lease: node.lease(term),
-            own,
-            status: Mutex::new(status),
-            changes: Arc::default(),
-            queue,
-        };
-        (ownership, node)
+        let (path, czxid) = (node.path().to_owned(), node.czxid());
+        let (status, changes) = (Mutex::new(status), Arc::default());
+        Self { queue, path, czxid, own, lease, status, changes }
     }
 
     /// How the lock was lost, as far as is known. Waits for nothing, and sends no request. The
@@ -102,31 +95,20 @@ impl Ownership {
     pub(crate) fn known_loss(&self) -> Option<Loss> {
         match self.lease.state() {
             LeaseState::Lapsed(lapse) => Some(self.mark_lost(loss_of(lapse))),
-            _ => self.node_loss(),
+            _ => self.check_node(false),
         }
-    }
-
-    /// How the lock was lost according to the node alone, whatever the lease says.
-    pub(crate) fn node_loss(&self) -> Option<Loss> {
-        self.poll_node(false)
-    }
-
-    /// Takes note of what the watches have reported. If no watch is on the node since it was last
-    /// read, reads it and sets one. Returns how the lock was lost, if it was.
-    pub(crate) fn check_node(&self) -> Option<Loss> {
-        self.poll_node(true)
     }
 
     /// Makes sure that the node's end becomes known. The watch that the wait has left is enough.
     pub(crate) fn ensure_watched(&self) {
         let is_watched = matches!(&self.status().watch, NodeWatch::Unread(watch) if watch.is_set());
-        self.poll_node(!is_watched);
+        self.check_node(!is_watched);
     }
 
     /// True if the lock is surely still ours and nobody is known to want it back. Waits for
     /// nothing.
     pub(crate) fn can_hand_on(&self) -> bool {
-        self.poll_node(false);
+        self.check_node(false);
         let NodeStatus { lost, revoked, is_unclear, .. } = &*self.status();
         let is_valid = matches!(self.lease.state(), LeaseState::Valid { .. });
         lost.is_none() && !revoked && !is_unclear && is_valid
@@ -149,7 +131,7 @@ impl Ownership {
     /// to the node or to the lease.
     pub(crate) async fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         loop {
-            let mut change = pin!(self.changes.notified());
+            let mut change = pin!(self.changes.0.notified());
             change.as_mut().enable();
             let lease = self.lease.state();
             if let Some(found) = look() {
@@ -176,7 +158,7 @@ impl Ownership {
     pub(crate) async fn node_checked(&self) {
         self.wait_until(|| {
             let has_lapsed = matches!(self.lease.state(), LeaseState::Lapsed(_));
-            let is_lost = has_lapsed || self.check_node().is_some();
+            let is_lost = has_lapsed || self.check_node(true).is_some();
             let is_reading = matches!(self.status().watch, NodeWatch::Reading(..));
             (is_lost || !is_reading).then_some(())
         })
@@ -198,7 +180,7 @@ impl Ownership {
         status.lost = Some(loss);
         drop(status);
         debug!(node = self.path, %loss, "lock lost");
-        self.changes.notify();
+        self.changes.0.notify_waiters();
         loss
     }
 
@@ -234,9 +216,9 @@ impl Ownership {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of what the watches have reported. `may_read` allows reading the node where no
-    /// watch reports. Returns how the lock was lost, if it was.
-    fn poll_node(&self, may_read: bool) -> Option<Loss> {
+    /// Takes note of what the watches have reported, and returns how the lock was lost according to
+    /// the node alone. With `may_read` it reads the node, and sets a watch, if no watch reports.
+    pub(crate) fn check_node(&self, may_read: bool) -> Option<Loss> {
         // Wakes everybody who waits for a change.
         let waker = Waker::from(Arc::clone(&self.changes));
         let mut cx = Context::from_waker(&waker);
@@ -253,7 +235,7 @@ impl Ownership {
         let lost = status.lost;
         drop(status);
         if has_changed {
-            self.changes.notify();
+            self.changes.0.notify_waiters();
         }
         lost
     }

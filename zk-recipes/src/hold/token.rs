@@ -7,9 +7,10 @@ use std::str::FromStr;
 /// Orders the holders of a lock, so that a resource can refuse writes of earlier holders.
 ///
 /// Each holder's token is greater than the tokens of all earlier holders of the lock, also after
-/// the folder was deleted and created again. Readers that hold a lock together have tokens in no
-/// order, all of them greater than that of the writer before, and smaller than that of the next
-/// writer. A resource to which readers write, too, must not refuse the smaller of their tokens.
+/// the folder was deleted and created again: it begins with the number of the transaction that
+/// created the holder's node. Readers that hold a lock together have tokens in no order, all of
+/// them greater than that of the writer before, and smaller than that of the next writer. A
+/// resource to which readers write, too, must not refuse the smaller of their tokens.
 ///
 /// Send it to the resource with every write, and let the resource refuse a token that is smaller
 /// than the greatest one that it has seen. Then a holder that was stopped and lost the lock cannot

@@ -12,12 +12,12 @@ use std::time::Duration;
 use zk_client::{Client, Operations};
 
 use crate::error::Error;
-use crate::hold::{Hold, NotReleased, Release};
+use crate::hold::transactions::NotReleased;
+use crate::hold::{Hold, Release};
 use crate::node::Role;
 use crate::options::Options;
-use crate::queue::Queue;
 use crate::queue::inspect::QueueEntry;
-use crate::queue::join::Join;
+use crate::queue::{Join, Queue};
 
 /// An exclusive lock: it has one holder at a time, across all processes.
 ///

@@ -1,11 +1,8 @@
 //! The locks of one level: each holder has a node in the queue.
 
 pub(crate) mod lock;
-
-pub(crate) mod rwlock;
-
 pub(crate) mod multi_lock;
-
+pub(crate) mod rwlock;
 pub(crate) mod ticket;
 
 pub use lock::{Guard, Lock};

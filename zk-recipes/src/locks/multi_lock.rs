@@ -18,10 +18,9 @@ use crate::error::{Error, Fault, Loss};
 use crate::hold::{Hold, LockState, Release};
 use crate::node::{Role, Standing};
 use crate::options::Options;
-use crate::queue::join::{Made, Retry, all_created};
-use crate::queue::place::{MAX_LOSSES, Place};
+use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created, is_transient};
 use crate::queue::wakeups::first_of;
-use crate::queue::{Listing, Queue, is_transient};
+use crate::queue::{Listing, Place, Queue};
 
 /// Several [`Lock`](crate::Lock)s that are acquired together: all of them or none.
 ///
@@ -208,7 +207,7 @@ impl MultiLock {
                     let seats = queues.iter().zip(nodes).zip(lists);
                     return all(seats.map(|((queue, node), list)| async {
                         let mut place = Place::new(queue, node)?;
-                        let standing = place.listed(list.answer().await)?;
+                        let standing = place.listed(list).await?;
                         Ok((place, standing))
                     }))
                     .await;
@@ -217,7 +216,7 @@ impl MultiLock {
             };
             let failed = error.failed_op().and_then(|index| queues.get(index));
             match failed.or(queues.first()) {
-                Some(queue) => retry.after(queue, error, made)?,
+                Some(queue) => retry.after(queue.folder(), queue.options(), error, made)?,
                 None => return Err(error.into()),
             }
         }

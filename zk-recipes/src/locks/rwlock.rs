@@ -12,12 +12,12 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, Op, Operations, Outcome, OwnedNode};
 
 use crate::error::Error;
-use crate::hold::{Hold, NotReleased, Release};
+use crate::hold::transactions::NotReleased;
+use crate::hold::{Hold, Release};
 use crate::node::Role;
 use crate::options::Options;
-use crate::queue::Queue;
 use crate::queue::inspect::QueueEntry;
-use crate::queue::place::Place;
+use crate::queue::{Place, Queue};
 
 /// A lock that many may read or one may write, across processes.
 ///

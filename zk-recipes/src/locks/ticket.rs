@@ -20,8 +20,8 @@ use zk_client::{
 use crate::error::{Error, Fault, Loss};
 use crate::hold::{Hold, LockState};
 use crate::locks::lock::{Guard, Lock};
-use crate::queue::place::Place;
-use crate::queue::{Queue, is_transient};
+use crate::queue::attempts::is_transient;
+use crate::queue::{Place, Queue};
 
 /// What the text of a ticket begins with: its version.
 const VERSION: &str = "zk-lock-2";

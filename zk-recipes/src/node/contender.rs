@@ -1,8 +1,8 @@
-//! Decides who is ahead: the one decision on which every lock rests, as a pure function.
+//! Decides who is ahead, the one decision on which every lock rests, as a pure function.
 //!
-//! The set of contenders ahead is fixed when a node is created, since later nodes get higher
-//! sequence numbers, and it only shrinks from then on. Readers do not wait for readers. This module
-//! knows no client and no time.
+//! A contender waits for all contenders with lower sequence numbers, except that readers do not
+//! wait for readers. Nodes that are created later get higher numbers. So once a contender has its
+//! node, nobody joins the contenders ahead of it; they only leave.
 
 use crate::node::layout::{NodeNaming, Role};
 
@@ -44,43 +44,32 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Reads a listing in one pass, and copies no names but those of the nearest contenders. `None`
-    /// if `own` is not listed.
+    /// Reads a listing. `None` if `own` is not listed.
     pub(crate) fn of<'n>(
         own: &Contender,
         naming: &NodeNaming,
         children: impl IntoIterator<Item = &'n str>,
     ) -> Option<Self> {
-        let mut is_listed = false;
-        let (mut count, mut has_others) = (0, false);
-        let (mut nearest, mut second) = (None, None);
+        let (mut is_listed, mut has_others) = (false, false);
+        let mut ahead = Vec::new();
         for name in children {
             if name == own.name {
                 is_listed = true;
-                continue;
-            }
-            let Some((role, sequence)) = naming.parse(name) else {
-                continue;
-            };
-            has_others = true;
-            if !own.waits_for(role, sequence, name) {
-                continue;
-            }
-            count += 1;
-            let found = Some((sequence, role, name));
-            if found > nearest {
-                (nearest, second) = (found, nearest);
-            } else if found > second {
-                second = found;
+            } else if let Some((role, sequence)) = naming.parse(name) {
+                has_others = true;
+                if own.waits_for(role, sequence, name) {
+                    ahead.push((sequence, role, name));
+                }
             }
         }
-        let copy = |(sequence, role, name): (i32, Role, &str)| Contender {
+        ahead.sort_unstable();
+        let nearest = ahead.iter().rev().take(2).map(|&(sequence, role, name)| Contender {
             sequence,
             role,
             name: name.to_owned(),
-        };
-        let nearest = [nearest, second].into_iter().flatten().map(copy).collect::<Vec<_>>();
-        let farther = count - nearest.len();
+        });
+        let nearest = nearest.collect::<Vec<_>>();
+        let farther = ahead.len() - nearest.len();
         is_listed.then_some(Self { nearest, farther, has_others })
     }
 

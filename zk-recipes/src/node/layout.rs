@@ -22,9 +22,6 @@ const MEMBER: &str = "__party__";
 /// end of another one.
 const BEFORE_ID: char = '~';
 
-/// The length of a UUID as text.
-const UUID_LENGTH: usize = 36;
-
 /// The number that the server appends is padded to this width, a minus sign included.
 const DIGITS: usize = 10;
 
@@ -107,12 +104,8 @@ impl Layout {
             return Err(Fault::Layout(format!("{prefix:?}, {exclusive:?}, {shared:?}")).into());
         }
         zk_client::check_path(&format!("/{parts}"))?;
-        Ok(Self(Family::Custom(NodeNaming {
-            prefix: prefix.to_owned().into(),
-            uuid: false,
-            exclusive: exclusive.to_owned().into(),
-            shared: shared.to_owned().into(),
-        })))
+        let [prefix, exclusive, shared] = [prefix, exclusive, shared].map(str::to_owned);
+        Ok(Self(Family::Custom(NodeNaming::new(prefix, false, exclusive, shared))))
     }
 
     /// The names of a lock that has no readers.
@@ -147,33 +140,31 @@ pub(crate) enum Role {
     Shared,
 }
 
+/// A part of a name.
+type Text = Cow<'static, str>;
+
 /// The names of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeNaming {
-    prefix: Cow<'static, str>,
+    prefix: Text,
     /// True if the unique part is written like a UUID.
     uuid: bool,
-    exclusive: Cow<'static, str>,
-    shared: Cow<'static, str>,
+    exclusive: Text,
+    shared: Text,
 }
 
 impl NodeNaming {
-    const fn new(
-        prefix: &'static str,
+    fn new(
+        prefix: impl Into<Text>,
         uuid: bool,
-        exclusive: &'static str,
-        shared: &'static str,
+        alone: impl Into<Text>,
+        shared: impl Into<Text>,
     ) -> Self {
-        Self {
-            prefix: Cow::Borrowed(prefix),
-            uuid,
-            exclusive: Cow::Borrowed(exclusive),
-            shared: Cow::Borrowed(shared),
-        }
+        Self { prefix: prefix.into(), uuid, exclusive: alone.into(), shared: shared.into() }
     }
 
     /// The names of a semaphore's leases, which are Curator's.
-    pub(crate) const fn leases() -> Self {
+    pub(crate) fn leases() -> Self {
         Self::new(CURATORS, true, "lease-", NOBODY)
     }
 
@@ -190,8 +181,7 @@ impl NodeNaming {
         if !fits || zk_client::check_path(&format!("/{exclusive}")).is_err() {
             return None;
         }
-        let (prefix, shared) = (Cow::Borrowed(""), Cow::Borrowed(NOBODY));
-        Some(Self { prefix, uuid: false, exclusive: exclusive.into(), shared })
+        Some(Self::new("", false, exclusive, NOBODY))
     }
 
     fn marker(&self, role: Role) -> &str {
@@ -208,22 +198,15 @@ impl NodeNaming {
 
     /// The name of a new contender, up to the digits.
     pub(crate) fn stem(&self, role: Role, unique: u128) -> String {
-        let (prefix, marker) = (&self.prefix, self.marker(role));
-        let mut stem = String::with_capacity(prefix.len() + UUID_LENGTH + 1 + marker.len());
-        stem.push_str(prefix);
-        for (at, byte) in unique.to_be_bytes().into_iter().enumerate() {
-            if self.uuid && matches!(at, 4 | 6 | 8 | 10) {
-                stem.push('-');
+        let mut unique = format!("{unique:032x}");
+        if self.uuid {
+            for at in [20, 16, 12, 8] {
+                unique.insert(at, '-');
             }
-            stem.push(hex_digit(byte >> 4));
-            stem.push(hex_digit(byte & 0xf));
         }
         // With Curator's prefix, a dash follows the unique part.
-        if prefix == CURATORS {
-            stem.push('-');
-        }
-        stem.push_str(marker);
-        stem
+        let dash = if self.prefix == CURATORS { "-" } else { "" };
+        format!("{}{unique}{dash}{}", self.prefix, self.marker(role))
     }
 
     /// The common beginning of the names of all contenders whose unique part has this upper half.
@@ -274,10 +257,6 @@ pub(crate) fn parse_member(name: &str) -> Option<(&str, i32)> {
         Some((_, id)) => sequence(digits).map(|number| (id, number)),
         None => (digits.is_empty() && !stem.is_empty()).then_some((stem, 0)),
     }
-}
-
-fn hex_digit(value: u8) -> char {
-    char::from(if value < 10 { b'0' + value } else { b'a' + (value - 10) })
 }
 
 /// Parses the number that the server appended. Rust would accept a plus sign, which the server

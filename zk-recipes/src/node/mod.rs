@@ -2,11 +2,9 @@
 //!
 //! Pure: knows no client and no time.
 
-mod layout;
-
 mod contender;
-
 mod folder;
+mod layout;
 
 pub(crate) use contender::{Contender, Standing};
 pub(crate) use folder::Folder;

@@ -1,34 +1,38 @@
-//! The textbook queue: contenders are ephemeral sequential nodes in one folder, and the lowest
-//! sequence number owns the lock.
+//! The textbook queue: contenders are ephemeral sequential nodes in one folder, and the contender
+//! with the lowest sequence number owns the lock.
 //!
-//! [`Queue`] is the folder as one client sees it. [`join`] creates our node and lists the folder in
-//! one round trip, [`place`] is our node in the queue, and [`wait`] waits until nobody is ahead.
-//! Only a listing that contains our node tells who is ahead: never a name, and never a number.
+//! [`Queue`] is the folder as one client sees it. [`Join`] creates our node in it and lists the
+//! folder, in one round trip. That yields our [`Place`], and tells who is ahead. [`wait`] waits
+//! until nobody is. Only a listing that contains our own node tells who is ahead of it.
 
+pub(crate) mod attempts;
+pub(crate) mod inspect;
+mod wait;
 pub(crate) mod wakeups;
 
-pub(crate) mod place;
-
-pub(crate) mod join;
-
-mod wait;
-
-pub(crate) mod inspect;
-
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tracing::warn;
-use zk_client::{Children, Client, Error as ClientError, ErrorCode, Reply, Watcher};
+use tracing::{debug, warn};
+use zk_client::{
+    Children, Client, CreateOptions, Created, Error as ClientError, OwnedNode, Reply, Watcher,
+};
 
 use crate::error::{Error, Fault, Timeout};
-use crate::node::{Folder, NodeNaming, Role};
+use crate::node::{Contender, Folder, NodeNaming, Role, Standing};
 use crate::options::Options;
+use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient, make_folders, rotate};
+use crate::queue::wakeups::QuietWatch;
 
 /// From this sequence number on a warning is written: half of the folder's numbers are used up.
 const MANY_SEQUENCES: i32 = 1 << 30;
+
+/// Sequence numbers end at 2^31 - 1, and servers differ in what they do there. No place is taken
+/// beyond this number. The distance to the end is more contenders than can be under way at once.
+const LAST_SEQUENCE: i32 = i32::MAX - 65_536;
 
 /// The folder of one lock.
 #[derive(Debug)]
@@ -44,23 +48,6 @@ pub(crate) struct Queue {
     watches_folder: bool,
     /// True once the warning was written that many numbers are used up.
     has_warned: AtomicBool,
-}
-
-/// A listing that was requested.
-#[derive(Debug)]
-pub(crate) enum Listing {
-    Plain(Reply<Children>),
-    Watching(Reply<(Children, Watcher)>),
-}
-
-impl Listing {
-    /// Waits for the reply.
-    pub(crate) async fn answer(self) -> Result<(Children, Option<Watcher>), ClientError> {
-        match self {
-            Self::Plain(reply) => Ok((reply.await?, None)),
-            Self::Watching(reply) => reply.await.map(|(list, watcher)| (list, Some(watcher))),
-        }
-    }
 }
 
 impl Queue {
@@ -118,20 +105,10 @@ impl Queue {
         self.folder.child(name)
     }
 
-    /// The name of the child at this path; `None` if the path is not a child's.
-    pub(crate) fn name<'p>(&self, path: &'p str) -> Option<&'p str> {
-        self.folder.name(path)
-    }
-
     /// The path of a new contender, up to the sequence number. It contains a random number that is
     /// never used twice.
     pub(crate) fn stem(&self, role: Role) -> String {
         self.child(&self.naming.stem(role, self.client.unique()))
-    }
-
-    /// The paths of the folder's ancestors from the top and of the folder itself, without the root.
-    pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
-        self.folder.ancestors()
     }
 
     /// Lists the folder, with a watch on it if the lock wants one.
@@ -140,6 +117,21 @@ impl Queue {
             true => Listing::Watching(self.client.get_children_and_watch(self.folder())),
             false => Listing::Plain(self.client.get_children(self.folder())),
         }
+    }
+
+    /// Requests a place: a node of our own, and the listing behind it.
+    fn request_place(&self, role: Role, folders: Option<&CreateOptions<'_>>) -> Requests {
+        let options = &self.options;
+        Requests {
+            folders: self.make_folders(folders),
+            created: self.client.create_owned(&self.stem(role), &options.data, &options.node()),
+            list: self.list(),
+        }
+    }
+
+    /// Creates the folder and its ancestors, if `options` are given.
+    pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
+        make_folders(&self.client, &self.folder, options)
     }
 
     /// Acquires for no longer than `time`.
@@ -159,33 +151,190 @@ impl Queue {
             }
         }
     }
+}
 
-    /// Warns once when half of the sequence numbers are used up.
-    pub(crate) fn note_sequence(&self, sequence: i32) {
-        if sequence >= MANY_SEQUENCES && !self.has_warned.swap(true, Ordering::Relaxed) {
-            let folder = self.folder();
-            warn!(folder, sequence, "half of the folder's sequence numbers are used up");
-        }
+/// Whether a contender waits for its turn, or gives up if it would have to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Waits,
+    Tries,
+}
+
+/// The operation of [`Client::replace_owned`] that deletes the old node.
+const REPLACED: usize = 1;
+
+/// A contender whose requests are on their way.
+#[derive(Debug)]
+pub(crate) struct Join {
+    queue: Arc<Queue>,
+    role: Role,
+    patience: Patience,
+    requests: Requests,
+}
+
+#[derive(Debug)]
+struct Requests {
+    /// The creates of the folder and its ancestors, if the folder was missing.
+    folders: Vec<Reply<Created>>,
+    created: Reply<OwnedNode>,
+    list: Listing,
+}
+
+impl Join {
+    /// Sends the create of our node and a listing of the folder, together. ZooKeeper carries out
+    /// the requests of a session in order. So the listing shows our node, and all contenders that
+    /// are ahead of it.
+    pub(crate) fn send(queue: &Arc<Queue>, role: Role, patience: Patience) -> Self {
+        let requests = queue.client().batch(|| queue.request_place(role, None));
+        Self { queue: Arc::clone(queue), role, patience, requests }
     }
 
-    /// Fails if there is a child that another layout would count as a contender, and the options
-    /// forbid that.
-    pub(crate) fn check_foreign<'n>(
-        &self,
-        children: impl IntoIterator<Item = &'n str>,
-    ) -> Result<(), Error> {
-        if !self.options.strict_foreign {
-            return Ok(());
-        }
-        match children.into_iter().find(|name| self.naming.is_foreign(name)) {
-            Some(name) => Err(Fault::ForeignContender(self.child(name)).into()),
-            None => Ok(()),
+    /// The same for a contender whose node at `old` was released in the same batch: the delete and
+    /// the create become one transaction.
+    pub(crate) fn send_in_place_of(queue: &Arc<Queue>, role: Role, old: &str) -> Self {
+        let (client, options) = (queue.client(), queue.options());
+        let requests = client.batch(|| {
+            let stem = queue.stem(role);
+            match client.replace_owned(old, &stem, &options.data, &options.node()) {
+                Some(created) => Requests { folders: Vec::new(), created, list: queue.list() },
+                None => queue.request_place(role, None),
+            }
+        });
+        Self { queue: Arc::clone(queue), role, patience: Patience::Waits, requests }
+    }
+
+    /// Waits for the replies. Returns our place and who is ahead, or `None` in its stead if the
+    /// reply to the listing was lost.
+    ///
+    /// If the folder is missing, it is created, and the requests are sent again.
+    pub(crate) async fn finish(self) -> Result<(Place, Option<Standing>), Error> {
+        let Self { queue, role, patience, mut requests } = self;
+        // Whether the folder was missing, and how often requests were lost.
+        let mut retry = Retry::default();
+        loop {
+            let made = Made::of(requests.folders).await;
+            match requests.created.await {
+                Ok(node) => {
+                    let czxid = node.czxid();
+                    match Place::new(&queue, node) {
+                        Ok(mut place) => {
+                            let standing = place.listed(requests.list).await?;
+                            return Ok((place, standing));
+                        }
+                        Err(error) if patience == Patience::Waits && queue.options().rotate => {
+                            debug!(%error, "making the folder anew");
+                            rotate(&queue.client, queue.folder(), czxid).await?;
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                // The node that was to be replaced was gone already, so now we just join.
+                Err(error) if error.failed_op() == Some(REPLACED) => {}
+                Err(error) => retry.after(queue.folder(), &queue.options, error, made)?,
+            }
+            let folders = retry.folders.as_ref();
+            requests = queue.client().batch(|| queue.request_place(role, folders));
         }
     }
 }
 
-/// True if a failure says nothing about the request itself: the connection broke, or the server
-/// shed the request.
-pub(crate) fn is_transient(error: &ClientError) -> bool {
-    error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
+/// A listing that was requested.
+#[derive(Debug)]
+pub(crate) enum Listing {
+    Plain(Reply<Children>),
+    Watching(Reply<(Children, Watcher)>),
+}
+
+/// A contender's place in the queue of one folder.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) queue: Arc<Queue>,
+    /// Our node. Dropping it deletes the node, also if the connection is broken at that moment. It
+    /// is dropped before the watch on it.
+    pub(crate) node: OwnedNode,
+    /// What the name of our node says.
+    pub(crate) own: Contender,
+    /// The watch on our node, which was set if we had to wait.
+    pub(crate) own_watch: QuietWatch,
+    /// True if a contender was ahead of us.
+    pub(crate) has_waited: bool,
+    /// Fires when a contender joins the queue. It is set if the lock wants to know that, and if
+    /// there was no other contender when we joined.
+    pub(crate) others: QuietWatch,
+}
+
+impl Place {
+    /// Makes the place whose node this is.
+    pub(crate) fn new(queue: &Arc<Queue>, node: OwnedNode) -> Result<Self, Error> {
+        let name = queue.folder.name(node.path());
+        let own = name.and_then(|name| Contender::parse(queue.naming(), name));
+        let own = own.filter(|own| (0..=LAST_SEQUENCE).contains(&own.sequence));
+        let Some(own) = own else {
+            return Err(Fault::SequenceExhausted(queue.folder().to_owned()).into());
+        };
+        if own.sequence >= MANY_SEQUENCES && !queue.has_warned.swap(true, Ordering::Relaxed) {
+            let (folder, sequence) = (queue.folder(), own.sequence);
+            warn!(folder, sequence, "half of the folder's sequence numbers are used up");
+        }
+        let queue = Arc::clone(queue);
+        let own_watch = QuietWatch::default();
+        Ok(Self { queue, node, own, own_watch, has_waited: false, others: QuietWatch::default() })
+    }
+
+    /// Finds who is ahead in the listing that was requested behind the create. `None` if its reply
+    /// was lost.
+    pub(crate) async fn listed(&mut self, listing: Listing) -> Result<Option<Standing>, Error> {
+        let answer = match listing {
+            Listing::Plain(reply) => reply.await.map(|list| (list, QuietWatch::default())),
+            Listing::Watching(reply) => reply.await.map(|(list, watcher)| (list, watcher.into())),
+        };
+        match answer {
+            Ok((list, watch)) => {
+                let standing = self.standing(&list)?;
+                if !standing.has_others {
+                    self.others = watch;
+                }
+                Ok(Some(standing))
+            }
+            Err(error) if is_transient(&error) => Ok(None),
+            Err(error) => Err(self.vanished_or(error)),
+        }
+    }
+
+    /// Finds who is ahead in a listing. If our node is not in it, it is gone.
+    pub(crate) fn standing(&self, list: &Children) -> Result<Standing, Error> {
+        let Queue { naming, options, .. } = &*self.queue;
+        if options.strict_foreign
+            && let Some(name) = list.names.iter().find(|name| naming.is_foreign(name))
+        {
+            return Err(Fault::ForeignContender(self.queue.child(name)).into());
+        }
+        let standing = Standing::of(&self.own, naming, &list.names);
+        standing.ok_or_else(|| self.vanished())
+    }
+
+    /// True if nobody is ahead. This does not wait for the turn, but it lists the queue if no
+    /// listing is given.
+    pub(crate) async fn is_first(&self, standing: Option<&Standing>) -> Result<bool, Error> {
+        if let Some(standing) = standing {
+            return Ok(standing.is_first());
+        }
+        let mut losses = 0;
+        loop {
+            match self.queue.client().get_children(self.queue.folder()).await {
+                Ok(list) => return Ok(self.standing(&list)?.is_first()),
+                Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
+                Err(error) => return Err(self.vanished_or(error)),
+            }
+        }
+    }
+
+    /// The error that our own node, or the folder with it, is gone, if that is what `error` means.
+    pub(crate) fn vanished_or(&self, error: ClientError) -> Error {
+        if error.is_no_node() { self.vanished() } else { error.into() }
+    }
+
+    pub(crate) fn vanished(&self) -> Error {
+        Fault::NodeVanished(self.node.path().to_owned()).into()
+    }
 }

@@ -1,9 +1,9 @@
 //! Waiting until nobody is ahead, without a request at the hand-over.
 //!
-//! A listing shows who is ahead, and from then on that set only shrinks. Watches are set on our own
-//! node and on the two nearest contenders ahead, by one request. When all contenders ahead have
-//! been seen to go, we are first without another request. Whenever an event may have been missed, a
-//! new listing decides.
+//! A listing shows the contenders ahead. Later ones queue up behind us, so the contenders ahead can
+//! only leave. We watch the two nearest of them, and our own node. Once events have told that all
+//! of them have left, we are first, and need no other listing. If an event may have been missed, or
+//! our own node may be gone, we list the queue again.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
@@ -13,8 +13,8 @@ use zk_client::{Error as ClientError, ErrorCode, EventType, WatchedEvent, Watche
 
 use crate::error::Error;
 use crate::node::{Contender, Role, Standing};
-use crate::queue::is_transient;
-use crate::queue::place::{MAX_LOSSES, Place};
+use crate::queue::Place;
+use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::wakeups::{QuietWatch, RecheckTimer};
 
 impl Place {
@@ -51,16 +51,19 @@ impl Place {
         Ok(())
     }
 
-    /// All contenders ahead have gone, but our own node may have gone before them. Events of one
-    /// connection come in the order of the changes, so the end of our node would have been reported
-    /// by now if its watch were still set. If that watch has fired, a listing decides.
+    /// Checks that our own node was still there when the last contender ahead had left. Returns
+    /// false if only a new listing can tell.
+    ///
+    /// On one connection events come in the order of the changes. So if somebody had deleted our
+    /// node before, the watch on it would have fired by now.
     fn confirm(&self, wait: &mut Wait) -> Result<bool, Error> {
         let state = self.queue.client().state();
         if let Some(ended) = state.ended() {
             return Err(ClientError::from(ended).into());
         }
-        // Without a connection, too: for a contender that has waited for long, nothing but a new
-        // connection shows that the session lives, and a lease would lapse at once.
+        // If the connection is gone, and we have waited for longer than a session timeout, nothing
+        // shows that the session lives, and a lease would lapse at once. The reply to a listing
+        // shows that it lives.
         if !state.is_connected() {
             wait.must_list = true;
             return Ok(false);
@@ -124,8 +127,8 @@ impl Place {
             for (contender, mut watcher) in unwatched.into_iter().zip(watchers) {
                 match watcher.poll_changed(&mut Context::from_waker(Waker::noop())) {
                     Poll::Pending => wait.watched.push(Watched { contender, watcher }),
-                    // It was gone when the watches were set. Our own node existed at that moment,
-                    // so this proves as much as a listing without the contender.
+                    // The server found no node when it set this watch. It found our own node at the
+                    // same moment, so this is as good as a listing without the contender.
                     Poll::Ready(Ok(event)) if event.missed => {
                         gone.extend(is_deleted(&event).then_some(contender));
                     }
@@ -181,9 +184,9 @@ impl Place {
 
 /// The state of a place that is not first.
 struct Wait {
-    /// The contenders ahead that were not seen to go since the last listing.
+    /// The contenders ahead in the last listing, without those that have left since then.
     standing: Standing,
-    /// True if the queue must be listed again before anything follows from `standing`.
+    /// True if `standing` may be wrong, so that the queue must be listed again.
     must_list: bool,
     /// True if a contender was ahead.
     has_waited: bool,
@@ -290,8 +293,8 @@ impl Wait {
         self.must_list |= self.has_readers && contender.role == Role::Exclusive;
     }
 
-    /// Waits for the first watch to fire. The watch on our own node comes last: if our node ended
-    /// before another one, that is known when the event about the other one is.
+    /// Waits for the first watch to fire. The watch on our own node comes last, since
+    /// [`Place::confirm`] polls it again before we count as first.
     fn poll_woken(
         &mut self,
         place: &Place,

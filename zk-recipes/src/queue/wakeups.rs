@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::time::{Sleep, sleep};
 use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
 
@@ -31,26 +30,11 @@ impl RecheckTimer {
 /// Wakes all tasks that wait for one source. A source remembers only the last waker, so it is given
 /// this one.
 #[derive(Debug, Default)]
-pub(crate) struct Notifier(Notify);
-
-impl Notifier {
-    pub(crate) fn notify(&self) {
-        self.0.notify_waiters();
-    }
-
-    /// Waits for the next notification after the future was first polled or enabled.
-    pub(crate) fn notified(&self) -> Notified<'_> {
-        self.0.notified()
-    }
-}
+pub(crate) struct Notifier(pub(crate) Notify);
 
 impl Wake for Notifier {
     fn wake(self: Arc<Self>) {
-        self.notify();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.notify();
+        self.0.notify_waiters();
     }
 }
 

@@ -18,8 +18,7 @@ use zk_client::{
 
 use crate::error::Error;
 use crate::node::{Folder, parse_member};
-use crate::queue::is_transient;
-use crate::queue::place::MAX_LOSSES;
+use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::wakeups::RecheckTimer;
 
 /// For how long an observer waits for further changes after the first one. When a server ends many

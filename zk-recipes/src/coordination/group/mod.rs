@@ -16,9 +16,8 @@ use crate::error::{Error, Fault};
 use crate::hold::{Hold, Release};
 use crate::node::{Folder, NodeNaming, Role, parse_member};
 use crate::options::Options;
-use crate::queue::join::{Join, Patience};
-use crate::queue::place::{MAX_LOSSES, Place};
-use crate::queue::{Queue, is_transient};
+use crate::queue::attempts::{MAX_LOSSES, is_transient};
+use crate::queue::{Join, Patience, Place, Queue};
 
 pub use members::{Member, Members, View};
 
