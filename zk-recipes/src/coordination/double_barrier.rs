@@ -18,10 +18,9 @@ use crate::error::{Error, Fault};
 use crate::hold::Hold;
 use crate::node::{Contender, NodeNaming, Role};
 use crate::options::Options;
-use crate::queue::join::{Made, Retry};
-use crate::queue::place::{MAX_LOSSES, Place};
+use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient};
 use crate::queue::wakeups::RecheckTimer;
-use crate::queue::{Queue, is_transient};
+use crate::queue::{Place, Queue};
 
 /// A double barrier: work begins when a number of parties have come, and ends when all have left.
 ///
@@ -153,7 +152,7 @@ impl DoubleBarrier {
             let made = Made::of(folders).await;
             match created.await {
                 Ok(node) => return Ok((Place::new(queue, node)?, list.await)),
-                Err(error) => retry.after(queue, error, made)?,
+                Err(error) => retry.after(queue.folder(), queue.options(), error, made)?,
             }
         }
     }

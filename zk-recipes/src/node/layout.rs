@@ -169,7 +169,7 @@ impl NodeNaming {
     }
 
     /// The names of the nodes of a double barrier's parties.
-    pub(crate) const fn parties() -> Self {
+    pub(crate) fn parties() -> Self {
         Self::new("", false, "__enter__", NOBODY)
     }
 
