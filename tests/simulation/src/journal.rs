@@ -103,6 +103,8 @@ pub(super) struct Journal {
     gone: BTreeMap<i64, (Zxid, Option<SessionId>)>,
     /// Readers in the places of former writers.
     recast: BTreeSet<String>,
+    /// How often each session has written to the folder's own data.
+    written: BTreeMap<i64, u64>,
     /// Sessions that were ended before their timeout.
     pub(super) ended_early: Vec<SessionId>,
     /// When each transaction happened.
@@ -129,6 +131,7 @@ impl Journal {
             alive: BTreeMap::new(),
             gone: BTreeMap::new(),
             recast: BTreeSet::new(),
+            written: BTreeMap::new(),
             ended_early: Vec::new(),
             times: BTreeMap::new(),
             faulty_since: None,
@@ -173,6 +176,9 @@ impl Journal {
                     let gone = self.alive.remove(path).map(|created| (created, (*zxid, *session)));
                     self.gone.extend(gone);
                 }
+                Change::DataSet if path == FOLDER => {
+                    *self.written.entry(session.unwrap_or_default().0).or_default() += 1;
+                }
                 _ => {}
             }
             self.note(|| {
@@ -180,6 +186,16 @@ impl Journal {
                 format!("    {zxid} {change:?} {path} by {by}")
             });
         }
+    }
+
+    /// How often a session has written to the folder's own data.
+    pub(super) fn written(&self, session: SessionId) -> u64 {
+        self.written.get(&session.0).copied().unwrap_or_default()
+    }
+
+    /// The sessions that have written to the folder's own data.
+    pub(super) fn writers(&self) -> impl Iterator<Item = i64> {
+        self.written.keys().copied()
     }
 
     /// The transaction that created the last node of this name.

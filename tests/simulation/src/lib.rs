@@ -31,6 +31,10 @@ mod requeue;
 
 mod permits;
 
+mod counts;
+
+mod leads;
+
 mod folder;
 
 mod nemesis;
@@ -70,17 +74,23 @@ pub enum Family {
     Requeue,
     /// Semaphores, of which tasks want one permit or several.
     Semaphore,
+    /// A counter.
+    Counter,
+    /// Elections.
+    Election,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Lock,
         Self::RwLock,
         Self::ReentrantLock,
         Self::ReentrantRwLock,
         Self::Requeue,
         Self::Semaphore,
+        Self::Counter,
+        Self::Election,
     ];
 
     /// The same locks with only one level.
@@ -89,7 +99,7 @@ impl Family {
             Self::Lock | Self::ReentrantLock => Self::Lock,
             Self::RwLock | Self::ReentrantRwLock => Self::RwLock,
             Self::Requeue => Self::Requeue,
-            Self::Semaphore => Self::Semaphore,
+            Self::Semaphore | Self::Counter | Self::Election => self,
         }
     }
 
@@ -249,6 +259,7 @@ impl Simulation {
         check::grants(world.core.history(), &world.journal.grants)?;
         match self.family {
             Family::Requeue => check::prompt(world.core.history(), &world.journal),
+            Family::Counter => counts::check(&self.stage.cast.lock().unwrap().adds, &world.journal),
             _ => Ok(()),
         }
     }

@@ -29,6 +29,9 @@ const ROUND_OPS: [OpCode; 4] =
 const PERMIT_OPS: [OpCode; 4] =
     [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE];
 
+/// The requests of those who count.
+const COUNTER_OPS: [OpCode; 4] = [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_DATA, OpCode::SYNC];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Cut,
@@ -138,6 +141,7 @@ impl Nemesis {
         let ops = match family {
             Family::Requeue => ROUND_OPS,
             Family::Semaphore => PERMIT_OPS,
+            Family::Counter => COUNTER_OPS,
             _ => OPS,
         };
         Self { stage, others, random, weights, processes, rounds, ops, pending: None }

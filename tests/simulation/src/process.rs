@@ -15,6 +15,7 @@ use zk_client::{Client, SessionState};
 use zk_recipes::{Options, Owner};
 
 use super::Family;
+use super::counts::Adds;
 use super::gate::Gate;
 use super::locks::AnyLock;
 use super::network::{Party, Shared};
@@ -73,6 +74,7 @@ pub(super) struct Cast {
     /// How many permits a semaphore has, and those that tasks believe they hold.
     pub(super) permits: u32,
     pub(super) held: Vec<Held>,
+    pub(super) adds: Adds,
 }
 
 impl Stage {

@@ -45,6 +45,12 @@ impl Job {
                 Phase::Storm | Phase::Calm if self.family == Family::Semaphore => {
                     self.use_permits().await;
                 }
+                Phase::Storm | Phase::Calm if self.family == Family::Counter => {
+                    self.count_up().await;
+                }
+                Phase::Storm | Phase::Calm if self.family == Family::Election => {
+                    self.lead().await;
+                }
                 Phase::Storm | Phase::Calm => self.turn().await,
                 Phase::Idle => {
                     self.stage.cast.lock().unwrap().idle.insert(self.who.name);

@@ -115,6 +115,49 @@ const SEMAPHORE: &[&str] = &[
     "server restarted",
 ];
 
+/// The events that must have happened in any hundred seeds of the counter.
+const COUNTER: &[&str] = &[
+    "acquires cancelled",
+    "acquires ended with the session",
+    "adds in doubt",
+    "born with the names of the last life",
+    "cut",
+    "deleted by the operator",
+    "expired",
+    "half-open",
+    "machine died",
+    "partitioned",
+    "paused",
+    "process died",
+    "reply lost",
+    "request lost",
+    "server restarted",
+    "written by the operator",
+];
+
+/// The events that must have happened in any hundred seeds of the election.
+const ELECTION: &[&str] = &[
+    "acquires cancelled",
+    "acquires ended with the session",
+    "acquires that connections broke",
+    "acquires whose node vanished",
+    "born with the names of the last life",
+    "cut",
+    "deleted by the operator",
+    "event lost",
+    "expired",
+    "half-open",
+    "machine died",
+    "partitioned",
+    "paused",
+    "process died",
+    "reply lost",
+    "request lost",
+    "server restarted",
+    "terms after another",
+    "terms to the end",
+];
+
 /// The events that must have happened in any hundred seeds of the ensemble.
 const ENSEMBLE: &[&str] = &[
     "client cut",
@@ -271,6 +314,16 @@ fn the_lock_holds_where_contenders_requeue_until_something_disturbs_them() {
 #[test]
 fn the_semaphore_gives_no_more_permits_than_it_has() {
     check(Family::Semaphore, &[SEMAPHORE]);
+}
+
+#[test]
+fn the_counter_counts_each_add_once_whatever_goes_wrong() {
+    check(Family::Counter, &[COUNTER]);
+}
+
+#[test]
+fn one_leads_at_a_time_and_stops_when_its_term_is_over() {
+    check(Family::Election, &[ELECTION]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -20,7 +21,7 @@ use crate::options::Options;
 use crate::queue::Queue;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::inspect::QueueEntry;
-use crate::queue::wakeups::{RecheckTimer, first_of};
+use crate::queue::wakeups::RecheckTimer;
 
 /// When a leader that can no longer prove its leadership stops to lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,12 +134,7 @@ impl Election {
     {
         loop {
             let term = Arc::new(self.campaign().await?);
-            let stepping_down = async {
-                self.must_step_down(&term).await;
-                None
-            };
-            let working = async { Some(work(Arc::clone(&term)).await) };
-            let done = first_of(stepping_down, working).await;
+            let done = self.work_on(&term, work(Arc::clone(&term))).await;
             // The delete is on its way from here on, ahead of the next candidacy.
             let resigned = term.release();
             if let Some(done) = done {
@@ -192,13 +188,24 @@ impl Election {
         }
     }
 
-    async fn must_step_down(&self, term: &Guard) {
-        let must = || match term.state() {
+    /// Works until the work is done, or until the leader must step down. `None` in that case.
+    async fn work_on<T>(&self, term: &Guard, work: impl Future<Output = T>) -> Option<T> {
+        let must_step_down = || match term.state() {
             LockState::Lost(_) => Some(()),
             LockState::Suspended { .. } if self.step_down == StepDown::Suspended => Some(()),
             _ => None,
         };
-        term.ownership().wait_until(must).await;
+        let stepping_down = term.ownership().wait_until(must_step_down);
+        let (mut stepping_down, mut work) = (pin!(stepping_down), pin!(work));
+        poll_fn(|cx| {
+            // After a stop of the process the work may be polled before the client is, which has to
+            // tell of the loss.
+            if must_step_down().is_some() || stepping_down.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            work.as_mut().poll(cx).map(Some)
+        })
+        .await
     }
 }
 

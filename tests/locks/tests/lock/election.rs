@@ -2,8 +2,10 @@
 
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use zk_client::{Client, CreateOptions, ErrorCode};
@@ -135,6 +137,36 @@ async fn a_leader_that_is_cut_off_has_stopped_before_the_next_one_leads() {
         assert!(Arc::strong_count(&at_work) <= 2, "two lead");
         world.is_owner(&term);
         first.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_does_not_go_on_after_the_process_was_stopped_for_too_long() {
+    for step_down in [StepDown::Suspended, StepDown::Deadline] {
+        let world = World::new();
+        let (slept, told) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let clock = Arc::clone(&slept);
+        let clock = move || Duration::from_secs(clock.load(Ordering::Relaxed));
+        let client: Client = world.builder().suspended(clock).connect("zk").await.unwrap();
+        let candidate = election(&client, "ana").step_down(step_down);
+        let wakes = Notify::new();
+        let mut leading = Box::pin(candidate.lead(async |_| {
+            while told.fetch_add(1, Ordering::Relaxed) < 100 {
+                wakes.notified().await;
+            }
+        }));
+        for _ in 0..3 {
+            assert!(poll_once(leading.as_mut()).is_pending());
+            settle().await;
+        }
+        wakes.notify_one();
+        assert!(poll_once(leading.as_mut()).is_pending());
+        assert_eq!(told.load(Ordering::Relaxed), 2, "it works");
+        // Nothing else has run when the work is polled again.
+        slept.store(2 * TIMEOUT.as_secs(), Ordering::Relaxed);
+        wakes.notify_one();
+        drop(poll_once(leading.as_mut()));
+        assert_eq!(told.load(Ordering::Relaxed), 2, "it works on");
     }
 }
 

@@ -1,0 +1,120 @@
+//! The work of a task that adds to a counter, and what must be true of the results: each add that
+//! was told counts once, and no number is given twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zk_embedded::SessionId;
+use zk_recipes::{Counter, Error, ErrorKind};
+
+use super::journal::{FOLDER, Journal, Role};
+use super::judge::{self, Ask};
+use super::network::now;
+use super::process::Phase;
+use super::work::{Job, for_polls};
+
+/// The adds of all tasks. Each adds one.
+#[derive(Debug, Default)]
+pub(super) struct Adds {
+    /// Of each session: how many adds were done, and of how many the outcome is open.
+    of: BTreeMap<i64, (u64, u64)>,
+    results: BTreeSet<i64>,
+}
+
+impl Job {
+    /// Adds to the counter a few times, by one handle.
+    pub(super) async fn count_up(&mut self) {
+        if self.client.session().is_none() && self.client.exists(FOLDER).await.is_err() {
+            return;
+        }
+        // Its markers are where the operator deletes and writes.
+        let counter = Counter::new(&self.client, FOLDER).unwrap();
+        for _ in 0..self.random.within(1..6) {
+            tokio::time::sleep(self.random.millis(0..60)).await;
+            let who = self.who;
+            let (role, at) = (Role::Exclusive, now());
+            let ask = Ask { who, role, level: None, passes: 0, has_term: false, at };
+            let is_cut = self.is_storm() && self.random.percent(5);
+            let polls = if is_cut { self.random.within(1..8) } else { u64::MAX };
+            self.stage.note(|| format!("{who} adds, {polls}"));
+            // If the process dies meanwhile, the outcome stays open.
+            let session = self.client.session().map(|session| session.id);
+            let open = |change: fn(&mut u64)| {
+                let mut cast = self.stage.cast.lock().unwrap();
+                let of = session.map(|session| cast.adds.of.entry(session.0).or_default());
+                of.into_iter().for_each(|(_, open)| change(open));
+            };
+            open(|open| *open += 1);
+            let added = for_polls(polls, counter.add(1)).await;
+            let stays_open = match &added {
+                None => true,
+                Some(Err(error)) => error.kind() == ErrorKind::InDoubt,
+                Some(Ok(_)) => false,
+            };
+            if !stays_open {
+                open(|open| *open -= 1);
+            }
+            match added {
+                Some(Ok(value)) => self.added(value),
+                Some(Err(error)) => self.not_added(&ask, &error),
+                None => self.stage.count("acquires cancelled"),
+            }
+        }
+    }
+
+    fn added(&self, value: i64) {
+        let mut cast = self.stage.cast.lock().unwrap();
+        let mut world = self.stage.world.lock().unwrap();
+        if self.stage.phase() != Phase::Storm {
+            *cast.served.entry(self.who.name).or_default() += 1;
+        }
+        let (who, journal) = (self.who, &mut world.journal);
+        journal.count("grants");
+        journal.note(|| format!("{who} has added to {value}"));
+        let session = self.client.session().unwrap().id;
+        let (done, _) = cast.adds.of.entry(session.0).or_default();
+        *done += 1;
+        let (done, written) = (*done, journal.written(session));
+        if written < done {
+            journal.violate(format!("{who} has added {done} times and written {written} times"));
+        }
+        if !cast.adds.results.insert(value) {
+            journal.violate(format!("{who} gets {value}, as another add did"));
+        }
+    }
+
+    fn not_added(&self, ask: &Ask, error: &Error) {
+        match error.kind() {
+            ErrorKind::InDoubt => {
+                self.stage.count("adds in doubt");
+                let reliable = self.stage.cast.lock().unwrap().reliable;
+                if reliable.is_some_and(|from| ask.at >= from) {
+                    self.violate(format!("in doubt though nothing goes wrong: {error}"));
+                }
+            }
+            _ if error.client().is_some_and(zk_client::Error::is_no_node) => {
+                self.stage.count("markers deleted again and again");
+            }
+            _ => judge::failed(&self.stage, ask, error),
+        }
+    }
+}
+
+/// Compares the results with the writes of each session.
+pub(super) fn check(adds: &Adds, journal: &Journal) -> Result<(), String> {
+    let all = adds.of.keys().copied().chain(journal.writers()).collect::<BTreeSet<_>>();
+    let mut writes = 0;
+    for session in all {
+        let (done, open) = adds.of.get(&session).copied().unwrap_or_default();
+        let written = journal.written(SessionId(session));
+        writes += written;
+        if !(done..=done + open).contains(&written) {
+            return Err(format!(
+                "session {session:#x}: {written} writes, {done} adds are done and {open} open"
+            ));
+        }
+    }
+    match adds.results.last() {
+        Some(last) if *last as u64 > writes => Err(format!("{last} after {writes} writes")),
+        _ => Ok(()),
+    }
+}
