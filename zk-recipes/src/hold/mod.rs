@@ -302,7 +302,14 @@ impl Hold {
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
         let lost = async { Err(self.ownership.lost_error(self.lost().await)) };
-        first_of(lost, async { Ok(work.await) }).await
+        let mut work = std::pin::pin!(work);
+        // After a stop of the process the work may be polled before the client is, which has to
+        // tell of the loss.
+        let working = std::future::poll_fn(|cx| match self.state() {
+            LockState::Lost(loss) => Poll::Ready(Err(self.ownership.lost_error(loss))),
+            _ => work.as_mut().poll(cx).map(Ok),
+        });
+        first_of(lost, working).await
     }
 
     /// Waits until somebody asks for the lock back. Nothing happens to the lock.

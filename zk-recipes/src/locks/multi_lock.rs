@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -316,13 +317,19 @@ impl MultiGuard {
     ///
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        let lost = async {
-            let loss = self.lost().await;
+        let error = |loss| {
             let lost = self.0.iter().find(|hold| hold.known_loss().is_some());
             let path = lost.map(|hold| hold.node().to_owned()).unwrap_or_default();
             Err(Fault::Lost { path, loss }.into())
         };
-        first_of(lost, async { Ok(work.await) }).await
+        let lost = async { error(self.lost().await) };
+        let mut work = pin!(work);
+        // As in `Hold::run`.
+        let working = poll_fn(|cx| match self.state() {
+            LockState::Lost(loss) => Poll::Ready(error(loss)),
+            _ => work.as_mut().poll(cx).map(Ok),
+        });
+        first_of(lost, working).await
     }
 
     /// Carries out `ops` in one transaction, only if all locks are still ours at that moment.

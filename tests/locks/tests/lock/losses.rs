@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use zk_client::{Client, CreateOptions, Ended, Op, Outcome};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
@@ -84,6 +85,16 @@ impl Held {
         stat.map(drop)
     }
 
+    async fn run(&self, work: impl Future<Output = ()>) -> Result<(), Error> {
+        match self {
+            Self::Lock(guard) => guard.run(work).await,
+            Self::Read(guard) => guard.run(work).await,
+            Self::Write(guard) => guard.run(work).await,
+            Self::Reentrant(guard) => guard.run(work).await,
+            Self::Multi(guard) => guard.run(work).await,
+        }
+    }
+
     async fn release(self) -> Result<Release, Error> {
         match self {
             Self::Lock(guard) => guard.release().await,
@@ -138,6 +149,33 @@ async fn whoever_stood_still_for_too_long_is_told_so_by_every_guard() {
             let data = world.client().await.get_data("/data").await.unwrap();
             assert_eq!(&data.data[..], b"0");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_under_a_guard_does_not_go_on_after_a_stop_that_was_too_long() {
+    for kind in 0..KINDS {
+        let world = World::new();
+        let (client, suspended) = jumping(&world).await;
+        let held = Held::of_kind(kind, &client).await;
+        let (steps, wakes) = (AtomicU64::new(0), Notify::new());
+        let mut working = Box::pin(held.run(async {
+            while steps.fetch_add(1, Ordering::Relaxed) < 9 {
+                wakes.notified().await;
+            }
+        }));
+        for _ in 0..3 {
+            wakes.notify_one();
+            assert!(poll_once(working.as_mut()).is_pending());
+            settle().await;
+        }
+        assert_eq!(steps.load(Ordering::Relaxed), 4);
+        sleep(&world, &client, &suspended);
+        wakes.notify_one();
+        // Nothing else has run when the work would be polled.
+        let Poll::Ready(ended) = poll_once(working.as_mut()) else { panic!("it works on") };
+        is_lost(ended, DEADLINE);
+        assert_eq!(steps.load(Ordering::Relaxed), 4);
     }
 }
 
