@@ -133,6 +133,7 @@ impl Follower {
     /// Follows the node for one session. Returns only when that is over.
     async fn follow(&self, client: Client) -> Result<Infallible, Error> {
         let mut states = client.states();
+        let mut losses = 0;
         loop {
             // A server without a quorum may be behind for long, so its values do not count.
             if states.wait_for(|state| *state == SessionState::Connected).await.is_err() {
@@ -145,7 +146,7 @@ impl Follower {
                 drop(states.wait_for(|state| *state != SessionState::Connected).await);
                 None
             };
-            let reading = async { Some(self.read_on(&client).await) };
+            let reading = async { Some(self.read_on(&client, &mut losses).await) };
             if let Some(Err(over)) = first_of(cut_off, reading).await {
                 return Err(over.into());
             }
@@ -154,20 +155,24 @@ impl Follower {
     }
 
     /// Reads the node whenever it has changed. Returns only when the session is over.
-    async fn read_on(&self, client: &Client) -> Result<Infallible, ClientError> {
-        let mut losses = 0;
+    ///
+    /// A read that breaks each connection would take all other requests of the session with it. So
+    /// after several `losses` in a row, it is made once in a session timeout.
+    async fn read_on(&self, client: &Client, losses: &mut u32) -> Result<Infallible, ClientError> {
         loop {
+            if *losses > MAX_LOSSES {
+                changed(client, None).await;
+            }
+            // Counted ahead, because the end of the connection ends this, too.
+            *losses += 1;
             let watcher = match self.look(client).await {
                 Ok((node, watcher, zxid)) => {
-                    losses = 0;
+                    *losses = 0;
                     self.found(node, zxid);
                     Some(watcher)
                 }
                 Err(error) if error.is_session_over() => return Err(error),
-                Err(error) if is_transient(&error) && losses < MAX_LOSSES => {
-                    losses += 1;
-                    continue;
-                }
+                Err(error) if is_transient(&error) && *losses <= MAX_LOSSES => continue,
                 Err(error) => {
                     self.failed(error);
                     None

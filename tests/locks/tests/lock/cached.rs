@@ -9,7 +9,7 @@ use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions, ErrorCode, ErrorKind, Host, SessionKeeper};
-use zk_embedded::Fault;
+use zk_embedded::{Fault, OpCode};
 use zk_recipes::{Cached, Error, Freshness};
 use zk_tests::explore::{Script, explore, settle};
 use zk_tests::locks::{TIMEOUT, World};
@@ -359,4 +359,25 @@ fn no_older_value_follows_a_newer_one_and_the_last_comes_whatever_breaks() {
         assert_eq!(world.server.watch_count(), 0);
     });
     assert!(runs > 800, "{runs} runs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_breaks_each_connection_is_made_seldom() {
+    let world = World::new();
+    let raw = world.client().await;
+    raw.create(PATH, b"one", &PERSISTENT).await.unwrap();
+    let mut cached = follow(&world).await;
+    cached.becomes(Some("one")).await;
+    let session = cached.session().await;
+    for _ in 0..1000 {
+        world.server.inject(Fault::lose_request().op(OpCode::GET_DATA).session(session));
+    }
+    raw.set_data(PATH, b"two", None).await.unwrap();
+    sleep(4 * TIMEOUT).await;
+    let broken = 1000 - world.server.pending_faults();
+    // Six in a row, and one in each session timeout from then on.
+    assert!((6..=12).contains(&broken), "{broken} connections are broken");
+    assert_eq!(cached.text(), is(Freshness::Stale, Some("one")));
+    world.server.clear_faults();
+    cached.becomes(Some("two")).await;
 }
