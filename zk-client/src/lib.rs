@@ -158,6 +158,7 @@
 //! | | info | `over`, if this side closed it | `session`, `why` |
 //! | | warn | `over`, if it expired or was refused | `session`, `why` |
 //! | | info | `another`, which a [`SessionKeeper`] opens in place of one that expired | `wait_ms` |
+//! | | trace | `due`, when a timer of the session fires | `timer` |
 //! | `zk_client::request` | trace | `queued` | `xid`, `op`, `path` |
 //! | | trace | `sent` | `xid`, `op`, `path` |
 //! | | trace | `answered` | `xid`, `op`, `path`, `error`, `zxid`, `latency_us`, `bytes` |

@@ -53,9 +53,9 @@ pub(crate) struct Tended {
 pub(crate) struct Assurance {
     deadline: Deadline,
     leases: Leases,
-    /// Until when leases may run that were opened while no deadline was known. A proof ends this.
+    /// Leases that were opened while no deadline was known are valid until then. A proof ends this.
     grace: Option<Instant>,
-    /// When the handshake of this connection was sent, at the earliest.
+    /// The earliest time at which the handshake of this connection may have been sent.
     handshake: Option<Instant>,
     /// Whether a probe is queued and not sent.
     probing: bool,

@@ -107,7 +107,7 @@ impl Deadline {
         self.until
     }
 
-    /// What [`until`](Self::until) becomes at best, if a proof comes now.
+    /// The latest value that [`until`](Self::until) can take if a proof comes now.
     pub(crate) fn hope(&self) -> Option<Instant> {
         self.contact.map(|sent| sent + self.term())
     }
