@@ -51,7 +51,8 @@ pub fn encode(
 
 /// Splits the payload of the next frame off the front of `input`.
 ///
-/// Returns `None` if the frame is not complete yet.
+/// Returns `None` if the frame is not complete yet. Once its length is known and within the limit,
+/// this reserves memory in `input` for the rest of the frame.
 ///
 /// After an error the stream has lost its framing and must be dropped.
 ///
