@@ -1,11 +1,11 @@
 //! Counters of a client, for metrics.
 //!
 //! `Stats` is a copy of counters that the session keeps anyway. Making one allocates only the
-//! server's name.
+//! server's name and the list of operations.
 
 use std::time::Duration;
 
-use zk_proto::{SessionId, Zxid};
+use zk_proto::{OpCode, SessionId, Zxid};
 
 use crate::config::Host;
 use crate::model::event::SessionState;
@@ -71,11 +71,60 @@ pub struct Stats {
     pub events_received: u64,
     /// Replies among the received frames that were [too large](crate::ErrorKind::ReplyTooLarge).
     pub replies_too_large: u64,
+    /// How the requests have ended, by operation. An operation that has had no request is not in
+    /// the list. The order is that of the first end.
+    ///
+    /// The requests that the client makes by itself are counted too: watches that it sets again,
+    /// proofs of credentials, questions about owned nodes, the end of the session. Pings are not,
+    /// and neither are calls that fail before they are queued. A call that is repeated by
+    /// [`resolving`](crate::Client::resolving) or by the application counts each time.
+    pub requests: Vec<RequestCounts>,
 }
 
 impl Stats {
     /// How often a connection replaced one that was lost.
     pub const fn reconnects(&self) -> u64 {
         self.connections.saturating_sub(1)
+    }
+}
+
+/// How the requests of one operation have ended. Each request is counted once, when it ends.
+///
+/// A request whose caller dropped its future after it was sent counts by its reply, as any other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestCounts {
+    /// The operation, whose `Display` is its name.
+    pub op: OpCode,
+    /// Requests that the server carried out, and whose reply was received.
+    pub succeeded: u64,
+    /// Requests that the server refused with an error code.
+    pub refused: u64,
+    /// Requests that the server carried out, with a reply that was
+    /// [too large](crate::ErrorKind::ReplyTooLarge).
+    pub too_large: u64,
+    /// Requests that were sent and got no reply, since the connection or the session ended: the
+    /// server may have carried them out or not.
+    pub unanswered: u64,
+    /// Requests that were never sent, since the session ended first.
+    pub not_sent: u64,
+    /// Requests that their callers took back before they were sent, by dropping the future.
+    pub withdrawn: u64,
+}
+
+impl RequestCounts {
+    pub(crate) const fn new(op: OpCode) -> Self {
+        let (succeeded, refused, too_large) = (0, 0, 0);
+        Self { op, succeeded, refused, too_large, unanswered: 0, not_sent: 0, withdrawn: 0 }
+    }
+
+    /// All requests that have ended.
+    pub const fn total(&self) -> u64 {
+        self.succeeded
+            + self.refused
+            + self.too_large
+            + self.unanswered
+            + self.not_sent
+            + self.withdrawn
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_client::session::{Watch, WatchKind};
-use zk_client::{Client, CreateOptions, SessionState, Stats, WatchMode};
+use zk_client::{Client, CreateOptions, RequestCounts, SessionState, Stats, WatchMode};
 use zk_embedded::{Config, Fault, Server};
 use zk_proto::{ErrorCode, EventType, GetDataRequest, OpCode, Xid, Zxid};
 use zk_tests::peer::{Bench, Network, TIMEOUT, data, password, reply};
@@ -154,4 +154,60 @@ async fn a_client_at_rest_holds_what_is_held() {
     assert!(!text.contains(&format!("{:?}", password())), "no secret: {text}");
     client.close().await;
     assert_eq!(client.stats().state, SessionState::Closed);
+}
+
+/// Succeeded, refused, too large, unanswered, not sent and withdrawn requests of an operation.
+fn ends(stats: &Stats, op: OpCode) -> [u64; 6] {
+    let of_op = |counts: &&RequestCounts| counts.op == op;
+    let Some(counts) = stats.requests.iter().find(of_op) else {
+        return [0; 6];
+    };
+    let RequestCounts { succeeded, refused, too_large, unanswered, not_sent, withdrawn, .. } =
+        *counts;
+    let ends = [succeeded, refused, too_large, unanswered, not_sent, withdrawn];
+    assert_eq!(counts.total(), ends.iter().sum::<u64>());
+    ends
+}
+
+#[test]
+fn each_request_is_counted_once_by_operation_and_by_how_it_ended() {
+    let mut bench = Bench::attached();
+    assert_eq!(stats(&bench).requests, []);
+    (1..=4).for_each(|token| bench.session.submit(&GET, token).unwrap());
+    assert_eq!(bench.sent().len(), 4);
+    assert_eq!(stats(&bench).requests, [], "none has ended");
+
+    bench.answer(1, &data(b""));
+    bench.frame(reply(Xid(2), 2, ErrorCode::NO_NODE, &()));
+    bench.oversized(3, ErrorCode::OK, 1 << 30);
+    assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 0, 0, 0]);
+
+    bench.session.submit(&GET, 5).unwrap();
+    let taken_back = bench.session.submitted().unwrap();
+    bench.session.submit(&GET, 6).unwrap();
+    assert_eq!(bench.session.withdraw(taken_back), Some(5));
+    assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 0, 0, 1]);
+
+    bench.cut();
+    assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 1, 0, 1], "one is still queued");
+    bench.session.abandon();
+    assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 1, 1, 1]);
+    assert_eq!(stats(&bench).requests.len(), 1);
+    assert!(!bench.said().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_counts_as_unanswered_and_pings_not_at_all() {
+    let server = Server::in_memory(Config::new());
+    let client = Client::builder().connector(server.connector()).connect("zk").await.unwrap();
+    server.inject(Fault::lose_reply().op(OpCode::DELETE));
+    client.delete("/none", None).await.unwrap_err();
+    client.delete("/none", None).await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let stats = client.stats();
+    assert!(stats.pings_sent > 0);
+    assert_eq!(ends(&stats, OpCode::DELETE), [0, 1, 0, 1, 0, 0]);
+    assert_eq!(ends(&stats, OpCode::PING), [0; 6]);
+    client.close().await;
+    assert_eq!(ends(&client.stats(), OpCode::CLOSE_SESSION), [1, 0, 0, 0, 0, 0]);
 }

@@ -149,6 +149,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let sent = self.pipeline.take_sent();
         let urgent = self.pipeline.take_urgent();
         for (sent, slot) in sent.map(|slot| (true, slot)).chain(urgent.map(|slot| (false, slot))) {
+            // The session's own requests that were not sent are queued anew.
+            if sent {
+                self.counters.ended(slot.op, |counts| counts.unanswered += 1);
+            }
             close_lost |= matches!(slot.purpose, Purpose::Close);
             self.give_up(slot, Failure::ConnectionLoss { sent, why });
         }

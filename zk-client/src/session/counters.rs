@@ -4,8 +4,12 @@
 
 use std::time::{Duration, Instant};
 
+use zk_proto::OpCode;
+
+use crate::stats::RequestCounts;
+
 /// Counters since the session was made.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// When the first connection was established, and when the present one was.
     pub(crate) first: Option<Instant>,
@@ -19,6 +23,8 @@ pub(crate) struct Counters {
     pub(crate) bytes_received: u64,
     pub(crate) events_received: u64,
     pub(crate) replies_too_large: u64,
+    /// One entry for each operation that was used, which are few: a search is cheaper than a map.
+    pub(crate) requests: Vec<RequestCounts>,
     /// When the last request that was answered was sent, and when it was answered.
     last_round_trip: Option<(Instant, Instant)>,
 }
@@ -48,6 +54,19 @@ impl Counters {
     #[inline]
     pub(crate) fn answered(&mut self, sent: Instant, now: Instant) {
         self.last_round_trip = Some((sent, now));
+    }
+
+    /// Counts a request of this operation that has ended. Only the first one allocates.
+    #[inline]
+    pub(crate) fn ended(&mut self, op: OpCode, count: impl FnOnce(&mut RequestCounts)) {
+        match self.requests.iter_mut().find(|counts| counts.op == op) {
+            Some(counts) => count(counts),
+            None => {
+                let mut counts = RequestCounts::new(op);
+                count(&mut counts);
+                self.requests.push(counts);
+            }
+        }
     }
 
     /// How long the last reply took.

@@ -127,6 +127,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
         );
         self.phase = Phase::Over(ended);
         for (sent, slot) in self.pipeline.take_all() {
+            self.counters.ended(slot.op, |counts| {
+                let ends = if sent { &mut counts.unanswered } else { &mut counts.not_sent };
+                *ends += 1;
+            });
             self.give_up(slot, Failure::Ended { sent, ended });
         }
         for token in self.auths.take_all() {

@@ -110,6 +110,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
             bytes = body.as_ref().map(Bytes::len).ok(),
             "answered"
         );
+        self.counters.ended(slot.op, |counts| match (header.error, &body) {
+            (ErrorCode::OK, Ok(_)) => counts.succeeded += 1,
+            (ErrorCode::OK, Err(_)) => counts.too_large += 1,
+            _ => counts.refused += 1,
+        });
         let result = match header.error {
             ErrorCode::OK => body.map(|body| Answer { zxid: header.zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),

@@ -245,9 +245,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// [`submit_watching`](Self::submit_watching). Then nothing changes.
     pub fn withdraw(&mut self, id: RequestId) -> Option<T> {
         let is_call = |purpose: &Purpose<T>| matches!(purpose, Purpose::Call { .. });
-        let Purpose::Call { token, watch } = self.pipeline.withdraw(id, is_call)?.purpose else {
+        let slot = self.pipeline.withdraw(id, is_call)?;
+        let Purpose::Call { token, watch } = slot.purpose else {
             return None;
         };
+        self.counters.ended(slot.op, |counts| counts.withdrawn += 1);
         let returned = watch.and_then(|id| self.watches.answered(id, None));
         self.give_back(returned);
         self.do_housekeeping(Priority::Normal);

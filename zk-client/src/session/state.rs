@@ -243,6 +243,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             bytes_received: counters.bytes_received,
             events_received: counters.events_received,
             replies_too_large: counters.replies_too_large,
+            requests: counters.requests.clone(),
         }
     }
 
