@@ -23,6 +23,7 @@ use crate::driver::task::Driver;
 use crate::error::{Ended, Error, Fault};
 use crate::model::event::SessionState;
 use crate::net::hosts::Random;
+use crate::stats::KeeperStats;
 use crate::trace;
 
 /// A session that lived for less makes the wait before the next one longer, so that the keeper does
@@ -175,6 +176,10 @@ struct Kept {
     answered: bool,
     /// When a server that serves writes accepted the current session.
     began: Option<Instant>,
+    /// The last session that began, whether or not it is over.
+    session: Option<Arc<SharedSession>>,
+    /// The counters of the sessions before it.
+    earlier: KeeperStats,
     /// True if no more sessions are to be opened.
     stopping: bool,
     /// Why the keeper is over, if it is.
@@ -242,6 +247,20 @@ impl SessionKeeper {
     /// [`Client::states`].
     pub fn sessions(&self) -> Sessions {
         Sessions { kept: self.0.0.subscribe(), seen: 0 }
+    }
+
+    /// The counters of all sessions so far, added up: nothing is counted twice, and the numbers
+    /// only grow.
+    ///
+    /// They stay readable after the keeper has ended, with its last session. Like
+    /// [`Client::stats`], the call is cheap enough for every scrape.
+    pub fn stats(&self) -> KeeperStats {
+        let kept = self.0.0.borrow();
+        let mut stats = kept.earlier.clone();
+        if let Some(session) = &kept.session {
+            stats.add(session.stats());
+        }
+        stats
     }
 
     /// Ends the keeper and closes the current session, like [`Client::close`].
@@ -342,7 +361,7 @@ impl Running {
         let mut next = Ok(first);
         let mut brief = 0;
         while let Some(Parts { client, shared, driver, .. }) = self.begin(next) {
-            self.offer(client);
+            self.offer(client, &shared);
             self.drive(&shared, driver).await;
             match shared.look(|core| core.ended()) {
                 Some(Ended::Expired) => {}
@@ -368,11 +387,17 @@ impl Running {
     }
 
     /// Publishes the client of a new session.
-    fn offer(&self, client: Client) {
+    fn offer(&self, client: Client, shared: &Arc<SharedSession>) {
         let mut client = Some(client);
         self.kept.send_modify(|kept| {
+            // The session before is over, so its counters no longer change.
+            if let Some(before) = kept.session.replace(Arc::clone(shared)) {
+                kept.earlier.add(before.stats());
+            }
             if !kept.stopping {
-                *kept = Kept { number: kept.number + 1, client: client.take(), ..Kept::default() };
+                kept.number += 1;
+                kept.client = client.take();
+                (kept.answered, kept.began) = (false, None);
             }
         });
     }

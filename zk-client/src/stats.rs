@@ -118,6 +118,16 @@ impl RequestCounts {
         Self { op, succeeded, refused, too_large, unanswered: 0, not_sent: 0, withdrawn: 0 }
     }
 
+    fn add(&mut self, more: &Self) {
+        let Self { op: _, succeeded, refused, too_large, unanswered, not_sent, withdrawn } = more;
+        self.succeeded += succeeded;
+        self.refused += refused;
+        self.too_large += too_large;
+        self.unanswered += unanswered;
+        self.not_sent += not_sent;
+        self.withdrawn += withdrawn;
+    }
+
     /// All requests that have ended.
     pub const fn total(&self) -> u64 {
         self.succeeded
@@ -126,5 +136,59 @@ impl RequestCounts {
             + self.unanswered
             + self.not_sent
             + self.withdrawn
+    }
+}
+
+/// The counters of all sessions of a keeper, added up: see
+/// [`SessionKeeper::stats`](crate::SessionKeeper::stats).
+///
+/// Each field counts what the field of the same name in [`Stats`] counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeeperStats {
+    /// Sessions that the keeper has begun, with the current one. A session counts before a server
+    /// has accepted it.
+    pub sessions: u64,
+    /// Attempts to connect to a server.
+    pub attempts: u64,
+    /// Attempts that led to a connection.
+    pub connections: u64,
+    /// Frames that were handed to the transport.
+    pub frames_sent: u64,
+    /// Bytes of the frames that were sent.
+    pub bytes_sent: u64,
+    /// Pings among the frames that were sent.
+    pub pings_sent: u64,
+    /// Frames that were received.
+    pub frames_received: u64,
+    /// Bytes of the received frames.
+    pub bytes_received: u64,
+    /// Watch events among the received frames.
+    pub events_received: u64,
+    /// Replies among the received frames that were too large.
+    pub replies_too_large: u64,
+    /// How the requests have ended, by operation.
+    pub requests: Vec<RequestCounts>,
+}
+
+impl KeeperStats {
+    /// Adds the counters of one more session.
+    pub(crate) fn add(&mut self, session: Stats) {
+        self.sessions += 1;
+        self.attempts += session.attempts;
+        self.connections += session.connections;
+        self.frames_sent += session.frames_sent;
+        self.bytes_sent += session.bytes_sent;
+        self.pings_sent += session.pings_sent;
+        self.frames_received += session.frames_received;
+        self.bytes_received += session.bytes_received;
+        self.events_received += session.events_received;
+        self.replies_too_large += session.replies_too_large;
+        for counts in session.requests {
+            match self.requests.iter_mut().find(|total| total.op == counts.op) {
+                Some(total) => total.add(&counts),
+                None => self.requests.push(counts),
+            }
+        }
     }
 }

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use zk_client::{
-    Client, ClientBuilder, CreateOptions, ErrorKind, Host, KeptSession, SessionKeeper, SessionState,
+    Client, ClientBuilder, CreateOptions, ErrorKind, Host, KeptSession, RequestCounts,
+    SessionKeeper, SessionState,
 };
 use zk_embedded::{Config, Server};
+use zk_proto::OpCode;
 use zk_tests::explore::{in_virtual_time, poll_once, settle, sweep};
 use zk_tests::peer::Clock;
 
@@ -422,4 +424,45 @@ fn a_keeper_that_is_dropped_after_any_poll_tells_that_it_is_over() {
         seen < 3
     });
     assert!(places > 5, "{places}");
+}
+
+/// The sum over three sessions, of which the first two expired and the last was closed, is that of
+/// what each of them counted.
+#[test]
+fn a_keeper_adds_up_its_sessions_and_counts_none_twice() {
+    in_virtual_time(async {
+        let server = server();
+        let keeper = keep(&server);
+        let mut sessions = keeper.sessions();
+        let mut clients = Vec::new();
+        for number in 1..=3 {
+            let KeptSession { client, .. } = sessions.next().await.unwrap();
+            for _ in 0..number {
+                client.get_data("/none").await.unwrap_err();
+            }
+            let stats = keeper.stats();
+            assert_eq!(stats.sessions, number);
+            let reads = stats.requests.iter().find(|counts| counts.op == OpCode::GET_DATA);
+            assert_eq!(reads.map(|counts| counts.refused), Some((1..=number).sum()));
+            if number < 3 {
+                expire(&server, &client);
+            }
+            clients.push(client);
+        }
+        keeper.close().await;
+        let stats = keeper.stats();
+        assert_eq!(stats, keeper.stats());
+        assert_eq!(stats.sessions, 3);
+        let each = || clients.iter().map(Client::stats);
+        assert_eq!(stats.attempts, each().map(|stats| stats.attempts).sum::<u64>());
+        assert_eq!(stats.connections, each().map(|stats| stats.connections).sum::<u64>());
+        assert_eq!(stats.frames_sent, each().map(|stats| stats.frames_sent).sum::<u64>());
+        assert_eq!(stats.bytes_sent, each().map(|stats| stats.bytes_sent).sum::<u64>());
+        assert_eq!(stats.frames_received, each().map(|stats| stats.frames_received).sum::<u64>());
+        assert_eq!(stats.bytes_received, each().map(|stats| stats.bytes_received).sum::<u64>());
+        let ended = |counts: &[RequestCounts]| counts.iter().map(RequestCounts::total).sum::<u64>();
+        assert_eq!(ended(&stats.requests), each().map(|stats| ended(&stats.requests)).sum::<u64>());
+        let closed = stats.requests.iter().find(|counts| counts.op == OpCode::CLOSE_SESSION);
+        assert_eq!(closed.map(|counts| counts.succeeded), Some(1), "the last one is not lost");
+    });
 }
