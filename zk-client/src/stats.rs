@@ -79,6 +79,8 @@ pub struct Stats {
     /// and neither are calls that fail before they are queued. A call that is repeated by
     /// [`resolving`](crate::Client::resolving) or by the application counts each time.
     pub requests: Vec<RequestCounts>,
+    /// How long the requests took that were answered.
+    pub latencies: Latencies,
 }
 
 impl Stats {
@@ -169,6 +171,8 @@ pub struct KeeperStats {
     pub replies_too_large: u64,
     /// How the requests have ended, by operation.
     pub requests: Vec<RequestCounts>,
+    /// How long the requests took that were answered.
+    pub latencies: Latencies,
 }
 
 impl KeeperStats {
@@ -184,11 +188,80 @@ impl KeeperStats {
         self.bytes_received += session.bytes_received;
         self.events_received += session.events_received;
         self.replies_too_large += session.replies_too_large;
+        self.latencies.add(&session.latencies);
         for counts in session.requests {
             match self.requests.iter_mut().find(|total| total.op == counts.op) {
                 Some(total) => total.add(&counts),
                 None => self.requests.push(counts),
             }
         }
+    }
+}
+
+/// A histogram of the time from the send of a request to its reply, in fixed buckets.
+///
+/// All answered requests are in it, whatever the server answered, and those that the client made
+/// by itself too. Pings and unanswered requests are not. The time that a request waited to be sent
+/// is not in it: see [`Stats::queued`] for that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// The requests of each bucket alone, and last those above all bounds.
+    buckets: [u64; Self::BOUNDS.len() + 1],
+    /// The sum in microseconds.
+    sum_us: u64,
+}
+
+impl Latencies {
+    /// The upper bounds of the buckets, in order. A request that took exactly as long as a bound is
+    /// below it. Longer ones than the last are counted in a bucket without a bound.
+    pub const BOUNDS: [Duration; 16] = [
+        Duration::from_micros(100),
+        Duration::from_micros(250),
+        Duration::from_micros(500),
+        Duration::from_millis(1),
+        Duration::from_micros(2_500),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_millis(2_500),
+        Duration::from_secs(5),
+        Duration::from_secs(10),
+    ];
+
+    /// How many requests took at most as long as each of the [bounds](Self::BOUNDS), with the
+    /// bound. The numbers grow from one to the next.
+    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
+        let counts = self.buckets.into_iter().scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        Self::BOUNDS.into_iter().zip(counts)
+    }
+
+    /// All requests in the histogram.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The sum of their times, each rounded down to a microsecond.
+    pub const fn sum(&self) -> Duration {
+        Duration::from_micros(self.sum_us)
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, took: Duration) {
+        let index = Self::BOUNDS.iter().take_while(|bound| **bound < took).count();
+        self.buckets.iter_mut().skip(index).take(1).for_each(|bucket| *bucket += 1);
+        self.sum_us = self.sum_us.saturating_add(took.as_micros() as u64);
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.buckets.iter_mut().zip(more.buckets).for_each(|(sum, count)| *sum += count);
+        self.sum_us = self.sum_us.saturating_add(more.sum_us);
     }
 }

@@ -462,6 +462,8 @@ fn a_keeper_adds_up_its_sessions_and_counts_none_twice() {
         assert_eq!(stats.bytes_received, each().map(|stats| stats.bytes_received).sum::<u64>());
         let ended = |counts: &[RequestCounts]| counts.iter().map(RequestCounts::total).sum::<u64>();
         assert_eq!(ended(&stats.requests), each().map(|stats| ended(&stats.requests)).sum::<u64>());
+        let answered = each().map(|stats| stats.latencies.count()).sum::<u64>();
+        assert_eq!((stats.latencies.count(), answered > 0), (answered, true));
         let closed = stats.requests.iter().find(|counts| counts.op == OpCode::CLOSE_SESSION);
         assert_eq!(closed.map(|counts| counts.succeeded), Some(1), "the last one is not lost");
     });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_client::session::{Watch, WatchKind};
-use zk_client::{Client, CreateOptions, RequestCounts, SessionState, Stats, WatchMode};
+use zk_client::{Client, CreateOptions, Latencies, RequestCounts, SessionState, Stats, WatchMode};
 use zk_embedded::{Config, Fault, Server};
 use zk_proto::{ErrorCode, EventType, GetDataRequest, OpCode, Xid, Zxid};
 use zk_tests::peer::{Bench, Network, TIMEOUT, data, password, reply};
@@ -210,4 +210,47 @@ async fn a_lost_reply_counts_as_unanswered_and_pings_not_at_all() {
     assert_eq!(ends(&stats, OpCode::PING), [0; 6]);
     client.close().await;
     assert_eq!(ends(&client.stats(), OpCode::CLOSE_SESSION), [1, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_reply_is_in_the_bucket_of_the_time_since_the_send() {
+    let mut bench = Bench::attached();
+    let bounds = Latencies::BOUNDS;
+    assert!(bounds.is_sorted());
+    let mut sum = Duration::ZERO;
+    // For each bound a request that took exactly that long, one more nanosecond, and a lost one.
+    for (xid, took) in (1..).zip([bounds[0], bounds[3], bounds[3] + Duration::from_nanos(1)]) {
+        bench.session.submit(&GET, 1).unwrap();
+        bench.pass(Duration::from_millis(1));
+        assert_eq!(bench.sent().len(), 1, "the wait before the send does not count");
+        bench.pass(took);
+        bench.answer(xid, &data(b""));
+        sum += took;
+    }
+    bench.session.submit(&GET, 2).unwrap();
+    assert_eq!(bench.sent().len(), 1);
+    bench.cut();
+    let latencies = stats(&bench).latencies;
+    assert_eq!((latencies.count(), latencies.sum().as_micros()), (3, sum.as_micros()));
+    let counts = latencies.cumulative().map(|(_, count)| count).collect::<Vec<_>>();
+    assert_eq!(counts, [1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]);
+    assert!(latencies.cumulative().map(|(bound, _)| bound).eq(bounds));
+    assert!(!bench.said().is_empty());
+}
+
+#[test]
+fn what_took_longer_than_all_bounds_is_counted_too_and_a_ping_is_not() {
+    let mut bench = Bench::attached();
+    bench.pass(TIMEOUT / 3);
+    assert_eq!(bench.sent(), ["ping"]);
+    bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
+    assert_eq!(stats(&bench).latencies, Latencies::default());
+    bench.session.submit(&GET, 1).unwrap();
+    assert_eq!(bench.sent().len(), 1);
+    bench.now += Duration::from_secs(11);
+    bench.answer(1, &data(b""));
+    let latencies = stats(&bench).latencies;
+    assert_eq!((latencies.count(), latencies.sum()), (1, Duration::from_secs(11)));
+    assert!(latencies.cumulative().all(|(_, count)| count == 0));
+    assert!(!bench.said().is_empty());
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use zk_proto::OpCode;
 
-use crate::stats::RequestCounts;
+use crate::stats::{Latencies, RequestCounts};
 
 /// Counters since the session was made.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Counters {
     pub(crate) replies_too_large: u64,
     /// One entry for each operation that was used, which are few: a search is cheaper than a map.
     pub(crate) requests: Vec<RequestCounts>,
+    /// The times of all answered requests, without pings.
+    pub(crate) latencies: Latencies,
     /// When the last request that was answered was sent, and when it was answered.
     last_round_trip: Option<(Instant, Instant)>,
 }

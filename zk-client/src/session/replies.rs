@@ -99,6 +99,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if slot.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
             self.assurance.answered(now, requested_at, slot.op, header.error);
         }
+        self.counters.latencies.record(now.saturating_duration_since(requested_at));
         trace!(
             target: trace::REQUEST,
             xid = slot.xid.0,

@@ -244,6 +244,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             events_received: counters.events_received,
             replies_too_large: counters.replies_too_large,
             requests: counters.requests.clone(),
+            latencies: counters.latencies,
         }
     }
 
