@@ -4,8 +4,10 @@
 //! what a guard consists of. Whether the lock is still ours is found out by [`ownership`].
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use zk_client::{Deletion, Error as ClientError, Lapse, LeaseState, OwnedNode};
@@ -302,10 +304,10 @@ impl Hold {
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
         let lost = async { Err(self.ownership.lost_error(self.lost().await)) };
-        let mut work = std::pin::pin!(work);
+        let mut work = pin!(work);
         // After a stop of the process the work may be polled before the client is, which has to
         // tell of the loss.
-        let working = std::future::poll_fn(|cx| match self.state() {
+        let working = poll_fn(|cx| match self.state() {
             LockState::Lost(loss) => Poll::Ready(Err(self.ownership.lost_error(loss))),
             _ => work.as_mut().poll(cx).map(Ok),
         });
