@@ -12,6 +12,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use zk_client::{Client, CreateOptions, ErrorKind, Stats, WatchMode, Watcher};
 use zk_embedded::{Config, Server};
 use zk_proto::{ErrorCode, EventType};
+use zk_recipes::{TreeCache, TreeLimits};
 use zk_tests::explore::{in_virtual_time, settle};
 use zk_tests::peer::{Network, Peer, TIMEOUT, data, notification, reply};
 
@@ -64,6 +65,7 @@ fn a_client_holds_what_is_held_and_sets_nothing_aside() {
     in_virtual_time(leaves_nothing_behind());
     in_virtual_time(a_lie_is_not_believed());
     in_virtual_time(a_flood_is_not_kept());
+    in_virtual_time(a_node_of_a_tree_in_memory_is_small());
     in_virtual_time(a_look_costs_next_to_nothing());
     in_virtual_time(a_watcher_that_waits_is_small());
 }
@@ -270,4 +272,44 @@ async fn a_watcher_that_waits_is_small() {
     assert!(each <= 300, "{each} bytes for a watcher");
     drop((client, watchers, peer));
     drop(network.dial().await);
+}
+
+/// A node takes little memory besides its name and data, whether it has siblings or children.
+async fn a_node_of_a_tree_in_memory_is_small() {
+    const NODES: usize = 100_000;
+    const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
+    let server = Server::in_memory(Config::new());
+    let client = connect(&server).await;
+    client.create("/tree", b"", &PERSISTENT).await.unwrap();
+    let (mut made, mut named) = (1, "tree".len());
+    while made < NODES {
+        let group = format!("/tree/group-{made}");
+        client.create(&group, b"", &PERSISTENT).await.unwrap();
+        named += group.len() - "/tree/".len();
+        // Groups of 10 and of 10,000, in the order of their names and in another.
+        let size = if made < NODES / 2 { 10_000 } else { 10 };
+        let names = (0..size).map(|n| format!("node-{:05}", n * 7919 % size));
+        let nodes = names.map(|name| {
+            named += name.len() + b"some data".len();
+            client.create(&format!("{group}/{name}"), b"some data", &PERSISTENT)
+        });
+        for reply in nodes.collect::<Vec<_>>() {
+            reply.await.unwrap();
+        }
+        made += 1 + size;
+    }
+    let builder = Client::builder().connector(server.connector());
+    let keeper = builder.keep("zk").await.unwrap();
+    settle().await;
+    let region = Region::new(ALLOCATOR);
+    let (tree, following) = TreeCache::follow(&keeper, "/tree", TreeLimits::default()).unwrap();
+    tokio::spawn(following);
+    settle().await;
+    let change = region.change();
+    let status = tree.status().borrow().clone();
+    assert_eq!(status.nodes, made);
+    let kept = change.bytes_allocated as isize - change.bytes_deallocated as isize;
+    let each = (kept - SLACK - named as isize) / made as isize;
+    assert!(each <= 150, "{each} bytes for a node");
+    assert!(status.bytes as isize >= kept - SLACK, "{} counted, {kept} kept", status.bytes);
 }

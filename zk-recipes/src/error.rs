@@ -63,6 +63,9 @@ pub enum ErrorKind {
     /// The counter may or may not have been changed: the reply was lost, and so was what would show
     /// the outcome. [`Error::client`] returns why.
     InDoubt,
+    /// A [`TreeCache`](crate::TreeCache) has more nodes or bytes than its
+    /// [limits](crate::TreeLimits) allow.
+    TreeTooLarge,
 }
 
 /// How a lock was lost, for good: to have it again, a contender must queue up again.
@@ -137,6 +140,8 @@ pub(crate) enum Fault {
     Unconfirmed(#[source] zk_client::Error),
     #[error("{0}: no number in this counter's format, or at a version that matches any")]
     InvalidCounter(String),
+    #[error("{0}: the tree has more nodes or bytes than are allowed")]
+    TreeTooLarge(String),
     #[error("{0}: the counter would leave the range of an i64")]
     Overflow(String),
     #[error("{path}: the counter may or may not have been changed: {cause}")]
@@ -168,6 +173,7 @@ impl Error {
             Fault::Unconfirmed(_) => ErrorKind::Unconfirmed,
             Fault::InvalidCounter(_) => ErrorKind::InvalidCounter,
             Fault::Overflow(_) => ErrorKind::Overflow,
+            Fault::TreeTooLarge(_) => ErrorKind::TreeTooLarge,
             Fault::InDoubt { .. } => ErrorKind::InDoubt,
         }
     }

@@ -13,6 +13,7 @@
 //! | [`DoubleBarrier`] | beginning and ending together with a number of others |
 //! | [`Counter`] | a number that all processes count with, and blocks of unique ids |
 //! | [`Cached`] | the value of a node at hand, for instance a live configuration |
+//! | [`TreeCache`] | a node and everything below it at hand |
 //! | [`Group`] | which processes of a service are there, with their data for all to see |
 //!
 //! The tasks of one process hand a reentrant lock on among themselves without a request, and an
@@ -120,7 +121,7 @@
 //! hold                   acquire (join, wait, hold); being the owner: state, lost, transactions
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              holding (the node of the process), cohort (who is next), local, reentrant
-//! coordination           election, semaphore, both barriers, group, counter, cached
+//! coordination           election, semaphore, both barriers, group, counter, cached, tree_cache
 //! ```
 
 mod coordination;
@@ -145,6 +146,7 @@ pub use coordination::double_barrier::{DoubleBarrier, Round};
 pub use coordination::election::{Election, Leaders, StepDown};
 pub use coordination::group::{Group, Member, Members, Membership, View};
 pub use coordination::semaphore::{Permit, Semaphore};
+pub use coordination::tree_cache::{TreeCache, TreeLimits, TreeNode, TreeStatus, TreeView};
 pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::transactions::{Fenced, NotReleased};
 pub use hold::{FencingToken, Hold, InvalidToken, LockState, Release};

@@ -43,6 +43,8 @@ mod check;
 
 pub mod ensemble;
 
+pub mod trees;
+
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::ops::Range;

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zk_simulation::{Family, Outcome, ensemble};
+use zk_simulation::{Family, Outcome, ensemble, trees};
 
 const DEFAULT_SEEDS: u64 = 125;
 
@@ -180,6 +180,25 @@ const ENSEMBLE: &[&str] = &[
     "writes refused because the session had moved",
 ];
 
+/// The events that must have happened in any hundred histories of a tree in memory.
+const TREE: &[&str] = &[
+    "created",
+    "cut",
+    "delayed",
+    "deleted",
+    "deleted with all below",
+    "expired",
+    "made anew",
+    "missed much",
+    "partitioned",
+    "refused",
+    "reply lost",
+    "request lost",
+    "set",
+    "set without waiting",
+    "waited",
+];
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
@@ -191,9 +210,12 @@ enum Model {
     Server(Family),
     /// Locks on an ensemble.
     Ensemble,
+    /// A tree that is kept in memory.
+    TreeCache,
 }
 
 impl Model {
+    /// All that leave a trace of all they do.
     fn all() -> impl Iterator<Item = Self> {
         Family::ALL.into_iter().map(Self::Server).chain([Self::Ensemble])
     }
@@ -202,6 +224,7 @@ impl Model {
         match self {
             Self::Server(family) => format!("{family:?}"),
             Self::Ensemble => "Ensemble".to_owned(),
+            Self::TreeCache => "TreeCache".to_owned(),
         }
     }
 
@@ -209,6 +232,7 @@ impl Model {
         match self {
             Self::Server(family) => zk_simulation::run(family, seed, traced),
             Self::Ensemble => ensemble::run(seed, traced),
+            Self::TreeCache => trees::run(seed, traced),
         }
     }
 }
@@ -333,6 +357,11 @@ fn no_guard_says_that_it_holds_what_another_one_owns() {
 }
 
 #[test]
+fn the_tree_in_memory_is_the_server_s_whatever_was_missed() {
+    explore(Model::TreeCache, &[TREE]);
+}
+
+#[test]
 fn a_seed_decides_everything() {
     for (model, seed) in Model::all().flat_map(|model| [(model, 1), (model, 2)]) {
         let name = model.name();
@@ -345,13 +374,13 @@ fn a_seed_decides_everything() {
     }
 }
 
-/// Prints the trace of one seed, `ZK_SIM_SEED`, of one family, `ZK_SIM_FAMILY`, or of the ensemble.
+/// Prints the trace of one seed, `ZK_SIM_SEED`, of one model, `ZK_SIM_FAMILY`.
 #[test]
 fn replay() {
     let seed = number("ZK_SIM_SEED").unwrap_or_default();
     let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
-    let model = Model::all().find(|model| model.name() == name);
-    let model = model.expect("a family, or Ensemble");
+    let model = Model::all().chain([Model::TreeCache]).find(|model| model.name() == name);
+    let model = model.expect("a family, Ensemble or TreeCache");
     let outcome = model.run(seed, true);
     println!("{}", outcome.trace);
     assert_eq!(outcome.violation, None, "{name}, seed {seed}");

@@ -27,6 +27,8 @@ zk_tests::cached_claims!(cached, server(Release::V3_9).await?);
 zk_tests::cached_claims!(cached_of_3_8, server(Release::V3_8).await?);
 zk_tests::counter_claims!(counter, server(Release::V3_9).await?);
 zk_tests::counter_claims!(counter_of_3_8, server(Release::V3_8).await?);
+zk_tests::tree_cache_claims!(tree_cache, server(Release::V3_9).await?);
+zk_tests::tree_cache_claims!(tree_cache_of_3_8, server(Release::V3_8).await?);
 zk_tests::claims_at_once!(
     every_claim_holds_at_once,
     server(Release::V3_9).await?,
@@ -36,6 +38,7 @@ zk_tests::claims_at_once!(
     auth_claims,
     cached_claims,
     counter_claims,
+    tree_cache_claims,
 );
 zk_tests::alone_claims!(alone, Server::start().await?);
 zk_tests::alone_claims!(alone_of_3_8, Server::with(Config::new().release(Release::V3_8)).await?);

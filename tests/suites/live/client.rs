@@ -34,6 +34,7 @@ zk_tests::claims_at_once!(
     auth_claims,
     cached_claims,
     counter_claims,
+    tree_cache_claims,
 );
 zk_tests::claims_at_once!(
     every_claim_holds_on_an_ensemble,
@@ -44,6 +45,7 @@ zk_tests::claims_at_once!(
     auth_claims,
     cached_claims,
     counter_claims,
+    tree_cache_claims,
 );
 zk_tests::alone_claims!(standalone, Standalone::start().await?);
 

@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
 use tokio::sync::watch;
@@ -109,17 +110,52 @@ impl Cached {
         let (tell, values) = watch::channel(Self::default());
         let (follower, keeper) = (Follower { path: path.to_owned(), tell }, keeper.clone());
         let following = async move {
-            let unread = async {
-                follower.tell.closed().await;
-                Ok(())
-            };
-            let following = async {
-                let ended = keeper.run_each(|client| follower.follow(client)).await;
-                ended.map(|never: Infallible| match never {})
-            };
-            first_of(unread, following).await
+            let unread = follower.tell.closed();
+            follow_each(&keeper, unread, |client| follower.follow(client)).await
         };
         Ok((values, following))
+    }
+}
+
+/// Runs `follow` in each session of a keeper, until that is over or nobody reads what it finds.
+pub(super) async fn follow_each<W: Future<Output = Result<Infallible, Error>>>(
+    keeper: &SessionKeeper,
+    unread: impl Future<Output = ()>,
+    follow: impl FnMut(Client) -> W,
+) -> Result<(), Error> {
+    let unread = async {
+        unread.await;
+        Ok(())
+    };
+    let following = async {
+        let ended = keeper.run_each(follow).await;
+        ended.map(|never: Infallible| match never {})
+    };
+    first_of(unread, following).await
+}
+
+/// Runs `read_on` on each connection of a session, and drops it when the connection ends. Returns
+/// its error, and otherwise never: the end of the session is the end of this work.
+pub(super) async fn on_each_connection<R: Future<Output = Result<Infallible, Error>>>(
+    client: &Client,
+    mut read_on: impl FnMut() -> R,
+) -> Result<Infallible, Error> {
+    let mut states = client.states();
+    loop {
+        // A server without a quorum may be behind for long, so its values do not count.
+        if states.wait_for(|state| *state == SessionState::Connected).await.is_err() {
+            // The session is over, and so is this work.
+            return pending().await;
+        }
+        let cut_off = async {
+            // An error means that the session is over.
+            drop(states.wait_for(|state| *state != SessionState::Connected).await);
+            None
+        };
+        let reading = async { Some(read_on().await) };
+        if let Some(Err(over)) = first_of(cut_off, reading).await {
+            return Err(over);
+        }
     }
 }
 
@@ -132,47 +168,37 @@ struct Follower {
 impl Follower {
     /// Follows the node for one session. Returns only when that is over.
     async fn follow(&self, client: Client) -> Result<Infallible, Error> {
-        let mut states = client.states();
-        let mut losses = 0;
-        loop {
-            // A server without a quorum may be behind for long, so its values do not count.
-            if states.wait_for(|state| *state == SessionState::Connected).await.is_err() {
-                // The session is over, and so is this work.
-                return pending().await;
-            }
-            let outdated = Outdated(&self.tell);
-            let cut_off = async {
-                // An error means that the session is over.
-                drop(states.wait_for(|state| *state != SessionState::Connected).await);
-                None
-            };
-            let reading = async { Some(self.read_on(&client, &mut losses).await) };
-            if let Some(Err(over)) = first_of(cut_off, reading).await {
-                return Err(over.into());
-            }
-            drop(outdated);
-        }
+        let losses = AtomicU32::new(0);
+        let read_on = || async {
+            let _outdated = Outdated(&self.tell);
+            Ok(self.read_on(&client, &losses).await?)
+        };
+        on_each_connection(&client, read_on).await
     }
 
     /// Reads the node whenever it has changed. Returns only when the session is over.
     ///
     /// A read that breaks each connection would take all other requests of the session with it. So
     /// after several `losses` in a row, it is made once in a session timeout.
-    async fn read_on(&self, client: &Client, losses: &mut u32) -> Result<Infallible, ClientError> {
+    async fn read_on(
+        &self,
+        client: &Client,
+        losses: &AtomicU32,
+    ) -> Result<Infallible, ClientError> {
         loop {
-            if *losses > MAX_LOSSES {
+            // Counted ahead, because the end of the connection ends this, too.
+            let lost = losses.fetch_add(1, Ordering::Relaxed);
+            if lost > MAX_LOSSES {
                 changed(client, None).await;
             }
-            // Counted ahead, because the end of the connection ends this, too.
-            *losses += 1;
             let watcher = match self.look(client).await {
                 Ok((node, watcher, zxid)) => {
-                    *losses = 0;
+                    losses.store(0, Ordering::Relaxed);
                     self.found(node, zxid);
                     Some(watcher)
                 }
                 Err(error) if error.is_session_over() => return Err(error),
-                Err(error) if is_transient(&error) && *losses <= MAX_LOSSES => continue,
+                Err(error) if is_transient(&error) && lost < MAX_LOSSES => continue,
                 Err(error) => {
                     self.failed(error);
                     None
@@ -214,18 +240,20 @@ impl Follower {
         self.tell.send_if_modified(|cached| {
             let is_known = cached.error.is_some();
             cached.error = Some(error.into());
-            outdate(cached) || !is_known
+            cached.freshness.outdate() || !is_known
         });
     }
 }
 
-/// Marks a value as stale. Returns whether it was current.
-fn outdate(cached: &mut Cached) -> bool {
-    let was_current = cached.freshness == Freshness::Current;
-    if was_current {
-        cached.freshness = Freshness::Stale;
+impl Freshness {
+    /// Makes what was current stale. Returns whether it was.
+    pub(super) fn outdate(&mut self) -> bool {
+        let was_current = *self == Self::Current;
+        if was_current {
+            *self = Self::Stale;
+        }
+        was_current
     }
-    was_current
 }
 
 /// Marks the value as stale when a connection ends, or the future is dropped.
@@ -233,7 +261,7 @@ struct Outdated<'a>(&'a watch::Sender<Cached>);
 
 impl Drop for Outdated<'_> {
     fn drop(&mut self) {
-        self.0.send_if_modified(outdate);
+        self.0.send_if_modified(|cached| cached.freshness.outdate());
     }
 }
 

@@ -13,3 +13,5 @@ pub(crate) mod election;
 pub(crate) mod group;
 
 pub(crate) mod semaphore;
+
+pub(crate) mod tree_cache;

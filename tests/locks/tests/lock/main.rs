@@ -23,6 +23,7 @@ mod rw;
 mod semaphore;
 mod service;
 mod ticket;
+mod tree_cache;
 mod two_level;
 mod unpolled;
 mod wait;

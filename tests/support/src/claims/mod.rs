@@ -9,9 +9,9 @@
 //! a value that becomes a [`Target`]: [`client_claims!`](crate::client_claims),
 //! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
 //! [`auth_claims!`](crate::auth_claims), [`cached_claims!`](crate::cached_claims),
-//! [`counter_claims!`](crate::counter_claims) and [`alone_claims!`](crate::alone_claims) make tests
-//! with a server for each, and [`claims_at_once!`](crate::claims_at_once) makes one test of several
-//! lists.
+//! [`counter_claims!`](crate::counter_claims), [`tree_cache_claims!`](crate::tree_cache_claims) and
+//! [`alone_claims!`](crate::alone_claims) make tests with a server for each, and
+//! [`claims_at_once!`](crate::claims_at_once) makes one test of several lists.
 
 pub mod alone;
 pub mod auth;
@@ -26,6 +26,7 @@ pub mod lock;
 pub mod operations;
 pub mod semaphore;
 pub mod target;
+pub mod tree_cache;
 
 use std::pin::Pin;
 
@@ -156,8 +157,9 @@ mod tests {
         let (leaks, lock) = (include_str!("leaks.rs"), include_str!("lock.rs"));
         let (group, semaphore) = (include_str!("group.rs"), include_str!("semaphore.rs"));
         let (cached, counter) = (include_str!("cached.rs"), include_str!("counter.rs"));
+        let tree_cache = include_str!("tree_cache.rs");
         let locks = [include_str!("barrier.rs"), group, leaks, lock, semaphore];
-        let others = [alone, auth, cached, client, composed, counter, operations];
+        let others = [alone, auth, cached, client, composed, counter, operations, tree_cache];
         for file in locks.into_iter().chain(others) {
             for function in file.split("pub async fn ").skip(1) {
                 let (name, rest) = function.split_once('(').expect("parameters");

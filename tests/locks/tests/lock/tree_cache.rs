@@ -1,0 +1,607 @@
+//! Trees in memory: each change comes, nothing that was missed is missing, and a reader can tell
+//! how far the tree has come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use zk_client::{Client, CreateOptions, ErrorCode, ErrorKind, Host, OpCode, SessionKeeper, Zxid};
+use zk_embedded::{Config, Fault, Server};
+use zk_recipes::{Error, Freshness, TreeCache, TreeLimits};
+use zk_tests::explore::{Script, explore, settle};
+use zk_tests::locks::{TIMEOUT, World};
+use zk_tests::old_server::OldServer;
+
+const ROOT: &str = "/tree";
+const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
+
+struct Followed {
+    keeper: SessionKeeper,
+    tree: TreeCache,
+    following: JoinHandle<Result<(), Error>>,
+}
+
+async fn follow_within(world: &World, limits: TreeLimits) -> Followed {
+    let keeper = world.builder().keep("zk").await.unwrap();
+    let (tree, following) = TreeCache::follow(&keeper, ROOT, limits).unwrap();
+    Followed { keeper, tree, following: tokio::spawn(following) }
+}
+
+async fn follow(world: &World) -> Followed {
+    follow_within(world, TreeLimits::default()).await
+}
+
+fn limits(max_nodes: usize, max_bytes: usize) -> TreeLimits {
+    let mut limits = TreeLimits::default();
+    limits.max_nodes = max_nodes;
+    limits.max_bytes = max_bytes;
+    limits
+}
+
+/// All nodes of a tree with their data, as one line.
+fn shown(tree: &TreeCache) -> String {
+    tree.read(|tree| {
+        let (mut line, mut to_show) = (Vec::new(), vec![ROOT.to_owned()]);
+        while let Some(path) = to_show.pop() {
+            let Some(node) = tree.get(&path) else { continue };
+            line.push(format!("{path}={}", String::from_utf8_lossy(&node.data)));
+            let names = tree.children(&path).unwrap().map(|name| format!("{path}/{name}"));
+            to_show.extend(names.collect::<Vec<_>>().into_iter().rev());
+        }
+        line.join(" ")
+    })
+}
+
+impl Followed {
+    fn freshness(&self) -> Freshness {
+        self.tree.status().borrow().freshness
+    }
+
+    fn error(&self) -> Option<Error> {
+        self.tree.status().borrow().error.clone()
+    }
+
+    async fn session(&self) -> zk_client::SessionId {
+        self.keeper.client().await.unwrap().session().unwrap().id
+    }
+
+    async fn is_current(&self) {
+        let mut status = self.tree.status();
+        let current = status.wait_for(|status| status.freshness == Freshness::Current);
+        timeout(5 * TIMEOUT, current).await.expect("it becomes current").unwrap();
+    }
+}
+
+async fn make(client: &Client, nodes: &[(&str, &str)]) {
+    for (path, data) in nodes {
+        client.create(path, data.as_bytes(), &PERSISTENT).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_change_comes_into_the_tree_and_what_is_deleted_goes() {
+    let world = World::new();
+    let raw = world.client().await;
+    let keeper = world.builder().keep("zk").await.unwrap();
+    let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
+    assert_eq!(tree.status().borrow().freshness, Freshness::Unknown);
+    let followed = Followed { keeper, tree, following: tokio::spawn(following) };
+    settle().await;
+    assert_eq!((followed.freshness(), shown(&followed.tree)), (Freshness::Current, String::new()));
+    // A name that begins like the root's is another node.
+    make(&raw, &[("/treetop", "no"), (ROOT, "r"), ("/tree/a", "1"), ("/tree/a/b", "2")]).await;
+    make(&raw, &[("/tree/a-c", "3")]).await;
+    settle().await;
+    assert_eq!(shown(&followed.tree), "/tree=r /tree/a=1 /tree/a/b=2 /tree/a-c=3");
+    assert_eq!(followed.tree.get("/treetop"), None);
+    assert_eq!(followed.tree.get("/tree/"), None);
+    assert_eq!(followed.tree.children("/tree/a-c"), Some(Vec::new()));
+    assert_eq!(followed.tree.children("/tree/d"), None);
+    raw.set_data("/tree/a/b", b"new", None).await.unwrap();
+    settle().await;
+    let node = followed.tree.get("/tree/a/b").unwrap();
+    let stat = raw.get_data("/tree/a/b").await.unwrap().stat;
+    assert_eq!((&node.data[..], node.version), (&b"new"[..], 1));
+    assert_eq!((node.czxid, node.mzxid), (stat.czxid, stat.mzxid));
+    raw.delete_all("/tree/a").await.unwrap();
+    settle().await;
+    assert_eq!(shown(&followed.tree), "/tree=r /tree/a-c=3");
+    raw.delete_all(ROOT).await.unwrap();
+    settle().await;
+    assert_eq!(shown(&followed.tree), "");
+    let status = followed.tree.status().borrow().clone();
+    assert_eq!((status.nodes, status.bytes), (0, 0));
+    make(&raw, &[(ROOT, "again"), ("/tree/z", "")]).await;
+    settle().await;
+    assert_eq!(shown(&followed.tree), "/tree=again /tree/z=");
+    assert_eq!(world.server.watch_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_is_shown_when_it_was_read_as_a_whole() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", "")]).await;
+    let slow = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_DATA).path("/tree/a/b");
+    world.server.inject(slow);
+    let followed = follow(&world).await;
+    settle().await;
+    assert_eq!((followed.freshness(), shown(&followed.tree)), (Freshness::Unknown, String::new()));
+    followed.is_current().await;
+    assert_eq!(shown(&followed.tree), "/tree= /tree/a= /tree/a/b=");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_root_of_the_server_and_that_of_a_chroot_can_be_followed() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[("/app", "1"), ("/app/x", "2")]).await;
+    for (servers, of_x) in [("zk", "/app/x"), ("zk/app", "/x")] {
+        let keeper = world.builder().keep(servers).await.unwrap();
+        let (tree, following) = TreeCache::follow(&keeper, "/", TreeLimits::default()).unwrap();
+        tokio::spawn(following);
+        settle().await;
+        assert_eq!(&tree.get(of_x).unwrap().data[..], b"2", "{servers}");
+        assert_eq!(tree.children("/").unwrap().len(), if servers == "zk" { 2 } else { 1 });
+        raw.create("/app/y", b"3", &PERSISTENT).await.unwrap();
+        settle().await;
+        assert_eq!(&tree.get(&of_x.replace('x', "y")).unwrap().data[..], b"3", "{servers}");
+        raw.delete("/app/y", None).await.unwrap();
+        settle().await;
+        assert_eq!(tree.get(&of_x.replace('x', "y")), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_in_the_tree_once_its_zxid_was_waited_for() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, "")]).await;
+    let followed = follow(&world).await;
+    for n in 0..50 {
+        let path = format!("/tree/{n}");
+        let (_, zxid) = raw.create(&path, b"", &PERSISTENT).with_zxid().await.unwrap();
+        followed.tree.wait_for_zxid(zxid).await.unwrap();
+        assert!(followed.tree.get(&path).is_some(), "{path}");
+        // A write that is no change of the tree is waited for, too.
+        let path = format!("/other-{n}");
+        let (_, zxid) = raw.create(&path, b"", &PERSISTENT).with_zxid().await.unwrap();
+        let reached = timeout(Duration::from_millis(100), followed.tree.wait_for_zxid(zxid)).await;
+        reached.expect("it takes no time").unwrap();
+        assert!(followed.tree.status().borrow().zxid >= zxid);
+    }
+    // Its own client has seen the zxid already.
+    let own = followed.keeper.client().await.unwrap();
+    let (_, zxid) = own.set_data(ROOT, b"own", None).with_zxid().await.unwrap();
+    followed.tree.wait_for_zxid(zxid).await.unwrap();
+    assert_eq!(&followed.tree.get(ROOT).unwrap().data[..], b"own");
+    let never = followed.tree.wait_for_zxid(Zxid(zxid.0 + 1000)).await.unwrap_err();
+    assert_eq!(never.client().unwrap().kind(), ErrorKind::Behind);
+    assert_eq!(followed.freshness(), Freshness::Current);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_moves_once_for_many_changes_and_not_without_one() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, "")]).await;
+    let followed = follow(&world).await;
+    followed.is_current().await;
+    let mut status = followed.tree.status();
+    let epoch = status.borrow_and_update().epoch;
+    let many = (0..500).map(|n| raw.create(&format!("/tree/{n}"), b"", &PERSISTENT));
+    for reply in many.collect::<Vec<_>>() {
+        reply.await.unwrap();
+    }
+    settle().await;
+    assert!(status.has_changed().unwrap());
+    let now = status.borrow_and_update().clone();
+    assert!(now.epoch > epoch);
+    assert_eq!(now.nodes, 501);
+    raw.create("/other", b"", &PERSISTENT).await.unwrap();
+    sleep(10 * TIMEOUT).await;
+    assert!(!status.has_changed().unwrap());
+    assert!(status.borrow().zxid > now.zxid, "the tree is known to be newer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_node_costs_one_read_and_one_more_if_it_has_children() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", "")]).await;
+    for n in 0..300 {
+        raw.create(&format!("/tree/a/{n}"), b"", &PERSISTENT).await.unwrap();
+    }
+    let keeper = world.builder().keep("zk").await.unwrap();
+    let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
+    let (requests, ()) = world.requests(async { drop(tokio::spawn(following)) }).await;
+    assert_eq!(tree.status().borrow().nodes, 303);
+    assert_eq!(requests, 1 + 303 + 2, "the watch, the nodes and the lists");
+    let change = async { raw.set_data("/tree/a/7", b"1", None).await.unwrap() };
+    assert_eq!(world.requests(change).await.0, 2, "the write and a read");
+    let change = async { raw.delete("/tree/a/7", None).await.unwrap() };
+    assert_eq!(world.requests(change).await.0, 2, "the write and a read");
+    let (quiet, ()) = world.requests(sleep(10 * TIMEOUT)).await;
+    let pings = 2 * 10 * 3;
+    assert!(quiet <= pings + 11, "{quiet} requests");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_is_stale_while_cut_off_and_what_was_missed_comes() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, ""), ("/tree/a", "1"), ("/tree/a/b", "2")]).await;
+    let followed = follow(&world).await;
+    followed.is_current().await;
+    let session = followed.session().await;
+    world.server.set_serving(false);
+    sleep(TIMEOUT / 6).await;
+    assert_eq!(followed.freshness(), Freshness::Stale);
+    assert_eq!(shown(&followed.tree), "/tree= /tree/a=1 /tree/a/b=2");
+    world.server.set_serving(true);
+    followed.is_current().await;
+    for n in 0..20 {
+        world.server.disconnect(session);
+        raw.delete_all("/tree/a").await.unwrap();
+        make(&raw, &[("/tree/a", "1"), (&format!("/tree/a/{n}"), "")]).await;
+        followed.tree.wait_for_zxid(raw.last_zxid()).await.unwrap();
+        assert_eq!(shown(&followed.tree), format!("/tree= /tree/a=1 /tree/a/{n}="));
+    }
+    assert_eq!(followed.session().await, session);
+    settle().await;
+    assert_eq!(world.server.watch_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_is_followed_in_the_next_session() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, "0")]).await;
+    let followed = follow(&world).await;
+    for n in 1..5 {
+        followed.is_current().await;
+        let session = followed.session().await;
+        world.server.expire(session);
+        raw.set_data(ROOT, n.to_string().as_bytes(), None).await.unwrap();
+        let mut status = followed.tree.status();
+        let stale = status.wait_for(|status| status.freshness == Freshness::Stale);
+        timeout(TIMEOUT, stale).await.expect("it is stale").unwrap();
+        followed.tree.wait_for_zxid(raw.last_zxid()).await.unwrap();
+        assert_eq!(shown(&followed.tree), format!("/tree={n}"));
+        assert_ne!(followed.session().await, session);
+    }
+}
+
+/// Makes more changes than the queue of a watch can hold. Returns the zxid of the last one.
+async fn change_much(raw: &Client) -> Zxid {
+    for n in 0..10_000 {
+        drop(raw.set_data("/tree/x", n.to_string().as_bytes(), None));
+        drop(raw.create(&format!("/tree/{n}"), b"", &PERSISTENT));
+        drop(raw.delete(&format!("/tree/{n}"), None));
+        if n % 100 == 0 {
+            raw.exists(ROOT).await.unwrap();
+        }
+    }
+    raw.create("/tree/last", b"", &PERSISTENT).await.unwrap().czxid
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_changes_than_the_watch_can_hold_are_all_seen() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, ""), ("/tree/x", "")]).await;
+    let keeper = world.builder().keep("zk").await.unwrap();
+    let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
+    let mut following = Box::pin(following);
+    timeout(Duration::from_millis(10), &mut following).await.unwrap_err();
+    assert_eq!(shown(&tree), "/tree= /tree/x=");
+    // Nobody polls the future meanwhile, so its watch runs over.
+    let zxid = change_much(&raw).await;
+    tokio::spawn(following);
+    tree.wait_for_zxid(zxid).await.unwrap();
+    assert_eq!(shown(&tree), "/tree= /tree/last= /tree/x=9999");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_come_while_a_read_is_late_leave_the_tree_current() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, ""), ("/tree/x", "")]).await;
+    let followed = follow(&world).await;
+    followed.is_current().await;
+    let mut status = followed.tree.status();
+    let seen = tokio::spawn(async move {
+        let stale = status.wait_for(|status| status.freshness != Freshness::Current).await;
+        stale.map(|stale| stale.clone())
+    });
+    let session = followed.session().await;
+    let slow = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_DATA).session(session);
+    world.server.inject(slow);
+    let zxid = change_much(&raw).await;
+    followed.tree.wait_for_zxid(zxid).await.unwrap();
+    assert_eq!(shown(&followed.tree), "/tree= /tree/last= /tree/x=9999");
+    assert!(!seen.is_finished(), "it was stale");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_zxid_is_reached_before_the_changes_up_to_it() {
+    for turns in 0..60 {
+        let world = World::new();
+        let raw = world.client().await;
+        make(&raw, &[(ROOT, ""), ("/tree/x", ""), ("/tree/y", "")]).await;
+        let followed = follow(&world).await;
+        followed.is_current().await;
+        drop(raw.set_data("/tree/x", b"new", None));
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        let changed = raw.set_data("/tree/y", b"new", None);
+        let mzxid = raw.get_data("/tree/y");
+        let mut status = followed.tree.status();
+        let mut shown = Vec::new();
+        let watching = async {
+            while status.changed().await.is_ok() {
+                let zxid = status.borrow_and_update().zxid;
+                shown.push((zxid, followed.tree.get("/tree/y").unwrap().mzxid));
+            }
+        };
+        timeout(Duration::from_millis(5), watching).await.unwrap_err();
+        assert!(!shown.is_empty());
+        changed.await.unwrap();
+        let mzxid = mzxid.await.unwrap().stat.mzxid;
+        for (zxid, y) in shown {
+            assert!(zxid < mzxid || y == mzxid, "at {zxid} after {turns} turns");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_above_its_limits_ends_its_future_with_an_error() {
+    // Three nodes with names and data of 3 bytes.
+    let three = 3 * 144 + 3;
+    for (limits, fits) in [
+        (limits(3, usize::MAX), true),
+        (limits(2, usize::MAX), false),
+        (limits(usize::MAX, three), true),
+        (limits(usize::MAX, three - 1), false),
+    ] {
+        for is_there in [true, false] {
+            let world = World::new();
+            let raw = world.client().await;
+            let nodes = [(ROOT, ""), ("/tree/a", "1"), ("/tree/b", "")];
+            if is_there {
+                make(&raw, &nodes).await;
+            }
+            let followed = follow_within(&world, limits).await;
+            settle().await;
+            if !is_there {
+                make(&raw, &nodes).await;
+                settle().await;
+            }
+            assert_eq!(followed.following.is_finished(), !fits, "{limits:?}");
+            if fits {
+                assert_eq!(followed.freshness(), Freshness::Current);
+                assert_eq!(followed.tree.status().borrow().bytes, three);
+                // What takes the place of others fits.
+                raw.delete("/tree/b", None).await.unwrap();
+                make(&raw, &[("/tree/0", "")]).await;
+                settle().await;
+                assert_eq!(shown(&followed.tree), "/tree= /tree/0= /tree/a=1");
+                // One more does not.
+                make(&raw, &[("/tree/1", "")]).await;
+                settle().await;
+                assert!(followed.following.is_finished(), "{limits:?}");
+                continue;
+            }
+            let kind = zk_recipes::ErrorKind::TreeTooLarge;
+            assert_eq!(followed.error().unwrap().kind(), kind);
+            assert_ne!(followed.freshness(), Freshness::Current);
+            let waited = followed.tree.wait_for_zxid(raw.last_zxid()).await.unwrap_err();
+            assert_eq!(waited.kind(), kind);
+            assert_eq!(followed.following.await.unwrap().unwrap_err().kind(), kind);
+            settle().await;
+            assert_eq!(world.server.watch_count(), 0);
+            assert_eq!(followed.tree.get(ROOT).is_some(), !is_there, "no part of a tree is shown");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_is_too_large_is_not_read_to_its_end() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, "")]).await;
+    for n in 0..2_000 {
+        raw.create(&format!("/tree/{n}"), b"", &PERSISTENT).await.unwrap();
+    }
+    let keeper = world.builder().keep("zk").await.unwrap();
+    let (_tree, following) = TreeCache::follow(&keeper, ROOT, limits(100, usize::MAX)).unwrap();
+    let (requests, ended) = world.requests(following).await;
+    assert_eq!(ended.unwrap_err().kind(), zk_recipes::ErrorKind::TreeTooLarge);
+    assert!(requests < 400, "{requests} requests");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_recursive_watches_is_told_of_and_asked_seldom() {
+    let server = OldServer::new(Server::in_memory(Config::new().max_connections_per_host(0)));
+    let keeper =
+        Client::builder().session_timeout(TIMEOUT).connector(server.clone()).keep("zk").await;
+    let keeper = keeper.unwrap();
+    let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
+    tokio::spawn(following);
+    let mut status = tree.status();
+    let told = timeout(TIMEOUT, status.wait_for(|status| status.error.is_some())).await;
+    let error = told.unwrap().unwrap().error.clone().unwrap();
+    assert_eq!(error.client().unwrap().code(), Some(ErrorCode::UNIMPLEMENTED));
+    assert_eq!(tree.status().borrow().freshness, Freshness::Unknown);
+    let waited = tree.wait_for_zxid(Zxid(1)).await.unwrap_err();
+    assert_eq!(waited.client().unwrap().code(), Some(ErrorCode::UNIMPLEMENTED));
+    let before = server.connections();
+    sleep(10 * TIMEOUT).await;
+    assert!(server.connections() < before + 15, "{} connections", server.connections() - before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_read_is_left_out_and_a_root_that_may_not_be_is_an_error() {
+    let world = World::new();
+    let raw = world.client().await;
+    make(&raw, &[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", ""), ("/tree/c", "")]).await;
+    world.hide("/tree/a").await;
+    let followed = follow(&world).await;
+    followed.is_current().await;
+    assert_eq!(shown(&followed.tree), "/tree= /tree/c=");
+    assert!(followed.error().is_none());
+    world.hide(ROOT).await;
+    let mut status = followed.tree.status();
+    let told = timeout(2 * TIMEOUT, status.wait_for(|status| status.error.is_some())).await;
+    told.unwrap().unwrap();
+    assert_eq!(followed.freshness(), Freshness::Stale);
+    assert_eq!(followed.error().unwrap().client().unwrap().code(), Some(ErrorCode::NO_AUTH));
+    assert_eq!(shown(&followed.tree), "/tree= /tree/c=");
+    status.mark_unchanged();
+    sleep(10 * TIMEOUT).await;
+    assert!(!status.has_changed().unwrap(), "it is told once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lags_shows_no_older_tree_in_the_next_session() {
+    let (ahead, behind) = (Arc::new(World::new()), Arc::new(World::new()));
+    let writers = [ahead.client().await, behind.client().await];
+    for (writer, text) in writers.iter().zip(["new", "old"]) {
+        make(writer, &[(ROOT, text)]).await;
+    }
+    for _ in 0..20 {
+        writers[0].set_data(ROOT, b"newer", None).await.unwrap();
+    }
+    let moved = Arc::new(AtomicBool::new(false));
+    let connector = {
+        let (ahead, behind, moved) = (Arc::clone(&ahead), Arc::clone(&behind), Arc::clone(&moved));
+        move |_: &Host| {
+            let world = if moved.load(Ordering::Relaxed) { &behind } else { &ahead };
+            Ok(world.server.connect())
+        }
+    };
+    let builder = Client::builder().session_timeout(TIMEOUT).connector(connector);
+    let keeper = builder.keep("zk").await.unwrap();
+    let (tree, following) = TreeCache::follow(&keeper, ROOT, TreeLimits::default()).unwrap();
+    let followed = Followed { keeper, tree, following: tokio::spawn(following) };
+    followed.is_current().await;
+    let session = followed.session().await;
+    moved.store(true, Ordering::Relaxed);
+    ahead.server.expire(session);
+    for _ in 0..20 {
+        sleep(TIMEOUT).await;
+        assert_eq!(followed.freshness(), Freshness::Stale);
+        assert_eq!(shown(&followed.tree), "/tree=newer");
+    }
+    assert_eq!(followed.error().unwrap().client().unwrap().kind(), ErrorKind::Behind);
+    for n in 0..60 {
+        writers[1].set_data(ROOT, n.to_string().as_bytes(), None).await.unwrap();
+    }
+    followed.is_current().await;
+    assert_eq!(shown(&followed.tree), "/tree=59");
+    assert!(followed.error().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_reader_ends_it_and_leaves_no_watch() {
+    let world = World::new();
+    make(&world.client().await, &[(ROOT, "")]).await;
+    let Followed { keeper, tree, following } = follow(&world).await;
+    settle().await;
+    assert_eq!(world.server.watch_count(), 1);
+    let (other, status) = (tree.clone(), tree.status());
+    drop(tree);
+    drop(other);
+    settle().await;
+    assert!(!following.is_finished());
+    drop(status);
+    timeout(TIMEOUT, following).await.expect("it ends").unwrap().unwrap();
+    settle().await;
+    assert_eq!(world.server.watch_count(), 0);
+    assert!(keeper.client().await.unwrap().state().is_connected());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_keeper_or_of_the_future_leaves_the_tree_stale() {
+    for close in [true, false] {
+        let world = World::new();
+        let raw = world.client().await;
+        make(&raw, &[(ROOT, "one")]).await;
+        let mut followed = follow(&world).await;
+        followed.is_current().await;
+        if close {
+            followed.keeper.close().await;
+            let error = (&mut followed.following).await.unwrap().unwrap_err();
+            assert_eq!(error.client().unwrap().kind(), ErrorKind::Closed);
+        } else {
+            followed.following.abort();
+        }
+        settle().await;
+        assert_eq!(followed.freshness(), Freshness::Stale);
+        assert_eq!(shown(&followed.tree), "/tree=one");
+        raw.set_data(ROOT, b"two", None).await.unwrap();
+        let waited = timeout(TIMEOUT, followed.tree.wait_for_zxid(raw.last_zxid())).await;
+        let error = waited.expect("nobody follows").unwrap_err();
+        assert_eq!(error.client().unwrap().kind(), ErrorKind::Closed);
+        assert_eq!(world.server.watch_count(), 0);
+    }
+}
+
+#[test]
+fn the_tree_is_the_server_s_again_whatever_breaks() {
+    let runs = explore(|script: Script| async move {
+        let world = World::new();
+        let raw = world.client().await;
+        make(&raw, &[(ROOT, ""), ("/tree/a", ""), ("/tree/a/b", "")]).await;
+        let followed = follow(&world).await;
+        if script.choose(2) == 0 {
+            settle().await;
+        }
+        let session = followed.session().await;
+        for turn in 0..2 {
+            let fault = match script.choose(5) {
+                0 => Fault::lose_reply().session(session),
+                1 => Fault::lose_request().session(session).after(1),
+                2 => {
+                    world.server.expire(session);
+                    Fault::lose_reply().session(session)
+                }
+                3 => {
+                    world.server.disconnect(session);
+                    Fault::lose_reply().session(session).after(2)
+                }
+                _ => Fault::delay(Duration::from_millis(2)).session(session),
+            };
+            world.server.inject(fault);
+            match script.choose(4) {
+                0 => drop(raw.create_all("/tree/a/c", b"made", &PERSISTENT).await),
+                1 => drop(raw.set_data("/tree/a", turn.to_string().as_bytes(), None).await),
+                2 => drop(raw.delete_all("/tree/a").await),
+                _ => drop(raw.delete_all(ROOT).await),
+            }
+            if script.choose(2) == 0 {
+                settle().await;
+            }
+        }
+        world.server.clear_faults();
+        followed.tree.wait_for_zxid(raw.last_zxid()).await.unwrap();
+        let mut line = Vec::new();
+        for path in [ROOT, "/tree/a", "/tree/a/b", "/tree/a/c"] {
+            if let Ok(node) = raw.get_data(path).await {
+                line.push(format!("{path}={}", String::from_utf8_lossy(&node.data)));
+            }
+        }
+        assert_eq!(shown(&followed.tree), line.join(" "));
+        followed.is_current().await;
+        settle().await;
+        assert_eq!(world.server.watch_count(), 1);
+        followed.keeper.close().await;
+        assert!(followed.following.await.unwrap().is_err());
+        settle().await;
+        assert_eq!(world.server.watch_count(), 0);
+    });
+    assert!(runs > 3000, "{runs} runs");
+}

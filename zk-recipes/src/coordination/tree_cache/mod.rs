@@ -1,0 +1,411 @@
+//! A subtree in memory, across reconnects and sessions.
+//!
+//! A future follows the tree: it sets one recursive watch, reads all nodes, and then reads each
+//! node again that the watch reports. On each connection it begins anew, and keeps what is the same
+//! as before.
+
+mod reader;
+mod shared;
+mod tree;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+use zk_client::{Client, Ended, Error as ClientError, SessionKeeper, WatchMode, Zxid};
+
+use self::reader::{Reader, Stop};
+use self::shared::Shared;
+use self::tree::Tree;
+use crate::coordination::cached::{Freshness, follow_each, on_each_connection};
+use crate::error::{Error, Fault};
+use crate::queue::attempts::{MAX_LOSSES, is_transient};
+use crate::queue::wakeups::first_of;
+
+pub use self::shared::TreeLimits;
+pub use self::tree::TreeNode;
+
+/// How far a [`TreeCache`] has come: see [`TreeCache::status`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TreeStatus {
+    /// Whether the tree may be outdated. As long as it is [`Unknown`](Freshness::Unknown), the
+    /// tree looks empty.
+    pub freshness: Freshness,
+    /// Every change up to this transaction is in the tree. It never goes back.
+    ///
+    /// Some nodes may be newer: those whose [`mzxid`](TreeNode::mzxid) is greater. Between two
+    /// changes there is none, and the tree is exactly that of the server at this zxid.
+    pub zxid: Zxid,
+    /// Grows whenever a node was created, changed or deleted, by one or more.
+    pub epoch: u64,
+    /// The number of nodes.
+    pub nodes: usize,
+    /// The bytes that they take, as [limits](TreeLimits::max_bytes) count them.
+    pub bytes: usize,
+    /// Why the tree could not be read, if the last attempt failed for another reason than a lost
+    /// connection.
+    pub error: Option<Error>,
+}
+
+/// A node and everything below it, kept in memory by one recursive watch.
+///
+/// Reading it costs no request. Clones share the tree.
+///
+/// ```
+/// # async fn f(keeper: zk_client::SessionKeeper) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_recipes::{Freshness, TreeCache, TreeLimits};
+///
+/// let (services, following) = TreeCache::follow(&keeper, "/services", TreeLimits::default())?;
+/// tokio::spawn(following);
+///
+/// let mut status = services.status();
+/// status.wait_for(|status| status.freshness == Freshness::Current).await?;
+/// loop {
+///     println!("at {}:", status.borrow_and_update().zxid);
+///     for name in services.children("/services").unwrap_or_default() {
+///         if let Some(node) = services.get(&format!("/services/{name}")) {
+///             println!("{name}: {} bytes", node.data.len());
+///         }
+///     }
+///     status.changed().await?; // an error once the keeper is closed
+/// }
+/// # }
+/// ```
+///
+/// # What it promises
+///
+/// While the tree is [`Current`](Freshness::Current), a change comes into it after the event and
+/// one read. [`wait_for_zxid`](Self::wait_for_zxid) waits until a certain change is in it. A node
+/// is never older than it was before, also when another server that lags answers, and in the next
+/// session. While the tree is [`Stale`](Freshness::Stale), it stays as it was, and is then read
+/// again: until it is `Current`, parts of it may be newer than others.
+///
+/// Changes of several nodes in one transaction may be seen one after another, before the
+/// [epoch](TreeStatus::epoch) that has them all.
+///
+/// # What is not in it
+///
+/// Nodes that the session may not read, and everything below them. A change of an access list is no
+/// event: such a node comes or goes when it is read the next time.
+#[derive(Clone)]
+pub struct TreeCache {
+    keeper: SessionKeeper,
+    shared: Arc<Shared>,
+    status: watch::Receiver<TreeStatus>,
+}
+
+impl TreeCache {
+    /// Follows a node, which need not exist, and everything below it, in each session of a keeper.
+    ///
+    /// Returns the tree, and the future that follows it, which is to be spawned.
+    ///
+    /// # The future
+    ///
+    /// It ends when all clones of the tree and all receivers of its [status](Self::status) are
+    /// dropped, with `Ok`. It ends with an error when the keeper is over, or when the tree is
+    /// larger than its limits: [`TreeTooLarge`](crate::ErrorKind::TreeTooLarge). Until then it
+    /// keeps the keeper and its session alive, as a clone of the keeper would, and so does the
+    /// tree. Dropping the future removes the watch, and leaves the last tree as stale.
+    ///
+    /// # Cost
+    ///
+    /// On each connection a watch, a read of each node and another one of each node that has
+    /// children, up to 128 of them in flight at once. Then one event and one read for each change;
+    /// changes of a node that follow one another while it is read are one. Without a change, there
+    /// is one read in each session timeout.
+    ///
+    /// The memory is that of the names and the data, and up to 150 bytes for each node. While many
+    /// nodes are read, there are also the lists that they are read from, and the paths that have
+    /// changed meanwhile. The limits bound the tree when it has been read. They may be passed
+    /// twofold before that, because what replaces old nodes may be read before those are removed.
+    ///
+    /// # Errors
+    ///
+    /// The path is not valid in ZooKeeper.
+    ///
+    /// All other errors are in the [status](TreeStatus::error), and what failed is repeated in each
+    /// session timeout: a root that the session may not read; a server before 3.6, which has no
+    /// recursive watches ([`Unimplemented`](zk_client#old-servers)).
+    pub fn follow(
+        keeper: &SessionKeeper,
+        path: &str,
+        limits: TreeLimits,
+    ) -> Result<(Self, impl Future<Output = Result<(), Error>> + Send + use<>), Error> {
+        zk_client::check_path(path)?;
+        let (tell, status) = watch::channel(TreeStatus::default());
+        let shared = Arc::new(Shared {
+            root: path.to_owned(),
+            limits,
+            tree: RwLock::default(),
+            wanted: watch::Sender::default(),
+        });
+        let follower = Follower { shared: Arc::clone(&shared), tell };
+        let following = {
+            let keeper = keeper.clone();
+            async move {
+                let unread = follower.tell.closed();
+                follow_each(&keeper, unread, |client| follower.follow(client)).await
+            }
+        };
+        Ok((Self { keeper: keeper.clone(), shared, status }, following))
+    }
+
+    /// A receiver of the status, for instance to wait for the next change of the tree.
+    ///
+    /// Changes that follow one another quickly may be one. The tree may already be newer than the
+    /// status, but is never older.
+    pub fn status(&self) -> watch::Receiver<TreeStatus> {
+        self.status.clone()
+    }
+
+    /// A node of the tree, or `None` if there is none at this path.
+    pub fn get(&self, path: &str) -> Option<TreeNode> {
+        self.read(|tree| tree.get(path).cloned())
+    }
+
+    /// The names of a node's children, sorted; `None` if there is no such node.
+    pub fn children(&self, path: &str) -> Option<Vec<String>> {
+        self.read(|tree| tree.children(path).map(|names| names.map(str::to_owned).collect()))
+    }
+
+    /// Looks at several nodes at one moment, and without a copy.
+    ///
+    /// The tree does not change meanwhile, and its future waits, with its thread. So `look` must
+    /// not block.
+    pub fn read<R>(&self, look: impl FnOnce(&TreeView<'_>) -> R) -> R {
+        look(&TreeView { shared: &self.shared, tree: self.shared.tree() })
+    }
+
+    /// Waits until every change up to `zxid` is in the tree.
+    ///
+    /// With the zxid of a write, from [`with_zxid`](zk_client::Reply::with_zxid) or a
+    /// [`Stat`](zk_client::Stat), this makes the tree show that write:
+    ///
+    /// ```
+    /// # use zk_client::{Client, SessionKeeper};
+    /// # use zk_recipes::{Error, TreeCache};
+    /// # async fn f(client: &Client, tree: &TreeCache) -> Result<(), Error> {
+    /// let (_, zxid) = client.set_data("/services/shop", b"2", None).with_zxid().await?;
+    /// tree.wait_for_zxid(zxid).await?;
+    /// assert!(tree.get("/services/shop").is_some_and(|node| node.mzxid >= zxid));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    ///
+    /// None if the tree has come so far. Else a read, and before it a
+    /// [sync](zk_client::Client::wait_for_zxid) if the session has not seen that zxid. Several
+    /// calls at once share the read.
+    ///
+    /// # Errors
+    ///
+    /// [`Behind`](zk_client::ErrorKind::Behind) if no server has come so far within one session
+    /// timeout; why the tree [could not be read](TreeStatus::error);
+    /// [`Closed`](zk_client::ErrorKind::Closed) if nobody follows the tree any more. While the
+    /// client is cut off, this waits.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn wait_for_zxid(&self, zxid: Zxid) -> Result<(), Error> {
+        let mut status = self.status.clone();
+        if status.borrow().zxid >= zxid {
+            return Ok(());
+        }
+        self.keeper.run_each(|client| async move { client.wait_for_zxid(zxid).await }).await?;
+        self.shared.wanted.send_if_modified(|wanted| {
+            let is_more = *wanted < zxid;
+            *wanted = zxid.max(*wanted);
+            is_more
+        });
+        let told = status.wait_for(|status| status.zxid >= zxid || status.error.is_some()).await;
+        match told {
+            Err(_) => Err(ClientError::from(Ended::Closed).into()),
+            Ok(status) if status.zxid >= zxid => Ok(()),
+            Ok(status) => status.error.clone().map_or(Ok(()), Err),
+        }
+    }
+}
+
+impl fmt::Debug for TreeCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeCache")
+            .field("root", &self.shared.root)
+            .field("status", &*self.status.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The tree at one moment: see [`TreeCache::read`].
+pub struct TreeView<'a> {
+    shared: &'a Shared,
+    tree: RwLockReadGuard<'a, Tree>,
+}
+
+impl TreeView<'_> {
+    /// A node of the tree, or `None` if there is none at this path.
+    pub fn get(&self, path: &str) -> Option<&TreeNode> {
+        self.tree.node(self.inside(path)?)
+    }
+
+    /// The names of a node's children, sorted; `None` if there is no such node.
+    pub fn children(&self, path: &str) -> Option<impl Iterator<Item = &str>> {
+        self.tree.children(self.inside(path)?)
+    }
+
+    fn inside<'p>(&self, path: &'p str) -> Option<&'p str> {
+        self.shared.relative(path).filter(|_| self.tree.is_whole)
+    }
+}
+
+impl fmt::Debug for TreeView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeView").field("root", &self.shared.root).finish_non_exhaustive()
+    }
+}
+
+/// The future's side of a tree.
+struct Follower {
+    shared: Arc<Shared>,
+    tell: watch::Sender<TreeStatus>,
+}
+
+impl Follower {
+    /// Follows the tree for one session. Returns only when that is over, or the tree too large.
+    async fn follow(&self, client: Client) -> Result<Infallible, Error> {
+        let losses = AtomicU32::new(0);
+        on_each_connection(&client, || self.read_on(&client, &losses)).await
+    }
+
+    /// Follows the tree over one connection.
+    ///
+    /// A read that breaks each connection would take all other requests of the session with it. So
+    /// after several `losses` in a row, the tree is read once in a session timeout.
+    async fn read_on(&self, client: &Client, losses: &AtomicU32) -> Result<Infallible, Error> {
+        let _outdated = Outdated(&self.tell);
+        loop {
+            // Counted ahead, because the end of the connection ends this, too.
+            let lost = losses.fetch_add(1, Ordering::Relaxed);
+            if lost > MAX_LOSSES {
+                sleep(client.session_timeout()).await;
+            }
+            let Err(stop) = self.keep_current(client, losses).await;
+            // The watch is gone.
+            self.tell.send_if_modified(outdate);
+            match stop {
+                Stop::Missed => losses.store(0, Ordering::Relaxed),
+                Stop::Client(error) if error.is_session_over() => return Err(error.into()),
+                Stop::Client(error) if is_transient(&error) && lost < MAX_LOSSES => {}
+                Stop::Client(error) => {
+                    self.failed(error.into());
+                    sleep(client.session_timeout()).await;
+                }
+                Stop::TooLarge => {
+                    let error = Error::from(Fault::TreeTooLarge(self.shared.root.clone()));
+                    self.failed(error.clone());
+                    self.shared.tree_mut().drop_part();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Reads the tree, and each node of it again that has changed.
+    async fn keep_current(&self, client: &Client, losses: &AtomicU32) -> Result<Infallible, Stop> {
+        // Nothing older is read than what the tree has.
+        let newest = self.shared.tree().newest;
+        client.wait_for_zxid(newest).await?;
+        let watch = client.watch(&self.shared.root, WatchMode::PersistentRecursive);
+        let (events, since) = watch.with_zxid().await?;
+        let mut reader = Reader::new(client, &self.shared, events, since);
+        let mut reached = reader.read_all().await?;
+        loop {
+            losses.store(0, Ordering::Relaxed);
+            self.publish(reached)?;
+            if !reader.has_changes() {
+                self.wait(client, &mut reader, reached).await?;
+            }
+            reached = reader.read_changed().await?;
+        }
+    }
+
+    /// Waits until something is to be read.
+    async fn wait(
+        &self,
+        client: &Client,
+        reader: &mut Reader<'_>,
+        reached: Zxid,
+    ) -> Result<(), Stop> {
+        let mut wanted = self.shared.wanted.subscribe();
+        let due = async {
+            let wanted = async {
+                // The sender is kept with the tree.
+                let wanted = wanted.wait_for(|wanted| *wanted > reached).await.map(|zxid| *zxid);
+                wanted.ok()
+            };
+            let quiet = async {
+                sleep(client.session_timeout()).await;
+                None
+            };
+            let wanted = first_of(wanted, quiet).await;
+            client.wait_for_zxid(wanted.unwrap_or_default()).await?;
+            Ok(false)
+        };
+        let changed = async { reader.wait().await.map(|()| true) };
+        if !first_of(changed, due).await? {
+            // Its reply also shows how far the server is, and that the root may be read.
+            reader.look_again();
+        }
+        Ok(())
+    }
+
+    /// Tells that the tree is current.
+    fn publish(&self, reached: Zxid) -> Result<(), Stop> {
+        let mut tree = self.shared.tree_mut();
+        let TreeLimits { max_nodes, max_bytes } = self.shared.limits;
+        if tree.nodes > max_nodes || tree.bytes > max_bytes {
+            return Err(Stop::TooLarge);
+        }
+        tree.is_whole = true;
+        let (epoch, nodes, bytes) = (tree.changes, tree.nodes, tree.bytes);
+        drop(tree);
+        let wanted = *self.shared.wanted.borrow();
+        self.tell.send_if_modified(|status| {
+            let is_known = status.freshness == Freshness::Current && status.epoch == epoch;
+            let is_awaited = status.zxid < wanted;
+            let zxid = status.zxid.max(reached);
+            let freshness = Freshness::Current;
+            *status = TreeStatus { freshness, zxid, epoch, nodes, bytes, error: None };
+            !is_known || is_awaited
+        });
+        Ok(())
+    }
+
+    fn failed(&self, error: Error) {
+        self.tell.send_if_modified(|status| {
+            let is_known = status.error.is_some();
+            status.error = Some(error);
+            !is_known
+        });
+    }
+}
+
+/// Marks a tree as stale. Returns whether it was current.
+fn outdate(status: &mut TreeStatus) -> bool {
+    status.freshness.outdate()
+}
+
+/// Marks the tree as stale when a connection ends, or the future is dropped.
+struct Outdated<'a>(&'a watch::Sender<TreeStatus>);
+
+impl Drop for Outdated<'_> {
+    fn drop(&mut self) {
+        self.0.send_if_modified(outdate);
+    }
+}
