@@ -228,7 +228,7 @@ async fn a_flood_is_not_kept() {
     drop(network.dial().await);
 }
 
-/// Reading the statistics allocates only the name of the server.
+/// Reading the statistics allocates only the name of the server, and the counts of each operation.
 async fn a_look_costs_next_to_nothing() {
     let server = Server::in_memory(Config::new());
     let client = connect(&server).await;
@@ -243,7 +243,7 @@ async fn a_look_costs_next_to_nothing() {
     let Stats { watches, .. } = client.stats();
     let change = region.change();
     assert_eq!(watches, 1000);
-    assert!(change.allocations <= 1 && change.bytes_allocated <= 16, "{change:?}");
+    assert!(change.allocations <= 2 && change.bytes_allocated <= 64, "{change:?}");
     drop(watchers);
     client.close().await;
 }

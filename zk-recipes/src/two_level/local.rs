@@ -176,6 +176,7 @@ impl TwoLevel {
     fn watch_over(&self, local: &mut Local) -> Option<LingerWatch> {
         let hold = local.hold.as_ref()?;
         let (ownership, token) = (Arc::clone(hold.ownership()), hold.token());
+        ownership.ensure_watched();
         local.watched_over = Some(token);
         Some(LingerWatch { shared: Arc::downgrade(&self.0), ownership, token })
     }
