@@ -239,8 +239,9 @@ impl ClientBuilder {
     /// counts it as one that it has received.
     ///
     /// Servers answer the words that `4lw.commands.whitelist` allows, by default only `srvr` since
-    /// ZooKeeper 3.5.3. To all others they answer that the word is not allowed. The answer is at
-    /// most 16 MiB.
+    /// ZooKeeper 3.5.3. To all others they answer that the word is not allowed. Bytes that are not
+    /// UTF-8 become replacement characters. If the connection is reset behind a part of the answer,
+    /// that part is returned.
     ///
     /// ```
     /// # async fn f() -> Result<(), zk_client::Error> {
@@ -254,10 +255,10 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting) for a word that is not four letters,
-    /// [`InvalidConnectString`](crate::ErrorKind::InvalidConnectString) for anything but one
-    /// server, and [`NoServer`](crate::ErrorKind::NoServer) if the server did not answer within the
-    /// connect timeout.
+    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting) for a word that is not four ASCII
+    /// characters, [`InvalidConnectString`](crate::ErrorKind::InvalidConnectString) for anything
+    /// but one server, and [`NoServer`](crate::ErrorKind::NoServer) if the connection failed, the
+    /// server did not answer within the connect timeout, or it answered with more than 16 MiB.
     ///
     /// # Cancel safety
     ///

@@ -11,7 +11,7 @@
 //!
 //! Records are **views**. A decoded record borrows its strings and buffers from the frame, and its
 //! lists are decoded as they are walked. An encoded record is appended to a buffer that the caller
-//! owns. Neither direction allocates.
+//! owns, which may grow that buffer. Nothing else is allocated in either direction.
 //!
 //! # Opcodes without a record
 //!
@@ -30,10 +30,11 @@
 //!
 //! # Bytes from a peer
 //!
-//! Nothing that a peer sends can cause a panic or an allocation: lengths are checked against the
-//! bytes that are there, and the length of a frame against a limit of the caller's. Unknown codes
-//! survive as values. Bytes after a record are fields that a newer peer appended:
-//! [`Decode::decode`] leaves them in the reader, and [`Decode::decode_exact`] refuses them.
+//! Nothing that a peer sends can cause a panic. Lengths in a record are checked against the bytes
+//! that are there. The length of a frame is checked against a limit of the caller's, before
+//! [`frame::split`] reserves memory for the rest of the frame. Unknown codes survive as values.
+//! Bytes after a record are fields that a newer peer appended: [`Decode::decode`] leaves them in
+//! the reader, and [`Decode::decode_exact`] refuses them.
 //!
 //! # Example
 //!

@@ -1,7 +1,7 @@
 //! Reader, writer and the primitive types.
 //!
-//! Everything is big-endian and self-delimiting. Decoding borrows from the frame and encoding
-//! appends to a buffer that the caller owns, so neither allocates. A field takes a few
+//! Everything is big-endian and self-delimiting. Decoding borrows from the frame and allocates
+//! nothing. Encoding appends to a buffer that the caller owns, and may grow it. A field takes a few
 //! instructions, fewer than a call, so all of this may be inlined into other crates. This file
 //! knows no record.
 
