@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions, ErrorCode, Host, Op, SessionKeeper, Zxid};
 use zk_embedded::{Change, Config, Fault, Release, Server};
-use zk_recipes::{Freshness, TreeCache, TreeLimits, TreeStatus};
+use zk_recipes::{Error, Freshness, TreeCache, TreeLimits, TreeStatus};
 
 use crate::Outcome;
 use crate::random::Random;
@@ -223,7 +223,16 @@ impl History {
         // Its reply comes after all others.
         drop(self.writer.exists(ROOT).await);
         let zxid = self.writer.last_zxid();
-        let reached = timeout(20 * TIMEOUT, self.tree.wait_for_zxid(zxid)).await;
+        let reached = async {
+            loop {
+                match self.tree.wait_for_zxid(zxid).await {
+                    // After some refusals in a row, the tree is read once in a session timeout.
+                    Err(error) if is_refusal(&error) => sleep(TIMEOUT).await,
+                    reached => return reached,
+                }
+            }
+        };
+        let reached = timeout(20 * TIMEOUT, reached).await;
         let reached = reached.map_err(|_| format!("{:?} never reaches {zxid}", self.tree))?;
         self.note("waited", "");
         match reached {
@@ -238,7 +247,10 @@ impl History {
         let status = self.tree.status().borrow().clone();
         let view = view(&self.tree);
         if let Some(error) = &status.error {
-            return Err(format!("an error: {error}"));
+            if !is_refusal(error) {
+                return Err(format!("an error: {error}"));
+            }
+            self.note("told of refusals", "");
         }
         let (before, _) = &self.last;
         if status.zxid < before.zxid || status.epoch < before.epoch {
@@ -326,6 +338,11 @@ impl History {
             false => Err(format!("{status:?} counts {nodes} nodes and {bytes} bytes")),
         }
     }
+}
+
+/// True for the one error that these histories cause on purpose: the server refuses a request.
+fn is_refusal(error: &Error) -> bool {
+    error.client().and_then(|error| error.code()) == Some(ErrorCode::THROTTLED_OP)
 }
 
 /// All nodes that the tree shows.
