@@ -1,9 +1,7 @@
 //! How a client connects: its settings, the wait for the first server, and the errors if there is
 //! none.
 
-use std::collections::hash_map::RandomState;
 use std::future::{Future, poll_fn};
-use std::hash::{BuildHasher, Hasher};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,8 +17,9 @@ use crate::driver::task::Driver;
 use crate::error::{Attempt, Error, Fault};
 use crate::handles::reply::Reply;
 use crate::net::four_letter;
-use crate::net::hosts::{Hosts, Random};
+use crate::net::hosts::Hosts;
 use crate::net::transport::{Connector, TcpConnector};
+use crate::random::{Random, entropy};
 use crate::session::Session;
 
 /// The longest session timeout that the protocol can express.
@@ -481,9 +480,4 @@ async fn unless_refused(
         settled => settled,
     })
     .await
-}
-
-/// A random number: the standard library keys its hash maps with the operating system's randomness.
-pub(crate) fn entropy() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

@@ -17,12 +17,13 @@ use tracing::info;
 
 use crate::client::Client;
 use crate::config::ConnectString;
-use crate::connect::{ClientBuilder, Parts, entropy};
+use crate::connect::{ClientBuilder, Parts};
 use crate::driver::shared_session::SharedSession;
 use crate::driver::task::Driver;
 use crate::error::{Ended, Error, Fault};
 use crate::model::event::SessionState;
-use crate::net::hosts::Random;
+use crate::net::backoff;
+use crate::random::{Random, entropy};
 use crate::stats::KeeperStats;
 use crate::trace;
 
@@ -436,7 +437,7 @@ impl Running {
             (kept.answered, kept.began) = (false, None);
         });
         drop(ended);
-        let wait = self.random.wait(brief);
+        let wait = backoff::delay(&mut self.random, brief);
         let wait_ms = wait.as_millis() as u64;
         info!(target: trace::SESSION, wait_ms, "another");
         let mut kept = self.kept.subscribe();

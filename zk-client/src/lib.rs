@@ -193,6 +193,7 @@
 //! | layer | what it contains | what the next layers get from it |
 //! |---|---|---|
 //! | `trace` | the targets of traces | their names |
+//! | `random` | random numbers, with a seed or without | shuffles, jitter, unique names |
 //! | `auth` | credentials, SASL, DIGEST-MD5 | tokens to send, the check of the server's tokens |
 //! | `error` | errors, by who caused them | `Error`, and the reasons that it is made from |
 //! | `model` | values: paths, access lists, nodes, events | what calls take and return |
@@ -276,6 +277,8 @@
 //! ```
 
 mod trace;
+
+mod random;
 
 mod auth;
 

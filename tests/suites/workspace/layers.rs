@@ -44,6 +44,7 @@ const CRATES: &[Layers] = &[
         depends_on: &["zk-proto"],
         modules: &[
             "trace",
+            "random",
             "auth/credentials",
             "auth/digest_md5",
             "auth/sasl",
@@ -92,6 +93,7 @@ const CRATES: &[Layers] = &[
             "session/reattach",
             "session/connection",
             "session",
+            "net/backoff",
             "net/hosts",
             "net/codec",
             "net/transport",

@@ -22,7 +22,8 @@ use crate::driver::reply_slot::{ReplyReceiver, ReplySlots, Responder, Spent};
 use crate::driver::state_log::StateLog;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
 use crate::model::event::{Change, SessionState};
-use crate::net::hosts::{Hosts, Random};
+use crate::net::hosts::Hosts;
+use crate::random::Random;
 use crate::session::{Event, Session};
 use crate::stats::Stats;
 

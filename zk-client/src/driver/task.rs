@@ -438,8 +438,8 @@ mod tests {
     use crate::driver::clock::Clock;
     use crate::driver::shared_session::UniqueNames;
     use crate::driver::wakes::Wakes;
-    use crate::net::hosts::Random;
     use crate::net::transport::TcpConnector;
+    use crate::random::Random;
     use crate::session::Session;
 
     #[tokio::test(start_paused = true)]

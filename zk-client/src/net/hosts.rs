@@ -9,68 +9,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::config::Host;
-
-/// The spread of the attempts within the first round, so that the clients of a lost server do not
-/// reach the next one in a single burst.
-const SPREAD: Duration = Duration::from_millis(50);
-
-/// The wait of the second round; each later round doubles it.
-const BASE: Duration = Duration::from_millis(100);
-
-/// The longest wait. It stays well below any sensible session timeout.
-const CAP: Duration = Duration::from_secs(1);
-
-/// SplitMix64: small, fast and random enough for shuffles, jitter and names.
-///
-/// A crate for these ten lines would be the 25th of a default build of the locks. To see how many
-/// there are: `cargo tree -p zk-recipes -e normal --prefix none --no-dedupe | sort -u`.
-#[derive(Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns true with a probability of `part` in `whole`.
-    fn is_within(&mut self, part: usize, whole: usize) -> bool {
-        self.below(whole as u64) < part as u64
-    }
-
-    /// A random number below `bound`; 0 if there is none.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next().checked_rem(bound).unwrap_or(0)
-    }
-
-    fn duration(&mut self, bound: Duration) -> Duration {
-        Duration::from_micros(self.below(bound.as_micros() as u64))
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for end in (1..items.len()).rev() {
-            items.swap(end, self.below(end as u64 + 1) as usize);
-        }
-    }
-
-    /// The wait before an attempt of a round: short in the first round, then longer and longer.
-    pub(crate) fn wait(&mut self, round: u32) -> Duration {
-        match round {
-            0 => self.duration(SPREAD),
-            later => {
-                let full = BASE.saturating_mul(1 << (later - 1).min(16)).min(CAP);
-                full / 2 + self.duration(full / 2)
-            }
-        }
-    }
-}
+use crate::net::backoff;
+use crate::random::Random;
 
 /// The rotation through the servers.
 #[derive(Debug)]
@@ -164,7 +104,7 @@ impl Hosts {
         let round = self.attempts / u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
         let delay = match round {
             0 if !std::mem::replace(&mut self.started, true) => Duration::ZERO,
-            round => self.random.wait(round),
+            round => backoff::delay(&mut self.random, round),
         };
         self.next = (self.next + 1) % self.hosts.len();
         self.attempts = self.attempts.saturating_add(1);
@@ -183,6 +123,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::net::backoff::{CAP, SPREAD};
 
     fn three(seed: u64) -> Hosts {
         let host = |name: &str| Host { name: name.to_owned(), port: 1 };

@@ -4,6 +4,8 @@
 //! This folder knows addresses and bytes, and nothing of what a request or an event means. Of
 //! replies, the codec knows only the length of their head.
 
+pub(crate) mod backoff;
+
 pub(crate) mod hosts;
 
 pub(crate) mod codec;

@@ -1,9 +1,7 @@
 //! Transports: a session runs over any stream of bytes, and a connector opens one to a server.
 
-use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::future::Future;
-use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -13,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::config::Host;
+use crate::random::entropy;
 
 /// A connection to a server: anything that tokio can read from and write to.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -111,7 +110,7 @@ impl Connector for TcpConnector {
             let mut addresses = found.collect::<Vec<_>>();
             // A server that accepts connections and does not serve must not keep the others from
             // being tried.
-            let first = RandomState::new().build_hasher().finish() % addresses.len().max(1) as u64;
+            let first = entropy() % addresses.len().max(1) as u64;
             addresses.rotate_left(first as usize);
             let mut failures = match first_of(addresses, TcpStream::connect).await {
                 Ok(stream) => {
