@@ -111,6 +111,7 @@ const CRATES: &[Layers] = &[
             "driver/clock",
             "driver/reply_slot",
             "driver/shared_session",
+            "driver/wire",
             "driver/task",
             "driver",
             "handles/watcher",

@@ -17,4 +17,6 @@ pub(crate) mod reply_slot;
 
 pub(crate) mod shared_session;
 
+pub(crate) mod wire;
+
 pub(crate) mod task;

@@ -8,36 +8,26 @@ use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use tokio::io::AsyncWrite;
 use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
-use tokio_util::io::poll_read_buf;
 use tracing::{Instrument, Span, debug, field, info, info_span};
 
 use crate::config::Host;
 use crate::driver::clock::Reading;
 use crate::driver::shared_session::{Core, Delivered, SharedSession, TurnBuffers};
+use crate::driver::wire::{READ_BYTES, Wire};
 use crate::error::{Attempt, Hangup};
 use crate::model::event::SessionState;
 use crate::net::codec::{Frame, FrameReader};
 use crate::net::find_writable;
 use crate::net::hosts::Hosts;
-use crate::net::transport::{Connector, PermanentRefusal, Transport};
+use crate::net::transport::{Connector, PermanentRefusal};
 use crate::stats::Stats;
 use crate::trace;
-
-/// Room for one read: enough for a burst of small replies.
-const READ_BYTES: usize = 64 * 1024;
-
-/// An output buffer that a burst of requests has made larger than this is not kept.
-const KEPT_OUTPUT: usize = 64 * 1024;
-
-/// The least room for a read: small enough that one buffer serves many reads.
-const MIN_ROOM: usize = 4 * 1024;
 
 /// A connection that lived for less counts as a failed attempt, so that the client does not ask a
 /// server that accepts the session and drops it again in a tight loop.
@@ -57,23 +47,6 @@ pub(crate) struct Driver {
     yields: bool,
     /// The session's tracing span, in which the driver runs.
     span: Span,
-}
-
-/// A connection, with the bytes that are read or written only in part.
-struct Wire {
-    io: Box<dyn Transport>,
-    reader: FrameReader,
-    input: BytesMut,
-    output: BytesMut,
-    /// How many bytes of the output are written.
-    written: usize,
-    /// If the input has less room than this, the next read gets a new buffer: as much as the last
-    /// reads took.
-    room: usize,
-    /// Whether the transport may still hold bytes that need a flush.
-    unflushed: bool,
-    /// The transport's error, which says more than its kind.
-    broken: Option<io::Error>,
 }
 
 /// A connection that is over, or could not be made.
@@ -360,71 +333,6 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.shared.abandon(&mut self.buffers);
-    }
-}
-
-impl Wire {
-    fn new(io: Box<dyn Transport>, reader: FrameReader) -> Self {
-        let (input, output) = (BytesMut::new(), BytesMut::new());
-        Self {
-            io,
-            reader,
-            input,
-            output,
-            written: 0,
-            room: MIN_ROOM,
-            unflushed: false,
-            broken: None,
-        }
-    }
-
-    fn broken(&mut self, error: io::Error) -> Hangup {
-        Hangup::Io(self.broken.insert(error).kind())
-    }
-
-    /// Reads the available bytes, but no more than a buffer full. Ready if there may be more.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Hangup>> {
-        let left = self.input.len();
-        if self.input.capacity() - left < self.room {
-            // The start of a frame moves to the front of the buffer, which need not grow for that.
-            let rest = READ_BYTES.checked_sub(left).filter(|rest| *rest >= MIN_ROOM);
-            self.input.reserve(rest.unwrap_or(READ_BYTES));
-        }
-        let before = self.input.len();
-        while self.input.len() < self.input.capacity() {
-            match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)) {
-                Ok(0) => return Poll::Ready(Err(Hangup::Eof)),
-                Ok(_) => self.room = (self.input.len() - before).clamp(MIN_ROOM, READ_BYTES),
-                Err(error) => return Poll::Ready(Err(self.broken(error))),
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Writes as much as the transport accepts. The task is woken when the rest can be written, and
-    /// calls this again.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Hangup> {
-        while let Some(rest @ [_, ..]) = self.output.get(self.written..) {
-            match Pin::new(&mut self.io).poll_write(cx, rest) {
-                Poll::Ready(Ok(0)) => return Err(Hangup::Io(io::ErrorKind::WriteZero)),
-                Poll::Ready(Ok(n)) => self.written += n,
-                Poll::Ready(Err(error)) => return Err(self.broken(error)),
-                Poll::Pending => return Ok(()),
-            }
-            self.unflushed = true;
-        }
-        self.written = 0;
-        self.output.clear();
-        if self.output.capacity() > KEPT_OUTPUT {
-            self.output = BytesMut::new();
-        }
-        if self.unflushed
-            && let Poll::Ready(flushed) = Pin::new(&mut self.io).poll_flush(cx)
-        {
-            flushed.map_err(|error| self.broken(error))?;
-            self.unflushed = false;
-        }
-        Ok(())
     }
 }
 
