@@ -110,6 +110,8 @@ const CRATES: &[Layers] = &[
             "driver/state_log",
             "driver/clock",
             "driver/reply_slot",
+            "driver/unique_names",
+            "driver/attempts",
             "driver/shared_session",
             "driver/wire",
             "driver/task",

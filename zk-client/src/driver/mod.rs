@@ -15,6 +15,10 @@ pub(crate) mod clock;
 
 pub(crate) mod reply_slot;
 
+pub(crate) mod unique_names;
+
+pub(crate) mod attempts;
+
 pub(crate) mod shared_session;
 
 pub(crate) mod wire;

@@ -16,14 +16,15 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::config::Host;
+use crate::driver::attempts::Attempts;
 use crate::driver::clock::{Clock, Reading};
 use crate::driver::event_queue::EventQueue;
 use crate::driver::reply_slot::{ReplyReceiver, ReplySlots, Responder, Spent};
 use crate::driver::state_log::StateLog;
+use crate::driver::unique_names::UniqueNames;
 use crate::error::{Attempt, Ended, Hangup, Rejected};
 use crate::model::event::{Change, SessionState};
 use crate::net::hosts::Hosts;
-use crate::random::Random;
 use crate::session::{Event, Session};
 use crate::stats::Stats;
 
@@ -44,7 +45,7 @@ pub(crate) struct SharedSession {
     /// watch channel does not guarantee.
     leases: Notify,
     /// Notified when an attempt has failed.
-    attempted: Notify,
+    attempt_failed: Notify,
     clock: Clock,
 }
 
@@ -58,8 +59,7 @@ struct Locked {
     /// The server that the client is connecting or connected to.
     server: Option<Host>,
     hosts: Hosts,
-    /// The last attempt at each server since the last success.
-    attempts: Vec<Attempt>,
+    attempts: Attempts,
     state_log: StateLog,
     names: UniqueNames,
 }
@@ -93,16 +93,9 @@ pub(crate) struct Delivered {
     pub(crate) hangup: Option<Hangup>,
 }
 
-/// Makes names that no other client makes: one half identifies this client.
-pub(crate) struct UniqueNames {
-    pub(crate) client: u64,
-    pub(crate) random: Random,
-}
-
 impl SharedSession {
     pub(crate) fn new(core: Core, hosts: Hosts, names: UniqueNames, clock: Clock) -> Arc<Self> {
         let (state, _) = watch::channel(SessionState::Connecting);
-        let attempts = Vec::new();
         let state_log = StateLog::new(SessionState::Connecting);
         let locked = Locked {
             core,
@@ -111,12 +104,12 @@ impl SharedSession {
             driver: None,
             server: None,
             hosts,
-            attempts,
+            attempts: Attempts::default(),
             state_log,
             names,
         };
-        let (leases, attempted) = (Notify::new(), Notify::new());
-        Arc::new(Self { locked: Mutex::new(locked), state, leases, attempted, clock })
+        let (leases, attempt_failed) = (Notify::new(), Notify::new());
+        Arc::new(Self { locked: Mutex::new(locked), state, leases, attempt_failed, clock })
     }
 
     /// The client's clock.
@@ -209,11 +202,7 @@ impl SharedSession {
     pub(crate) fn set_servers(&self, servers: Vec<Host>) {
         let now = self.clock.now();
         self.change(|Locked { core, hosts, attempts, .. }| {
-            // Otherwise the attempts would add up while no server accepts the client and the list
-            // changes.
-            attempts.retain(|attempt| {
-                servers.iter().any(|server| server.to_string() == attempt.server)
-            });
+            attempts.retain(&servers);
             core.set_server_count(servers.len());
             if hosts.replace(servers, core.state().is_connected()) {
                 core.leave(now, Hangup::Moving);
@@ -309,55 +298,41 @@ impl SharedSession {
         Stats { server, ..stats }
     }
 
-    /// Notes an attempt at a server, unless one at the same server is noted already.
-    pub(crate) fn attempting(&self, attempt: Attempt) {
-        let attempts = &mut self.lock().attempts;
-        if attempts.iter().all(|earlier| earlier.server != attempt.server) {
-            attempts.push(attempt);
-        }
+    /// Notes an attempt at a server that begins.
+    pub(crate) fn note_attempt(&self, attempt: Attempt) {
+        self.lock().attempts.begin(attempt);
     }
 
-    /// Notes how an attempt ended, and replaces the last one at the same server.
-    pub(crate) fn attempted(&self, attempt: Attempt) {
-        let mut locked = self.lock();
-        locked.attempts.retain(|earlier| earlier.server != attempt.server);
-        locked.attempts.push(attempt);
-        drop(locked);
-        self.attempted.notify_waiters();
+    /// Notes an attempt that has failed, and wakes those that wait until every server has refused.
+    pub(crate) fn note_failed_attempt(&self, attempt: Attempt) {
+        self.lock().attempts.fail(attempt);
+        self.attempt_failed.notify_waiters();
     }
 
     /// Waits until the last attempt at every server was refused for good, and returns these
     /// attempts.
     pub(crate) async fn refused_by_all(&self) -> Vec<Attempt> {
         loop {
-            let mut attempted = pin!(self.attempted.notified());
-            attempted.as_mut().enable();
-            if let Some(attempts) = self.permanent_refusals() {
-                return attempts;
+            let mut failed = pin!(self.attempt_failed.notified());
+            failed.as_mut().enable();
+            {
+                let locked = self.lock();
+                if locked.attempts.are_refused_by_all(locked.hosts.all()) {
+                    return locked.attempts.to_vec();
+                }
             }
-            attempted.await;
+            failed.await;
         }
-    }
-
-    /// The last attempts, if every server has refused for good.
-    fn permanent_refusals(&self) -> Option<Vec<Attempt>> {
-        let locked = self.lock();
-        let is_refused = |host: &Host| {
-            let server = host.to_string();
-            locked.attempts.iter().any(|last| last.is_permanent && last.server == server)
-        };
-        locked.hosts.all().iter().all(is_refused).then(|| locked.attempts.clone())
     }
 
     /// The last attempt at each server that was tried since the last success.
     pub(crate) fn attempts(&self) -> Vec<Attempt> {
-        self.lock().attempts.clone()
+        self.lock().attempts.to_vec()
     }
 
-    /// 128 random bits.
+    /// 128 bits that no other client has.
     pub(crate) fn unique(&self) -> u128 {
-        let UniqueNames { client, random } = &mut self.lock().names;
-        (u128::from(*client) << 64) | u128::from(random.next())
+        self.lock().names.next()
     }
 }
 
@@ -395,6 +370,7 @@ mod tests {
     use crate::driver::wakes::Wakes;
     use crate::error::Failure;
     use crate::model::event::StreamEvent;
+    use crate::random::Random;
 
     fn shared() -> Arc<SharedSession> {
         let core = Session::new(SessionConfig::new(Duration::from_secs(4), 1));

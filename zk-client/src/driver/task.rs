@@ -114,7 +114,7 @@ impl Driver {
                 continue;
             }
             let server = host.to_string();
-            self.shared.attempting(Attempt::new(server.as_str(), "no answer"));
+            self.shared.note_attempt(Attempt::new(server.as_str(), "no answer"));
             let Connection { why, is_permanent, lived } = self.attempt(&host).await;
             if self.shared.look(|core| core.state().is_connected()) {
                 let lived_ms = lived.as_millis() as u64;
@@ -124,7 +124,7 @@ impl Driver {
                 }
             } else if self.shared.look(|core| core.ended()).is_none() {
                 debug!(target: trace::CONNECTION, server, why, "attempt failed");
-                self.shared.attempted(Attempt { server, why, is_permanent });
+                self.shared.note_failed_attempt(Attempt { server, why, is_permanent });
             }
             self.shared.with(|core| core.handle_disconnected(clock.now()));
         }
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
     use crate::config::SessionConfig;
     use crate::driver::clock::Clock;
-    use crate::driver::shared_session::UniqueNames;
+    use crate::driver::unique_names::UniqueNames;
     use crate::driver::wakes::Wakes;
     use crate::net::transport::TcpConnector;
     use crate::random::Random;
