@@ -1,0 +1,96 @@
+//! The wait of a new client for its first server.
+//!
+//! A wrong address, chroot or credential is an error of the call that connects, so that call waits
+//! until each of them has proved right. This file runs no driver.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::driver::shared_session::SharedSession;
+use crate::error::{Error, Fault};
+use crate::handles::reply::Reply;
+
+/// A client that waits for its first server.
+pub(crate) struct Settling {
+    pub(crate) client: Client,
+    pub(crate) shared: Arc<SharedSession>,
+    pub(crate) chroot: Option<String>,
+    pub(crate) proofs: Vec<Reply<()>>,
+}
+
+impl Settling {
+    /// Waits at most `timeout` until a server has accepted the session and the credentials.
+    /// `unless` handles an error that occurs before.
+    pub(crate) async fn within(
+        self,
+        timeout: Duration,
+        unless: impl AsyncFnOnce(Error) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Self { client, shared, chroot, proofs } = self;
+        let settled = async {
+            match unless_refused(&shared, settled(&client, &shared, proofs, chroot)).await {
+                Err(error) => unless(error).await,
+                Ok(()) => Ok(()),
+            }
+        };
+        match tokio::time::timeout(timeout, settled).await {
+            Ok(settled) => settled,
+            Err(_) => {
+                let (timeout, attempts) = (Some(timeout), shared.attempts());
+                Err(Fault::NoServer { timeout, attempts }.into())
+            }
+        }
+    }
+}
+
+/// Waits until a server has accepted the session and the credentials, and checks that the chroot
+/// exists.
+async fn settled(
+    client: &Client,
+    shared: &SharedSession,
+    proofs: Vec<Reply<()>>,
+    chroot: Option<String>,
+) -> Result<(), Error> {
+    for proof in proofs {
+        proof.await?;
+    }
+    loop {
+        let mut states = shared.states();
+        // This cannot fail: the sender is in the shared session, which we hold.
+        drop(states.wait_for(|state| state.is_connected() || state.ended().is_some()).await);
+        if let Some(ended) = shared.state().ended() {
+            return Err(ended.into());
+        }
+        let Some(chroot) = &chroot else {
+            return Ok(());
+        };
+        match client.exists("/").await {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) => return Err(Fault::ChrootNotFound { chroot: chroot.clone() }.into()),
+            Err(error) if error.is_connection_loss() => {}
+            // Without the permission to read the chroot, it may well exist.
+            Err(error) if error.code().is_some() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Fails when every server has refused for good.
+async fn unless_refused(
+    shared: &SharedSession,
+    settled: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    let (mut settled, mut refused) = (pin!(settled), pin!(shared.refused_by_all()));
+    poll_fn(|cx| match settled.as_mut().poll(cx) {
+        Poll::Pending => refused
+            .as_mut()
+            .poll(cx)
+            .map(|attempts| Err(Fault::NoServer { timeout: None, attempts }.into())),
+        settled => settled,
+    })
+    .await
+}
