@@ -4,16 +4,24 @@
 //! This folder knows addresses and bytes, and nothing of what a request or an event means. Of
 //! replies, the codec knows only the length of their head.
 
+/// How long to wait before the next attempt.
 pub(crate) mod backoff;
 
+/// Which server to try next.
 pub(crate) mod hosts;
 
+/// Frames: bytes in front of a length, and their limit.
 pub(crate) mod codec;
+
+/// Streams of bytes, and TCP.
 pub(crate) mod transport;
 
+/// Four-letter words, each on a connection of its own.
 pub(crate) mod four_letter;
 
+/// The search for a server that serves writes, by the word `isro`.
 pub(crate) mod find_writable;
 
+/// TLS over another connector's connections.
 #[cfg(feature = "tls")]
 pub(crate) mod tls;

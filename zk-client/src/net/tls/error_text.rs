@@ -11,7 +11,7 @@ use crate::net::transport::PermanentRefusal;
 
 /// The phase in which a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(crate) enum Moment {
     /// During TLS's handshake.
     Handshake,
     /// After the handshake. With TLS 1.3 a server refuses a client's certificate then.
@@ -20,7 +20,7 @@ pub(super) enum Moment {
 
 /// Explains why a connection failed. `shows_identity` is true if the client has a certificate to
 /// show.
-pub(super) fn explain(error: io::Error, moment: Moment, shows_identity: bool) -> io::Error {
+pub(crate) fn explain(error: io::Error, moment: Moment, shows_identity: bool) -> io::Error {
     let kind = error.kind();
     let source = error.get_ref().and_then(|source| source.downcast_ref::<Error>());
     let (text, is_permanent) = match source {
@@ -90,7 +90,7 @@ fn alert_text(alert: AlertDescription, shows_identity: bool) -> (String, bool) {
 }
 
 /// Why the client's own certificate or key, or a root, cannot be used.
-pub(super) fn flaw_of_ours(error: &Error) -> String {
+pub(crate) fn flaw_of_ours(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(bad) => format!("the certificate {}", flaw(bad)),
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
