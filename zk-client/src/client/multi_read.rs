@@ -1,13 +1,7 @@
-//! Reads of many nodes by one request: of their data, their number, their owner.
-
-use zk_proto::{
-    GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetEphemeralsRequest,
-    GetEphemeralsResponse,
-};
+//! Many reads in one request.
 
 use crate::client::handle::Client;
 use crate::handles::reply::Reply;
-use crate::model::path;
 use crate::multi::read::{self, Asked, Reads};
 
 impl Client {
@@ -49,48 +43,6 @@ impl Client {
         let name = asked.name();
         read::request(&list, &self.chroot, |request| {
             self.send(&name, request, move |call, completion| asked.results(call, completion))
-        })
-    }
-
-    /// The paths of this session's ephemeral nodes that begin with `prefix`. Since ZooKeeper 3.6.
-    ///
-    /// They come in no order. `/` finds all of them; below a
-    /// [chroot](crate::ClientBuilder::connect), only those inside it. The prefix is one of text:
-    /// `/jobs/a` finds `/jobs/ab`, too.
-    ///
-    /// # Errors
-    ///
-    /// Older servers answer [`Unimplemented`](crate#old-servers).
-    pub fn get_ephemerals(&self, prefix: &str) -> Reply<Vec<String>> {
-        self.at(prefix, path::check_sequential, |full| {
-            let inside = match self.chroot.as_str() {
-                // Without the slash, nodes whose names merely begin alike would be found.
-                Some(chroot) if full == chroot => format!("{chroot}/"),
-                _ => full.to_owned(),
-            };
-            let request = GetEphemeralsRequest { prefix_path: inside.as_str().into() };
-            self.send(prefix, &request, |call, completion| {
-                let answer = call.answer(completion)?;
-                let GetEphemeralsResponse { ephemerals } = call.decode(&answer)?;
-                Ok(ephemerals.iter().map(|path| call.chroot.strip(path).to_owned()).collect())
-            })
-        })
-    }
-
-    /// The number of nodes below a node, at any depth. Since ZooKeeper 3.6.
-    ///
-    /// This needs only the permission to read that node. The server walks the tree for it.
-    ///
-    /// # Errors
-    ///
-    /// Older servers answer [`Unimplemented`](crate#old-servers).
-    pub fn get_all_children_number(&self, path: &str) -> Reply<i32> {
-        self.at(path, path::check, |full| {
-            self.send(path, &GetAllChildrenNumberRequest { path: full }, |call, completion| {
-                let answer = call.answer(completion)?;
-                let GetAllChildrenNumberResponse { total_number } = call.decode(&answer)?;
-                Ok(total_number)
-            })
         })
     }
 }
