@@ -65,8 +65,8 @@ async fn a_term_counts_from_the_send_and_takes_the_node_with_it() {
     // The client deletes the node, although no caller looks at the lease.
     peer.expect("delete#2 /locks/x-0000000003").await;
     assert_eq!(client.clock().now() - asked, 3 * SECOND);
-    assert_eq!(lease.state(), LeaseState::Lapsed(Lapse::Term));
-    assert_eq!(lease.lapsed().await, Lapse::Term);
+    assert_eq!(lease.state(), LeaseState::Lapsed(Lapse::MaxDuration));
+    assert_eq!(lease.lapsed().await, Lapse::MaxDuration);
 
     let deleting = node.delete();
     peer.answer(&()).await;

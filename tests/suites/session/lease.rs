@@ -213,8 +213,8 @@ fn the_term_counts_from_the_send_of_the_create() {
     assert_eq!(sent(&mut bench), ["ping"]);
     bench.pass(MS);
     assert_eq!(bench.said(), ["Leases"]);
-    assert_eq!(state(&bench, lease), LeaseState::Lapsed(Lapse::Term));
-    assert_eq!(state(&bench, other), LeaseState::Lapsed(Lapse::Term), "its node goes, too");
+    assert_eq!(state(&bench, lease), LeaseState::Lapsed(Lapse::MaxDuration));
+    assert_eq!(state(&bench, other), LeaseState::Lapsed(Lapse::MaxDuration), "its node goes, too");
     assert_eq!(sent(&mut bench), [DELETE], "at once, and no probe: nobody relies on it");
 
     // The holder's own delete is the one that was already sent.

@@ -85,7 +85,7 @@ const CRATES: &[Layers] = &[
             "session/owned_nodes/owned",
             "session/owned_nodes",
             "session/lease",
-            "session/assurance",
+            "session/lease_manager",
             "session/state",
             "session/housekeeping",
             "session/requests",

@@ -316,10 +316,10 @@ impl OwnedNode {
     ///
     /// The time is computed by the client's [`DeadlineRule`](crate::DeadlineRule).
     ///
-    /// With a `term` the lease lapses at the latest that long after
+    /// With a `max_duration` the lease lapses at the latest that long after
     /// [`requested_at`](Self::requested_at). The lease of a node that was just created is valid at
     /// once. If the reply to the create was lost and the node was found again, the lease may be
-    /// suspended for a round trip, until there is a proof.
+    /// suspended for a round trip, until the session is confirmed.
     ///
     /// When the lease lapses while the node may exist, the client deletes the node, at once or on
     /// the next connection, whether or not any task looks at the lease. Deleting or dropping the
@@ -341,11 +341,11 @@ impl OwnedNode {
     /// println!("no longer mine: {:?}", lease.lapsed().await);
     /// # }
     /// ```
-    pub fn lease(&self, term: Option<Duration>) -> Lease {
+    pub fn lease(&self, max_duration: Option<Duration>) -> Lease {
         let shared = self.node.client.shared();
         let (clock, node) = (shared.clock(), self.node.id);
-        let term = term.and_then(|term| self.requested_at.checked_add(term));
-        let id = shared.with(|core| core.open_lease(clock.now(), node, term));
+        let expires_at = max_duration.and_then(|longest| self.requested_at.checked_add(longest));
+        let id = shared.with(|core| core.open_lease(clock.now(), node, expires_at));
         Lease::new(Arc::clone(shared), id)
     }
 

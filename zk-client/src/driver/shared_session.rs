@@ -189,7 +189,7 @@ impl SharedSession {
         } else if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
             *driver = Some(cx.waker().clone());
         }
-        let (wake, ended, state) = (core.early_timeout(), core.ended(), core.state());
+        let (wake, ended, state) = (core.timeout_lower_bound(), core.ended(), core.state());
         TurnResult { reading, wake, ended, state, should_yield }
     }
 

@@ -105,7 +105,7 @@ impl Shadow {
         let held = self.holdings.get_mut(&node).filter(|holding| holding.is_held());
         match (held, state) {
             // Nothing was known of the session, so the node is deleted.
-            (Some(holding), LeaseState::Lapsed(Lapse::Deadline | Lapse::Term)) => {
+            (Some(holding), LeaseState::Lapsed(Lapse::Deadline | Lapse::MaxDuration)) => {
                 holding.lapsed = true;
                 self.leases.push(Lease { id, node: None });
             }

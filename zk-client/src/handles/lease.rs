@@ -2,7 +2,7 @@
 //!
 //! Reading a lease reads the clock, so the result is true even when nothing else of this process
 //! has run since. The driver wakes tasks that wait for a change. This module decides nothing: see
-//! `session/assurance`.
+//! `session/lease_manager`.
 
 use std::fmt;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::session::{Lapse, LeaseId, LeaseState};
 /// The time for which the holder of an [`OwnedNode`](crate::OwnedNode) can rely on it.
 ///
 /// See [`OwnedNode::lease`](crate::OwnedNode::lease). It is not `Clone`. Dropping it does nothing
-/// to the node. While any lease of the session has not lapsed, the session requests the proofs that
+/// to the node. While any lease of the session has not lapsed, the session sends the probes that
 /// keep it valid.
 #[must_use = "dropping it gives it up"]
 pub struct Lease {

@@ -35,7 +35,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return;
         }
         self.phase = Phase::Handshake;
-        self.assurance.shaking_hands(now);
+        self.leases.shaking_hands(now);
         let wanted = self.config.timeout;
         let request = handshake::request(
             self.credentials,
@@ -142,7 +142,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let why = self.last_hangup;
         self.control.clear();
         self.pings.clear();
-        self.assurance.disconnected();
+        self.leases.disconnected();
         self.rearming = 0;
         self.leaving = None;
         let mut close_lost = false;
@@ -167,7 +167,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.tell(SessionState::Disconnected);
         }
         self.detach_if_done();
-        self.tend_leases(now);
+        self.update_lease_timers(now);
     }
 
     /// Appends the bytes to send to `out`, and returns true if there were any.
@@ -183,14 +183,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.control.clear();
         let mut frames = usize::from(out.len() > before);
         if self.phase == Phase::Handshake && out.len() > before {
-            self.assurance.shaking_hands(now);
+            self.leases.shaking_hands(now);
         }
         if self.phase == Phase::Established {
             let pings = self.pings.sent(now);
             frames = pings as usize;
             let mut keeps = out.len() > before;
             if self.leaving.is_none() {
-                self.assurance.sent(now);
+                self.leases.sent(now);
                 // An auth request does not keep the session alive: servers answer it without
                 // touching the session.
                 keeps |= self.pipeline.waiting().any(|op| op != OpCode::AUTH);
@@ -200,7 +200,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.timers.sent(now, self.timeout);
             }
             self.counters.pings_sent += u64::from(pings);
-            self.tend_leases(now);
+            self.update_lease_timers(now);
         }
         self.counters.sent(frames, out.len() - before);
         out.len() > before
@@ -221,7 +221,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if let Err(error) = handle(self) {
             self.hang_up(error.into());
         }
-        self.tend_leases(now);
+        self.update_lease_timers(now);
     }
 
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
@@ -239,7 +239,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.counters.established(now);
                 self.timers.heard(now, self.timeout);
                 if !read_only {
-                    self.assurance.established(now, timeout);
+                    self.leases.established(now, timeout);
                 }
                 self.authenticate(now, read_only);
             }

@@ -1,9 +1,9 @@
-//! Until when the ensemble surely keeps the session, and when to ask for the next proof of it.
+//! Until when the ensemble surely keeps the session, and when to ask for more evidence.
 //!
 //! Send times and replies go in, a deadline comes out. The server counts the session timeout from
 //! when it saw a request, which is later than the request was sent, so every deadline counts from a
 //! send. It is always safe to ignore a request, so the number of requests that are kept can be
-//! bounded. [`DeadlineRule`] explains why a reply alone is no proof.
+//! bounded. [`DeadlineRule`] explains why a reply alone is no evidence.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use zk_proto::{ErrorCode, OpCode};
 
 use crate::config::DeadlineRule;
 
-/// What a reply proves.
+/// What a reply is evidence of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum Evidence {
     /// A server of the ensemble was there when it answered.
     Contact,
     /// A leader with a quorum was there after the request was sent.
     Quorum,
 }
 
-impl Proof {
+impl Evidence {
     /// Only a write that succeeded proves a quorum. Reads, pings and `sync` are answered without
     /// one, and so are some refusals: a follower with `zookeeper.enableEagerACLCheck` refuses
     /// `NO_AUTH` and `INVALID_ACL` by itself, and any server refuses what it throttles or does not
     /// know. Codes such as `NODE_EXISTS` come from the leader today, but nothing says that they
     /// always will. A transaction is answered with `OK` also if its operations were refused; that
     /// is the leader's decision and was agreed upon like a success.
-    pub(crate) fn of(op: OpCode, answer: ErrorCode) -> Self {
-        if op.is_write() && answer == ErrorCode::OK { Self::Quorum } else { Self::Contact }
+    pub(crate) fn of(op: OpCode, code: ErrorCode) -> Self {
+        if op.is_write() && code == ErrorCode::OK { Self::Quorum } else { Self::Contact }
     }
 }
 
@@ -41,20 +41,20 @@ struct Sample {
 }
 
 impl Sample {
-    /// The earliest time to send a write that vouches for this request.
+    /// The earliest time to send a write that confirms this request.
     ///
     /// This counts from the answer and not from the send: the server has surely seen the request
     /// only when it answers it. On a path that stalls, a request and a write that was sent long
     /// after it arrive together, and the leader has not heard of the request when it serves the
     /// write.
-    fn ripe(&self, slack: Duration) -> Instant {
+    fn confirmable_from(&self, slack: Duration) -> Instant {
         self.answered + slack
     }
 }
 
 /// The deadline of one session, as far as it is known.
 #[derive(Debug)]
-pub(crate) struct Deadline {
+pub(crate) struct SessionDeadline {
     rule: DeadlineRule,
     /// The least session timeout that a server has granted; `None` before the first
     /// handshake.
@@ -64,10 +64,11 @@ pub(crate) struct Deadline {
     until: Option<Instant>,
     /// When the last answered request of this connection was sent.
     contact: Option<Instant>,
-    /// When the handshake of this connection was sent. `None` once a write has vouched for it.
+    /// When the handshake of this connection was sent. `None` once a write has confirmed it.
     handshake: Option<Instant>,
-    /// Answered requests of this connection that no write has vouched for, oldest first. Between
-    /// two sends lies at least a [grain](Self::grain), and none is older than the session timeout.
+    /// Answered requests of this connection that no write has confirmed, oldest first. Between two
+    /// sends lies at least [`min_spacing`](Self::min_spacing), and none is older than the session
+    /// timeout.
     samples: VecDeque<Sample>,
     /// When the last probe of this connection was sent.
     probed: Option<Instant>,
@@ -80,15 +81,15 @@ pub(crate) struct Deadline {
 const MAX_SAMPLES: u32 = 128;
 
 /// How many requests are sent in each session timeout while a lease is open: pings, if there is
-/// nothing else. Each is a sample, and a write can vouch only for samples.
+/// nothing else. Each is a sample, and a write can confirm only samples.
 ///
 /// With T as the session timeout, F as the slack and every reply late by up to R, the deadline that
-/// a request proves is at least 0.99 T after its send, and a write vouches for the next request
+/// a confirmed request gives is at least 0.99 T after its send, and a write confirms the next request
 /// after at most T/15 (the next send) + R (its reply) + F (the slack) + R (the reply to the write).
 /// With the default F = 0.3 T that leaves room for R = 0.3 T.
 const SAMPLES: u32 = 15;
 
-impl Deadline {
+impl SessionDeadline {
     pub(crate) fn new(rule: DeadlineRule) -> Self {
         Self {
             rule,
@@ -107,9 +108,9 @@ impl Deadline {
         self.until
     }
 
-    /// The latest value that [`until`](Self::until) can take if a proof comes now.
-    pub(crate) fn hope(&self) -> Option<Instant> {
-        self.contact.map(|sent| sent + self.term())
+    /// The latest value that [`until`](Self::until) can take if a evidence comes now.
+    pub(crate) fn best_case(&self) -> Option<Instant> {
+        self.contact.map(|sent| sent + self.safe_timeout())
     }
 
     /// How far apart requests may be sent while a lease is open. `None` if no request need be sent
@@ -118,12 +119,12 @@ impl Deadline {
         (self.rule != DeadlineRule::Contact).then(|| self.timeout() / SAMPLES)
     }
 
-    /// When to send the next probe, a write that may prove the deadline. `None` if there is nothing
-    /// that it could vouch for.
+    /// When to send the next probe, a write that may confirm the session. `None` if there is nothing
+    /// that it could confirm.
     ///
     /// A new connection is probed at once. A later probe is sent one [margin](Self::margin) before
-    /// the deadline, since a later probe vouches for later requests. It is never sent before there
-    /// is a request that the last probe could not vouch for, so there is at most one probe for each
+    /// the deadline, since a later probe confirms later requests. It is never sent before there
+    /// is a request that the last probe could not confirm, so there is at most one probe for each
     /// sample.
     pub(crate) fn next_probe(&self) -> Option<Instant> {
         if self.rule == DeadlineRule::Contact {
@@ -132,13 +133,13 @@ impl Deadline {
         if self.probed.is_none() && self.handshake.is_some() {
             return self.handshake;
         }
-        let fresh = self.probed.map_or(0, |probed| self.ripe_by(probed));
-        let ripe = self.samples.get(fresh)?.ripe(self.slack());
+        let fresh = self.probed.map_or(0, |probed| self.confirmable_by(probed));
+        let confirmable = self.samples.get(fresh)?.confirmable_from(self.slack());
         let wanted = self.until.max(self.promised).and_then(|at| at.checked_sub(self.margin()));
-        Some(wanted.map_or(ripe, |wanted| wanted.max(ripe)))
+        Some(wanted.map_or(confirmable, |wanted| wanted.max(confirmable)))
     }
 
-    /// The connection is gone: its requests will prove no more than they have proved.
+    /// The connection is gone: its requests will confirm no more than they have confirmed.
     pub(crate) fn disconnected(&mut self) {
         (self.contact, self.handshake, self.probed, self.promised) = (None, None, None, None);
         self.samples.clear();
@@ -152,48 +153,49 @@ impl Deadline {
     /// moved on.
     pub(crate) fn established(&mut self, sent: Instant, timeout: Duration) {
         self.timeout = Some(self.timeout.map_or(timeout, |least| least.min(timeout)));
-        let least = sent + self.term();
+        let least = sent + self.safe_timeout();
         self.until = self.until.map(|until| until.min(least));
         self.handshake = Some(sent);
         self.contact = Some(sent);
         if self.rule == DeadlineRule::Contact {
-            self.prove(sent);
+            self.confirm(sent);
         }
     }
 
     /// A request of this connection that was sent at `sent` was answered.
     #[inline]
-    pub(crate) fn answered(&mut self, now: Instant, sent: Instant, proof: Proof) {
-        if self.contact == Some(sent) && proof == Proof::Contact {
-            // It was sent together with the request that was answered before, and proves the same.
+    pub(crate) fn answered(&mut self, now: Instant, sent: Instant, evidence: Evidence) {
+        if self.contact == Some(sent) && evidence == Evidence::Contact {
+            // It was sent together with the request that was answered before, and confirms the same.
             return;
         }
         self.contact = self.contact.max(Some(sent));
         if self.rule == DeadlineRule::Contact {
-            return self.prove(sent);
+            return self.confirm(sent);
         }
-        if self.samples.back().is_none_or(|last| sent >= last.sent + self.grain()) {
-            let term = self.term();
-            while self.samples.front().is_some_and(|oldest| oldest.sent + term <= now) {
+        if self.samples.back().is_none_or(|last| sent >= last.sent + self.min_spacing()) {
+            let safe_timeout = self.safe_timeout();
+            while self.samples.front().is_some_and(|oldest| oldest.sent + safe_timeout <= now) {
                 self.samples.pop_front();
             }
             self.samples.push_back(Sample { sent, answered: now });
         }
-        if proof == Proof::Quorum {
-            self.vouch(sent);
+        if evidence == Evidence::Quorum {
+            self.confirm_samples(sent);
         }
     }
 
     /// A probe was handed to the transport.
     pub(crate) fn probe_sent(&mut self, now: Instant) {
-        let newest = self.ripe_by(now).checked_sub(1).and_then(|index| self.samples.get(index));
+        let newest =
+            self.confirmable_by(now).checked_sub(1).and_then(|index| self.samples.get(index));
         let sent = newest.map(|sample| sample.sent).max(self.handshake);
         self.probed = Some(now);
-        self.promised = sent.map(|sent| sent + self.term());
+        self.promised = sent.map(|sent| sent + self.safe_timeout());
     }
 
-    /// The probe that was sent at `sent` was answered. [`answered`](Self::answered) has noted what
-    /// it proves; if that was nothing, the next probe need not wait.
+    /// The probe that was sent at `sent` was answered. [`answered`](Self::answered) has noted
+    /// what it confirms; if that was nothing, the next probe need not wait.
     pub(crate) fn probe_answered(&mut self, sent: Instant) {
         if self.probed == Some(sent) {
             self.promised = None;
@@ -201,27 +203,27 @@ impl Deadline {
     }
 
     /// A leader with a quorum was there after a write was sent at `written`.
-    fn vouch(&mut self, written: Instant) {
-        // The leader hears of a handshake before it is answered, so any later write vouches for it.
+    fn confirm_samples(&mut self, written: Instant) {
+        // The leader hears of a handshake before it is answered, so any later write confirms it.
         if let Some(handshake) = self.handshake.take() {
-            self.prove(handshake);
+            self.confirm(handshake);
         }
         while let Some(sample) = self.samples.front().copied()
-            && sample.ripe(self.slack()) <= written
+            && sample.confirmable_from(self.slack()) <= written
         {
             self.samples.pop_front();
-            self.prove(sample.sent);
+            self.confirm(sample.sent);
         }
     }
 
     /// The leader has heard of the session after `sent`.
-    fn prove(&mut self, sent: Instant) {
-        self.until = self.until.max(Some(sent + self.term()));
+    fn confirm(&mut self, sent: Instant) {
+        self.until = self.until.max(Some(sent + self.safe_timeout()));
     }
 
-    /// How many samples a write that is sent at `written` may vouch for.
-    fn ripe_by(&self, written: Instant) -> usize {
-        self.samples.partition_point(|sample| sample.ripe(self.slack()) <= written)
+    /// How many samples a write that is sent at `written` may confirm.
+    fn confirmable_by(&self, written: Instant) -> usize {
+        self.samples.partition_point(|sample| sample.confirmable_from(self.slack()) <= written)
     }
 
     fn timeout(&self) -> Duration {
@@ -229,11 +231,11 @@ impl Deadline {
     }
 
     /// The session timeout, on a clock of ours that may run slow against the servers' by 1 %.
-    fn term(&self) -> Duration {
+    fn safe_timeout(&self) -> Duration {
         self.timeout() * 99 / 100
     }
 
-    /// How long before a write a request must have been answered for the write to vouch for it.
+    /// How long before a write a request must have been answered for the write to confirm it.
     fn slack(&self) -> Duration {
         match self.rule {
             DeadlineRule::Contact => Duration::ZERO,
@@ -242,14 +244,14 @@ impl Deadline {
     }
 
     /// How long before the deadline a probe is sent. A holder keeps its lease if replies are no
-    /// later than this. It is at most half of the term without the slack.
+    /// later than this. It is at most half of the [safe timeout](Self::safe_timeout) without the slack.
     fn margin(&self) -> Duration {
-        let left = self.term().saturating_sub(self.slack());
+        let left = self.safe_timeout().saturating_sub(self.slack());
         (self.timeout() / 3).min(left / 2)
     }
 
     /// Requests that are sent closer together than this count as the first of them.
-    fn grain(&self) -> Duration {
+    fn min_spacing(&self) -> Duration {
         self.timeout() / MAX_SAMPLES
     }
 }
@@ -259,11 +261,11 @@ mod tests {
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_millis(1000);
-    const TERM: Duration = Duration::from_millis(990);
+    const SAFE_TIMEOUT: Duration = Duration::from_millis(990);
 
     #[test]
     fn only_a_write_that_succeeded_proves_a_quorum() {
-        let quorum = |op, answer| Proof::of(op, answer) == Proof::Quorum;
+        let quorum = |op, answer| Evidence::of(op, answer) == Evidence::Quorum;
         for op in [OpCode::CREATE2, OpCode::DELETE, OpCode::SET_DATA, OpCode::MULTI] {
             assert!(quorum(op, ErrorCode::OK), "{op}");
             for refusal in [
@@ -290,16 +292,16 @@ mod tests {
     /// For any replies, however late.
     #[test]
     fn a_hundred_thousand_answers_leave_few_samples() {
-        for (slack, proofs) in [(None, 0), (None, 1000), (Some(Duration::ZERO), 7)] {
+        for (slack, writes_every) in [(None, 0), (None, 1000), (Some(Duration::ZERO), 7)] {
             for late in [0, 5, 400, 5000] {
-                let mut deadline = Deadline::new(DeadlineRule::Quorum { slack });
+                let mut deadline = SessionDeadline::new(DeadlineRule::Quorum { slack });
                 let start = start();
                 deadline.established(start, TIMEOUT);
                 for n in 1..=100_000_u32 {
-                    let quorum = n.checked_rem(proofs).is_some_and(|rest| rest == 0);
-                    let proof = if quorum { Proof::Quorum } else { Proof::Contact };
+                    let quorum = n.checked_rem(writes_every).is_some_and(|rest| rest == 0);
+                    let evidence = if quorum { Evidence::Quorum } else { Evidence::Contact };
                     let sent = start + Duration::from_micros(50) * n;
-                    deadline.answered(sent + Duration::from_millis(late), sent, proof);
+                    deadline.answered(sent + Duration::from_millis(late), sent, evidence);
                     let kept = deadline.samples.len();
                     assert!(kept <= MAX_SAMPLES as usize, "{kept} samples after {n} answers");
                 }
@@ -308,18 +310,18 @@ mod tests {
         }
     }
 
-    /// A request, by when it was sent and answered, and what the answer proves.
-    type Answered = (Instant, Instant, Proof);
+    /// A request, by when it was sent and answered, and what the answer is evidence of.
+    type Answered = (Instant, Instant, Evidence);
 
     /// The rule as it is defined, over all requests of each connection. The handshake is the first.
     fn naive(connections: &[Vec<Answered>], slack: Duration) -> Option<Instant> {
         let mut until = None;
         for answered in connections {
             let (handshake, requests) = answered.split_first().unwrap();
-            for (written, _, _) in requests.iter().filter(|it| it.2 == Proof::Quorum) {
-                until = until.max(Some(handshake.0 + TERM));
+            for (written, _, _) in requests.iter().filter(|it| it.2 == Evidence::Quorum) {
+                until = until.max(Some(handshake.0 + SAFE_TIMEOUT));
                 for (sent, ..) in requests.iter().filter(|it| it.1 + slack <= *written) {
-                    until = until.max(Some(*sent + TERM));
+                    until = until.max(Some(*sent + SAFE_TIMEOUT));
                 }
             }
         }
@@ -338,25 +340,26 @@ mod tests {
         let seed = &mut 1_u64;
         for run in 0..3000 {
             let slack = Duration::from_millis([0, 10, 300, 600][random(seed, 4) as usize]);
-            let mut deadline = Deadline::new(DeadlineRule::Quorum { slack: Some(slack) });
+            let mut deadline = SessionDeadline::new(DeadlineRule::Quorum { slack: Some(slack) });
             let mut now = start();
             let mut connections = Vec::new();
             let pace = [5, 60, 400][random(seed, 3) as usize];
             for _ in 0..=random(seed, 3) {
                 deadline.disconnected();
                 deadline.established(now, TIMEOUT);
-                connections.push(vec![(now, now, Proof::Contact)]);
+                connections.push(vec![(now, now, Evidence::Contact)]);
                 let mut sent = [VecDeque::new(), VecDeque::new()];
                 for _ in 0..random(seed, 60) {
                     now += Duration::from_millis(random(seed, pace));
-                    let proof = if random(seed, 4) == 0 { Proof::Quorum } else { Proof::Contact };
-                    sent[usize::from(proof == Proof::Quorum || random(seed, 2) == 0)]
-                        .push_back((now, proof));
+                    let evidence =
+                        if random(seed, 4) == 0 { Evidence::Quorum } else { Evidence::Contact };
+                    sent[usize::from(evidence == Evidence::Quorum || random(seed, 2) == 0)]
+                        .push_back((now, evidence));
                     while random(seed, 3) > 0
-                        && let Some((at, proof)) = sent[random(seed, 2) as usize].pop_front()
+                        && let Some((at, evidence)) = sent[random(seed, 2) as usize].pop_front()
                     {
-                        deadline.answered(now, at, proof);
-                        connections.last_mut().unwrap().push((at, now, proof));
+                        deadline.answered(now, at, evidence);
+                        connections.last_mut().unwrap().push((at, now, evidence));
                         let exact = naive(&connections, slack);
                         let until = deadline.until();
                         assert!(until <= exact, "run {run}: later than the rule");
@@ -367,32 +370,34 @@ mod tests {
         }
     }
 
-    /// If replies come in order, as servers send them, nothing but the grain is lost.
+    /// If replies come in order, as servers send them, nothing but the spacing is lost.
     #[test]
-    fn answers_in_order_lose_no_more_than_a_grain() {
+    fn answers_in_order_lose_no_more_than_a_spacing() {
         let seed = &mut 7_u64;
         for run in 0..3000 {
             let slack = Duration::from_millis([0, 10, 300, 600][random(seed, 4) as usize]);
-            let mut deadline = Deadline::new(DeadlineRule::Quorum { slack: Some(slack) });
+            let mut deadline = SessionDeadline::new(DeadlineRule::Quorum { slack: Some(slack) });
             let mut now = start();
             deadline.established(now, TIMEOUT);
-            let mut answered = vec![(now, now, Proof::Contact)];
+            let mut answered = vec![(now, now, Evidence::Contact)];
             let mut sent = VecDeque::new();
             let pace = [5, 60, 400][random(seed, 3) as usize];
             for _ in 0..random(seed, 80) {
                 now += Duration::from_millis(random(seed, pace));
-                let proof = if random(seed, 4) == 0 { Proof::Quorum } else { Proof::Contact };
-                sent.push_back((now, proof));
+                let evidence =
+                    if random(seed, 4) == 0 { Evidence::Quorum } else { Evidence::Contact };
+                sent.push_back((now, evidence));
                 while random(seed, 3) > 0
-                    && let Some((at, proof)) = sent.pop_front()
+                    && let Some((at, evidence)) = sent.pop_front()
                 {
-                    deadline.answered(now, at, proof);
-                    answered.push((at, now, proof));
+                    deadline.answered(now, at, evidence);
+                    answered.push((at, now, evidence));
                     let exact = naive(std::slice::from_ref(&answered), slack);
                     let until = deadline.until();
                     assert!(until <= exact, "run {run}: later than the rule");
                     // A deadline that has passed need not be known.
-                    let least = exact.filter(|exact| *exact > now).map(|it| it - deadline.grain());
+                    let least =
+                        exact.filter(|exact| *exact > now).map(|it| it - deadline.min_spacing());
                     assert!(until >= least, "run {run}: {exact:?} and not {until:?}");
                 }
             }

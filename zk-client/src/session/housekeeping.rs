@@ -10,8 +10,8 @@ use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, Operation};
 
 use crate::error::{Ended, Failure};
 use crate::model::event::SessionState;
-use crate::session::assurance::{Connection, Tended};
 use crate::session::event::Event;
+use crate::session::lease_manager::{ConnectionHealth, LeaseActions};
 use crate::session::owned_nodes::{Effect, Question};
 use crate::session::pipeline::Priority;
 use crate::session::state::{Phase, Purpose, Session};
@@ -68,20 +68,20 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub(super) fn suspect(&mut self, now: Instant) {
         let doubled = 1_u32.checked_shl(self.owned_nodes.looks()).unwrap_or(u32::MAX);
         let wait = self.timeout.saturating_mul(doubled);
-        self.timers.reset(Timer::Suspects, now.checked_add(wait));
+        self.timers.reset(Timer::SearchLostNodes, now.checked_add(wait));
     }
 
     /// Marks the leases that have lapsed by now, and deletes their nodes.
     #[inline]
     pub(super) fn expire_leases(&mut self, now: Instant) {
-        if !self.assurance.is_resting() {
+        if !self.leases.is_idle() {
             self.expire_now(now);
         }
     }
 
     #[inline(never)]
     fn expire_now(&mut self, now: Instant) {
-        for node in self.assurance.expire(now, self.connection()) {
+        for node in self.leases.expire(now, self.connection_health()) {
             self.owned_nodes.release(node, None);
             self.do_housekeeping(Priority::Normal);
         }
@@ -89,16 +89,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Does the pending work of leases.
     #[inline]
-    pub(super) fn tend_leases(&mut self, now: Instant) {
-        if !self.assurance.is_resting() {
-            self.tend_now(now);
+    pub(super) fn update_lease_timers(&mut self, now: Instant) {
+        if !self.leases.is_idle() {
+            self.update_timers_now(now);
         }
     }
 
     #[inline(never)]
-    fn tend_now(&mut self, now: Instant) {
-        let connection = self.connection();
-        let Tended { probe, changed } = self.assurance.tend(now, connection, &mut self.timers);
+    fn update_timers_now(&mut self, now: Instant) {
+        let connection = self.connection_health();
+        let LeaseActions { probe, changed } =
+            self.leases.update_timers(now, connection, &mut self.timers);
         if probe {
             // If "/" may not be read, the check fails, and the reply is still that of a
             // transaction.
@@ -106,7 +107,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             let multi = MultiRequest::new(&check);
             let pushed = self.pipeline.push(Priority::Urgent, multi.op(), &multi, Purpose::Probe);
             if let Err(error) = pushed {
-                warn!(target: trace::SESSION, %error, "leases get no proof");
+                warn!(target: trace::SESSION, %error, "leases cannot be confirmed");
             }
         }
         if changed {
@@ -115,13 +116,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     pub(super) fn end_leases(&mut self, ended: Ended) {
-        if self.assurance.end(ended) {
+        if self.leases.end(ended) {
             self.events.push_back(Event::Leases);
         }
     }
 
-    pub(super) fn connection(&self) -> Connection {
-        Connection {
+    pub(super) fn connection_health(&self) -> ConnectionHealth {
+        ConnectionHealth {
             up: self.phase == Phase::Established && self.state == SessionState::Connected,
             oldest: self.pipeline.oldest().into_iter().chain(self.pings.oldest()).min(),
             timeout: self.timeout,

@@ -19,18 +19,18 @@ use crate::session::owned_nodes::OwnedNodeId;
 pub enum LeaseState {
     /// The lease is valid, at least until `until`.
     ///
-    /// As long as the session is well, `until` moves on before it comes, up to the end of the term.
+    /// As long as the session is well, `until` moves on before it comes, up to the end of its maximal duration.
     Valid {
-        /// The deadline of the session, or the end of the term if that is earlier.
+        /// The deadline of the session, or the end of the maximal duration if that is earlier.
         until: Instant,
     },
     /// The lease lapses at `until`, unless the session recovers.
     ///
     /// The connection is gone, or something that was sent a third of the session timeout ago has no
-    /// reply, or the session was not proved to be kept since the lease was opened. Unless that
+    /// reply, or the session was not confirmed since the lease was opened. Unless that
     /// changes, the lease lapses: begin nothing that takes longer, and postpone what can wait.
     Suspended {
-        /// The deadline of the session, or the end of the term if that is earlier.
+        /// The deadline of the session, or the end of the maximal duration if that is earlier.
         ///
         /// A lease that was valid before can be relied on until then.
         until: Instant,
@@ -45,13 +45,13 @@ pub enum LeaseState {
 pub enum Lapse {
     /// The session is over, and the node with it.
     Ended(Ended),
-    /// The session was not proved to be kept in time.
+    /// The session was not confirmed in time.
     ///
     /// The servers may have ended it. This is also the reason if an earlier lease of the same
     /// node is over.
     Deadline,
-    /// The term of the lease has ended.
-    Term,
+    /// The maximal duration of the lease has passed.
+    MaxDuration,
 }
 
 /// Identifies a lease of a session.
@@ -60,17 +60,17 @@ pub struct LeaseId(u64);
 
 /// What the session knows about all leases at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct SessionHealth {
     /// When all leases lapse, if nothing is learnt before.
     pub(crate) deadline: Instant,
-    /// True if the deadline was proved and the connection is well.
+    /// True if the deadline was confirmed and the connection is well.
     pub(crate) valid: bool,
 }
 
 #[derive(Debug)]
 struct Lease {
     node: OwnedNodeId,
-    term: Option<Instant>,
+    expires_at: Option<Instant>,
     lapse: Option<Lapse>,
 }
 
@@ -81,8 +81,8 @@ pub(crate) struct Leases {
     leases: BTreeMap<LeaseId, Lease>,
     /// How many have not lapsed.
     running: usize,
-    /// When the terms of the leases that have not lapsed end.
-    terms: BTreeSet<(Instant, LeaseId)>,
+    /// When the leases that have not lapsed reach their maximal durations.
+    expiries: BTreeSet<(Instant, LeaseId)>,
 }
 
 impl Leases {
@@ -91,18 +91,18 @@ impl Leases {
         self.running
     }
 
-    /// When the first term ends.
-    pub(crate) fn first_term(&self) -> Option<Instant> {
-        self.terms.first().map(|(at, _)| *at)
+    /// When the first lease reaches its maximal duration.
+    pub(crate) fn first_expiry(&self) -> Option<Instant> {
+        self.expiries.first().map(|(at, _)| *at)
     }
 
     /// A caller begins to rely on a node.
-    pub(crate) fn open(&mut self, node: OwnedNodeId, term: Option<Instant>) -> LeaseId {
+    pub(crate) fn open(&mut self, node: OwnedNodeId, expires_at: Option<Instant>) -> LeaseId {
         let id = LeaseId(self.next);
         self.next += 1;
-        self.leases.insert(id, Lease { node, term, lapse: None });
+        self.leases.insert(id, Lease { node, expires_at, lapse: None });
         self.running += 1;
-        self.terms.extend(term.map(|term| (term, id)));
+        self.expiries.extend(expires_at.map(|at| (at, id)));
         id
     }
 
@@ -117,17 +117,17 @@ impl Leases {
         &self,
         id: LeaseId,
         now: Instant,
-        standing: Option<Standing>,
+        health: Option<SessionHealth>,
     ) -> LeaseState {
         let Some(lease) = self.leases.get(&id) else {
             return LeaseState::Lapsed(Lapse::Deadline);
         };
-        let lapsed = lease.lapse.or_else(|| lease.lapsed(now, standing));
-        match (lapsed, standing) {
+        let lapsed = lease.lapse.or_else(|| lease.lapsed(now, health));
+        match (lapsed, health) {
             (Some(lapse), _) => LeaseState::Lapsed(lapse),
             (None, None) => LeaseState::Lapsed(Lapse::Deadline),
-            (None, Some(Standing { deadline, valid })) => {
-                let until = lease.term.map_or(deadline, |term| term.min(deadline));
+            (None, Some(SessionHealth { deadline, valid })) => {
+                let until = lease.expires_at.map_or(deadline, |at| at.min(deadline));
                 match valid {
                     true => LeaseState::Valid { until },
                     false => LeaseState::Suspended { until },
@@ -137,15 +137,19 @@ impl Leases {
     }
 
     /// Marks the leases that have lapsed by now, and returns the nodes to delete.
-    pub(crate) fn expire(&mut self, now: Instant, standing: Option<Standing>) -> Vec<OwnedNodeId> {
-        let over = standing.is_none_or(|standing| standing.deadline <= now);
-        if self.running == 0 || !(over || self.first_term().is_some_and(|term| term <= now)) {
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        health: Option<SessionHealth>,
+    ) -> Vec<OwnedNodeId> {
+        let over = health.is_none_or(|health| health.deadline <= now);
+        if self.running == 0 || !(over || self.first_expiry().is_some_and(|at| at <= now)) {
             return Vec::new();
         }
         let running = self.leases.values().filter(|lease| lease.lapse.is_none());
         // The node is deleted, so all its other leases lapse too.
         let nodes: BTreeMap<OwnedNodeId, Lapse> =
-            running.filter_map(|it| Some((it.node, it.lapsed(now, standing)?))).collect();
+            running.filter_map(|it| Some((it.node, it.lapsed(now, health)?))).collect();
         let lapsed = self.leases.iter();
         let lapsed: Vec<(LeaseId, Lapse)> =
             lapsed.filter_map(|(id, lease)| Some((*id, *nodes.get(&lease.node)?))).collect();
@@ -166,19 +170,19 @@ impl Leases {
         {
             lease.lapse = Some(lapse);
             self.running -= 1;
-            if let Some(term) = lease.term {
-                self.terms.remove(&(term, id));
+            if let Some(at) = lease.expires_at {
+                self.expiries.remove(&(at, id));
             }
         }
     }
 }
 
 impl Lease {
-    /// Why the lease is over by now, if it is: the term or the deadline, whichever came first.
-    fn lapsed(&self, now: Instant, standing: Option<Standing>) -> Option<Lapse> {
-        let deadline = standing.map_or(now, |standing| standing.deadline);
-        match self.term {
-            Some(term) if term <= now && term <= deadline => Some(Lapse::Term),
+    /// Why the lease is over by now, if it is: its own time or the deadline, whichever came first.
+    fn lapsed(&self, now: Instant, health: Option<SessionHealth>) -> Option<Lapse> {
+        let deadline = health.map_or(now, |health| health.deadline);
+        match self.expires_at {
+            Some(at) if at <= now && at <= deadline => Some(Lapse::MaxDuration),
             _ => (deadline <= now).then_some(Lapse::Deadline),
         }
     }

@@ -42,7 +42,7 @@ mod owned_nodes;
 mod lease;
 
 /// The leases, and the deadline that they share.
-mod assurance;
+mod lease_manager;
 
 // The session that is made of them.
 

@@ -50,7 +50,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     trace!(target: trace::REQUEST, latency_us, "ping answered");
                     self.counters.answered(sent, now);
                     if self.state != SessionState::ConnectedReadOnly {
-                        self.assurance.ponged(now, sent);
+                        self.leases.ponged(now, sent);
                     }
                 }
                 return Ok(());
@@ -97,7 +97,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         // Servers answer an auth request without touching the session, and those that are read-only
         // touch none of the ensemble's.
         if slot.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
-            self.assurance.answered(now, requested_at, slot.op, header.error);
+            self.leases.answered(now, requested_at, slot.op, header.error);
         }
         self.counters.latencies.record(now.saturating_duration_since(requested_at));
         trace!(
@@ -124,7 +124,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let understood = self.conclude(slot, result);
         self.replying = None;
         understood?;
-        if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::Suspects) {
+        if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::SearchLostNodes) {
             self.suspect(now);
         }
         self.detach_if_done();
@@ -208,7 +208,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::FollowUp(follow_up) => self.conclude_follow_up(follow_up, &result),
             Purpose::Probe => {
-                slot.sent_at.into_iter().for_each(|at| self.assurance.probe_answered(at))
+                slot.sent_at.into_iter().for_each(|at| self.leases.probe_answered(at))
             }
             Purpose::Close => self.end(Ended::Closed),
         }

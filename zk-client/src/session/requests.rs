@@ -320,8 +320,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Opens a lease on an owned node.
     ///
-    /// Until the lease lapses or is closed, the session asks for a proof that it is kept, as often
-    /// as the deadline rule needs one. When the lease lapses, at `term` at the latest, the node is
+    /// Until the lease lapses or is closed, the session confirms that the ensemble keeps it, as often
+    /// as the deadline rule requires. When the lease lapses, at `expires_at` at the latest, the node is
     /// deleted as if it had been released. Changes are reported as
     /// [`Event::Leases`](crate::session::Event::Leases).
     ///
@@ -331,31 +331,31 @@ impl<T, W, S: Clone> Session<T, W, S> {
         &mut self,
         now: Instant,
         node: OwnedNodeId,
-        term: Option<Instant>,
+        expires_at: Option<Instant>,
     ) -> LeaseId {
         self.expire_leases(now);
-        let connection = self.connection();
-        let id = self.assurance.open(now, node, term, connection);
+        let connection = self.connection_health();
+        let id = self.leases.open(now, node, expires_at, connection);
         if !self.owned_nodes.holds(node) {
-            self.assurance.void(id);
+            self.leases.void(id);
         }
         if let Some(ended) = self.ended().or(self.closing.then_some(Ended::Closed)) {
             // No caller waits for a change of the new lease yet.
-            self.assurance.end(ended);
+            self.leases.end(ended);
         }
         self.expire_leases(now);
-        self.tend_leases(now);
+        self.update_lease_timers(now);
         id
     }
 
     /// The state of a lease at `now`, even if the session was not driven for a long time.
     pub fn lease_state(&self, now: Instant, id: LeaseId) -> LeaseState {
-        self.assurance.state(now, id, self.connection())
+        self.leases.state(now, id, self.connection_health())
     }
 
     /// Forgets a lease. Its node stays, unless the lease has lapsed.
     pub fn close_lease(&mut self, id: LeaseId) {
-        self.assurance.close(id);
+        self.leases.close(id);
     }
 
     /// Forgets a watch or a stream. `path` is the one it was set with.

@@ -16,10 +16,10 @@ use zk_proto::{OpCode, Operation, Xid, Zxid};
 use crate::config::{SessionConfig, SessionCredentials};
 use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::model::event::{SessionState, StreamEvent};
-use crate::session::assurance::Assurance;
 use crate::session::auths::{AuthId, Auths};
 use crate::session::counters::Counters;
 use crate::session::event::{Answer, Event};
+use crate::session::lease_manager::LeaseManager;
 use crate::session::owned_nodes::{OwnedNodeId, OwnedNodes, Question};
 use crate::session::pings::Pings;
 use crate::session::pipeline::{Pipeline, Priority, RequestId};
@@ -70,7 +70,7 @@ pub struct Session<T, W, S = W> {
     pub(super) control: BytesMut,
     pub(super) pings: Pings,
     pub(super) counters: Counters,
-    pub(super) assurance: Assurance,
+    pub(super) leases: LeaseManager,
     /// How many setWatches requests have no reply. Until the last is answered, events may be about
     /// the past.
     pub(super) rearming: u32,
@@ -159,7 +159,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             control: BytesMut::new(),
             pings: Pings::default(),
             counters: Counters::default(),
-            assurance: Assurance::new(config.deadline_rule),
+            leases: LeaseManager::new(config.deadline_rule),
             rearming: 0,
             arming: Arming::default(),
             leaving: None,
@@ -235,7 +235,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             watches,
             streams,
             owned_nodes: self.owned_nodes.len(),
-            leases: self.assurance.leases(),
+            leases: self.leases.lease_count(),
             frames_sent: counters.frames_sent,
             bytes_sent: counters.bytes_sent,
             pings_sent: counters.pings_sent,
@@ -276,8 +276,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// A time no later than that of [`poll_timeout`](Self::poll_timeout), known without a search.
     /// If nothing is due then, [`handle_timeout`](Self::handle_timeout) makes it a later one.
     #[inline]
-    pub(crate) fn early_timeout(&self) -> Option<Instant> {
-        self.timers.early()
+    pub(crate) fn timeout_lower_bound(&self) -> Option<Instant> {
+        self.timers.lower_bound()
     }
 
     /// The transport broke, or its bytes are no frames.

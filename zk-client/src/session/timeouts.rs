@@ -36,17 +36,17 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Expiry => self.end(Ended::Expired),
                 Timer::Close => self.end(Ended::Closed),
                 Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
-                Timer::Suspects => {
+                Timer::SearchLostNodes => {
                     self.owned_nodes.look_again();
                     self.do_housekeeping(Priority::Normal);
                     if self.owned_nodes.has_suspects() {
                         self.suspect(now);
                     }
                 }
-                // `tend_leases` handles these below.
-                Timer::Probe | Timer::Suspend | Timer::Lapse => {}
+                // `update_lease_timers` handles these below.
+                Timer::Probe | Timer::LeaseAtRisk | Timer::Lapse => {}
             }
         }
-        self.tend_leases(now);
+        self.update_lease_timers(now);
     }
 }

@@ -33,11 +33,11 @@ pub(crate) enum Timer {
     /// The session has waited long enough for replies before it leaves the connection.
     Leave,
     /// Nodes that were looked for and not found are looked for again.
-    Suspects,
-    /// Leases need a proof that the session is kept.
+    SearchLostNodes,
+    /// Leases need a probe, to confirm that the session is kept.
     Probe,
     /// A request or ping has had no reply for so long that leases count as suspended.
-    Suspend,
+    LeaseAtRisk,
     /// A lease lapses.
     Lapse,
 }
@@ -50,9 +50,9 @@ impl Timer {
         Self::Expiry,
         Self::Close,
         Self::Leave,
-        Self::Suspects,
+        Self::SearchLostNodes,
         Self::Probe,
-        Self::Suspend,
+        Self::LeaseAtRisk,
         Self::Lapse,
     ];
 }
@@ -64,22 +64,22 @@ pub(crate) struct Timers {
     /// No timer is due before this. Setting a timer makes it earlier, and only a search of all
     /// timers makes it later. Most frames move timers to a later time, and need not find out which
     /// is the next.
-    early: Option<Instant>,
+    lower_bound: Option<Instant>,
     /// When the last frame came, unless one of the timers that it set was stopped since.
     heard: Option<Instant>,
-    terms: Terms,
+    intervals: Intervals,
 }
 
 /// The parts of a session timeout, which every frame needs.
 #[derive(Clone, Copy, Debug, Default)]
-struct Terms {
+struct Intervals {
     timeout: Duration,
     ping: Duration,
     silence: Duration,
     expiry: Duration,
 }
 
-impl Terms {
+impl Intervals {
     fn new(timeout: Duration) -> Self {
         let ping = (timeout / 3).min(MAX_PING_INTERVAL);
         Self { timeout, ping, silence: silence(timeout), expiry: timeout * 4 / 3 }
@@ -98,7 +98,7 @@ impl Timers {
 
     /// Something was sent.
     pub(crate) fn sent(&mut self, now: Instant, timeout: Duration) {
-        let Terms { ping, .. } = self.terms(timeout);
+        let Intervals { ping, .. } = self.intervals(timeout);
         self.set(Timer::Ping, now + ping);
     }
 
@@ -110,17 +110,17 @@ impl Timers {
             return;
         }
         self.heard = Some(now);
-        let Terms { silence, expiry, .. } = self.terms(timeout);
+        let Intervals { silence, expiry, .. } = self.intervals(timeout);
         self.set(Timer::Silence, now + silence);
         self.set(Timer::Expiry, now + expiry);
     }
 
     #[inline]
-    fn terms(&mut self, timeout: Duration) -> Terms {
-        if self.terms.timeout != timeout {
-            self.terms = Terms::new(timeout);
+    fn intervals(&mut self, timeout: Duration) -> Intervals {
+        if self.intervals.timeout != timeout {
+            self.intervals = Intervals::new(timeout);
         }
-        self.terms
+        self.intervals
     }
 
     /// Sets a timer, or stops it.
@@ -131,12 +131,12 @@ impl Timers {
     /// The connection is gone, and the session lives on.
     pub(crate) fn hung_up(&mut self) {
         let of_connection =
-            [Timer::Attempt, Timer::Ping, Timer::Silence, Timer::Leave, Timer::Suspects];
+            [Timer::Attempt, Timer::Ping, Timer::Silence, Timer::Leave, Timer::SearchLostNodes];
         of_connection.into_iter().for_each(|timer| self.stop(timer));
     }
 
     /// Makes a timer that is set fire at this time, unless it fires before.
-    pub(crate) fn hasten(&mut self, timer: Timer, at: Instant) {
+    pub(crate) fn set_earlier(&mut self, timer: Timer, at: Instant) {
         let set = self.at.get(timer as usize).copied().flatten();
         if set.is_some_and(|set| at < set) {
             self.set(timer, at);
@@ -159,14 +159,18 @@ impl Timers {
 
     /// No later than the earliest deadline, and known without a search.
     #[inline]
-    pub(crate) fn early(&self) -> Option<Instant> {
-        self.early
+    pub(crate) fn lower_bound(&self) -> Option<Instant> {
+        self.lower_bound
     }
 
     /// Stops and returns a timer that is due.
     #[inline]
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
-        if self.early.is_none_or(|early| early > now) { None } else { self.find_due(now) }
+        if self.lower_bound.is_none_or(|lower_bound| lower_bound > now) {
+            None
+        } else {
+            self.find_due(now)
+        }
     }
 
     fn find_due(&mut self, now: Instant) -> Option<Timer> {
@@ -176,7 +180,7 @@ impl Timers {
         let timer = Timer::ALL.into_iter().find(due);
         match timer {
             Some(timer) => self.stop(timer),
-            None => self.early = self.next(),
+            None => self.lower_bound = self.next(),
         }
         timer
     }
@@ -187,7 +191,9 @@ impl Timers {
             *slot = at;
         }
         match at {
-            Some(at) if self.early.is_none_or(|early| at < early) => self.early = Some(at),
+            Some(at) if self.lower_bound.is_none_or(|lower_bound| at < lower_bound) => {
+                self.lower_bound = Some(at)
+            }
             Some(_) => {}
             None if matches!(timer, Timer::Silence | Timer::Expiry) => self.heard = None,
             None => {}
@@ -215,12 +221,15 @@ mod tests {
             timers.reset(timer, at);
             now += Duration::from_millis(random(10));
             let next = timers.next();
-            assert!(timers.early() <= next || next.is_none());
-            assert!(next.is_none() || timers.early().is_some());
+            assert!(timers.lower_bound() <= next || next.is_none());
+            assert!(next.is_none() || timers.lower_bound().is_some());
             let due = std::iter::from_fn(|| timers.take_due(now)).count();
             assert_eq!(due > 0, next.is_some_and(|next| next <= now));
             assert!(timers.next().is_none_or(|next| next > now), "none is left");
-            assert!(timers.early().is_none_or(|early| early > now), "or nobody would sleep");
+            assert!(
+                timers.lower_bound().is_none_or(|lower_bound| lower_bound > now),
+                "or nobody would sleep"
+            );
         }
     }
 
@@ -234,7 +243,7 @@ mod tests {
         for stop in [Timers::hung_up, Timers::stop_all, silence, expiry] {
             timers.heard(now, timeout);
             // As happens between any two frames while a lease is open.
-            timers.reset(Timer::Suspend, None);
+            timers.reset(Timer::LeaseAtRisk, None);
             assert_eq!(timers.heard, Some(now));
             stop(&mut timers);
             timers.heard(now, timeout);

@@ -318,7 +318,7 @@ impl Ownership {
 pub(crate) fn loss_of(lapse: Lapse) -> Loss {
     match lapse {
         Lapse::Ended(ended) => Loss::SessionOver(ended),
-        Lapse::Term => Loss::TermOver,
+        Lapse::MaxDuration => Loss::TermOver,
         _ => Loss::Deadline,
     }
 }

@@ -1,10 +1,10 @@
-//! What a session does for its leases: when to ask for a proof, when to report leases as suspended,
+//! What a session does for its leases: when to send a probe, when to report leases as suspended,
 //! and when they lapse.
 //!
 //! The deadline and the leases are decided in modules of their own; here they meet the state of the
-//! connection and the timers. Every input to a session first [`expire`](Assurance::expire)s the
+//! connection and the timers. Every input to a session first [`expire`](LeaseManager::expire)s the
 //! leases that have lapsed by then, so that nothing learnt later revives them, and in the end
-//! [`tend`](Assurance::tend)s the timers.
+//! [`update_timers`](LeaseManager::update_timers) sets the timers.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use zk_proto::{ErrorCode, OpCode};
 
 use crate::config::DeadlineRule;
 use crate::error::Ended;
-use crate::session::deadline::{Deadline, Proof};
-use crate::session::lease::{Lapse, LeaseId, LeaseState, Leases, Standing};
+use crate::session::deadline::{Evidence, SessionDeadline};
+use crate::session::lease::{Lapse, LeaseId, LeaseState, Leases, SessionHealth};
 use crate::session::owned_nodes::OwnedNodeId;
 use crate::session::timers::{Timer, Timers};
 
 /// The connection, as far as leases depend on it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionHealth {
     /// Whether the connection serves requests, writes included.
     pub(crate) up: bool,
     /// When the oldest request or ping without a reply was sent.
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     pub(crate) timeout: Duration,
 }
 
-impl Connection {
+impl ConnectionHealth {
     /// When the connection counts as unwell, if nothing is answered before.
     fn patience(&self) -> Option<Instant> {
         self.oldest.map(|sent| sent + self.timeout / 3)
@@ -39,10 +39,10 @@ impl Connection {
     }
 }
 
-/// What is to be done after [`Assurance::tend`].
+/// What is to be done after [`LeaseManager::update_timers`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tended {
-    /// Ask for a proof.
+pub(crate) struct LeaseActions {
+    /// Send a probe: a write that may confirm the deadline.
     pub(crate) probe: bool,
     /// Notify those callers that wait for a change.
     pub(crate) changed: bool,
@@ -50,10 +50,10 @@ pub(crate) struct Tended {
 
 /// Leases with the deadline that they rest on.
 #[derive(Debug)]
-pub(crate) struct Assurance {
-    deadline: Deadline,
+pub(crate) struct LeaseManager {
+    deadline: SessionDeadline,
     leases: Leases,
-    /// Leases that were opened while no deadline was known are valid until then. A proof ends this.
+    /// Leases that were opened while no deadline was known are valid until then. This ends once the deadline is confirmed.
     grace: Option<Instant>,
     /// The earliest time at which the handshake of this connection may have been sent.
     handshake: Option<Instant>,
@@ -64,25 +64,25 @@ pub(crate) struct Assurance {
     /// Whether a lease has lapsed that was not reported yet.
     lapsed: bool,
     /// Whether there is no lease to watch over, and no timer set.
-    resting: bool,
+    idle: bool,
 }
 
-impl Assurance {
+impl LeaseManager {
     pub(crate) fn new(rule: DeadlineRule) -> Self {
         Self {
-            deadline: Deadline::new(rule),
+            deadline: SessionDeadline::new(rule),
             leases: Leases::default(),
             grace: None,
             handshake: None,
             probing: false,
             valid: false,
             lapsed: false,
-            resting: false,
+            idle: false,
         }
     }
 
     /// Leases that have not lapsed.
-    pub(crate) fn leases(&self) -> usize {
+    pub(crate) fn lease_count(&self) -> usize {
         self.leases.running()
     }
 
@@ -107,13 +107,13 @@ impl Assurance {
 
     /// A ping that was sent at `sent` was answered.
     pub(crate) fn ponged(&mut self, now: Instant, sent: Instant) {
-        self.deadline.answered(now, sent, Proof::Contact);
+        self.deadline.answered(now, sent, Evidence::Contact);
     }
 
     /// A request that was sent at `sent` was answered.
     #[inline]
-    pub(crate) fn answered(&mut self, now: Instant, sent: Instant, op: OpCode, answer: ErrorCode) {
-        self.deadline.answered(now, sent, Proof::of(op, answer));
+    pub(crate) fn answered(&mut self, now: Instant, sent: Instant, op: OpCode, code: ErrorCode) {
+        self.deadline.answered(now, sent, Evidence::of(op, code));
     }
 
     /// The probe that was sent at `sent` was answered, in addition to what
@@ -143,17 +143,17 @@ impl Assurance {
         &mut self,
         now: Instant,
         node: OwnedNodeId,
-        term: Option<Instant>,
-        connection: Connection,
+        expires_at: Option<Instant>,
+        connection: ConnectionHealth,
     ) -> LeaseId {
         if self.deadline.until().is_none_or(|until| until <= now) && self.grace.is_none() {
-            self.grace = self.deadline.hope();
+            self.grace = self.deadline.best_case();
         }
-        self.resting = false;
+        self.idle = false;
         if self.leases.running() == 0 {
-            self.valid = self.standing(now, connection).is_some_and(|standing| standing.valid);
+            self.valid = self.health(now, connection).is_some_and(|health| health.valid);
         }
-        self.leases.open(node, term)
+        self.leases.open(node, expires_at)
     }
 
     /// A new lease has lapsed, since its node cannot be relied on.
@@ -167,29 +167,38 @@ impl Assurance {
     }
 
     /// The state of a lease at `now`.
-    pub(crate) fn state(&self, now: Instant, id: LeaseId, connection: Connection) -> LeaseState {
-        self.leases.state(id, now, self.standing(now, connection))
+    pub(crate) fn state(
+        &self,
+        now: Instant,
+        id: LeaseId,
+        connection: ConnectionHealth,
+    ) -> LeaseState {
+        self.leases.state(id, now, self.health(now, connection))
     }
 
-    fn standing(&self, now: Instant, connection: Connection) -> Option<Standing> {
+    fn health(&self, now: Instant, connection: ConnectionHealth) -> Option<SessionHealth> {
         let known = self.deadline.until();
-        let proved = known.filter(|until| *until > now || self.grace.is_none());
-        let deadline = proved.or(self.grace)?;
-        Some(Standing { deadline, valid: proved.is_some() && connection.is_well(now) })
+        let confirmed = known.filter(|until| *until > now || self.grace.is_none());
+        let deadline = confirmed.or(self.grace)?;
+        Some(SessionHealth { deadline, valid: confirmed.is_some() && connection.is_well(now) })
     }
 
     // What to do.
 
-    /// Whether neither [`expire`](Self::expire) nor [`tend`](Self::tend) would do anything, until
-    /// the next lease is opened.
+    /// Whether neither [`expire`](Self::expire) nor [`update_timers`](Self::update_timers) would do
+    /// anything, until the next lease is opened.
     #[inline]
-    pub(crate) fn is_resting(&self) -> bool {
-        self.resting
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle
     }
 
     /// Marks the leases that have lapsed by now, and returns the nodes to delete.
-    pub(crate) fn expire(&mut self, now: Instant, connection: Connection) -> Vec<OwnedNodeId> {
-        let nodes = self.leases.expire(now, self.standing(now, connection));
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        connection: ConnectionHealth,
+    ) -> Vec<OwnedNodeId> {
+        let nodes = self.leases.expire(now, self.health(now, connection));
         self.lapsed |= !nodes.is_empty();
         if self.grace.is_some_and(|until| until <= now) {
             self.grace = None;
@@ -198,36 +207,36 @@ impl Assurance {
     }
 
     /// Sets the timers from what is known now.
-    pub(crate) fn tend(
+    pub(crate) fn update_timers(
         &mut self,
         now: Instant,
-        connection: Connection,
+        connection: ConnectionHealth,
         timers: &mut Timers,
-    ) -> Tended {
-        let mut tended = Tended { probe: false, changed: std::mem::take(&mut self.lapsed) };
+    ) -> LeaseActions {
+        let mut actions = LeaseActions { probe: false, changed: std::mem::take(&mut self.lapsed) };
         if self.deadline.until().is_some_and(|until| until > now) {
             self.grace = None;
         }
-        let standing = self.standing(now, connection).filter(|_| self.leases.running() > 0);
-        let Some(Standing { deadline, valid }) = standing else {
-            for timer in [Timer::Probe, Timer::Suspend, Timer::Lapse] {
+        let health = self.health(now, connection).filter(|_| self.leases.running() > 0);
+        let Some(SessionHealth { deadline, valid }) = health else {
+            for timer in [Timer::Probe, Timer::LeaseAtRisk, Timer::Lapse] {
                 timers.stop(timer);
             }
-            self.resting = self.leases.running() == 0 && self.grace.is_none();
-            return tended;
+            self.idle = self.leases.running() == 0 && self.grace.is_none();
+            return actions;
         };
-        tended.changed |= std::mem::replace(&mut self.valid, valid) != valid;
-        let first = self.leases.first_term().map_or(deadline, |term| term.min(deadline));
+        actions.changed |= std::mem::replace(&mut self.valid, valid) != valid;
+        let first = self.leases.first_expiry().map_or(deadline, |at| at.min(deadline));
         timers.set(Timer::Lapse, first);
         let patience = connection.patience().filter(|_| connection.is_well(now));
-        timers.reset(Timer::Suspend, patience);
+        timers.reset(Timer::LeaseAtRisk, patience);
         if let Some(interval) = self.deadline.sample_interval().filter(|_| connection.up) {
-            timers.hasten(Timer::Ping, now + interval);
+            timers.set_earlier(Timer::Ping, now + interval);
         }
         let next = self.deadline.next_probe().filter(|_| connection.up && !self.probing);
-        tended.probe = next.is_some_and(|next| next <= now);
-        self.probing |= tended.probe;
+        actions.probe = next.is_some_and(|next| next <= now);
+        self.probing |= actions.probe;
         timers.reset(Timer::Probe, next.filter(|next| *next > now));
-        tended
+        actions
     }
 }
