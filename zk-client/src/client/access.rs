@@ -21,8 +21,8 @@ impl Client {
     pub fn get_acl(&self, path: &str) -> Reply<AccessList> {
         self.at(path, path::check, |full| {
             self.send(path, &GetAclRequest { path: full }, |call, completion| {
-                let answer = call.answer(completion)?;
-                let GetAclResponse { acl, stat } = call.decode(&answer)?;
+                let reply = call.to_result(completion)?;
+                let GetAclResponse { acl, stat } = call.decode(&reply)?;
                 Ok(AccessList { acl: acl.iter().map(Acl::from).collect(), stat })
             })
         })
@@ -61,7 +61,7 @@ impl Client {
                 let version = aversion.unwrap_or(ANY_VERSION);
                 let request = SetAclRequest { path: full, acl, version };
                 self.send(path, &request, |call, completion| {
-                    let SetAclResponse { stat } = call.decode(&call.answer(completion)?)?;
+                    let SetAclResponse { stat } = call.decode(&call.to_result(completion)?)?;
                     Ok(stat)
                 })
             })
@@ -78,8 +78,8 @@ impl Client {
     /// Older servers answer [`Unimplemented`](crate#old-servers).
     pub fn who_am_i(&self) -> Reply<Vec<Id>> {
         self.send("/", &WhoAmIRequest, |call, completion| {
-            let answer = call.answer(completion)?;
-            let WhoAmIResponse { client_info } = call.decode(&answer)?;
+            let reply = call.to_result(completion)?;
+            let WhoAmIResponse { client_info } = call.decode(&reply)?;
             let identity = |info: zk_proto::ClientInfo<'_>| {
                 Id::new(info.auth_scheme.to_string_lossy(), info.user.to_string_lossy())
             };

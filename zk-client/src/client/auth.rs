@@ -49,7 +49,7 @@ impl Client {
     ///
     /// Dropping the reply does not take the identity back.
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Reply<()> {
-        self.authenticate(Credential::new(scheme, auth)).unwrap_or_else(Reply::failed)
+        self.authenticate(Credential::new(scheme, auth)).unwrap_or_else(Reply::rejected)
     }
 
     pub(crate) fn authenticate(&self, credential: Credential) -> Result<Reply<()>, Error> {
@@ -57,9 +57,9 @@ impl Client {
         let scheme = credential.scheme().to_owned();
         let added =
             self.shared().submit(&scheme, |core, responder| core.add_auth(credential, responder));
-        let ((), answer) = added.map_err(|rejected| Error::rejected(op, &scheme, rejected))?;
-        Ok(Reply::waiting(self.call(op, answer), |call, completion| {
-            call.answer(completion).map(|_| ())
+        let ((), receiver) = added.map_err(|rejected| Error::rejected(op, &scheme, rejected))?;
+        Ok(Reply::waiting(self.call(op, receiver), |call, completion| {
+            call.to_result(completion).map(|_| ())
         }))
     }
 }

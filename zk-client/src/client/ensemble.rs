@@ -95,8 +95,8 @@ fn text(part: Option<&str>) -> Text<'_> {
 }
 
 fn config(call: &Call, completion: Completion) -> Result<EnsembleConfig, Error> {
-    let answer = call.answer(completion)?;
-    let GetDataResponse { data, stat } = call.decode(&answer)?;
+    let reply = call.to_result(completion)?;
+    let GetDataResponse { data, stat } = call.decode(&reply)?;
     let text = String::from_utf8_lossy(data.unwrap_or_default()).into_owned();
     Ok(EnsembleConfig::parse(text, stat))
 }

@@ -93,17 +93,17 @@ impl Client {
     ) -> Reply<R> {
         match check(path) {
             Ok(()) => self.chroot.applied(path, call),
-            Err(error) => Reply::failed(error),
+            Err(error) => Reply::rejected(error),
         }
     }
 
-    pub(crate) fn call(&self, op: OpCode, answer: ReplyReceiver) -> Call {
+    pub(crate) fn call(&self, op: OpCode, receiver: ReplyReceiver) -> Call {
         let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
-        Call { op, answer, chroot, shared, request: None }
+        Call { op, receiver, chroot, shared, request: None }
     }
 
     pub(crate) fn rejected<R>(&self, op: OpCode, path: &str, rejected: Rejected) -> Reply<R> {
-        Reply::failed(Error::rejected(op, path, rejected))
+        Reply::rejected(Error::rejected(op, path, rejected))
     }
 
     pub(crate) fn send<R>(
@@ -117,8 +117,8 @@ impl Client {
             Ok(core.submitted())
         });
         match submitted {
-            Ok((id, answer)) => {
-                Reply::waiting(Call { request: id, ..self.call(request.op(), answer) }, finish)
+            Ok((id, receiver)) => {
+                Reply::waiting(Call { request: id, ..self.call(request.op(), receiver) }, finish)
             }
             Err(rejected) => self.rejected(request.op(), path, rejected),
         }
@@ -140,10 +140,10 @@ impl Client {
             Ok((id, core.submitted()))
         });
         match submitted {
-            Ok(((id, submitted), answer)) => {
+            Ok(((id, submitted), receiver)) => {
                 let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
                 let watcher = Watcher::new(shared, id, full, chroot, event);
-                let call = Call { request: submitted, ..self.call(request.op(), answer) };
+                let call = Call { request: submitted, ..self.call(request.op(), receiver) };
                 Reply::waiting(call, move |call, completion| {
                     // On an error the watch is dropped, if it was set.
                     finish(call, completion).map(|result| (result, watcher))

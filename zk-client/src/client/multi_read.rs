@@ -38,7 +38,7 @@ impl Client {
     pub fn multi_read<R: Reads>(&self, reads: R) -> Reply<R::Results> {
         let (list, asked) = match Asked::new(&reads) {
             Ok(asked) => asked,
-            Err(error) => return Reply::failed(error),
+            Err(error) => return Reply::rejected(error),
         };
         let name = asked.name();
         read::request(&list, &self.chroot, |request| {

@@ -20,7 +20,7 @@ use crate::model::acl;
 use crate::model::node::{CreateOptions, Deletion};
 use crate::model::path;
 use crate::multi::write::{self, Named, Operations, Transaction};
-use crate::session::{Answer, OwnedNodeId};
+use crate::session::{OwnedNodeId, RawReply};
 
 impl Client {
     /// Creates an ephemeral sequential node that this client never loses track of.
@@ -59,8 +59,8 @@ impl Client {
         options: &CreateOptions<'_>,
     ) -> Reply<OwnedNode> {
         match self.ask_owned(Core::submit_owned, path, data, options) {
-            Ok((id, answer)) => self.owned(id, answer),
-            Err(error) => Reply::failed(error),
+            Ok((id, receiver)) => self.owned(id, receiver),
+            Err(error) => Reply::rejected(error),
         }
     }
 
@@ -117,8 +117,8 @@ impl Client {
             self.chroot.applied(old, |old| core.submit_replacing(old, request, responder))
         };
         match self.ask_owned(submit, path, data, options) {
-            Ok((id, answer)) => id.map(|id| self.owned(id, answer)),
-            Err(error) => Some(Reply::failed(error)),
+            Ok((id, receiver)) => id.map(|id| self.owned(id, receiver)),
+            Err(error) => Some(Reply::rejected(error)),
         }
     }
 
@@ -147,17 +147,17 @@ impl Client {
         submitted.map_err(|rejected| Error::rejected(OpCode::CREATE2, path, rejected))
     }
 
-    fn owned(&self, id: OwnedNodeId, answer: ReplyReceiver) -> Reply<OwnedNode> {
+    fn owned(&self, id: OwnedNodeId, receiver: ReplyReceiver) -> Reply<OwnedNode> {
         let node = DeleteOnDrop { client: self.clone(), id, released: false };
-        Reply::waiting(self.call(OpCode::CREATE2, answer), move |call, completion| {
-            let answer = completion.map_err(|failure| match failure {
+        Reply::waiting(self.call(OpCode::CREATE2, receiver), move |call, completion| {
+            let reply = completion.map_err(|failure| match failure {
                 // The delete was refused, of a node that may have belonged to any client.
                 Failure::OpRefused { .. } => {
                     Error::failed(OpCode::DELETE, &format!("behind {}", call.path()), failure)
                 }
                 failure => call.failed(failure),
             })?;
-            OwnedNode::created(node, call, &answer)
+            OwnedNode::created(node, call, &reply)
         })
     }
 
@@ -195,9 +195,9 @@ impl Client {
         let owned = actions.iter().enumerate().filter(|(_, action)| action.is_owned());
         let named = match Named::new(&actions, true) {
             Ok(named) => Arc::new(named),
-            Err(error) => return owned.map(|_| Reply::failed(error.clone())).collect(),
+            Err(error) => return owned.map(|_| Reply::rejected(error.clone())).collect(),
         };
-        let (responders, answers): (Vec<_>, Vec<_>) =
+        let (responders, receivers): (Vec<_>, Vec<_>) =
             owned.clone().map(|(_, op)| self.shared().open_slot(op.path())).unzip();
         let paths = owned.clone().map(|(_, op)| self.chroot.apply(op.path())).collect::<Vec<_>>();
         let creates = owned.clone().zip(&paths).zip(responders);
@@ -210,15 +210,15 @@ impl Client {
             Ok(ids) => ids,
             Err(rejected) => {
                 let error = Error::rejected(OpCode::MULTI, &named.to_string(), rejected);
-                return owned.map(|_| Reply::failed(error.clone())).collect();
+                return owned.map(|_| Reply::rejected(error.clone())).collect();
             }
         };
-        let replies = ids.into_iter().zip(answers).map(|(id, answer)| {
+        let replies = ids.into_iter().zip(receivers).map(|(id, receiver)| {
             let node = DeleteOnDrop { client: self.clone(), id, released: false };
             let named = Arc::clone(&named);
-            Reply::waiting(self.call(OpCode::MULTI, answer), move |call, completion| {
-                let answer = completion.map_err(|failure| named.failed(call, failure))?;
-                OwnedNode::created(node, call, &answer)
+            Reply::waiting(self.call(OpCode::MULTI, receiver), move |call, completion| {
+                let reply = completion.map_err(|failure| named.failed(call, failure))?;
+                OwnedNode::created(node, call, &reply)
             })
         });
         replies.collect()
@@ -245,9 +245,9 @@ impl Client {
             let request = ExistsRequest { path: full, watch: false };
             let (client, full) = (self.clone(), full.to_owned());
             self.send(path, &request, move |call, completion| {
-                let answer = call.answer(completion)?;
-                let requested_at = answer.requested_at;
-                let ExistsResponse { stat } = call.decode(&answer)?;
+                let reply = call.to_result(completion)?;
+                let requested_at = reply.requested_at;
+                let ExistsResponse { stat } = call.decode(&reply)?;
                 let (path, owner) = (call.path().to_owned(), stat.ephemeral_owner);
                 if client.session().map(|own| own.id) != Some(owner) {
                     return Err(Fault::NotOwned { path, owner }.into());
@@ -286,10 +286,10 @@ pub struct OwnedNode {
 }
 
 impl OwnedNode {
-    fn created(node: DeleteOnDrop, call: &Call, answer: &Answer) -> Result<Self, Error> {
-        let CreateResponse { path } = call.decode(answer)?;
+    fn created(node: DeleteOnDrop, call: &Call, reply: &RawReply) -> Result<Self, Error> {
+        let CreateResponse { path } = call.decode(reply)?;
         let path = call.chroot.strip(path).to_owned();
-        Ok(Self { node, path, czxid: answer.zxid, requested_at: answer.requested_at })
+        Ok(Self { node, path, czxid: reply.zxid, requested_at: reply.requested_at })
     }
 
     /// The node's path, with its digits.
@@ -370,11 +370,11 @@ impl OwnedNode {
         let submitted = client
             .shared()
             .submit(&self.path, |core, responder| core.release(*id, Some(responder)));
-        let answer = match submitted {
-            Ok(((), answer)) => answer,
+        let receiver = match submitted {
+            Ok(((), receiver)) => receiver,
             Err(rejected) => return client.rejected(OpCode::DELETE, &self.path, rejected),
         };
-        Reply::waiting(client.call(OpCode::DELETE, answer), |call, completion| match completion {
+        Reply::waiting(client.call(OpCode::DELETE, receiver), |call, completion| match completion {
             Ok(_) => Ok(Deletion::Deleted),
             Err(Failure::Refused(ErrorCode::NO_NODE)) => Ok(Deletion::AlreadyGone),
             Err(failure) => Err(call.failed(failure)),

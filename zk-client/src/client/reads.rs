@@ -92,8 +92,8 @@ impl Client {
             };
             let request = GetEphemeralsRequest { prefix_path: inside.as_str().into() };
             self.send(prefix, &request, |call, completion| {
-                let answer = call.answer(completion)?;
-                let GetEphemeralsResponse { ephemerals } = call.decode(&answer)?;
+                let reply = call.to_result(completion)?;
+                let GetEphemeralsResponse { ephemerals } = call.decode(&reply)?;
                 Ok(ephemerals.iter().map(|path| call.chroot.strip(path).to_owned()).collect())
             })
         })
@@ -109,8 +109,8 @@ impl Client {
     pub fn get_all_children_number(&self, path: &str) -> Reply<i32> {
         self.at(path, path::check, |full| {
             self.send(path, &GetAllChildrenNumberRequest { path: full }, |call, completion| {
-                let answer = call.answer(completion)?;
-                let GetAllChildrenNumberResponse { total_number } = call.decode(&answer)?;
+                let reply = call.to_result(completion)?;
+                let GetAllChildrenNumberResponse { total_number } = call.decode(&reply)?;
                 Ok(total_number)
             })
         })
@@ -126,8 +126,8 @@ impl Client {
     pub fn sync(&self, path: &str) -> Reply<()> {
         self.at(path, path::check, |full| {
             self.send(path, &SyncRequest { path: full.into() }, |call, completion| {
-                let answer = call.answer(completion)?;
-                call.decode::<SyncResponse<'_>>(&answer).map(drop)
+                let reply = call.to_result(completion)?;
+                call.decode::<SyncResponse<'_>>(&reply).map(drop)
             })
         })
     }
@@ -137,19 +137,19 @@ fn exists(call: &Call, completion: Completion) -> Result<Option<Stat>, Error> {
     match completion {
         Err(Failure::Refused(ErrorCode::NO_NODE)) => Ok(None),
         completion => {
-            let ExistsResponse { stat } = call.decode(&call.answer(completion)?)?;
+            let ExistsResponse { stat } = call.decode(&call.to_result(completion)?)?;
             Ok(Some(stat))
         }
     }
 }
 
 fn node(call: &Call, completion: Completion) -> Result<Node, Error> {
-    let answer = call.answer(completion)?;
-    let GetDataResponse { data, stat } = call.decode(&answer)?;
-    Ok(Node::read(&answer.body, data, stat))
+    let reply = call.to_result(completion)?;
+    let GetDataResponse { data, stat } = call.decode(&reply)?;
+    Ok(Node::read(&reply.body, data, stat))
 }
 
 fn children(call: &Call, completion: Completion) -> Result<Children, Error> {
-    let answer = call.answer(completion)?;
-    call.decode(&answer)
+    let reply = call.to_result(completion)?;
+    call.decode(&reply)
 }

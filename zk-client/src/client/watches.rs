@@ -45,20 +45,20 @@ impl Client {
         };
         let nodes = match paths.iter().map(node).collect::<Result<Nodes, Error>>() {
             Ok(nodes) => nodes,
-            Err(error) => return Reply::failed(error),
+            Err(error) => return Reply::rejected(error),
         };
         let path = paths.first().copied().unwrap_or("/");
         let submitted = self
             .shared()
             .submit(path, |core, responder| core.submit_watching_all(nodes, responder));
         match submitted {
-            Ok((ids, answer)) => {
+            Ok((ids, receiver)) => {
                 let watchers = ids.into_iter().zip(events).map(|(id, (path, event))| {
                     Watcher::new(Arc::clone(self.shared()), id, path, self.chroot.clone(), event)
                 });
                 let watchers = watchers.collect::<Vec<_>>();
-                Reply::waiting(self.call(OpCode::SET_WATCHES, answer), |call, completion| {
-                    call.answer(completion).map(|_| watchers)
+                Reply::waiting(self.call(OpCode::SET_WATCHES, receiver), |call, completion| {
+                    call.to_result(completion).map(|_| watchers)
                 })
             }
             Err(rejected) => self.rejected(OpCode::SET_WATCHES, path, rejected),
@@ -91,12 +91,12 @@ impl Client {
                 .shared()
                 .submit(path, |core, responder| core.submit_stream(full, mode, responder, stream));
             match submitted {
-                Ok((id, answer)) => {
+                Ok((id, receiver)) => {
                     let (shared, chroot) = (Arc::clone(self.shared()), self.chroot.clone());
                     let stream = WatchStream::new(shared, id, full.to_owned(), chroot, queue);
-                    let call = self.call(OpCode::ADD_WATCH, answer);
+                    let call = self.call(OpCode::ADD_WATCH, receiver);
                     Reply::waiting(call, move |call, completion| {
-                        call.answer(completion).map(|_| stream)
+                        call.to_result(completion).map(|_| stream)
                     })
                 }
                 Err(rejected) => self.rejected(OpCode::ADD_WATCH, path, rejected),

@@ -32,7 +32,7 @@ impl Client {
     /// ```
     pub fn create(&self, path: &str, data: &[u8], options: &CreateOptions<'_>) -> Reply<Created> {
         if let Err(rule) = options.check() {
-            return Reply::failed(Fault::Options { path: path.to_owned(), rule }.into());
+            return Reply::rejected(Fault::Options { path: path.to_owned(), rule }.into());
         }
         let sequential = options.is_sequential();
         let check = if sequential { path::check_sequential } else { path::check };
@@ -56,7 +56,7 @@ impl Client {
     pub fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
         self.at(path, path::check, |full| {
             let request = DeleteRequest { path: full, version: version.unwrap_or(ANY_VERSION) };
-            self.send(path, &request, |call, completion| call.answer(completion).map(drop))
+            self.send(path, &request, |call, completion| call.to_result(completion).map(drop))
         })
     }
 
@@ -77,7 +77,7 @@ impl Client {
             let version = version.unwrap_or(ANY_VERSION);
             let request = SetDataRequest { path: full, data: Some(data), version };
             self.send(path, &request, |call, completion| {
-                let SetDataResponse { stat } = call.decode(&call.answer(completion)?)?;
+                let SetDataResponse { stat } = call.decode(&call.to_result(completion)?)?;
                 Ok(stat)
             })
         })
@@ -125,7 +125,7 @@ impl Client {
         let Transaction { actions, read } = Transaction::new(&ops);
         let named = match Named::new(&actions, false) {
             Ok(named) => named,
-            Err(error) => return Reply::failed(error),
+            Err(error) => return Reply::rejected(error),
         };
         write::request(&actions, &self.chroot, |request| {
             let name = named.to_string();
@@ -135,8 +135,8 @@ impl Client {
 }
 
 fn created(call: &Call, completion: Completion) -> Result<Created, Error> {
-    let answer = call.answer(completion)?;
-    let Create2Response { path, stat } = call.decode(&answer)?;
+    let reply = call.to_result(completion)?;
+    let Create2Response { path, stat } = call.decode(&reply)?;
     let path = call.chroot.strip(path).to_owned();
     Ok(Created { path, czxid: stat.czxid, stat: Some(stat) })
 }

@@ -12,10 +12,10 @@ use std::task::{Context, Poll, Waker};
 use zk_proto::Zxid;
 
 use crate::error::Failure;
-use crate::session::Answer;
+use crate::session::RawReply;
 
 /// The result of a request.
-pub(crate) type Completion = Result<Answer, Failure>;
+pub(crate) type Completion = Result<RawReply, Failure>;
 
 /// The same, with the zxid of the reply if it had one.
 pub(crate) type Answered = (Completion, Option<Zxid>);
@@ -190,8 +190,8 @@ mod tests {
 
     #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
     fn answered(body: &Bytes) -> Answered {
-        let answer = Answer { zxid: Zxid(7), body: body.clone(), requested_at: Instant::now() };
-        (Ok(answer), Some(Zxid(7)))
+        let reply = RawReply { zxid: Zxid(7), body: body.clone(), requested_at: Instant::now() };
+        (Ok(reply), Some(Zxid(7)))
     }
 
     fn body() -> Bytes {

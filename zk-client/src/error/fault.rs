@@ -52,7 +52,7 @@ pub(crate) enum Fault {
     #[error("{op} {path}: {} within {limit:?}", if *sent { "no answer" } else { "not sent" })]
     TimedOut { op: OpCode, path: String, limit: Duration, sent: bool },
     #[error("{op} {path}: the server's answer does not decode: {source}")]
-    Answer { op: OpCode, path: String, source: DecodeError },
+    UndecodableReply { op: OpCode, path: String, source: DecodeError },
     #[error(
         "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see Limits::max_reply"
     )]

@@ -128,7 +128,7 @@ impl Error {
             Fault::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
             Fault::Refused { .. } | Fault::OpRefused { .. } => ErrorKind::Refused,
             Fault::ConnectionLoss { .. } => ErrorKind::ConnectionLoss,
-            Fault::Answer { .. } => ErrorKind::Protocol,
+            Fault::UndecodableReply { .. } => ErrorKind::Protocol,
             Fault::Ended { ended: Ended::Expired, .. } => ErrorKind::SessionExpired,
             Fault::Ended { ended: Ended::AuthFailed(_), .. } => ErrorKind::AuthFailed,
             Fault::Ended { ended: Ended::Closed, .. } => ErrorKind::Closed,
@@ -147,7 +147,7 @@ impl Error {
             Fault::ConnectionLoss { sent: true, .. }
             | Fault::Ended { sent: true, .. }
             | Fault::TimedOut { sent: true, .. }
-            | Fault::Answer { .. } => Outcome::Unknown,
+            | Fault::UndecodableReply { .. } => Outcome::Unknown,
             _ => Outcome::NotApplied,
         }
     }

@@ -10,7 +10,7 @@ use crate::config::{DeadlineRule, SessionConfig, SessionCredentials};
 use crate::error::Failure;
 use crate::fuzz::shadow::Shadow;
 use crate::model::event::{SessionState, StreamEvent};
-use crate::session::{Answer, Event, Session, WatchId};
+use crate::session::{Event, RawReply, Session, WatchId};
 
 pub(super) const OWN: SessionId = SessionId(7);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(12);
@@ -188,7 +188,7 @@ impl World {
         self.shadow.look(*now, session.timeout(), connected, state);
     }
 
-    fn concluded(&mut self, token: u32, result: &Result<Answer, Failure>) {
+    fn concluded(&mut self, token: u32, result: &Result<RawReply, Failure>) {
         let was_sent = self.sent.remove(&token);
         match result {
             Err(Failure::ConnectionLoss { sent, .. } | Failure::Ended { sent, .. }) => {

@@ -20,13 +20,13 @@ use crate::driver::reply_slot::{Completion, ReplyReceiver};
 use crate::driver::shared_session::SharedSession;
 use crate::error::{Ended, Error, Failure, Fault};
 use crate::model::path::Chroot;
-use crate::session::{Answer, RequestId};
+use crate::session::{RawReply, RequestId};
 use crate::trace;
 
 /// The request, as far as the reply and errors need it.
 pub(crate) struct Call {
     pub(crate) op: OpCode,
-    pub(crate) answer: ReplyReceiver,
+    pub(crate) receiver: ReplyReceiver,
     pub(crate) chroot: Chroot,
     pub(crate) shared: Arc<SharedSession>,
     /// `Some` if the request can be cancelled.
@@ -36,12 +36,12 @@ pub(crate) struct Call {
 impl Call {
     /// The path, as the caller wrote it.
     pub(crate) fn path(&self) -> &str {
-        self.answer.path()
+        self.receiver.path()
     }
 
     /// Decodes the reply's record. It may be followed by data that a newer server appended.
-    pub(crate) fn decode<'a, T: Decode<'a>>(&self, answer: &'a Answer) -> Result<T, Error> {
-        let mut reader = Reader::new(&answer.body);
+    pub(crate) fn decode<'a, T: Decode<'a>>(&self, reply: &'a RawReply) -> Result<T, Error> {
+        let mut reader = Reader::new(&reply.body);
         let record = T::decode(&mut reader).map_err(|source| self.undecodable(source))?;
         if reader.remaining() > 0 {
             let bytes = reader.remaining();
@@ -51,7 +51,7 @@ impl Call {
     }
 
     /// The reply, or the failure as an error that names the request.
-    pub(crate) fn answer(&self, completion: Completion) -> Result<Answer, Error> {
+    pub(crate) fn to_result(&self, completion: Completion) -> Result<RawReply, Error> {
         completion.map_err(|failure| self.failed(failure))
     }
 
@@ -67,7 +67,7 @@ impl Call {
     }
 
     pub(crate) fn undecodable(&self, source: DecodeError) -> Error {
-        Fault::Answer { op: self.op, path: self.path().to_owned(), source }.into()
+        Fault::UndecodableReply { op: self.op, path: self.path().to_owned(), source }.into()
     }
 }
 
@@ -86,25 +86,25 @@ type Finish<R> = Box<dyn FnOnce(&Call, Completion) -> Result<R, Error> + Send>;
 pub struct Reply<R>(State<R>);
 
 enum State<R> {
-    /// The request was refused on this side.
-    Failed(Error),
+    /// The request was rejected on this side: it was never queued.
+    Rejected(Error),
     Waiting {
         call: Call,
         finish: Finish<R>,
-        deadline: Option<Box<Deadline>>,
+        timeout: Option<Box<ReplyTimeout>>,
     },
     Done,
 }
 
 /// The time limit of a reply.
-struct Deadline {
+struct ReplyTimeout {
     at: Instant,
     limit: Duration,
     /// Created at the first poll, because only then a runtime is sure to be there.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-impl Deadline {
+impl ReplyTimeout {
     fn poll(&mut self, cx: &mut Context<'_>, clock: &Clock) -> Poll<()> {
         while let Some(alarm) = clock.read().until(self.at) {
             let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(alarm)));
@@ -118,15 +118,15 @@ impl Deadline {
 }
 
 impl<R> Reply<R> {
-    pub(crate) fn failed(error: Error) -> Self {
-        Self(State::Failed(error))
+    pub(crate) fn rejected(error: Error) -> Self {
+        Self(State::Rejected(error))
     }
 
     pub(crate) fn waiting(
         call: Call,
         finish: impl FnOnce(&Call, Completion) -> Result<R, Error> + Send + 'static,
     ) -> Self {
-        Self(State::Waiting { call, finish: Box::new(finish), deadline: None })
+        Self(State::Waiting { call, finish: Box::new(finish), timeout: None })
     }
 
     /// The same reply with another result.
@@ -135,11 +135,11 @@ impl<R> Reply<R> {
         R: 'static,
     {
         Reply(match self.0 {
-            State::Failed(error) => State::Failed(error),
-            State::Waiting { call, finish, deadline } => {
+            State::Rejected(error) => State::Rejected(error),
+            State::Waiting { call, finish, timeout } => {
                 let finish: Finish<T> =
                     Box::new(|call, completion| finish(call, completion).map(change));
-                State::Waiting { call, finish, deadline }
+                State::Waiting { call, finish, timeout }
             }
             State::Done => State::Done,
         })
@@ -178,9 +178,9 @@ impl<R> Reply<R> {
     ///
     /// When it is awaited outside of a tokio runtime with time enabled.
     pub fn within(mut self, limit: Duration) -> Self {
-        if let State::Waiting { call, deadline, .. } = &mut self.0 {
+        if let State::Waiting { call, timeout, .. } = &mut self.0 {
             let at = call.shared.clock().now().checked_add(limit);
-            *deadline = at.map(|at| Box::new(Deadline { at, limit, sleep: None }));
+            *timeout = at.map(|at| Box::new(ReplyTimeout { at, limit, sleep: None }));
         }
         self
     }
@@ -222,13 +222,13 @@ impl<R> Reply<R> {
 
     fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<(Result<R, Error>, Option<Zxid>)> {
         let (completion, zxid) = match &mut self.0 {
-            State::Waiting { call, deadline, .. } => match call.answer.poll(cx) {
+            State::Waiting { call, timeout, .. } => match call.receiver.poll(cx) {
                 Poll::Pending => {
-                    let Some(deadline) = deadline else {
+                    let Some(timeout) = timeout else {
                         return Poll::Pending;
                     };
-                    ready!(deadline.poll(cx, call.shared.clock()));
-                    let error = call.timed_out(deadline.limit);
+                    ready!(timeout.poll(cx, call.shared.clock()));
+                    let error = call.timed_out(timeout.limit);
                     self.0 = State::Done;
                     return Poll::Ready((Err(error), None));
                 }
@@ -237,12 +237,12 @@ impl<R> Reply<R> {
                     .unwrap_or((Err(Failure::Ended { sent: true, ended: Ended::Closed }), None)),
             },
             // Polled after completion, like any future that is not fused.
-            State::Failed(_) | State::Done => {
+            State::Rejected(_) | State::Done => {
                 (Err(Failure::Ended { sent: false, ended: Ended::Closed }), None)
             }
         };
         let result = match std::mem::replace(&mut self.0, State::Done) {
-            State::Failed(error) => Err(error),
+            State::Rejected(error) => Err(error),
             State::Waiting { call, finish, .. } => {
                 finish(&call, completion).map_err(|error| error.stamped(zxid))
             }
@@ -265,7 +265,7 @@ impl<R> Unpin for Reply<R> {}
 impl<R> fmt::Debug for Reply<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state: &dyn fmt::Debug = match &self.0 {
-            State::Failed(error) => error,
+            State::Rejected(error) => error,
             State::Waiting { call, .. } => &call.op,
             State::Done => &"done",
         };

@@ -18,7 +18,7 @@ use crate::model::child_names::Names;
 use crate::model::node::Node;
 use crate::model::path::{self, Chroot};
 use crate::multi::shapes::shapes;
-use crate::session::Answer;
+use crate::session::RawReply;
 
 /// One read of a [`multi_read`](crate::Client::multi_read), with a result of type `R`.
 ///
@@ -171,8 +171,8 @@ impl<R: 'static> Asked<R> {
     /// The results of the reads.
     pub(crate) fn results(self, call: &Call, completion: Completion) -> Result<R, Error> {
         let Self { queries, read } = self;
-        let answer = call.answer(completion)?;
-        let response: MultiResponse<'_> = call.decode(&answer)?;
+        let reply = call.to_result(completion)?;
+        let response: MultiResponse<'_> = call.decode(&reply)?;
         let (operations, results) = (queries.len(), response.iter().count());
         if results != operations {
             return Err(call.undecodable(DecodeError::MultiLength { operations, results }));
@@ -182,9 +182,9 @@ impl<R: 'static> Asked<R> {
             match result {
                 MultiResult::Error(code) => {
                     let error = Error::failed(*op, path, Failure::Refused(code));
-                    Ok(Err(error.stamped(Some(answer.zxid))))
+                    Ok(Err(error.stamped(Some(reply.zxid))))
                 }
-                result => result_of(*op, result, &answer).map(Ok).ok_or(mismatch),
+                result => result_of(*op, result, &reply).map(Ok).ok_or(mismatch),
             }
         });
         let results = results.collect::<Result<Vec<_>, _>>();
@@ -211,10 +211,10 @@ pub(crate) fn request<T>(
 }
 
 /// The result of a read. `None` if it is not one of that read.
-fn result_of(op: OpCode, result: MultiResult<'_>, answer: &Answer) -> Option<ReadResult> {
+fn result_of(op: OpCode, result: MultiResult<'_>, reply: &RawReply) -> Option<ReadResult> {
     match (op, result) {
         (OpCode::GET_DATA, MultiResult::GetData(GetDataResponse { data, stat })) => {
-            Some(ReadResult::Data(Node::read(&answer.body, data, stat)))
+            Some(ReadResult::Data(Node::read(&reply.body, data, stat)))
         }
         (OpCode::GET_CHILDREN, MultiResult::GetChildren(GetChildrenResponse { children })) => {
             Some(ReadResult::Children(children.iter().collect()))

@@ -117,8 +117,8 @@ impl Named {
         completion: Completion,
         read: Reader<R>,
     ) -> Result<R, Error> {
-        let answer = completion.map_err(|failure| self.failed(call, failure))?;
-        let response: MultiResponse<'_> = call.decode(&answer)?;
+        let reply = completion.map_err(|failure| self.failed(call, failure))?;
+        let response: MultiResponse<'_> = call.decode(&reply)?;
         if let Some((index, code)) = response.failure() {
             return Err(self.failed(call, Failure::OpRefused { index, code }));
         }
@@ -128,7 +128,7 @@ impl Named {
         }
         let results = self.0.iter().zip(response.iter()).map(|((op, _), result)| {
             let mismatch = DecodeError::MultiMismatch { operation: op.0, result: result.op().0 };
-            result_of(*op, result, answer.zxid, &call.chroot).ok_or(mismatch)
+            result_of(*op, result, reply.zxid, &call.chroot).ok_or(mismatch)
         });
         let results = results.collect::<Result<Vec<_>, _>>();
         let results = results.map_err(|source| call.undecodable(source))?;

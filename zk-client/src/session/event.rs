@@ -15,7 +15,7 @@ use crate::session::watches::path_watches::Returned;
 /// A successful reply.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct RawReply {
     /// The zxid of the write, or for reads the last one that the server had applied.
     pub zxid: Zxid,
     /// The reply's record, undecoded.
@@ -27,10 +27,10 @@ pub struct Answer {
 }
 
 /// The record may hold a node's data, so its length alone is shown.
-impl fmt::Debug for Answer {
+impl fmt::Debug for RawReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { zxid, body, requested_at } = self;
-        let mut shown = f.debug_struct("Answer");
+        let mut shown = f.debug_struct("RawReply");
         shown.field("zxid", zxid).field("bytes", &body.len()).field("requested_at", requested_at);
         shown.finish()
     }
@@ -46,7 +46,7 @@ pub enum Event<T, W, S = W> {
         /// The caller's token.
         token: T,
         /// The result of the request.
-        result: Result<Answer, Failure>,
+        result: Result<RawReply, Failure>,
         /// The zxid of the server's reply, also of a refusal.
         ///
         /// For a write this is its transaction, for reads the last one that the server had applied.

@@ -76,7 +76,7 @@ mod reattach;
 /// A connection from the attempt to the loss: bytes in, bytes out.
 mod connection;
 
-pub use self::event::{Answer, Event, Watch};
+pub use self::event::{Event, RawReply, Watch};
 pub use self::lease::{Lapse, LeaseId, LeaseState};
 pub use self::owned_nodes::OwnedNodeId;
 pub use self::pipeline::RequestId;

@@ -13,7 +13,7 @@ use crate::auth::credentials::{Credential, Refusal, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
-use crate::session::event::{Answer, Event};
+use crate::session::event::{Event, RawReply};
 use crate::session::pipeline::{Priority, Slot};
 use crate::session::state::{Purpose, Session, told};
 use crate::session::timers::Timer;
@@ -117,7 +117,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             _ => counts.refused += 1,
         });
         let result = match header.error {
-            ErrorCode::OK => body.map(|body| Answer { zxid: header.zxid, body, requested_at }),
+            ErrorCode::OK => body.map(|body| RawReply { zxid: header.zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),
         };
         self.replying = told(header.zxid);
@@ -136,7 +136,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     fn conclude(
         &mut self,
         slot: Slot<Purpose<T>>,
-        result: Result<Answer, Failure>,
+        result: Result<RawReply, Failure>,
     ) -> Result<(), ProtocolError> {
         let mut understood = Ok(());
         if code(&result) == Some(ErrorCode::UNIMPLEMENTED) {
@@ -235,7 +235,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Failure::Ended { sent: false, ended }
     }
 
-    fn conclude_follow_up(&mut self, follow_up: FollowUp, result: &Result<Answer, Failure>) {
+    fn conclude_follow_up(&mut self, follow_up: FollowUp, result: &Result<RawReply, Failure>) {
         match (follow_up, code(result)) {
             (FollowUp::Restore(mode, path), Some(ErrorCode::OK)) => {
                 let Self { watches, events, .. } = self;
@@ -265,7 +265,7 @@ fn micros(now: Instant, sent: Instant) -> u64 {
 }
 
 /// The code of the reply, if the server answered.
-fn code(result: &Result<Answer, Failure>) -> Option<ErrorCode> {
+fn code(result: &Result<RawReply, Failure>) -> Option<ErrorCode> {
     match result {
         Ok(_) => Some(ErrorCode::OK),
         Err(Failure::Refused(code)) => Some(*code),

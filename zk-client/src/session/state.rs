@@ -18,7 +18,7 @@ use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::model::event::{SessionState, StreamEvent};
 use crate::session::auths::{AuthId, Auths};
 use crate::session::counters::Counters;
-use crate::session::event::{Answer, Event};
+use crate::session::event::{Event, RawReply};
 use crate::session::lease_manager::LeaseManager;
 use crate::session::owned_nodes::{OwnedNodeId, OwnedNodes, Question};
 use crate::session::pings::Pings;
@@ -310,7 +310,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     #[inline]
-    pub(super) fn complete(&mut self, token: T, result: Result<Answer, Failure>) {
+    pub(super) fn complete(&mut self, token: T, result: Result<RawReply, Failure>) {
         let zxid = match &result {
             Ok(answer) => told(answer.zxid),
             Err(Failure::Refused(_) | Failure::OpRefused { .. }) => self.replying,

@@ -25,7 +25,7 @@ use zk_proto::{
 };
 
 use crate::error::{Failure, ProtocolError};
-use crate::session::event::Answer;
+use crate::session::event::RawReply;
 pub(crate) use crate::session::owned_nodes::owned::Effect;
 use crate::session::owned_nodes::owned::{Owned, State, created};
 pub use crate::session::owned_nodes::question::OwnedNodeId;
@@ -94,7 +94,7 @@ impl<T> OwnedNodes<T> {
     pub(crate) fn create_answered(
         &mut self,
         id: OwnedNodeId,
-        result: Result<Answer, Failure>,
+        result: Result<RawReply, Failure>,
     ) -> Result<(), ProtocolError> {
         match result {
             Ok(answer) => match Create2Response::decode(&mut Reader::new(&answer.body)) {
@@ -113,7 +113,7 @@ impl<T> OwnedNodes<T> {
     pub(crate) fn multi_answered(
         &mut self,
         owned: &[(usize, OwnedNodeId)],
-        result: Result<Answer, Failure>,
+        result: Result<RawReply, Failure>,
     ) -> Result<(), ProtocolError> {
         let ids = owned.iter().map(|(_, id)| *id);
         let answer = match result {
@@ -142,7 +142,7 @@ impl<T> OwnedNodes<T> {
         &mut self,
         delete: Question,
         create: OwnedNodeId,
-        result: Result<Answer, Failure>,
+        result: Result<RawReply, Failure>,
     ) -> Result<(), ProtocolError> {
         let answer = match result {
             Ok(answer) => answer,
@@ -297,7 +297,7 @@ impl<T> OwnedNodes<T> {
     pub(crate) fn answered(
         &mut self,
         question: Question,
-        result: Result<Answer, Failure>,
+        result: Result<RawReply, Failure>,
         own: Option<SessionId>,
     ) -> Result<(), ProtocolError> {
         let Question { node: id, query, path } = question;
@@ -405,7 +405,7 @@ impl<T> OwnedNodes<T> {
     }
 
     /// A caller has listed a folder, which may contain a suspect.
-    pub(crate) fn listed(&mut self, list: &Answer) {
+    pub(crate) fn listed(&mut self, list: &RawReply) {
         // A list that does not decode is reported by the caller that asked for it.
         if let Ok(list) = GetChildrenResponse::decode(&mut Reader::new(&list.body)) {
             let mut found = Vec::new();

@@ -8,13 +8,13 @@ use zk_proto::{
 };
 
 use crate::error::Failure;
-use crate::session::event::Answer;
+use crate::session::event::RawReply;
 
 /// The paths that the operations at these places have created, or why the server refused.
 ///
 /// The outer error is a reply that does not decode: anything may have been created.
 pub(crate) fn created_paths(
-    answer: &Answer,
+    answer: &RawReply,
     places: impl Iterator<Item = usize>,
 ) -> Result<Result<Vec<&str>, Failure>, DecodeError> {
     match results(answer)? {
@@ -27,7 +27,7 @@ pub(crate) fn created_paths(
 
 /// Like [`created_paths`], for one operation.
 pub(crate) fn created_path(
-    answer: &Answer,
+    answer: &RawReply,
     place: usize,
 ) -> Result<Result<&str, Failure>, DecodeError> {
     match results(answer)? {
@@ -36,7 +36,7 @@ pub(crate) fn created_path(
     }
 }
 
-fn results(answer: &Answer) -> Result<Result<MultiResponse<'_>, Failure>, DecodeError> {
+fn results(answer: &RawReply) -> Result<Result<MultiResponse<'_>, Failure>, DecodeError> {
     let response = MultiResponse::decode(&mut Reader::new(&answer.body))?;
     Ok(match response.failure() {
         Some((index, code)) => Err(Failure::OpRefused { index, code }),

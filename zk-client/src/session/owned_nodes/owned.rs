@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use zk_proto::{CreateResponse, Encode, ErrorCode, GetChildrenResponse, Stat, Writer, Zxid};
 
 use crate::error::Failure;
-use crate::session::event::Answer;
+use crate::session::event::RawReply;
 use crate::session::owned_nodes::question::{OwnedNodeId, Query, Question};
 
 /// Bytes that an encoded path takes besides its text.
@@ -22,7 +22,7 @@ pub(crate) enum Effect<T> {
     /// Ask the server this question.
     Ask(Question),
     /// Report this result to a caller.
-    Complete(T, Result<Answer, Failure>),
+    Complete(T, Result<RawReply, Failure>),
 }
 
 #[derive(Debug)]
@@ -157,10 +157,10 @@ impl<T> Owned<T> {
 }
 
 /// What the creator of an owned node receives, whether from a reply or from a search.
-pub(crate) fn created(path: &str, czxid: Zxid, requested_at: Instant) -> Answer {
+pub(crate) fn created(path: &str, czxid: Zxid, requested_at: Instant) -> RawReply {
     let mut body = BytesMut::with_capacity(LENGTH_BYTES + path.len());
     CreateResponse { path }.encode(&mut Writer::new(&mut body, usize::MAX));
-    Answer { zxid: czxid, body: body.freeze(), requested_at }
+    RawReply { zxid: czxid, body: body.freeze(), requested_at }
 }
 
 /// True if this is what a server appends to a sequential name.
