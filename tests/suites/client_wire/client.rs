@@ -473,7 +473,7 @@ async fn a_watcher_of_a_node_that_is_about_to_go_is_forgotten_without_a_request(
     peer.expect("getData#1 /a").await;
     peer.answer(&data(b"")).await;
     let (_, watch) = watching.await.unwrap();
-    watch.forget();
+    watch.abandon();
     drop(client.delete("/a", None));
     peer.expect("delete#2 /a").await;
     peer.fire(EventType::NODE_DELETED, "/a").await;
@@ -887,7 +887,7 @@ async fn owned_nodes_of_a_multi_have_each_an_owner() {
     let [first, second] = nodes.try_into().unwrap();
     assert_eq!((first.path(), second.path()), ("/x-0000000001", "/y-0000000007"));
     assert_eq!(first.czxid(), second.czxid());
-    first.forget();
+    first.disown();
     drop(second);
     peer.expect("delete#3 /shop/y-0000000007").await;
     peer.answer(&()).await;
@@ -915,7 +915,7 @@ async fn owned_nodes_of_a_multi_have_each_an_owner() {
     peer.answer(&()).await;
     let second = second.await.unwrap();
     assert_eq!((second.path(), second.czxid()), ("/y-0000000007", stat_of(SESSION).czxid));
-    second.forget();
+    second.disown();
 }
 
 #[tokio::test(start_paused = true)]

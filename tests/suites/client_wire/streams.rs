@@ -137,7 +137,7 @@ async fn the_server_watches_only_what_somebody_waits_for() {
 
         // A forgotten watch ends with its node.
         let (_, own) = client.get_data_and_watch("/w").await.unwrap();
-        own.forget();
+        own.abandon();
         client.sync("/").await.unwrap();
         assert_eq!(server.watch_count(), 1);
         client.delete("/w", None).await.unwrap();

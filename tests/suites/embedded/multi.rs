@@ -97,8 +97,8 @@ async fn a_multi_that_did_not_arrive_has_not_happened() {
 
     // So the same multi can be sent again.
     let [first, second] = replace(&client);
-    first.await.unwrap().forget();
-    second.await.unwrap().forget();
+    first.await.unwrap().disown();
+    second.await.unwrap().disown();
     assert!(!server.has_node("/l/old"));
     assert_eq!(MADE.map(|path| server.has_node(path)), [true; 2]);
 }

@@ -240,18 +240,18 @@ fn a_session_that_ends_tells_every_creator_once() {
 #[test]
 fn a_node_that_is_forgotten_is_left_alone() {
     let (mut bench, [first, second]) = held();
-    bench.session.forget(first);
+    bench.session.disown(first);
     bench.session.release(first, None).unwrap();
     assert_eq!(bench.sent(), [""; 0]);
     assert_eq!(bench.load(), (0, 0, 1));
-    bench.session.forget(second);
+    bench.session.disown(second);
     assert_eq!(bench.load(), (0, 0, 0));
 }
 
 #[test]
 fn a_create_under_way_cannot_be_forgotten() {
     let (mut bench, [first, _]) = asked();
-    bench.session.forget(first);
+    bench.session.disown(first);
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);
     bench.session.abandon();

@@ -290,7 +290,7 @@ fn what_is_told_for_the_sake_of_another_watch_is_marked_for_streams_too() {
     assert_eq!(bench.said(), ["0 ok"]);
     let ids = bench.session.submit_watching_all(vec![("/w/a".into(), 8)], 0).unwrap();
     let [xid] = bench.requests().try_into().map(|[request]: [_; 1]| [request.xid().0]).unwrap();
-    bench.session.forget_watch(ids[0], "/w/a");
+    bench.session.abandon_watch(ids[0], "/w/a");
     fire_old(&mut bench, EventType::NODE_DATA_CHANGED, "/w/b");
     fire_old(&mut bench, EventType::NODE_DELETED, "/w/a");
     bench.answer(xid, &());
@@ -528,8 +528,8 @@ fn a_forgotten_watch_stays_with_the_server_until_it_fires() {
     let mut bench = Bench::attached();
     let id = ask_once(&mut bench, WatchKind::Data, "/a", 7);
     answer_all(&mut bench);
-    bench.session.forget_watch(id, "/a");
-    bench.session.forget_watch(id, "/a");
+    bench.session.abandon_watch(id, "/a");
+    bench.session.abandon_watch(id, "/a");
     assert_eq!(bench.sent(), [""; 0]);
     bench.fire(EventType::NODE_DELETED, "/a");
     assert_eq!(bench.said(), ["0 ok", "7 unwatched"]);

@@ -80,7 +80,7 @@ const CRATES: &[Layers] = &[
             "session/watches/path_watches",
             "session/watches",
             "session/event",
-            "session/owned_nodes/question",
+            "session/owned_nodes/node_request",
             "session/owned_nodes/multi",
             "session/owned_nodes/owned",
             "session/owned_nodes",

@@ -352,10 +352,10 @@ impl OwnedNode {
     /// Gives up the node without deleting it: it is gone, or another client now takes care of it.
     ///
     /// If it still exists, it stays until a client deletes it or the session ends.
-    pub fn forget(mut self) {
+    pub fn disown(mut self) {
         let DeleteOnDrop { client, id, released } = &mut self.node;
         *released = true;
-        client.shared().with(|core| core.forget(*id));
+        client.shared().with(|core| core.disown(*id));
     }
 
     /// Deletes the node. Returns whether it still existed.

@@ -153,9 +153,9 @@ impl World {
         Some(node)
     }
 
-    pub(super) fn forget(&mut self, input: &mut Input<'_>) {
+    pub(super) fn disown(&mut self, input: &mut Input<'_>) {
         if let Some(node) = input.pick(&self.shadow.owned_nodes()) {
-            self.session.forget(node);
+            self.session.disown(node);
             self.shadow.forgotten(node);
         }
     }

@@ -96,7 +96,7 @@ impl World {
             19 => self.reconnect(),
             20 => self.create_together(input),
             21 => self.adopt(),
-            22 => self.forget(input),
+            22 => self.disown(input),
             23 => self.detach(),
             24 => self.open_lease(input),
             25 => self.close_lease(input),

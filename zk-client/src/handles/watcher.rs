@@ -100,9 +100,9 @@ impl Watcher {
     ///
     /// This is for a node that is about to be deleted anyway. It saves a request, and costs an
     /// event that is ignored.
-    pub fn forget(mut self) {
+    pub fn abandon(mut self) {
         if self.event.take().is_some() {
-            self.shared.with(|core| core.forget_watch(self.id, &self.path));
+            self.shared.with(|core| core.abandon_watch(self.id, &self.path));
         }
     }
 

@@ -70,7 +70,7 @@ impl<T> Auths<T> {
         self.0.iter_mut().map(taken).enumerate().map(|(id, tokens)| (AuthId(id), tokens)).collect()
     }
 
-    /// The session is over: forgets the credentials, and gives back the tokens that wait.
+    /// The session is over: drops the credentials, and gives back the tokens that wait.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         std::mem::take(&mut self.0).into_iter().flat_map(|known| known.waiting)
     }

@@ -98,7 +98,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Failure::ConnectionLoss { .. } => self.auths.wait(id, tokens),
                 _ => tokens.into_iter().for_each(|token| self.complete(token, Err(failure))),
             },
-            Purpose::Question(question) => self.owned_nodes.unanswered(&question, failure),
+            Purpose::NodeRequest(request) => self.owned_nodes.unanswered(&request, failure),
             Purpose::Arm(token, armed) => {
                 self.arming.end(&armed);
                 self.watches.concluded(&armed);

@@ -64,7 +64,7 @@ pub enum Event<T, W, S = W> {
     },
     /// A one-shot watch is gone without an event.
     ///
-    /// Its request failed, it was forgotten, or the session is over. Every watcher that was
+    /// Its request failed, it was removed, or the session is over. Every watcher that was
     /// accepted comes back exactly once, like this or as `WatchFired`.
     WatchRemoved {
         /// The caller's watcher.
@@ -79,7 +79,7 @@ pub enum Event<T, W, S = W> {
     },
     /// A stream is over.
     ///
-    /// Its request failed, it was forgotten, or the session is over. This comes exactly once for
+    /// Its request failed, it was removed, or the session is over. This comes exactly once for
     /// every stream that was accepted, after all its events.
     StreamClosed {
         /// The caller's stream.

@@ -12,7 +12,7 @@ use crate::error::{Ended, Failure};
 use crate::model::event::SessionState;
 use crate::session::event::Event;
 use crate::session::lease_manager::{ConnectionHealth, LeaseActions};
-use crate::session::owned_nodes::{Effect, Question};
+use crate::session::owned_nodes::{Effect, NodeRequest};
 use crate::session::pipeline::Priority;
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::Timer;
@@ -32,7 +32,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         while let Some(effect) = self.owned_nodes.poll_effect() {
             match effect {
                 Effect::Complete(token, result) => self.complete(token, result),
-                Effect::Ask(question) => self.ask(priority, question),
+                Effect::Send(request) => self.queue_node_request(priority, request),
             }
         }
         while let Some(follow_up) = self.watches.poll_follow_up() {
@@ -50,23 +50,23 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
-    pub(super) fn ask(&mut self, priority: Priority, question: Question) {
-        let purpose = Purpose::Question(question.clone());
-        if let Err(error) = self.pipeline.push(priority, question.op(), &question, purpose) {
+    pub(super) fn queue_node_request(&mut self, priority: Priority, request: NodeRequest) {
+        let purpose = Purpose::NodeRequest(request.clone());
+        if let Err(error) = self.pipeline.push(priority, request.op_code(), &request, purpose) {
             // The request is small, so its path is near the frame limit.
             warn!(
                 target: trace::SESSION, %error,
                 "a node may outlive its owner until the session ends"
             );
             let failure = Failure::ConnectionLoss { sent: false, why: self.last_hangup };
-            self.owned_nodes.unanswered(&question, failure);
+            self.owned_nodes.unanswered(&request, failure);
         }
     }
 
     /// Sets the timer to look for suspects again: after one session timeout, and then after twice
     /// as long each time.
-    pub(super) fn suspect(&mut self, now: Instant) {
-        let doubled = 1_u32.checked_shl(self.owned_nodes.looks()).unwrap_or(u32::MAX);
+    pub(super) fn schedule_search(&mut self, now: Instant) {
+        let doubled = 1_u32.checked_shl(self.owned_nodes.searches()).unwrap_or(u32::MAX);
         let wait = self.timeout.saturating_mul(doubled);
         self.timers.reset(Timer::SearchLostNodes, now.checked_add(wait));
     }

@@ -125,7 +125,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.replying = None;
         understood?;
         if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::SearchLostNodes) {
-            self.suspect(now);
+            self.schedule_search(now);
         }
         self.detach_if_done();
         self.leave_if_done();
@@ -179,16 +179,16 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.do_housekeeping(Priority::Urgent);
             }
             // This server is read-only: the delete is repeated at the next one.
-            Purpose::Question(question)
-                if question.op() == OpCode::DELETE
+            Purpose::NodeRequest(request)
+                if request.op_code() == OpCode::DELETE
                     && code(&result) == Some(ErrorCode::NOT_READ_ONLY) =>
             {
                 let failure = Failure::ConnectionLoss { sent: false, why: Hangup::Moving };
-                self.owned_nodes.unanswered(&question, failure);
+                self.owned_nodes.unanswered(&request, failure);
             }
-            Purpose::Question(question) => {
+            Purpose::NodeRequest(request) => {
                 let own = self.credentials.map(|own| own.id);
-                understood = self.owned_nodes.answered(question, result, own);
+                understood = self.owned_nodes.answered(request, result, own);
             }
             Purpose::Arm(token, armed) => {
                 self.arming.end(&armed);

@@ -125,7 +125,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Queues an addWatch, which sets a watch that fires again and again.
     ///
     /// `stream` comes with every event of the path and, if the mode is recursive, of everything
-    /// below it, from the reply on until it is [forgotten](Self::unwatch).
+    /// below it, from the reply on until it is [removed](Self::unwatch).
     ///
     /// Servers before 3.6 do not know addWatch: see [`submit`](Self::submit).
     pub fn submit_stream(
@@ -192,7 +192,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<Option<OwnedNodeId>, Rejected> {
         self.accept()?;
         let taken = self.pipeline.take_last(|purpose| purpose.deletes(old));
-        let Some(Purpose::Question(delete)) = taken.map(|slot| slot.purpose) else {
+        let Some(Purpose::NodeRequest(delete)) = taken.map(|slot| slot.purpose) else {
             return Ok(None);
         };
         let node = self.owned_nodes.open(request.path, token);
@@ -203,7 +203,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         // Each of the two may fit into a frame of its own.
         drop(self.owned_nodes.withdraw(node));
-        self.ask(Priority::Normal, delete);
+        self.queue_node_request(Priority::Normal, delete);
         Ok(None)
     }
 
@@ -286,13 +286,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ///
     /// `None` if the session owns it already.
     pub fn adopt(&mut self, path: &str) -> Result<Option<OwnedNodeId>, Rejected> {
-        self.own()?;
+        self.check_open_for_ownership()?;
         Ok(self.owned_nodes.adopt(path))
     }
 
-    /// Forgets a node that is owned and held, and leaves it alone on the server.
-    pub fn forget(&mut self, node: OwnedNodeId) {
-        self.owned_nodes.forget(node);
+    /// Disowns a node that is held: it stays on the server, and the session no longer deletes it.
+    pub fn disown(&mut self, node: OwnedNodeId) {
+        self.owned_nodes.disown(node);
     }
 
     /// Releases a node, which the session then deletes.
@@ -303,14 +303,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// `releaser` receives the result of the first delete, or `NoNode` at once if the node is not
     /// known to exist.
     pub fn release(&mut self, node: OwnedNodeId, releaser: Option<T>) -> Result<(), Rejected> {
-        self.own()?;
+        self.check_open_for_ownership()?;
         self.owned_nodes.release(node, releaser);
         self.do_housekeeping(Priority::Normal);
         Ok(())
     }
 
     /// An error if nodes can no longer be adopted and released.
-    fn own(&self) -> Result<(), Ended> {
+    fn check_open_for_ownership(&self) -> Result<(), Ended> {
         match self.phase {
             Phase::Over(ended) => Err(ended),
             _ if self.detaching => Err(Ended::Closed),
@@ -353,12 +353,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.leases.state(now, id, self.connection_health())
     }
 
-    /// Forgets a lease. Its node stays, unless the lease has lapsed.
+    /// Closes a lease. Its node stays, unless the lease has lapsed.
     pub fn close_lease(&mut self, id: LeaseId) {
         self.leases.close(id);
     }
 
-    /// Forgets a watch or a stream. `path` is the one it was set with.
+    /// Removes a watch or a stream. `path` is the one it was set with.
     ///
     /// The server's watch is removed once no caller waits at that path and no unanswered request
     /// sets a watch there. Servers before 3.5 answer the removal with `Unimplemented` and hang up;
@@ -369,12 +369,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.do_housekeeping(Priority::Normal);
     }
 
-    /// Forgets a one-shot watch, but not on the server.
+    /// Abandons a one-shot watch: the server keeps it, and no caller hears of it.
     ///
     /// This is for a node that is about to go: one more event will come, and be ignored. A watch
     /// whose request has no reply yet is [unwatched](Self::unwatch).
-    pub fn forget_watch(&mut self, id: WatchId, path: &str) {
-        let returned = self.watches.forget(id, path);
+    pub fn abandon_watch(&mut self, id: WatchId, path: &str) {
+        let returned = self.watches.abandon(id, path);
         self.give_back(returned);
         self.do_housekeeping(Priority::Normal);
     }

@@ -20,7 +20,7 @@ use crate::session::auths::{AuthId, Auths};
 use crate::session::counters::Counters;
 use crate::session::event::{Event, RawReply};
 use crate::session::lease_manager::LeaseManager;
-use crate::session::owned_nodes::{OwnedNodeId, OwnedNodes, Question};
+use crate::session::owned_nodes::{NodeRequest, OwnedNodeId, OwnedNodes};
 use crate::session::pings::Pings;
 use crate::session::pipeline::{Pipeline, Priority, RequestId};
 use crate::session::timers::{Timer, Timers};
@@ -123,8 +123,8 @@ pub(super) enum Purpose<T> {
     /// Creates with their places in the multi.
     Multi(Vec<(usize, OwnedNodeId)>),
     /// A multi that creates this owned node and, behind that, deletes another.
-    Replace(Question, OwnedNodeId),
-    Question(Question),
+    Replace(NodeRequest, OwnedNodeId),
+    NodeRequest(NodeRequest),
     /// One request that watches all these nodes.
     Arm(T, Vec<Arc<str>>),
     Rearm,
@@ -137,7 +137,7 @@ pub(super) enum Purpose<T> {
 impl<T> Purpose<T> {
     /// True if this is the delete of the released node at `path`.
     pub(super) fn deletes(&self, path: &str) -> bool {
-        matches!(self, Self::Question(question) if question.deletes(path))
+        matches!(self, Self::NodeRequest(request) if request.deletes(path))
     }
 }
 

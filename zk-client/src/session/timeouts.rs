@@ -37,10 +37,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Close => self.end(Ended::Closed),
                 Timer::Leave => self.leaving.into_iter().for_each(|why| self.hang_up(why)),
                 Timer::SearchLostNodes => {
-                    self.owned_nodes.look_again();
+                    self.owned_nodes.search_again();
                     self.do_housekeeping(Priority::Normal);
                     if self.owned_nodes.has_suspects() {
-                        self.suspect(now);
+                        self.schedule_search(now);
                     }
                 }
                 // `update_lease_timers` handles these below.

@@ -182,7 +182,7 @@ impl Barrier {
         .await?;
         if event.is_none() {
             // The next read sets it anew.
-            watcher.forget();
+            watcher.abandon();
         }
         Ok(event.is_some_and(|event| event.kind == EventType::NODE_DELETED))
     }

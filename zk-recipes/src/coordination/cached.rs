@@ -278,6 +278,6 @@ async fn changed(client: &Client, mut watcher: Option<Watcher>) {
     .await;
     if let Some(watcher) = watcher {
         // The next read sets it anew.
-        watcher.forget();
+        watcher.abandon();
     }
 }

@@ -308,7 +308,7 @@ async fn has_changed(client: &Client, mut watcher: Watcher) -> Result<bool, Clie
     .await?;
     if !has_changed {
         // The next read sets it anew.
-        watcher.forget();
+        watcher.abandon();
     }
     Ok(has_changed)
 }

@@ -280,7 +280,7 @@ impl Leaders {
         .await?;
         if let Some(watcher) = self.watcher.take() {
             // The next look sets it anew.
-            watcher.forget();
+            watcher.abandon();
         }
         Ok(())
     }

@@ -133,7 +133,7 @@ impl Hold {
         match ownership.queue.client().multi((ops, Op::delete(&ownership.path, None))).await {
             Ok((results, ())) => {
                 if let Some(node) = self.take_node() {
-                    node.forget();
+                    node.disown();
                 }
                 Ok(results)
             }

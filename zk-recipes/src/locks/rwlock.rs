@@ -235,7 +235,7 @@ impl WriteGuard {
         match self.downgraded_name().await {
             Ok(node) => {
                 if let Some(writer) = self.0.take_node() {
-                    writer.forget();
+                    writer.disown();
                 }
                 let reader = Place::new(self.0.queue(), node);
                 let hold = match reader {

@@ -191,7 +191,7 @@ impl Guard {
         };
         let node = owned.path().to_owned();
         let ticket = LockTicket::new(session, owned.czxid(), self.resumes(), node);
-        owned.forget();
+        owned.disown();
         Ok(ticket)
     }
 }
@@ -338,7 +338,7 @@ struct LeftHeld<'h>(Option<&'h Hold>);
 impl Drop for LeftHeld<'_> {
     fn drop(&mut self) {
         if let Some(node) = self.0.and_then(Hold::take_node) {
-            node.forget();
+            node.disown();
         }
     }
 }

@@ -266,7 +266,7 @@ impl Wait {
         trace!(nearest = ?standing.nearest, farther = standing.farther, "listed");
         let is_ahead = |one: &mut Watched| standing.nearest.contains(&one.contender);
         for gone in self.watched.extract_if(.., |one| !is_ahead(one)) {
-            gone.watcher.forget();
+            gone.watcher.abandon();
         }
         self.has_waited |= !standing.is_first();
         self.standing = standing;

@@ -84,7 +84,7 @@ impl From<Watcher> for QuietWatch {
 impl Drop for QuietWatch {
     fn drop(&mut self) {
         if let Some(watcher) = self.0.take() {
-            watcher.forget();
+            watcher.abandon();
         }
     }
 }

@@ -548,7 +548,7 @@ pub async fn owned_nodes_of_a_multi_go_with_their_owners(target: &Target) -> Res
     let path = first.path().to_owned();
     drop(first);
     sees(&mut gone, EventType::NODE_DELETED, &path).await?;
-    second.forget();
+    second.disown();
     client.sync("/l").await?;
     assert!(client.exists(&at).await?.is_some(), "forgotten and not deleted");
 

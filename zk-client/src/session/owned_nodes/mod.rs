@@ -8,7 +8,7 @@
 //!
 //! Pure: replies and losses go in, [`Effect`]s come out, and the session carries them out.
 
-mod question;
+mod node_request;
 
 mod multi;
 
@@ -26,11 +26,11 @@ use zk_proto::{
 
 use crate::error::{Failure, ProtocolError};
 use crate::session::event::RawReply;
+use crate::session::owned_nodes::node_request::NodeOp;
+pub(crate) use crate::session::owned_nodes::node_request::NodeRequest;
+pub use crate::session::owned_nodes::node_request::OwnedNodeId;
 pub(crate) use crate::session::owned_nodes::owned::Effect;
 use crate::session::owned_nodes::owned::{Owned, State, created};
-pub use crate::session::owned_nodes::question::OwnedNodeId;
-use crate::session::owned_nodes::question::Query;
-pub(crate) use crate::session::owned_nodes::question::Question;
 use crate::trace;
 
 /// All nodes that a session owns, oldest first.
@@ -40,17 +40,17 @@ pub(crate) struct OwnedNodes<T> {
     nodes: BTreeMap<OwnedNodeId, Owned<T>>,
     effects: VecDeque<Effect<T>>,
     /// How many times the session was attached to a server.
-    connection: u64,
+    epoch: u64,
     /// True if a node may be in [`State::Suspect`].
     suspects: bool,
     /// How many times suspects were looked for again on this connection.
-    looks: u32,
+    searches: u32,
 }
 
 impl<T> OwnedNodes<T> {
     pub(crate) fn new() -> Self {
         let (nodes, effects) = (BTreeMap::new(), VecDeque::new());
-        Self { next: 0, nodes, effects, connection: 0, suspects: false, looks: 0 }
+        Self { next: 0, nodes, effects, epoch: 0, suspects: false, searches: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -103,13 +103,13 @@ impl<T> OwnedNodes<T> {
                 }
                 Err(error) => return Err(self.garbled([id], error.into())),
             },
-            Err(failure @ Failure::ReplyTooLarge { .. }) => self.unheard([id], failure),
+            Err(failure @ Failure::ReplyTooLarge { .. }) => self.search_now([id], failure),
             Err(failure) => self.refused([id], failure),
         }
         Ok(())
     }
 
-    /// A multi was answered that contains these creates, each with its place in the multi.
+    /// A multi was answered that contains these creates, each with its index in the multi.
     pub(crate) fn multi_answered(
         &mut self,
         owned: &[(usize, OwnedNodeId)],
@@ -119,7 +119,7 @@ impl<T> OwnedNodes<T> {
         let answer = match result {
             Ok(answer) => answer,
             Err(failure @ Failure::ReplyTooLarge { .. }) => {
-                self.unheard(ids, failure);
+                self.search_now(ids, failure);
                 return Ok(());
             }
             Err(failure) => {
@@ -127,7 +127,7 @@ impl<T> OwnedNodes<T> {
                 return Ok(());
             }
         };
-        match multi::created_paths(&answer, owned.iter().map(|(place, _)| *place)) {
+        match multi::created_paths(&answer, owned.iter().map(|(index, _)| *index)) {
             Ok(Ok(paths)) => ids
                 .zip(paths)
                 .for_each(|(id, path)| self.created(id, path, answer.zxid, answer.requested_at)),
@@ -140,7 +140,7 @@ impl<T> OwnedNodes<T> {
     /// A multi was answered that creates this owned node and, behind that, deletes another.
     pub(crate) fn replace_answered(
         &mut self,
-        delete: Question,
+        delete: NodeRequest,
         create: OwnedNodeId,
         result: Result<RawReply, Failure>,
     ) -> Result<(), ProtocolError> {
@@ -188,7 +188,7 @@ impl<T> OwnedNodes<T> {
                 let answer = created(path, czxid, requested_at);
                 self.effects.push_back(Effect::Complete(creator, Ok(answer)));
             }
-            if node.due {
+            if node.released {
                 node.delete(id, None, &mut self.effects);
             }
         }
@@ -215,11 +215,11 @@ impl<T> OwnedNodes<T> {
     }
 
     /// The reply was too large to keep, so nodes may exist. The session looks for them at once.
-    fn unheard(&mut self, ids: impl IntoIterator<Item = OwnedNodeId>, failure: Failure) {
+    fn search_now(&mut self, ids: impl IntoIterator<Item = OwnedNodeId>, failure: Failure) {
         for id in ids {
             self.lost(id, failure);
             if let Some(node) = self.nodes.get_mut(&id) {
-                node.look(id, &mut self.effects);
+                node.search(id, &mut self.effects);
             }
         }
     }
@@ -250,7 +250,7 @@ impl<T> OwnedNodes<T> {
     pub(crate) fn holds(&self, id: OwnedNodeId) -> bool {
         self.nodes
             .get(&id)
-            .is_some_and(|node| !node.due && matches!(node.state, State::Held { .. }))
+            .is_some_and(|node| !node.released && matches!(node.state, State::Held { .. }))
     }
 
     /// Releases a node, which is deleted as soon as possible. If the node is not known to exist,
@@ -258,7 +258,7 @@ impl<T> OwnedNodes<T> {
     pub(crate) fn release(&mut self, id: OwnedNodeId, releaser: Option<T>) {
         let releaser = match self.nodes.get_mut(&id) {
             Some(node) => {
-                node.due = true;
+                node.released = true;
                 if matches!(node.state, State::Held { .. }) {
                     return node.delete(id, releaser, &mut self.effects);
                 }
@@ -267,7 +267,7 @@ impl<T> OwnedNodes<T> {
                     node.waiting = releaser;
                     return;
                 }
-                node.tell_creator(true, &mut self.effects);
+                node.report_lost(true, &mut self.effects);
                 releaser
             }
             None => releaser,
@@ -277,7 +277,7 @@ impl<T> OwnedNodes<T> {
     }
 
     /// Gives up a node without a delete: it shall stay, or is gone already.
-    pub(crate) fn forget(&mut self, id: OwnedNodeId) {
+    pub(crate) fn disown(&mut self, id: OwnedNodeId) {
         let held = |node: &Owned<T>| matches!(node.state, State::Held { .. });
         if self.nodes.get(&id).is_some_and(held) {
             self.nodes.remove(&id);
@@ -287,70 +287,70 @@ impl<T> OwnedNodes<T> {
     /// True if a node is still to be found or deleted, if need be on the next connection.
     pub(crate) fn is_busy(&self) -> bool {
         self.nodes.values().any(|node| match &node.state {
-            State::Lost { .. } => node.due || node.waiting.is_some(),
+            State::Lost { .. } => node.released || node.waiting.is_some(),
             State::Deleting { .. } => true,
             State::Creating | State::Suspect { .. } | State::Held { .. } => false,
         })
     }
 
-    /// A question was answered. `own` is the session that must own the nodes.
+    /// A request was answered. `own` is the session that must own the nodes.
     pub(crate) fn answered(
         &mut self,
-        question: Question,
+        request: NodeRequest,
         result: Result<RawReply, Failure>,
         own: Option<SessionId>,
     ) -> Result<(), ProtocolError> {
-        let Question { node: id, query, path } = question;
+        let NodeRequest { node: id, op, path } = request;
         let Some(node) = self.nodes.get_mut(&id) else {
             return Ok(());
         };
-        node.asking = node.asking.saturating_sub(1);
+        node.open_requests = node.open_requests.saturating_sub(1);
         let effects = &mut self.effects;
         let mut result = result;
-        if query == Query::List
-            && let Some(code) = node.unsynced.take()
+        if op == NodeOp::List
+            && let Some(code) = node.sync_error.take()
         {
             result = Err(Failure::Refused(code));
         }
-        match (query, &result) {
-            (Query::Sync, Ok(_)) => {}
-            (Query::Sync, Err(Failure::Refused(code))) => node.unsynced = Some(*code),
+        match (op, &result) {
+            (NodeOp::Sync, Ok(_)) => {}
+            (NodeOp::Sync, Err(Failure::Refused(code))) => node.sync_error = Some(*code),
             // An overloaded server has shed the request unexecuted. It is sent again at once, since
             // the server paces the session by its replies.
-            (Query::List, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
-                node.look(id, effects);
+            (NodeOp::List, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
+                node.search(id, effects);
             }
             (_, Err(Failure::Refused(ErrorCode::THROTTLED_OP))) => {
-                node.ask(id, query, path, effects);
+                node.send(id, op, path, effects);
             }
-            (Query::List, Ok(answer)) => {
+            (NodeOp::List, Ok(answer)) => {
                 let list = GetChildrenResponse::decode(&mut Reader::new(&answer.body))?;
-                node.choose(&list);
-                self.look_closer(id);
+                node.set_candidates(&list);
+                self.search_next_candidate(id);
             }
-            (Query::Stat, Ok(answer)) => {
+            (NodeOp::Stat, Ok(answer)) => {
                 let ExistsResponse { stat } = Decode::decode(&mut Reader::new(&answer.body))?;
                 match own == Some(stat.ephemeral_owner) {
                     true => node.found(id, path, stat, answer.requested_at, effects),
                     // Another session's: perhaps an earlier life of ours, under the same names.
-                    false => self.look_closer(id),
+                    false => self.search_next_candidate(id),
                 }
             }
-            (Query::List | Query::Stat, Err(Failure::Refused(ErrorCode::NO_NODE))) => {
-                self.look_closer(id);
+            (NodeOp::List | NodeOp::Stat, Err(Failure::Refused(ErrorCode::NO_NODE))) => {
+                self.search_next_candidate(id);
             }
             // The owner of this node is unknown (since 3.9.2 exists needs the permission to read),
             // but ours may be among the other candidates.
-            (Query::Stat, Err(Failure::Refused(ErrorCode::NO_AUTH))) => {
+            (NodeOp::Stat, Err(Failure::Refused(ErrorCode::NO_AUTH))) => {
                 node.unreadable = true;
-                self.look_closer(id);
+                self.search_next_candidate(id);
             }
-            (Query::Sync | Query::List | Query::Stat, Err(_)) => {
+            (NodeOp::Sync | NodeOp::List | NodeOp::Stat, Err(_)) => {
                 // Nothing was learnt. The caller must not have to wait for the next connection. A
                 // node that is found there has no holder any more and is deleted.
-                node.tell_creator(true, effects);
+                node.report_lost(true, effects);
             }
-            (Query::Delete, result) => {
+            (NodeOp::Delete, result) => {
                 if let Err(Failure::Refused(code)) = result
                     && *code != ErrorCode::NO_NODE
                 {
@@ -367,12 +367,12 @@ impl<T> OwnedNodes<T> {
         Ok(())
     }
 
-    /// A question was lost with its connection, and is asked again on the next one. A caller that
+    /// A request was lost with its connection, and is asked again on the next one. A caller that
     /// waits for a delete receives the failure.
-    pub(crate) fn unanswered(&mut self, question: &Question, failure: Failure) {
-        if let Some(node) = self.nodes.get_mut(&question.node) {
-            node.asking = node.asking.saturating_sub(1);
-            node.unsynced = None;
+    pub(crate) fn unanswered(&mut self, request: &NodeRequest, failure: Failure) {
+        if let Some(node) = self.nodes.get_mut(&request.node) {
+            node.open_requests = node.open_requests.saturating_sub(1);
+            node.sync_error = None;
             node.candidates.clear();
             if matches!(node.state, State::Deleting { .. }) {
                 let releaser = node.waiting.take();
@@ -381,12 +381,12 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// Asks a question again that the server has not decided.
-    fn repeat(&mut self, question: Question) {
-        let Question { node: id, query, path } = question;
+    /// Asks a request again that the server has not decided.
+    fn repeat(&mut self, request: NodeRequest) {
+        let NodeRequest { node: id, op, path } = request;
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.asking = node.asking.saturating_sub(1);
-            node.ask(id, query, path, &mut self.effects);
+            node.open_requests = node.open_requests.saturating_sub(1);
+            node.send(id, op, path, &mut self.effects);
         }
     }
 
@@ -396,11 +396,11 @@ impl<T> OwnedNodes<T> {
         self.suspects
     }
 
-    /// The suspects without a question that is queued or in flight.
+    /// The suspects without a request that is queued or in flight.
     fn suspects(&mut self) -> impl Iterator<Item = (OwnedNodeId, &mut Owned<T>)> {
         let is_suspect = |node: &Owned<T>| matches!(node.state, State::Suspect { .. });
         self.suspects = self.nodes.values().any(is_suspect);
-        let is_idle = move |node: &Owned<T>| is_suspect(node) && node.asking == 0;
+        let is_idle = move |node: &Owned<T>| is_suspect(node) && node.open_requests == 0;
         self.nodes.iter_mut().map(|(id, node)| (*id, node)).filter(move |(_, it)| is_idle(it))
     }
 
@@ -410,37 +410,37 @@ impl<T> OwnedNodes<T> {
         if let Ok(list) = GetChildrenResponse::decode(&mut Reader::new(&list.body)) {
             let mut found = Vec::new();
             for (id, node) in self.suspects() {
-                node.choose(&list);
+                node.set_candidates(&list);
                 found.extend((!node.candidates.is_empty()).then_some(id));
             }
-            found.into_iter().for_each(|id| self.look_closer(id));
+            found.into_iter().for_each(|id| self.search_next_candidate(id));
         }
     }
 
     /// How many times suspects were looked for again on this connection.
-    pub(crate) fn looks(&self) -> u32 {
-        self.looks
+    pub(crate) fn searches(&self) -> u32 {
+        self.searches
     }
 
     /// Looks for the suspects again.
-    pub(crate) fn look_again(&mut self) {
-        self.looks = self.looks.saturating_add(1);
+    pub(crate) fn search_again(&mut self) {
+        self.searches = self.searches.saturating_add(1);
         let mut effects = std::mem::take(&mut self.effects);
-        self.suspects().for_each(|(id, node)| node.look(id, &mut effects));
+        self.suspects().for_each(|(id, node)| node.search(id, &mut effects));
         self.effects = effects;
     }
 
     /// The session is attached to a server again. Asks what must precede all other requests.
     pub(crate) fn attached(&mut self) {
-        self.connection += 1;
-        self.looks = 0;
-        for (id, node) in self.nodes.iter_mut().filter(|(_, node)| node.asking == 0) {
+        self.epoch += 1;
+        self.searches = 0;
+        for (id, node) in self.nodes.iter_mut().filter(|(_, node)| node.open_requests == 0) {
             match &node.state {
                 State::Creating | State::Held { .. } => {}
-                State::Lost { .. } | State::Suspect { .. } => node.look(*id, &mut self.effects),
+                State::Lost { .. } | State::Suspect { .. } => node.search(*id, &mut self.effects),
                 State::Deleting { path } => {
                     let path = Arc::clone(path);
-                    node.ask(*id, Query::Delete, path, &mut self.effects);
+                    node.send(*id, NodeOp::Delete, path, &mut self.effects);
                 }
             }
         }
@@ -454,14 +454,14 @@ impl<T> OwnedNodes<T> {
     }
 
     /// Asks which session owns the next candidate.
-    fn look_closer(&mut self, id: OwnedNodeId) {
+    fn search_next_candidate(&mut self, id: OwnedNodeId) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
         match node.candidates.pop() {
-            Some(path) => node.ask(id, Query::Stat, path.into(), &mut self.effects),
+            Some(path) => node.send(id, NodeOp::Stat, path.into(), &mut self.effects),
             // The owner of a candidate is unknown: it may be ours.
-            None if node.unreadable => node.tell_creator(true, &mut self.effects),
+            None if node.unreadable => node.report_lost(true, &mut self.effects),
             None => self.missing(id),
         }
     }
@@ -473,12 +473,12 @@ impl<T> OwnedNodes<T> {
         };
         match &node.state {
             State::Lost { .. } => {
-                node.tell_creator(false, &mut self.effects);
-                node.state = State::Suspect { connection: self.connection };
+                node.report_lost(false, &mut self.effects);
+                node.state = State::Suspect { epoch: self.epoch };
                 self.suspects = true;
             }
             // Servers have answered on two connections that the node does not exist.
-            State::Suspect { connection } if *connection < self.connection => {
+            State::Suspect { epoch } if *epoch < self.epoch => {
                 self.nodes.remove(&id);
             }
             State::Suspect { .. } => {}

@@ -11,7 +11,7 @@ use zk_proto::{CreateResponse, Encode, ErrorCode, GetChildrenResponse, Stat, Wri
 
 use crate::error::Failure;
 use crate::session::event::RawReply;
-use crate::session::owned_nodes::question::{OwnedNodeId, Query, Question};
+use crate::session::owned_nodes::node_request::{NodeOp, NodeRequest, OwnedNodeId};
 
 /// Bytes that an encoded path takes besides its text.
 const LENGTH_BYTES: usize = 4;
@@ -19,8 +19,8 @@ const LENGTH_BYTES: usize = 4;
 /// What the session is to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect<T> {
-    /// Ask the server this question.
-    Ask(Question),
+    /// Ask the server this request.
+    Send(NodeRequest),
     /// Report this result to a caller.
     Complete(T, Result<RawReply, Failure>),
 }
@@ -33,11 +33,11 @@ pub(crate) struct Owned<T> {
     /// The caller that waits for the result of the create or, later, of the delete.
     pub(crate) waiting: Option<T>,
     /// True if the holder has released the node, so that it must be deleted.
-    pub(crate) due: bool,
-    /// Questions that are queued or in flight.
-    pub(crate) asking: u32,
+    pub(crate) released: bool,
+    /// Requests that are queued or in flight.
+    pub(crate) open_requests: u32,
     /// The sync ahead of the list was refused, so the list proves nothing.
-    pub(crate) unsynced: Option<ErrorCode>,
+    pub(crate) sync_error: Option<ErrorCode>,
     /// Listed nodes of this name that were not looked at yet, the oldest last.
     pub(crate) candidates: Vec<String>,
     /// True if the server refused to show one of them.
@@ -55,7 +55,7 @@ pub(crate) enum State {
     /// by a server that was slow, or may be unknown to a server that had been cut off. So every
     /// list is searched for the node, it is looked for again after ever longer times, and for the
     /// last time on the next connection.
-    Suspect { connection: u64 },
+    Suspect { epoch: u64 },
     /// The node exists.
     Held { path: Arc<str> },
     /// The node is to be deleted.
@@ -68,35 +68,35 @@ impl<T> Owned<T> {
             stem: stem.to_owned(),
             state,
             waiting,
-            due: false,
-            asking: 0,
-            unsynced: None,
+            released: false,
+            open_requests: 0,
+            sync_error: None,
             candidates: Vec::new(),
             unreadable: false,
         }
     }
 
-    pub(crate) fn ask(
+    pub(crate) fn send(
         &mut self,
         id: OwnedNodeId,
-        query: Query,
+        op: NodeOp,
         path: Arc<str>,
         effects: &mut VecDeque<Effect<T>>,
     ) {
-        self.asking += 1;
-        effects.push_back(Effect::Ask(Question { node: id, query, path }));
+        self.open_requests += 1;
+        effects.push_back(Effect::Send(NodeRequest { node: id, op, path }));
     }
 
     /// Looks for the node by its name.
-    pub(crate) fn look(&mut self, id: OwnedNodeId, effects: &mut VecDeque<Effect<T>>) {
+    pub(crate) fn search(&mut self, id: OwnedNodeId, effects: &mut VecDeque<Effect<T>>) {
         let (folder, _) = split(&self.stem);
         let folder = Arc::<str>::from(folder);
-        self.ask(id, Query::Sync, Arc::clone(&folder), effects);
-        self.ask(id, Query::List, folder, effects);
+        self.send(id, NodeOp::Sync, Arc::clone(&folder), effects);
+        self.send(id, NodeOp::List, folder, effects);
     }
 
     /// Notes the children that may be the node. The oldest is looked at first.
-    pub(crate) fn choose(&mut self, list: &GetChildrenResponse<'_>) {
+    pub(crate) fn set_candidates(&mut self, list: &GetChildrenResponse<'_>) {
         let (folder, stem) = split(&self.stem);
         let folder = if folder == "/" { "" } else { folder };
         // Other names may begin like ours. A server appends nothing but digits.
@@ -118,7 +118,7 @@ impl<T> Owned<T> {
             let path = Arc::clone(path);
             self.state = State::Deleting { path: Arc::clone(&path) };
             self.waiting = releaser;
-            self.ask(id, Query::Delete, path, effects);
+            self.send(id, NodeOp::Delete, path, effects);
         }
     }
 
@@ -137,7 +137,7 @@ impl<T> Owned<T> {
         let creator = self.waiting.take();
         let answer = created(&path, stat.czxid, requested_at);
         self.state = State::Held { path };
-        let wanted = creator.is_some() && !self.due;
+        let wanted = creator.is_some() && !self.released;
         effects.extend(creator.map(|token| Effect::Complete(token, Ok(answer))));
         if !wanted {
             self.delete(id, None, effects);
@@ -145,7 +145,7 @@ impl<T> Owned<T> {
     }
 
     /// Reports to the creator of a lost node that it stays lost.
-    pub(crate) fn tell_creator(&mut self, sent: bool, effects: &mut VecDeque<Effect<T>>) {
+    pub(crate) fn report_lost(&mut self, sent: bool, effects: &mut VecDeque<Effect<T>>) {
         if let State::Lost { failure } = self.state {
             let failure = match failure {
                 Failure::ConnectionLoss { why, .. } => Failure::ConnectionLoss { sent, why },

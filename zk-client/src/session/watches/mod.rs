@@ -231,13 +231,13 @@ impl<W, S: Clone> Watches<W, S> {
         }
     }
 
-    /// A caller has gone. `None` if its watch was forgotten before, or if its event came first.
+    /// A caller has gone. `None` if its watch was removed before, or if its event came first.
     pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
         self.leave(id, path, |_| true)
     }
 
     /// Like [`remove`](Self::remove), but a one-shot watch that is set stays with the server.
-    pub(crate) fn forget(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
+    pub(crate) fn abandon(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
         self.leave(id, path, |sort| matches!(sort, Sort::Stream(_)))
     }
 

@@ -208,12 +208,12 @@ impl Members {
             Err(error) => return Err(error),
         };
         if let Some(earlier) = self.folder_watch.replace(watcher) {
-            earlier.forget();
+            earlier.abandon();
         }
         let nodes = nodes_of_members(&list);
         let names = nodes.iter().map(|&(_, name)| name).collect::<HashSet<_>>();
         for (_, (_, gone)) in self.known.extract_if(|name, _| !names.contains(name.as_str())) {
-            gone.forget();
+            gone.abandon();
         }
         let unknown = nodes.iter().filter(|(_, name)| !self.known.contains_key(*name));
         let unknown = unknown.map(|&(id, name)| (id, name, folder.child(name))).collect::<Vec<_>>();

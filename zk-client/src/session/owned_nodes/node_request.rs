@@ -1,4 +1,4 @@
-//! The questions about an owned node: small requests of the session's own, sent like those of
+//! The requests about an owned node: small requests of the session's own, sent like those of
 //! callers.
 //!
 //! Knows how they are encoded, and nothing of what the replies mean.
@@ -13,11 +13,11 @@ use zk_proto::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnedNodeId(pub(crate) u64);
 
-/// A question to the server on an owned node's behalf.
+/// A request to the server on an owned node's behalf.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct NodeRequest {
     pub(crate) node: OwnedNodeId,
-    pub(crate) query: Query,
+    pub(crate) op: NodeOp,
     pub(crate) path: Arc<str>,
 }
 
@@ -27,42 +27,42 @@ pub(crate) struct Question {
 /// behind the one that got the create. Right behind it comes list, since the digits are not known,
 /// and then stat, since only the owner shows which session the node belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Query {
+pub(crate) enum NodeOp {
     Sync,
     List,
     Stat,
     Delete,
 }
 
-impl Question {
-    pub(crate) fn op(&self) -> OpCode {
-        match self.query {
-            Query::Sync => OpCode::SYNC,
-            Query::List => OpCode::GET_CHILDREN,
-            Query::Stat => OpCode::EXISTS,
-            Query::Delete => OpCode::DELETE,
+impl NodeRequest {
+    pub(crate) fn op_code(&self) -> OpCode {
+        match self.op {
+            NodeOp::Sync => OpCode::SYNC,
+            NodeOp::List => OpCode::GET_CHILDREN,
+            NodeOp::Stat => OpCode::EXISTS,
+            NodeOp::Delete => OpCode::DELETE,
         }
     }
 
-    /// True if this is the [delete](Query::Delete) of the node at `path`.
+    /// True if this is the [delete](NodeOp::Delete) of the node at `path`.
     pub(crate) fn deletes(&self, path: &str) -> bool {
-        self.query == Query::Delete && *self.path == *path
+        self.op == NodeOp::Delete && *self.path == *path
     }
 
-    /// The request of a [delete](Query::Delete), to be put into a multi.
+    /// The request of a [delete](NodeOp::Delete), to be put into a multi.
     pub(crate) fn deletion(&self) -> DeleteRequest<'_> {
         DeleteRequest { path: &self.path, version: -1 }
     }
 }
 
-impl Encode for Question {
+impl Encode for NodeRequest {
     fn encode(&self, writer: &mut Writer<'_>) {
         let path = &*self.path;
-        match self.query {
-            Query::Sync => SyncRequest { path: path.into() }.encode(writer),
-            Query::List => GetChildrenRequest { path, watch: false }.encode(writer),
-            Query::Stat => ExistsRequest { path, watch: false }.encode(writer),
-            Query::Delete => self.deletion().encode(writer),
+        match self.op {
+            NodeOp::Sync => SyncRequest { path: path.into() }.encode(writer),
+            NodeOp::List => GetChildrenRequest { path, watch: false }.encode(writer),
+            NodeOp::Stat => ExistsRequest { path, watch: false }.encode(writer),
+            NodeOp::Delete => self.deletion().encode(writer),
         }
     }
 }
