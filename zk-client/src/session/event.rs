@@ -10,7 +10,7 @@ use zk_proto::Zxid;
 use crate::error::{Failure, Hangup};
 use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::watches::one_shots::WatchKind;
-use crate::session::watches::path_watches::Returned;
+use crate::session::watches::path_watches::CallerHandle;
 
 /// A successful reply.
 #[derive(Clone, PartialEq, Eq)]
@@ -97,11 +97,11 @@ pub enum Event<T, W, S = W> {
     Hangup(Hangup),
 }
 
-impl<T, W, S> From<Returned<W, S>> for Event<T, W, S> {
-    fn from(returned: Returned<W, S>) -> Self {
+impl<T, W, S> From<CallerHandle<W, S>> for Event<T, W, S> {
+    fn from(returned: CallerHandle<W, S>) -> Self {
         match returned {
-            Returned::Once(watcher) => Self::WatchRemoved { watcher },
-            Returned::Stream(stream) => Self::StreamClosed { stream },
+            CallerHandle::Once(watcher) => Self::WatchRemoved { watcher },
+            CallerHandle::Stream(stream) => Self::StreamClosed { stream },
         }
     }
 }

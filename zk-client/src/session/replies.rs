@@ -18,7 +18,7 @@ use crate::session::pipeline::{Priority, Slot};
 use crate::session::state::{Purpose, Session, told};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
-use crate::session::watches::path_watches::Returned;
+use crate::session::watches::path_watches::CallerHandle;
 use crate::trace;
 
 /// Bytes at the front of a reply that are needed to find its request.
@@ -146,7 +146,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Purpose::Call { token, watch } => {
                 if let Some(id) = watch {
                     let returned = match result {
-                        Err(Failure::ReplyTooLarge { .. }) => self.watches.unheard(id),
+                        Err(Failure::ReplyTooLarge { .. }) => self.watches.answered_unread(id),
                         _ => self.watches.answered(id, code(&result)),
                     };
                     self.give_back(returned);
@@ -192,7 +192,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::Arm(token, armed) => {
                 self.arming.end(&armed);
-                self.watches.concluded(&armed);
+                self.watches.batch_answered(&armed);
                 self.complete(token, result);
             }
             Purpose::Rearm => {
@@ -241,12 +241,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 let Self { watches, events, .. } = self;
                 watches.restored(mode, &path, |who| {
                     events.push_back(match who {
-                        Returned::Once(watcher) => {
+                        CallerHandle::Once(watcher) => {
                             let kind = EventType::NODE_CHILDREN_CHANGED;
                             let change = Change { kind, zxid: None, missed: true };
                             Event::WatchFired { watcher, path: Arc::clone(&path), change }
                         }
-                        Returned::Stream(stream) => {
+                        CallerHandle::Stream(stream) => {
                             Event::StreamEvent { stream, event: StreamEvent::Rearmed }
                         }
                     });

@@ -83,7 +83,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let id = self.watches.next_id();
         self.queue(request, Purpose::Call { token, watch: Some(id) })?;
         let Watch { kind, path, watcher } = watch;
-        self.watches.asked_once(id, kind, path, watcher);
+        self.watches.requested_once(id, kind, path, watcher);
         Ok(id)
     }
 
@@ -114,7 +114,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         for (path, watcher) in nodes {
             let id = self.watches.next_id();
             self.arming.begin(Arc::clone(&path));
-            self.watches.announced(Arc::clone(&path));
+            self.watches.batch_queued(Arc::clone(&path));
             self.watches.set(id, WatchKind::Data, path, watcher);
             ids.push(id);
         }
@@ -144,7 +144,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         let request = AddWatchRequest { path, mode: mode.into() };
         self.queue(&request, Purpose::Call { token, watch: Some(id) })?;
-        self.watches.asked_stream(id, mode, path.into(), stream);
+        self.watches.requested_stream(id, mode, path.into(), stream);
         Ok(id)
     }
 

@@ -28,7 +28,7 @@ use crate::session::watches::Watches;
 use crate::session::watches::arming::Arming;
 use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::one_shots::WatchId;
-use crate::session::watches::path_watches::Returned;
+use crate::session::watches::path_watches::CallerHandle;
 use crate::stats::Stats;
 
 /// A session with one ensemble, over one connection at a time.
@@ -329,7 +329,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.events.extend(streams.into_iter().map(noticed));
     }
 
-    pub(super) fn give_back(&mut self, returned: Option<Returned<W, S>>) {
+    pub(super) fn give_back(&mut self, returned: Option<CallerHandle<W, S>>) {
         self.events.extend(returned.map(Event::from));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn top(path: &str, depth: usize) -> &str {
 }
 
 /// The node and its ancestors, up to the root.
-pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn self_and_ancestors(path: &str) -> impl Iterator<Item = &str> {
     iter::successors(Some(path), |path| parent(path))
 }
 
@@ -40,9 +40,9 @@ mod tests {
     #[test]
     fn each_ancestor_is_at_its_depth() {
         for (path, above) in [("/", 0), ("/a", 1), ("/a/b", 2), ("/long/er/path", 3)] {
-            let depths = ancestors(path).map(depth).collect::<Vec<_>>();
+            let depths = self_and_ancestors(path).map(depth).collect::<Vec<_>>();
             assert_eq!(depths, (0..=above).rev().collect::<Vec<_>>());
-            for (depth, node) in (0..=above).rev().zip(ancestors(path)) {
+            for (depth, node) in (0..=above).rev().zip(self_and_ancestors(path)) {
                 assert_eq!(top(path, depth), node);
             }
             assert_eq!(top(path, above + 1), path);

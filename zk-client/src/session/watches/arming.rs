@@ -36,7 +36,7 @@ impl Arming {
     }
 
     /// True if a server may send this event because it executes such a request.
-    pub(crate) fn may_tell(&self, event: EventType, path: &str) -> bool {
+    pub(crate) fn may_be_old(&self, event: EventType, path: &str) -> bool {
         self.0.contains_key(path)
             && !matches!(event, EventType::NODE_CREATED | EventType::NODE_CHILDREN_CHANGED)
     }

@@ -28,10 +28,10 @@ use std::sync::Arc;
 use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
 
 use crate::model::event::WatchMode;
-use crate::session::watches::ancestors::{ancestors, depth, parent, top};
+use crate::session::watches::ancestors::{depth, parent, self_and_ancestors, top};
 use crate::session::watches::follow_up::{FollowUp, Rearm};
 use crate::session::watches::one_shots::{WatchId, WatchKind};
-use crate::session::watches::path_watches::{PathWatches, Returned, Sort};
+use crate::session::watches::path_watches::{CallerHandle, PathWatches, WatchType};
 
 /// Bytes of paths in one setWatches at most: far below the default frame limit of servers.
 const BATCH_BYTES: usize = 128 * 1024;
@@ -45,12 +45,12 @@ const SPARSE: (usize, usize) = (8, 128);
 
 /// A watch whose request has no reply yet.
 #[derive(Debug)]
-struct Asked<W, S> {
+struct PendingWatch<W, S> {
     id: WatchId,
     path: Arc<str>,
-    sort: Sort,
+    watch_type: WatchType,
     /// `None` if the caller has gone since.
-    caller: Option<Returned<W, S>>,
+    caller: Option<CallerHandle<W, S>>,
 }
 
 /// How many watches are set.
@@ -63,11 +63,11 @@ struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, sort: Sort, path: &str) {
-        match sort {
-            Sort::Once(_) => self.one_shots += 1,
-            Sort::Stream(WatchMode::Persistent) => self.persistent += 1,
-            Sort::Stream(WatchMode::PersistentRecursive) => {
+    fn add(&mut self, watch_type: WatchType, path: &str) {
+        match watch_type {
+            WatchType::Once(_) => self.one_shots += 1,
+            WatchType::Stream(WatchMode::Persistent) => self.persistent += 1,
+            WatchType::Stream(WatchMode::PersistentRecursive) => {
                 let depth = depth(path);
                 if self.recursive.len() <= depth {
                     self.recursive.resize(depth + 1, 0);
@@ -77,11 +77,11 @@ impl Counts {
         }
     }
 
-    fn subtract(&mut self, sort: Sort, path: &str) {
-        match sort {
-            Sort::Once(_) => self.one_shots -= 1,
-            Sort::Stream(WatchMode::Persistent) => self.persistent -= 1,
-            Sort::Stream(WatchMode::PersistentRecursive) => {
+    fn subtract(&mut self, watch_type: WatchType, path: &str) {
+        match watch_type {
+            WatchType::Once(_) => self.one_shots -= 1,
+            WatchType::Stream(WatchMode::Persistent) => self.persistent -= 1,
+            WatchType::Stream(WatchMode::PersistentRecursive) => {
                 self.recursive.get_mut(depth(path)).into_iter().for_each(|count| *count -= 1);
                 while self.recursive.pop_if(|deepest| *deepest == 0).is_some() {}
             }
@@ -96,7 +96,7 @@ pub(crate) struct Watches<W, S> {
     /// The paths where a caller waits, or that an unanswered request is about.
     by_path: HashMap<Arc<str>, PathWatches<W, S>>,
     /// In the order of their ids, which is that of their replies.
-    asked: VecDeque<Asked<W, S>>,
+    requested: VecDeque<PendingWatch<W, S>>,
     counts: Counts,
     follow_ups: VecDeque<FollowUp>,
     /// True if the server is older than 3.5 and cannot remove watches.
@@ -108,7 +108,7 @@ impl<W, S: Clone> Watches<W, S> {
         Self {
             next: 0,
             by_path: HashMap::default(),
-            asked: VecDeque::new(),
+            requested: VecDeque::new(),
             counts: Counts::default(),
             follow_ups: VecDeque::new(),
             irremovable: false,
@@ -127,24 +127,42 @@ impl<W, S: Clone> Watches<W, S> {
     }
 
     /// A request that will set a one-shot watch was queued.
-    pub(crate) fn asked_once(&mut self, id: WatchId, kind: WatchKind, path: Arc<str>, watcher: W) {
-        self.asked(id, Sort::Once(kind), path, Returned::Once(watcher));
+    pub(crate) fn requested_once(
+        &mut self,
+        id: WatchId,
+        kind: WatchKind,
+        path: Arc<str>,
+        watcher: W,
+    ) {
+        self.requested(id, WatchType::Once(kind), path, CallerHandle::Once(watcher));
     }
 
     /// A request that will set a stream was queued.
-    pub(crate) fn asked_stream(&mut self, id: WatchId, mode: WatchMode, path: Arc<str>, stream: S) {
-        self.asked(id, Sort::Stream(mode), path, Returned::Stream(stream));
+    pub(crate) fn requested_stream(
+        &mut self,
+        id: WatchId,
+        mode: WatchMode,
+        path: Arc<str>,
+        stream: S,
+    ) {
+        self.requested(id, WatchType::Stream(mode), path, CallerHandle::Stream(stream));
     }
 
-    fn asked(&mut self, id: WatchId, sort: Sort, path: Arc<str>, caller: Returned<W, S>) {
-        self.by_path.entry(Arc::clone(&path)).or_default().asked();
-        self.asked.push_back(Asked { id, path, sort, caller: Some(caller) });
+    fn requested(
+        &mut self,
+        id: WatchId,
+        watch_type: WatchType,
+        path: Arc<str>,
+        caller: CallerHandle<W, S>,
+    ) {
+        self.by_path.entry(Arc::clone(&path)).or_default().requested();
+        self.requested.push_back(PendingWatch { id, path, watch_type, caller: Some(caller) });
     }
 
-    fn find_asked(&self, id: WatchId) -> Option<usize> {
-        match self.asked.front() {
+    fn find_requested(&self, id: WatchId) -> Option<usize> {
+        match self.requested.front() {
             Some(front) if front.id == id => Some(0),
-            _ => self.asked.binary_search_by_key(&id, |asked| asked.id).ok(),
+            _ => self.requested.binary_search_by_key(&id, |requested| requested.id).ok(),
         }
     }
 
@@ -154,19 +172,19 @@ impl<W, S: Clone> Watches<W, S> {
         &mut self,
         id: WatchId,
         code: Option<ErrorCode>,
-    ) -> Option<Returned<W, S>> {
-        let Asked { path, sort, caller, .. } = self.asked.remove(self.find_asked(id)?)?;
+    ) -> Option<CallerHandle<W, S>> {
+        let PendingWatch { path, watch_type, caller, .. } =
+            self.requested.remove(self.find_requested(id)?)?;
         let (factor, few) = SPARSE;
-        if self.asked.len() > few && self.asked.len() < self.asked.capacity() / factor {
-            self.asked.shrink_to(2 * self.asked.len());
+        if self.requested.len() > few && self.requested.len() < self.requested.capacity() / factor {
+            self.requested.shrink_to(2 * self.requested.len());
         }
-        let set = match (sort, code) {
-            (Sort::Once(WatchKind::Exist), Some(ErrorCode::OK)) => {
-                Some(Sort::Once(WatchKind::Data))
+        let set = match (watch_type, code) {
+            (WatchType::Once(WatchKind::Exist), Some(ErrorCode::OK)) => {
+                Some(WatchType::Once(WatchKind::Data))
             }
-            (_, Some(ErrorCode::OK)) | (Sort::Once(WatchKind::Exist), Some(ErrorCode::NO_NODE)) => {
-                Some(sort)
-            }
+            (_, Some(ErrorCode::OK))
+            | (WatchType::Once(WatchKind::Exist), Some(ErrorCode::NO_NODE)) => Some(watch_type),
             _ => None,
         };
         let Some(at_path) = self.by_path.get_mut(&path) else {
@@ -176,33 +194,33 @@ impl<W, S: Clone> Watches<W, S> {
         let mut returned = None;
         match (set, caller) {
             (None, caller) => returned = caller,
-            (Some(sort), Some(caller)) => {
-                at_path.insert((sort, id), caller);
-                self.counts.add(sort, &path);
+            (Some(watch_type), Some(caller)) => {
+                at_path.insert((watch_type, id), caller);
+                self.counts.add(watch_type, &path);
             }
-            (Some(sort), None) => at_path.left(sort),
+            (Some(watch_type), None) => at_path.left(watch_type),
         }
-        if let Some(mode) = set.and_then(|sort| at_path.replaced_by(sort)) {
+        if let Some(mode) = set.and_then(|watch_type| at_path.replaced_by(watch_type)) {
             self.follow_ups.push_back(FollowUp::Restore(mode, Arc::clone(&path)));
         }
-        if at_path.is_deserted() {
-            self.desert(&path);
+        if at_path.is_unused() {
+            self.prune(&path);
         }
         returned
     }
 
     /// The request succeeded, but its caller receives a failure, so the server keeps a watch
     /// without a watcher. Gives back the caller.
-    pub(crate) fn unheard(&mut self, id: WatchId) -> Option<Returned<W, S>> {
-        let index = self.find_asked(id)?;
-        let returned = self.asked.get_mut(index)?.caller.take();
+    pub(crate) fn answered_unread(&mut self, id: WatchId) -> Option<CallerHandle<W, S>> {
+        let index = self.find_requested(id)?;
+        let returned = self.requested.get_mut(index)?.caller.take();
         self.answered(id, Some(ErrorCode::OK)).or(returned)
     }
 
     /// A request was queued that sets a watch of this kind in whatever state it finds the node. The
     /// watch counts as set from now on.
     pub(crate) fn set(&mut self, id: WatchId, kind: WatchKind, path: Arc<str>, watcher: W) {
-        self.asked_once(id, kind, path, watcher);
+        self.requested_once(id, kind, path, watcher);
         let code = match kind {
             // With `OK` this would be a watch of the data.
             WatchKind::Exist => ErrorCode::NO_NODE,
@@ -215,63 +233,63 @@ impl<W, S: Clone> Watches<W, S> {
     /// that is known to be left over is removed once the request is answered. An event that arrives
     /// ahead of the request ends the watches here, but the server sets its watch afterwards. That
     /// watch ends with the next event, of which no caller is notified.
-    pub(crate) fn announced(&mut self, path: Arc<str>) {
-        self.by_path.entry(path).or_default().announced();
+    pub(crate) fn batch_queued(&mut self, path: Arc<str>) {
+        self.by_path.entry(path).or_default().batch_queued();
     }
 
-    /// A request that was [announced](Self::announced) for these paths was answered, or was lost.
-    pub(crate) fn concluded<'p>(&mut self, paths: impl IntoIterator<Item = &'p Arc<str>>) {
+    /// A request that was [batch_queued](Self::batch_queued) for these paths was answered, or was lost.
+    pub(crate) fn batch_answered<'p>(&mut self, paths: impl IntoIterator<Item = &'p Arc<str>>) {
         for path in paths {
             if let Some(at_path) = self.by_path.get_mut(path) {
-                at_path.concluded();
-                if at_path.is_deserted() {
-                    self.desert(path);
+                at_path.batch_answered();
+                if at_path.is_unused() {
+                    self.prune(path);
                 }
             }
         }
     }
 
     /// A caller has gone. `None` if its watch was removed before, or if its event came first.
-    pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
+    pub(crate) fn remove(&mut self, id: WatchId, path: &str) -> Option<CallerHandle<W, S>> {
         self.leave(id, path, |_| true)
     }
 
     /// Like [`remove`](Self::remove), but a one-shot watch that is set stays with the server.
-    pub(crate) fn abandon(&mut self, id: WatchId, path: &str) -> Option<Returned<W, S>> {
-        self.leave(id, path, |sort| matches!(sort, Sort::Stream(_)))
+    pub(crate) fn abandon(&mut self, id: WatchId, path: &str) -> Option<CallerHandle<W, S>> {
+        self.leave(id, path, |watch_type| matches!(watch_type, WatchType::Stream(_)))
     }
 
     fn leave(
         &mut self,
         id: WatchId,
         path: &str,
-        remove: impl FnOnce(Sort) -> bool,
-    ) -> Option<Returned<W, S>> {
-        if let Some(index) = self.find_asked(id) {
-            return self.asked.get_mut(index)?.caller.take();
+        remove: impl FnOnce(WatchType) -> bool,
+    ) -> Option<CallerHandle<W, S>> {
+        if let Some(index) = self.find_requested(id) {
+            return self.requested.get_mut(index)?.caller.take();
         }
         let at_path = self.by_path.get_mut(path)?;
-        let (sort, caller) = at_path.remove(id)?;
-        self.counts.subtract(sort, path);
-        if remove(sort) {
-            at_path.left(sort);
+        let (watch_type, caller) = at_path.remove(id)?;
+        self.counts.subtract(watch_type, path);
+        if remove(watch_type) {
+            at_path.left(watch_type);
         }
-        if at_path.is_deserted() {
-            self.desert(path);
+        if at_path.is_unused() {
+            self.prune(path);
         }
         Some(caller)
     }
 
-    fn desert(&mut self, path: &str) {
+    fn prune(&mut self, path: &str) {
         if let Some((path, at_path)) = self.by_path.remove_entry(path) {
-            self.deserted(&path, &at_path);
+            self.on_pruned(&path, &at_path);
         }
     }
 
     /// Asks to remove the watches that are left at a path where no caller waits. The removal comes
     /// behind all earlier requests, and would also remove the watches that they set.
-    fn deserted(&mut self, path: &Arc<str>, at_path: &PathWatches<W, S>) {
-        if at_path.has_stray() && !self.irremovable {
+    fn on_pruned(&mut self, path: &Arc<str>, at_path: &PathWatches<W, S>) {
+        if at_path.has_leftover() && !self.irremovable {
             self.follow_ups.push_back(FollowUp::Remove(Arc::clone(path)));
         }
         let (factor, few) = SPARSE;
@@ -297,8 +315,8 @@ impl<W, S: Clone> Watches<W, S> {
                 tell(earlier, Arc::clone(&path));
             }
         });
-        if at_path.is_deserted() {
-            self.deserted(&path, &at_path);
+        if at_path.is_unused() {
+            self.on_pruned(&path, &at_path);
             // Most often a path has one watch and nothing else: then the path is moved, not cloned.
             if let Some(last) = last {
                 tell(last, path);
@@ -325,7 +343,7 @@ impl<W, S: Clone> Watches<W, S> {
             return;
         }
         let top = top(path, self.counts.recursive.len() - 1);
-        for (depth, above) in (0..=depth(top)).rev().zip(ancestors(top)) {
+        for (depth, above) in (0..=depth(top)).rev().zip(self_and_ancestors(top)) {
             if self.counts.recursive.get(depth).is_some_and(|count| *count > 0)
                 && let Some(at_path) = self.by_path.get(above)
             {
@@ -352,24 +370,24 @@ impl<W, S: Clone> Watches<W, S> {
         &mut self,
         mode: WatchMode,
         path: &Arc<str>,
-        mut tell: impl FnMut(Returned<W, S>),
+        mut tell: impl FnMut(CallerHandle<W, S>),
     ) {
         let at_path = self.by_path.entry(Arc::clone(path)).or_default();
         if at_path.is_recursive() {
             let one_shots = &mut self.counts.one_shots;
             at_path.end(EventType::NODE_CHILDREN_CHANGED, |watcher| {
                 *one_shots -= 1;
-                tell(Returned::Once(watcher));
+                tell(CallerHandle::Once(watcher));
             });
         }
-        if !at_path.any(Sort::Stream(mode)) {
-            at_path.left(Sort::Stream(mode));
+        if !at_path.any(WatchType::Stream(mode)) {
+            at_path.left(WatchType::Stream(mode));
         }
         for mode in WatchMode::ALL {
-            at_path.streams(mode, |_, stream| tell(Returned::Stream(stream.clone())));
+            at_path.streams(mode, |_, stream| tell(CallerHandle::Stream(stream.clone())));
         }
-        if at_path.is_deserted() {
-            self.desert(path);
+        if at_path.is_unused() {
+            self.prune(path);
         }
     }
 
@@ -404,14 +422,16 @@ impl<W, S: Clone> Watches<W, S> {
     }
 
     /// Gives up all watches that are set.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Returned<W, S>> + use<W, S> {
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = CallerHandle<W, S>> + use<W, S> {
         let mut taken = Vec::new();
         self.by_path.retain(|path, at_path| {
-            at_path.clear_stray();
+            at_path.clear_leftover();
             let watches = at_path.take_all();
             taken
-                .extend(watches.map(|((sort, id), caller)| ((sort, Arc::clone(path), id), caller)));
-            !at_path.is_deserted()
+                .extend(watches.map(|((watch_type, id), caller)| {
+                    ((watch_type, Arc::clone(path), id), caller)
+                }));
+            !at_path.is_unused()
         });
         self.counts = Counts::default();
         taken.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -429,8 +449,11 @@ impl<W, S: Clone> Watches<W, S> {
         let mut watched = Vec::new();
         for (path, at_path) in &mut self.by_path {
             at_path.rearmed();
-            let sorts = Sort::ALL.into_iter().enumerate().filter(|(_, sort)| at_path.any(*sort));
-            watched.extend(sorts.map(|(table, _)| (table, &**path)));
+            let watch_types = WatchType::ALL
+                .into_iter()
+                .enumerate()
+                .filter(|(_, watch_type)| at_path.any(*watch_type));
+            watched.extend(watch_types.map(|(table, _)| (table, &**path)));
         }
         watched.sort_unstable();
         let batch_bytes = BATCH_BYTES.min(limit / 2);
@@ -474,12 +497,12 @@ mod tests {
         let path = |n: usize| Arc::from(format!("/{n}"));
         for n in 0..10_000 {
             let id = watches.next_id();
-            watches.asked_once(id, WatchKind::Data, path(n), n);
+            watches.requested_once(id, WatchKind::Data, path(n), n);
         }
         for n in 1..=10_000 {
             assert!(watches.answered(WatchId(n), Some(ErrorCode::OK)).is_none());
         }
-        assert!(watches.asked.capacity() < 2_000, "{}", watches.asked.capacity());
+        assert!(watches.requested.capacity() < 2_000, "{}", watches.requested.capacity());
         for n in 0..10_000 {
             let mut seen = Vec::new();
             watches.end(EventType::NODE_DELETED, &path(n), |who, _| seen.push(who));

@@ -13,14 +13,14 @@ use zk_proto::EventType;
 use crate::model::event::WatchMode;
 use crate::session::watches::one_shots::{WatchId, WatchKind};
 
-/// The sort of a watch. One-shot watches come before streams.
+/// The type of a watch. One-shot watches come before streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sort {
+pub(crate) enum WatchType {
     Once(WatchKind),
     Stream(WatchMode),
 }
 
-impl Sort {
+impl WatchType {
     pub(crate) const ALL: [Self; 5] = [
         Self::Once(WatchKind::Data),
         Self::Once(WatchKind::Exist),
@@ -30,68 +30,76 @@ impl Sort {
     ];
 }
 
-const PERSISTENT: Sort = Sort::Stream(WatchMode::Persistent);
+const PERSISTENT: WatchType = WatchType::Stream(WatchMode::Persistent);
 
-const RECURSIVE: Sort = Sort::Stream(WatchMode::PersistentRecursive);
+const RECURSIVE: WatchType = WatchType::Stream(WatchMode::PersistentRecursive);
 
-/// What goes back to the caller of a watch in the end.
+/// What the caller of a watch gave with it, and gets back in the end.
 #[derive(Debug)]
-pub(crate) enum Returned<W, S> {
+pub(crate) enum CallerHandle<W, S> {
     Once(W),
     Stream(S),
 }
 
 /// Identifies a watch among those of its path, and orders them.
-pub(crate) type Key = (Sort, WatchId);
+pub(crate) type Key = (WatchType, WatchId);
 
 /// All that is known about one path.
 #[derive(Debug)]
 pub(crate) struct PathWatches<W, S> {
     /// Unanswered requests whose watch is set here when they are answered.
-    asked: u32,
+    requested: u32,
     /// Unanswered requests whose watch is set here already.
-    announced: u32,
-    /// `Some` if the server may have a watch here that no caller wants, and true if a recursive
-    /// watch is left over.
-    stray: Option<bool>,
+    batch_queued: u32,
+    leftover: Leftover,
     set: Set<W, S>,
 }
 
 impl<W, S> Default for PathWatches<W, S> {
     fn default() -> Self {
-        Self { asked: 0, announced: 0, stray: None, set: Set::None }
+        Self { requested: 0, batch_queued: 0, leftover: Leftover::None, set: Set::None }
     }
+}
+
+/// What the server may watch here although no caller wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Leftover {
+    None,
+    /// Watches of the node alone.
+    Plain,
+    /// A recursive watch, perhaps with others.
+    Recursive,
 }
 
 /// The watches that are set.
 #[derive(Debug)]
 enum Set<W, S> {
     None,
-    One(Key, Returned<W, S>),
+    One(Key, CallerHandle<W, S>),
     /// May be empty, once all watches are removed.
-    Many(BTreeMap<Key, Returned<W, S>>),
+    Many(BTreeMap<Key, CallerHandle<W, S>>),
 }
 
 impl<W, S> PathWatches<W, S> {
-    pub(crate) fn asked(&mut self) {
-        self.asked += 1;
+    pub(crate) fn requested(&mut self) {
+        self.requested += 1;
     }
 
     pub(crate) fn answered(&mut self) {
-        self.asked = self.asked.saturating_sub(1);
+        self.requested = self.requested.saturating_sub(1);
     }
 
-    pub(crate) fn announced(&mut self) {
-        self.announced += 1;
+    pub(crate) fn batch_queued(&mut self) {
+        self.batch_queued += 1;
     }
 
-    pub(crate) fn concluded(&mut self) {
-        self.announced = self.announced.saturating_sub(1);
+    pub(crate) fn batch_answered(&mut self) {
+        self.batch_queued = self.batch_queued.saturating_sub(1);
     }
 
     /// True if no caller waits here, and no unanswered request sets a watch here.
-    pub(crate) fn is_deserted(&self) -> bool {
-        (self.asked, self.announced) == (0, 0)
+    pub(crate) fn is_unused(&self) -> bool {
+        (self.requested, self.batch_queued) == (0, 0)
             && match &self.set {
                 Set::None => true,
                 Set::One(..) => false,
@@ -99,61 +107,62 @@ impl<W, S> PathWatches<W, S> {
             }
     }
 
-    pub(crate) fn has_stray(&self) -> bool {
-        self.stray.is_some()
+    pub(crate) fn has_leftover(&self) -> bool {
+        self.leftover != Leftover::None
     }
 
     /// On a new connection the server has only the watches that are wanted. But an unanswered
     /// request may set a watch for a caller that has left meanwhile, or that is notified before the
     /// request arrives.
     pub(crate) fn rearmed(&mut self) {
-        let mut one_shots = WatchKind::ALL.into_iter().map(Sort::Once);
-        let left = self.stray.is_some() && (self.asked, self.announced) != (0, 0);
-        let told_before = self.announced > 0 && one_shots.any(|sort| self.any(sort));
-        self.stray = (left || told_before).then_some(false);
+        let mut one_shots = WatchKind::ALL.into_iter().map(WatchType::Once);
+        let left = self.has_leftover() && (self.requested, self.batch_queued) != (0, 0);
+        let told_before = self.batch_queued > 0 && one_shots.any(|watch_type| self.any(watch_type));
+        self.leftover = if left || told_before { Leftover::Plain } else { Leftover::None };
     }
 
     /// The server watches nothing any more.
-    pub(crate) fn clear_stray(&mut self) {
-        self.stray = None;
+    pub(crate) fn clear_leftover(&mut self) {
+        self.leftover = Leftover::None;
     }
 
     /// True if the server has a recursive watch at this very path.
     pub(crate) fn is_recursive(&self) -> bool {
-        self.any(RECURSIVE) || self.stray == Some(true)
+        self.any(RECURSIVE) || self.leftover == Leftover::Recursive
     }
 
-    pub(crate) fn any(&self, sort: Sort) -> bool {
-        self.first(sort).is_some()
+    pub(crate) fn any(&self, watch_type: WatchType) -> bool {
+        self.first(watch_type).is_some()
     }
 
-    fn first(&self, sort: Sort) -> Option<Key> {
+    fn first(&self, watch_type: WatchType) -> Option<Key> {
         match &self.set {
             Set::None => None,
-            Set::One(key, _) => (key.0 == sort).then_some(*key),
-            Set::Many(many) => many.range(all(sort)).next().map(|(key, _)| *key),
+            Set::One(key, _) => (key.0 == watch_type).then_some(*key),
+            Set::Many(many) => many.range(all(watch_type)).next().map(|(key, _)| *key),
         }
     }
 
     /// The server has a watch that no caller wants any more. A one-shot watch may be shared with
     /// other callers, whose event ends it unless requests for their watches are still unanswered.
-    pub(crate) fn left(&mut self, sort: Sort) {
-        let [data, exist, child] = WatchKind::ALL.map(Sort::Once);
-        let shared = match sort {
-            Sort::Once(WatchKind::Child) => self.any(child),
-            Sort::Once(_) => self.any(data) || self.any(exist),
-            Sort::Stream(_) => false,
+    pub(crate) fn left(&mut self, watch_type: WatchType) {
+        let [data, exist, child] = WatchKind::ALL.map(WatchType::Once);
+        let shared = match watch_type {
+            WatchType::Once(WatchKind::Child) => self.any(child),
+            WatchType::Once(_) => self.any(data) || self.any(exist),
+            WatchType::Stream(_) => false,
         };
-        if !shared || self.announced > 0 {
-            *self.stray.get_or_insert_default() |= sort == RECURSIVE;
+        if !shared || self.batch_queued > 0 {
+            let left = if watch_type == RECURSIVE { Leftover::Recursive } else { Leftover::Plain };
+            self.leftover = self.leftover.max(left);
         }
     }
 
-    /// The mode of the server's watch here that is lost when a watch of this sort is set.
-    pub(crate) fn replaced_by(&self, sort: Sort) -> Option<WatchMode> {
-        match sort {
+    /// The mode of the server's watch here that is lost when a watch of this type is set.
+    pub(crate) fn replaced_by(&self, watch_type: WatchType) -> Option<WatchMode> {
+        match watch_type {
             // The events of a recursive watch come from the table of data alone.
-            Sort::Once(WatchKind::Child) if self.is_recursive() => None,
+            WatchType::Once(WatchKind::Child) if self.is_recursive() => None,
             RECURSIVE => None,
             _ if self.any(RECURSIVE) => Some(WatchMode::PersistentRecursive),
             PERSISTENT => None,
@@ -163,7 +172,7 @@ impl<W, S> PathWatches<W, S> {
         }
     }
 
-    pub(crate) fn insert(&mut self, key: Key, caller: Returned<W, S>) {
+    pub(crate) fn insert(&mut self, key: Key, caller: CallerHandle<W, S>) {
         self.set = match self.take() {
             Set::None => Set::One(key, caller),
             Set::Many(mut many) => {
@@ -176,11 +185,13 @@ impl<W, S> PathWatches<W, S> {
 
     /// Forgets a watch whose caller has gone. `None` if the watch is not here, since its event came
     /// first.
-    pub(crate) fn remove(&mut self, id: WatchId) -> Option<(Sort, Returned<W, S>)> {
-        Sort::ALL.into_iter().find_map(|sort| Some((sort, self.remove_key((sort, id))?)))
+    pub(crate) fn remove(&mut self, id: WatchId) -> Option<(WatchType, CallerHandle<W, S>)> {
+        WatchType::ALL
+            .into_iter()
+            .find_map(|watch_type| Some((watch_type, self.remove_key((watch_type, id))?)))
     }
 
-    fn remove_key(&mut self, key: Key) -> Option<Returned<W, S>> {
+    fn remove_key(&mut self, key: Key) -> Option<CallerHandle<W, S>> {
         match &mut self.set {
             Set::Many(many) => many.remove(&key),
             Set::One(only, _) if *only == key => match self.take() {
@@ -198,17 +209,17 @@ impl<W, S> PathWatches<W, S> {
     /// Ends the one-shot watches that an event concerns. Calls `tell` with each watcher, within
     /// each kind in the order of their requests.
     pub(crate) fn end(&mut self, event: EventType, mut tell: impl FnMut(W)) {
-        if let Set::One((sort, _), _) = self.set {
-            if matches!(sort, Sort::Once(kind) if kind.sees(event))
-                && let Set::One(_, Returned::Once(watcher)) = self.take()
+        if let Set::One((watch_type, _), _) = self.set {
+            if matches!(watch_type, WatchType::Once(kind) if kind.sees(event))
+                && let Set::One(_, CallerHandle::Once(watcher)) = self.take()
             {
                 tell(watcher);
             }
             return;
         }
         for kind in WatchKind::ALL.into_iter().filter(|kind| kind.sees(event)) {
-            while let Some(key) = self.first(Sort::Once(kind))
-                && let Some(Returned::Once(watcher)) = self.remove_key(key)
+            while let Some(key) = self.first(WatchType::Once(kind))
+                && let Some(CallerHandle::Once(watcher)) = self.remove_key(key)
             {
                 tell(watcher);
             }
@@ -216,7 +227,9 @@ impl<W, S> PathWatches<W, S> {
     }
 
     /// Gives up all watches.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Returned<W, S>)> + use<W, S> {
+    pub(crate) fn take_all(
+        &mut self,
+    ) -> impl Iterator<Item = (Key, CallerHandle<W, S>)> + use<W, S> {
         let (one, many) = match self.take() {
             Set::None => (None, None),
             Set::One(key, caller) => (Some((key, caller)), None),
@@ -227,21 +240,24 @@ impl<W, S> PathWatches<W, S> {
 
     /// Calls `tell` with the streams of this mode, in the order of their requests.
     pub(crate) fn streams(&self, mode: WatchMode, mut tell: impl FnMut(WatchId, &S)) {
-        let mut tell = |(sort, id): Key, caller: &Returned<W, S>| match caller {
-            Returned::Stream(stream) if sort == Sort::Stream(mode) => tell(id, stream),
+        let mut tell = |(watch_type, id): Key, caller: &CallerHandle<W, S>| match caller {
+            CallerHandle::Stream(stream) if watch_type == WatchType::Stream(mode) => {
+                tell(id, stream)
+            }
             _ => {}
         };
         match &self.set {
             Set::None => {}
             Set::One(key, caller) => tell(*key, caller),
             Set::Many(many) => {
-                many.range(all(Sort::Stream(mode))).for_each(|(key, caller)| tell(*key, caller));
+                many.range(all(WatchType::Stream(mode)))
+                    .for_each(|(key, caller)| tell(*key, caller));
             }
         }
     }
 }
 
-/// All watches of a sort.
-fn all(sort: Sort) -> RangeInclusive<Key> {
-    (sort, WatchId::FIRST)..=(sort, WatchId::LAST)
+/// All watches of a type.
+fn all(watch_type: WatchType) -> RangeInclusive<Key> {
+    (watch_type, WatchId::FIRST)..=(watch_type, WatchId::LAST)
 }
