@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use tracing::Level;
 use zk_client::session::{Event, Session};
 use zk_client::{
-    Client, CreateOptions, Credential, ErrorCode, EventType, Op, SessionConfig, SessionCredentials,
+    Client, CreateOptions, Credential, ErrorCode, EventType, Op, SessionConfig, SessionIdentity,
     WatchMode,
 };
 use zk_embedded::{Config, Server};
@@ -228,7 +228,7 @@ async fn no_secret_is_traced_or_shown() {
     let mut show = |value: &dyn Debug| debugs.extend([format!("{value:?}"), format!("{value:#?}")]);
 
     let password = Password::new(&secret[..16]).unwrap();
-    let credentials = SessionCredentials::new(SessionId(7), password);
+    let credentials = SessionIdentity::new(SessionId(7), password);
     show(&credentials);
     let mut config = SessionConfig::new(TIMEOUT, 1);
     config.resume = Some(credentials);

@@ -320,7 +320,7 @@ pub mod fuzz;
 pub use auth::credentials::{Credential, Refusal, Scheme};
 pub use auth::sasl::Sasl;
 pub use client::{Client, Committed, Marker, OwnedNode, Resolving, StateStream, Visited, Walk};
-pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
+pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionIdentity};
 pub use connect::ClientBuilder;
 pub use driver::clock::Clock;
 pub use error::{

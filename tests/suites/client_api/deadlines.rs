@@ -137,7 +137,7 @@ fn a_session_gives_back_what_it_has_not_sent_and_nothing_else() {
             0 => bench.session.submit(&get, token).unwrap(),
             _ => bench.session.submit(&set, token).unwrap(),
         }
-        ids.push(bench.session.submitted().unwrap());
+        ids.push(bench.session.last_request_id().unwrap());
         if token == 1 {
             assert_eq!(bench.sent(), ["setData#1 /a"]);
         }

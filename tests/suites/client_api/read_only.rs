@@ -216,7 +216,7 @@ fn what_a_read_only_server_gives_is_asked_for_nowhere_else() {
     let answer = ConnectResponse { read_only: Some(true), ..welcome(TIMEOUT) };
     bench.frame(payload(&answer));
     assert_eq!(bench.said(), ["ConnectedReadOnly"]);
-    assert_eq!(bench.session.credentials(), None);
+    assert_eq!(bench.session.identity(), None);
     bench.session.submit(&SyncRequest { path: "/a".into() }, 1).unwrap();
     assert_eq!(bench.sent(), ["sync#1 /a"]);
     bench.refuse(1, ErrorCode::NOT_READ_ONLY);
@@ -234,7 +234,7 @@ fn what_a_read_only_server_gives_is_asked_for_nowhere_else() {
     assert_eq!(bench.said(), ["2 ok"]);
 
     // From here on the client has a session, and keeps it on whichever server it connects to.
-    let session = bench.session.credentials().unwrap();
+    let session = bench.session.identity().unwrap();
     assert_eq!(session.password, password());
     for _ in 0..2 {
         bench.cut();
@@ -242,7 +242,7 @@ fn what_a_read_only_server_gives_is_asked_for_nowhere_else() {
         assert_eq!(bench.connect().session_id, session.id);
         bench.frame(payload(&answer));
         assert_eq!(bench.said(), ["ConnectedReadOnly"]);
-        assert_eq!(bench.session.credentials(), Some(session));
+        assert_eq!(bench.session.identity(), Some(session));
     }
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);

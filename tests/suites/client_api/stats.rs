@@ -183,7 +183,7 @@ fn each_request_is_counted_once_by_operation_and_by_how_it_ended() {
     assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 0, 0, 0]);
 
     bench.session.submit(&GET, 5).unwrap();
-    let taken_back = bench.session.submitted().unwrap();
+    let taken_back = bench.session.last_request_id().unwrap();
     bench.session.submit(&GET, 6).unwrap();
     assert_eq!(bench.session.withdraw(taken_back), Some(5));
     assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 0, 0, 1]);

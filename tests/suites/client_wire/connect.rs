@@ -3,7 +3,7 @@
 use std::io::ErrorKind as Io;
 use std::time::Duration;
 
-use zk_client::{Client, ClientBuilder, ErrorKind, Outcome, SessionCredentials, SessionState};
+use zk_client::{Client, ClientBuilder, ErrorKind, Outcome, SessionIdentity, SessionState};
 use zk_proto::{ErrorCode, SessionId, Zxid};
 use zk_tests::peer::{Clock, Network, SESSION, TIMEOUT, data, expired, password, payload, there};
 
@@ -230,7 +230,7 @@ async fn a_connect_that_is_dropped_closes_what_it_opened() {
 #[tokio::test(start_paused = true)]
 async fn a_resumed_session_that_is_over_fails_the_connect() {
     let mut network = Network::new();
-    let session = SessionCredentials::new(SESSION, password());
+    let session = SessionIdentity::new(SESSION, password());
     let connecting = tokio::spawn(builder(&network).session(session).connect("zk1:1"));
     let mut peer = network.dial().await.accept();
     assert_eq!(peer.handshake().await.session_id, SESSION);

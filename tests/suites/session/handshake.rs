@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_client::{SessionConfig, SessionCredentials, SessionState};
+use zk_client::{SessionConfig, SessionIdentity, SessionState};
 use zk_proto::{
     ConnectRequest, ConnectResponse, ErrorCode, GetDataRequest, Password, SessionId, Xid, Zxid,
 };
@@ -24,7 +24,7 @@ fn a_new_session_asks_for_no_id_and_the_wanted_timeout() {
         read_only: Some(false),
     };
     assert_eq!(bench.connect(), request);
-    assert_eq!(bench.session.credentials(), None);
+    assert_eq!(bench.session.identity(), None);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_reattach_names_the_session_its_password_and_the_last_reply() {
 #[test]
 fn a_resumed_session_is_asked_for_and_not_a_new_one() {
     let mut config = Bench::config();
-    config.resume = Some(SessionCredentials::new(SESSION, password()));
+    config.resume = Some(SessionIdentity::new(SESSION, password()));
     let mut bench = Bench::new(config);
     let request = bench.connect();
     assert_eq!((request.session_id, request.password), (SESSION, password()));
@@ -211,7 +211,7 @@ fn a_timeout_beyond_the_wire_is_asked_for_as_the_longest() {
 #[test]
 fn the_sessions_debug_shows_no_password() {
     let bench = Bench::attached();
-    let shown = format!("{:?} {:?}", bench.session, bench.session.credentials());
+    let shown = format!("{:?} {:?}", bench.session, bench.session.identity());
     assert!(shown.contains(&SESSION.0.to_string()), "{shown}");
     assert!(!shown.contains("0123456789abcdef") && !shown.contains("48, 49, 50"), "{shown}");
 }

@@ -281,7 +281,7 @@ fn detaching_answers_what_was_asked_and_sends_nothing_else() {
     let (mut bench, [first, second]) = held();
     bench.session.release(first, None).unwrap();
     bench.session.submit(&GET, 5).unwrap();
-    let credentials = bench.session.credentials();
+    let credentials = bench.session.identity();
     bench.session.detach();
     bench.session.submit(&GET, 6).unwrap_err();
     bench.session.release(second, None).unwrap_err();

@@ -160,7 +160,7 @@ fn a_connection_that_breaks_half_way_is_begun_anew() {
     bench.cut();
     // The session has never reported that it is connected.
     assert_eq!(bench.said(), [""; 0]);
-    assert_eq!(bench.session.credentials().map(|own| own.id != SessionId(0)), Some(true));
+    assert_eq!(bench.session.identity().map(|own| own.id != SessionId(0)), Some(true));
     begin(&mut bench);
     bench.pass(TIMEOUT / 3);
     let said = bench.said();

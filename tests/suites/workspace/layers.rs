@@ -78,6 +78,7 @@ const CRATES: &[Layers] = &[
             "session/watches/one_shots",
             "session/watches/arming",
             "session/watches/path_watches",
+            "session/watches/counts",
             "session/watches",
             "session/event",
             "session/owned_nodes/node_request",

@@ -114,7 +114,7 @@ impl Client {
     ) -> Reply<R> {
         let submitted = self.shared().submit(path, |core, responder| {
             core.submit(request, responder)?;
-            Ok(core.submitted())
+            Ok(core.last_request_id())
         });
         match submitted {
             Ok((id, receiver)) => {
@@ -137,7 +137,7 @@ impl Client {
         let watch = Watch { kind, path: Arc::clone(&full), watcher: watching };
         let submitted = self.shared().submit(path, |core, responder| {
             let id = core.submit_watching(request, responder, watch)?;
-            Ok((id, core.submitted()))
+            Ok((id, core.last_request_id()))
         });
         match submitted {
             Ok(((id, submitted), receiver)) => {

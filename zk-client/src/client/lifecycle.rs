@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::client::handle::Client;
-use crate::config::SessionCredentials;
+use crate::config::SessionIdentity;
 use crate::driver::clock::Clock;
 use crate::driver::shared_session::Core;
 use crate::model::event::SessionState;
@@ -31,8 +31,8 @@ impl Client {
     /// The session's id and password, with which another client can resume it.
     ///
     /// `None` until a server that serves writes has assigned them.
-    pub fn session(&self) -> Option<SessionCredentials> {
-        self.shared().look(|core| core.credentials())
+    pub fn session(&self) -> Option<SessionIdentity> {
+        self.shared().look(|core| core.identity())
     }
 
     /// True if this client [resumed](crate::ClientBuilder::session) a session that another client
@@ -96,7 +96,7 @@ impl Client {
     /// # Cancel safety
     ///
     /// The client is detached whether or not the future is awaited.
-    pub fn detach(&self) -> impl Future<Output = Option<SessionCredentials>> + Send + use<> {
+    pub fn detach(&self) -> impl Future<Output = Option<SessionIdentity>> + Send + use<> {
         let shared = Arc::clone(self.shared());
         shared.with(Core::detach);
         let mut states = shared.states();

@@ -16,7 +16,7 @@ pub(crate) use self::connect_string::ConnectString;
 pub use self::connect_string::Host;
 pub use self::deadline_rule::DeadlineRule;
 pub use self::limits::Limits;
-pub use self::session_identity::SessionCredentials;
+pub use self::session_identity::SessionIdentity;
 
 /// The settings of the session core.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct SessionConfig {
     /// The SASL exchange that every connection begins with, if any.
     pub sasl: Option<Sasl>,
     /// A session to resume instead of opening a new one.
-    pub resume: Option<SessionCredentials>,
+    pub resume: Option<SessionIdentity>,
     /// Caps.
     pub limits: Limits,
     /// How to compute until when the ensemble certainly keeps the session.

@@ -11,14 +11,14 @@ use zk_proto::{Password, SessionId};
 /// show the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SessionCredentials {
+pub struct SessionIdentity {
     /// The session's id.
     pub id: SessionId,
     /// The session's password.
     pub password: Password,
 }
 
-impl SessionCredentials {
+impl SessionIdentity {
     /// Makes credentials from values that were stored.
     pub const fn new(id: SessionId, password: Password) -> Self {
         Self { id, password }

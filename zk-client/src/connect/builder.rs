@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::auth::credentials::Credential;
 use crate::auth::sasl::Sasl;
-use crate::config::{DeadlineRule, Limits, SessionConfig, SessionCredentials};
+use crate::config::{DeadlineRule, Limits, SessionConfig, SessionIdentity};
 use crate::driver::clock::Clock;
 use crate::net::transport::{Connector, TcpConnector};
 #[cfg(feature = "sasl-digest-md5")]
@@ -36,7 +36,7 @@ pub struct ClientBuilder {
     pub(crate) connect_timeout: Duration,
     pub(crate) limits: Limits,
     pub(crate) connector: Arc<dyn Connector>,
-    pub(crate) resume: Option<SessionCredentials>,
+    pub(crate) resume: Option<SessionIdentity>,
     pub(crate) sasl: Option<Sasl>,
     pub(crate) seed: Option<u64>,
     pub(crate) deadline_rule: DeadlineRule,
@@ -133,7 +133,7 @@ impl ClientBuilder {
     /// Resumes a session that another client began, instead of opening a new one.
     ///
     /// The servers close the other client's connection, so the other client must have stopped.
-    pub fn session(self, session: SessionCredentials) -> Self {
+    pub fn session(self, session: SessionIdentity) -> Self {
         Self { resume: Some(session), ..self }
     }
 

@@ -41,22 +41,22 @@ impl StateLog {
         self.states.push_back(state);
     }
 
-    /// The place where a new reader begins: the current state.
+    /// The cursor of a new reader: the current state.
     pub(crate) fn latest(&self) -> u64 {
         self.first + self.states.len().saturating_sub(1) as u64
     }
 
-    /// Reads the entry at this place, and moves the place on.
-    pub(crate) fn read(&self, at: &mut u64) -> Found {
-        match at.checked_sub(self.first) {
+    /// Reads the entry at this cursor, and moves the cursor on.
+    pub(crate) fn read(&self, cursor: &mut u64) -> Found {
+        match cursor.checked_sub(self.first) {
             None => {
-                let missed = self.first - *at;
-                *at = self.first;
+                let missed = self.first - *cursor;
+                *cursor = self.first;
                 Found::Missed(missed)
             }
             Some(index) => match self.states.get(index as usize) {
                 Some(state) => {
-                    *at += 1;
+                    *cursor += 1;
                     Found::Next(*state)
                 }
                 None => Found::Nothing,

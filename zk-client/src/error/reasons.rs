@@ -154,7 +154,7 @@ pub enum Failure {
     Refused(ErrorCode),
     /// The server refused one operation of a multi, and with it all of them.
     OpRefused {
-        /// The place of the operation in the multi.
+        /// The index of the operation in the multi.
         index: usize,
         /// The server's error for that operation.
         code: ErrorCode,

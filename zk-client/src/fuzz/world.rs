@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zk_proto::{CreateResponse, Decode, OpCode, Password, SessionId, Xid};
 
 use crate::auth::sasl::Sasl;
-use crate::config::{DeadlineRule, SessionConfig, SessionCredentials};
+use crate::config::{DeadlineRule, SessionConfig, SessionIdentity};
 use crate::error::Failure;
 use crate::fuzz::shadow::Shadow;
 use crate::model::event::{SessionState, StreamEvent};
@@ -88,7 +88,7 @@ impl World {
             config.limits.max_queued_bytes = 100;
         }
         if settings & 8 != 0 {
-            config.resume = Some(SessionCredentials::new(OWN, Password::ZERO));
+            config.resume = Some(SessionIdentity::new(OWN, Password::ZERO));
         }
         if settings & 16 != 0 {
             config.deadline_rule = DeadlineRule::Contact;
@@ -162,7 +162,7 @@ impl World {
                     self.over = state.ended().is_some();
                     assert!(!self.over || self.session.ended() == state.ended(), "{state:?}");
                     let expired = state == SessionState::Expired;
-                    let is_none = self.session.credentials().is_none();
+                    let is_none = self.session.identity().is_none();
                     assert!(!(expired && is_none), "a session that no server gave expires");
                 }
                 Event::StreamEvent { stream, event } => {

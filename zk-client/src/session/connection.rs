@@ -13,7 +13,7 @@ use crate::config::SessionConfig;
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::SessionState;
 use crate::session::event::Event;
-use crate::session::handshake::{self, Verdict};
+use crate::session::handshake::{self, HandshakeResult};
 use crate::session::pipeline::Priority;
 use crate::session::state::{Phase, Purpose, Session};
 use crate::session::timers::Timer;
@@ -37,12 +37,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.phase = Phase::Handshake;
         self.leases.shaking_hands(now);
         let wanted = self.config.timeout;
-        let request = handshake::request(
-            self.credentials,
-            wanted,
-            self.last_zxid,
-            self.config.allow_read_only,
-        );
+        let request =
+            handshake::request(self.identity, wanted, self.last_zxid, self.config.allow_read_only);
         self.control.clear();
         self.put_control(|writer| request.encode(writer));
     }
@@ -148,23 +144,25 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let mut close_lost = false;
         let sent = self.pipeline.take_sent();
         let urgent = self.pipeline.take_urgent();
-        for (sent, slot) in sent.map(|slot| (true, slot)).chain(urgent.map(|slot| (false, slot))) {
+        for (sent, request) in
+            sent.map(|request| (true, request)).chain(urgent.map(|request| (false, request)))
+        {
             // The session's own requests that were not sent are queued anew.
             if sent {
-                self.counters.ended(slot.op, |counts| counts.unanswered += 1);
+                self.counters.ended(request.op, |counts| counts.unanswered += 1);
             }
-            close_lost |= matches!(slot.purpose, Purpose::Close);
-            self.give_up(slot, Failure::ConnectionLoss { sent, why });
+            close_lost |= matches!(request.purpose, Purpose::Close);
+            self.give_up(request, Failure::ConnectionLoss { sent, why });
         }
         self.do_housekeeping(Priority::Normal);
-        if self.closing && self.credentials.is_none() {
+        if self.closing && self.identity.is_none() {
             return self.end(Ended::Closed);
         }
         if close_lost && self.queue(&CloseSessionRequest, Purpose::Close).is_err() {
             return self.end(Ended::Closed);
         }
         if self.state.is_connected() {
-            self.tell(SessionState::Disconnected);
+            self.report_state(SessionState::Disconnected);
         }
         self.detach_if_done();
         self.update_lease_timers(now);
@@ -225,15 +223,15 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
-        match handshake::judge(self.credentials, frame)? {
+        match handshake::judge(self.identity, frame)? {
             // A server answers so if the session was closed and the reply to that was lost.
-            Verdict::Expired if self.closing && !self.detaching => self.end(Ended::Closed),
-            Verdict::Expired => self.end(Ended::Expired),
-            Verdict::Established { session, timeout, read_only } => {
+            HandshakeResult::Expired if self.closing && !self.detaching => self.end(Ended::Closed),
+            HandshakeResult::Expired => self.end(Ended::Expired),
+            HandshakeResult::Established { session, timeout, read_only } => {
                 // No other server knows the session that a read-only server gives, so it cannot be
                 // resumed. Nothing is lost with it, since it cannot own anything.
                 if !read_only {
-                    self.credentials = Some(session);
+                    self.identity = Some(session);
                 }
                 self.timeout = timeout;
                 self.counters.established(now);
@@ -253,7 +251,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.timers.stop(Timer::Attempt);
         self.timers.sent(now, self.timeout);
         self.reattach();
-        self.tell(match read_only {
+        self.report_state(match read_only {
             true => SessionState::ConnectedReadOnly,
             false => SessionState::Connected,
         });

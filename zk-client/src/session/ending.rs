@@ -6,11 +6,11 @@
 use tracing::{info, trace, warn};
 use zk_proto::CloseSessionRequest;
 
-use crate::config::SessionCredentials;
+use crate::config::SessionIdentity;
 use crate::error::{Ended, Failure, Hangup};
 use crate::session::event::Event;
 use crate::session::owned_nodes::OwnedNodeId;
-use crate::session::pipeline::{Priority, Slot};
+use crate::session::pipeline::{PendingRequest, Priority};
 use crate::session::state::{Phase, Purpose, Session};
 use crate::trace;
 
@@ -27,7 +27,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.closing = true;
         self.stay();
         self.end_leases(Ended::Closed);
-        if self.phase == Phase::Idle && self.credentials.is_none() {
+        if self.phase == Phase::Idle && self.identity.is_none() {
             return self.end(Ended::Closed);
         }
         let queued = self.queue(&CloseSessionRequest, Purpose::Close);
@@ -60,9 +60,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// The session that [`detach`](Self::detach) has left to the servers, once that is done.
-    pub fn detached(&self) -> Option<SessionCredentials> {
+    pub fn detached(&self) -> Option<SessionIdentity> {
         let is_detached = self.detaching && self.ended() == Some(Ended::Closed);
-        self.credentials.filter(|_| is_detached)
+        self.identity.filter(|_| is_detached)
     }
 }
 
@@ -77,10 +77,10 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// A request will get no reply.
-    pub(super) fn give_up(&mut self, slot: Slot<Purpose<T>>, failure: Failure) {
-        let Slot { xid, op, ref path, .. } = slot;
+    pub(super) fn give_up(&mut self, request: PendingRequest<Purpose<T>>, failure: Failure) {
+        let PendingRequest { xid, op, ref path, .. } = request;
         trace!(target: trace::REQUEST, xid = xid.0, %op, path, ?failure, "unanswered");
-        match slot.purpose {
+        match request.purpose {
             Purpose::Create(node) => self.give_up_create(node, failure),
             Purpose::Multi(owned) => {
                 owned.into_iter().for_each(|(_, node)| self.give_up_create(node, failure));
@@ -116,7 +116,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// The session is over: all callers that wait are notified, and nothing is left.
     pub(super) fn end(&mut self, ended: Ended) {
-        let session = self.credentials.map(|own| tracing::field::display(own.id));
+        let session = self.identity.map(|own| tracing::field::display(own.id));
         match ended {
             Ended::Closed => info!(target: trace::SESSION, session, why = %ended, "over"),
             _ => warn!(target: trace::SESSION, session, why = %ended, "over"),
@@ -126,12 +126,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Phase::Handshake | Phase::Authenticating { .. } | Phase::Established
         );
         self.phase = Phase::Over(ended);
-        for (sent, slot) in self.pipeline.take_all() {
-            self.counters.ended(slot.op, |counts| {
+        for (sent, request) in self.pipeline.take_all() {
+            self.counters.ended(request.op, |counts| {
                 let ends = if sent { &mut counts.unanswered } else { &mut counts.not_sent };
                 *ends += 1;
             });
-            self.give_up(slot, Failure::Ended { sent, ended });
+            self.give_up(request, Failure::Ended { sent, ended });
         }
         for token in self.auths.take_all() {
             self.complete(token, Err(Failure::Ended { sent: false, ended }));
@@ -143,7 +143,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.events.extend(watchers.map(Event::from));
         self.timers.stop_all();
         self.control.clear();
-        self.tell(ended.into());
+        self.report_state(ended.into());
         if connected {
             self.events.push_back(Event::Hangup(Hangup::Ended(ended)));
         }

@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use zk_proto::{ConnectRequest, ConnectResponse, Decode, Password, Reader, SessionId, Zxid};
 
-use crate::config::SessionCredentials;
+use crate::config::SessionIdentity;
 use crate::error::ProtocolError;
 
 /// What the server's reply means.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum HandshakeResult {
     /// This is the session. It lives for `timeout` without a sign of life.
-    Established { session: SessionCredentials, timeout: Duration, read_only: bool },
+    Established { session: SessionIdentity, timeout: Duration, read_only: bool },
     /// The session that was asked for is over.
     Expired,
 }
 
 /// Asks for `session`, or for a new one.
 pub(crate) fn request(
-    session: Option<SessionCredentials>,
+    session: Option<SessionIdentity>,
     timeout: Duration,
     last_zxid: Zxid,
     allow_read_only: bool,
 ) -> ConnectRequest {
     let (session_id, password) = match session {
-        Some(SessionCredentials { id, password }) => (id, password),
+        Some(SessionIdentity { id, password }) => (id, password),
         None => (SessionId::default(), Password::ZERO),
     };
     ConnectRequest {
@@ -42,9 +42,9 @@ pub(crate) fn request(
 /// Some servers answer a request for a session that they do not know with a new one. That is an
 /// expiry too: whatever the old session owned is gone or going.
 pub(crate) fn judge(
-    session: Option<SessionCredentials>,
+    session: Option<SessionIdentity>,
     frame: &[u8],
-) -> Result<Verdict, ProtocolError> {
+) -> Result<HandshakeResult, ProtocolError> {
     let answer = ConnectResponse::decode(&mut Reader::new(frame))?;
     let Ok(timeout @ 1..) = u64::try_from(answer.timeout) else {
         return expired(session);
@@ -53,18 +53,18 @@ pub(crate) fn judge(
         return expired(session);
     }
     if session.is_some_and(|asked| asked.id != answer.session_id) {
-        return Ok(Verdict::Expired);
+        return Ok(HandshakeResult::Expired);
     }
-    Ok(Verdict::Established {
-        session: SessionCredentials::new(answer.session_id, answer.password),
+    Ok(HandshakeResult::Established {
+        session: SessionIdentity::new(answer.session_id, answer.password),
         timeout: Duration::from_millis(timeout),
         read_only: answer.read_only.unwrap_or(false),
     })
 }
 
-fn expired(session: Option<SessionCredentials>) -> Result<Verdict, ProtocolError> {
+fn expired(session: Option<SessionIdentity>) -> Result<HandshakeResult, ProtocolError> {
     match session {
-        Some(_) => Ok(Verdict::Expired),
+        Some(_) => Ok(HandshakeResult::Expired),
         None => Err(ProtocolError::Handshake("a new session was answered as expired")),
     }
 }

@@ -8,7 +8,7 @@ use crate::error::ProtocolError;
 use crate::model::event::{Change, StreamEvent};
 use crate::session::event::Event;
 use crate::session::pipeline::Priority;
-use crate::session::state::{Session, told};
+use crate::session::state::{Session, valid_zxid};
 use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {
@@ -24,7 +24,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         self.counters.events_received += 1;
         // Servers send the zxid of an event since 3.9, and since then no watch silences another.
-        let zxid = told(zxid);
+        let zxid = valid_zxid(zxid);
         // On a new connection all watches are being armed.
         let missed = self.rearming > 0 || self.arming.may_be_old(kind, path);
         let change = Change { kind, zxid, missed };

@@ -2,7 +2,7 @@
 //! sent.
 //!
 //! ZooKeeper answers the requests of a session in order, so this is a queue and not a map: a reply
-//! whose xid is not that of the front is a protocol error. A slot stays if its caller has gone.
+//! whose xid is not that of the front is a protocol error. A request stays if its caller has gone.
 //! Knows no sockets, clock or watches.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub struct RequestId(u64);
 
 /// A request that is owed a reply.
 #[derive(Debug)]
-pub(crate) struct Slot<P> {
+pub(crate) struct PendingRequest<P> {
     pub(crate) id: RequestId,
     /// The length of the whole frame in bytes.
     len: usize,
@@ -58,13 +58,13 @@ pub(crate) enum Priority {
     Urgent,
 }
 
-/// Slots in wire order. The first `sent` are in flight; the next `urgent` are encoded in one
+/// Requests in wire order. The first `sent` are in flight; the next `urgent` are encoded in one
 /// buffer, the rest in another.
 pub(crate) struct Pipeline<P> {
     limits: Limits,
     next: Xid,
     next_id: u64,
-    slots: VecDeque<Slot<P>>,
+    requests: VecDeque<PendingRequest<P>>,
     sent: usize,
     urgent: usize,
     urgent_bytes: BytesMut,
@@ -77,7 +77,7 @@ impl<P> Pipeline<P> {
             limits,
             next: Xid::FIRST,
             next_id: 0,
-            slots: VecDeque::new(),
+            requests: VecDeque::new(),
             sent: 0,
             urgent: 0,
             urgent_bytes: BytesMut::new(),
@@ -87,12 +87,12 @@ impl<P> Pipeline<P> {
 
     /// Requests that are owed a reply, sent or not.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.requests.len()
     }
 
     /// Requests that are sent, and requests that wait to be.
     pub(crate) fn lengths(&self) -> (usize, usize) {
-        (self.sent, self.slots.len() - self.sent)
+        (self.sent, self.requests.len() - self.sent)
     }
 
     /// Bytes that wait to be sent.
@@ -101,9 +101,9 @@ impl<P> Pipeline<P> {
     }
 
     /// An error if no more requests may be taken from callers.
-    pub(crate) fn room(&self) -> Result<(), Limit> {
+    pub(crate) fn check_capacity(&self) -> Result<(), Limit> {
         let Limits { max_requests, max_queued_bytes, .. } = self.limits;
-        if self.slots.len() >= max_requests {
+        if self.requests.len() >= max_requests {
             Err(Limit::Requests(max_requests))
         } else if self.queued_bytes() >= max_queued_bytes {
             Err(Limit::Bytes(max_queued_bytes))
@@ -113,7 +113,7 @@ impl<P> Pipeline<P> {
     }
 
     /// Takes the next xid, for a request that is answered ahead of all requests in here.
-    pub(crate) fn number(&mut self) -> Xid {
+    pub(crate) fn take_xid(&mut self) -> Xid {
         let xid = self.next;
         self.next = xid.next();
         xid
@@ -153,11 +153,11 @@ impl<P> Pipeline<P> {
         }
         let (id, len) = (RequestId(self.next_id), bytes.len() - start);
         self.next_id += 1;
-        let slot = Slot { id, len, xid, op, sent_at: None, path, purpose };
+        let request = PendingRequest { id, len, xid, op, sent_at: None, path, purpose };
         match priority {
-            Priority::Normal => self.slots.push_back(slot),
+            Priority::Normal => self.requests.push_back(request),
             Priority::Urgent => {
-                self.slots.insert(self.sent + self.urgent, slot);
+                self.requests.insert(self.sent + self.urgent, request);
                 self.urgent += 1;
             }
         }
@@ -170,36 +170,36 @@ impl<P> Pipeline<P> {
         &mut self,
         id: RequestId,
         may: impl FnOnce(&P) -> bool,
-    ) -> Option<Slot<P>> {
+    ) -> Option<PendingRequest<P>> {
         let first = self.sent + self.urgent;
         // Normal requests that wait are in the order of their ids.
-        let (mut low, mut high) = (first, self.slots.len());
+        let (mut low, mut high) = (first, self.requests.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.slots.get(middle) {
-                Some(slot) if slot.id < id => low = middle + 1,
+            match self.requests.get(middle) {
+                Some(request) if request.id < id => low = middle + 1,
                 _ => high = middle,
             }
         }
-        self.slots.get(low).filter(|slot| slot.id == id && may(&slot.purpose))?;
-        let start = self.slots.range(first..low).map(|slot| slot.len).sum();
-        let slot = self.slots.remove(low)?;
+        self.requests.get(low).filter(|request| request.id == id && may(&request.purpose))?;
+        let start = self.requests.range(first..low).map(|request| request.len).sum();
+        let request = self.requests.remove(low)?;
         if start == 0 {
-            self.bytes.advance(slot.len);
+            self.bytes.advance(request.len);
         } else {
-            self.bytes.copy_within(start + slot.len.., start);
-            self.bytes.truncate(self.bytes.len() - slot.len);
+            self.bytes.copy_within(start + request.len.., start);
+            self.bytes.truncate(self.bytes.len() - request.len);
         }
-        Some(slot)
+        Some(request)
     }
 
     /// Takes back the request that was queued last, if it was not sent and `may` allows it.
-    pub(crate) fn take_last(&mut self, may: impl FnOnce(&P) -> bool) -> Option<Slot<P>> {
-        let is_waiting = self.slots.len() > self.sent + self.urgent;
-        self.slots.back().filter(|slot| is_waiting && may(&slot.purpose))?;
-        let slot = self.slots.pop_back()?;
-        self.bytes.truncate(self.bytes.len() - slot.len);
-        Some(slot)
+    pub(crate) fn take_last(&mut self, may: impl FnOnce(&P) -> bool) -> Option<PendingRequest<P>> {
+        let is_waiting = self.requests.len() > self.sent + self.urgent;
+        self.requests.back().filter(|request| is_waiting && may(&request.purpose))?;
+        let request = self.requests.pop_back()?;
+        self.bytes.truncate(self.bytes.len() - request.len);
+        Some(request)
     }
 
     /// Requests that were sent and are owed a reply.
@@ -209,21 +209,21 @@ impl<P> Pipeline<P> {
 
     /// When the oldest request that is owed a reply was sent.
     pub(crate) fn oldest(&self) -> Option<Instant> {
-        self.slots.front().and_then(|slot| slot.sent_at)
+        self.requests.front().and_then(|request| request.sent_at)
     }
 
     /// The requests that were not sent.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = OpCode> {
-        self.slots.iter().skip(self.sent).map(|slot| slot.op)
+        self.requests.iter().skip(self.sent).map(|request| request.op)
     }
 
     /// Moves all requests that wait into `out`, in order, and returns their number. From then on
     /// they count as sent.
     pub(crate) fn transmit(&mut self, now: Instant, out: &mut BytesMut) -> usize {
         let (_, waiting) = self.lengths();
-        for slot in self.slots.iter_mut().skip(self.sent) {
-            slot.sent_at = Some(now);
-            let Slot { xid, op, path, .. } = slot;
+        for request in self.requests.iter_mut().skip(self.sent) {
+            request.sent_at = Some(now);
+            let PendingRequest { xid, op, path, .. } = request;
             trace!(target: trace::REQUEST, xid = xid.0, %op, path, "sent");
         }
         for bytes in [&mut self.urgent_bytes, &mut self.bytes] {
@@ -234,7 +234,7 @@ impl<P> Pipeline<P> {
                 bytes.clear();
             }
         }
-        self.sent = self.slots.len();
+        self.sent = self.requests.len();
         self.urgent = 0;
         waiting
     }
@@ -249,51 +249,51 @@ impl<P> Pipeline<P> {
         &mut self,
         xid: Xid,
         error: ErrorCode,
-    ) -> Result<Slot<P>, ProtocolError> {
-        let expected = match self.slots.front() {
+    ) -> Result<PendingRequest<P>, ProtocolError> {
+        let expected = match self.requests.front() {
             Some(front) if self.sent > 0 => front.xid,
             _ => return Err(ProtocolError::Unasked(xid)),
         };
-        let slot = if expected == xid {
-            self.slots.pop_front()
+        let request = if expected == xid {
+            self.requests.pop_front()
         } else if xid == Xid::AUTH || OVERTAKING.contains(&error) {
-            let mut sent = self.slots.iter().take(self.sent);
-            let position = sent.position(|slot| slot.xid == xid);
-            position.and_then(|index| self.slots.remove(index))
+            let mut sent = self.requests.iter().take(self.sent);
+            let position = sent.position(|request| request.xid == xid);
+            position.and_then(|index| self.requests.remove(index))
         } else {
             None
         };
-        let slot = slot.ok_or(ProtocolError::WrongXid { expected, got: xid })?;
+        let request = request.ok_or(ProtocolError::WrongXid { expected, got: xid })?;
         self.sent -= 1;
-        Ok(slot)
+        Ok(request)
     }
 
     /// The connection is gone: gives up the requests that were sent and keeps the others.
-    pub(crate) fn take_sent(&mut self) -> impl Iterator<Item = Slot<P>> + use<P> {
-        let kept = self.slots.split_off(self.sent);
+    pub(crate) fn take_sent(&mut self) -> impl Iterator<Item = PendingRequest<P>> + use<P> {
+        let kept = self.requests.split_off(self.sent);
         self.sent = 0;
-        std::mem::replace(&mut self.slots, kept).into_iter()
+        std::mem::replace(&mut self.requests, kept).into_iter()
     }
 
     /// Gives up the session's own requests that were not sent: they are queued anew on the next
     /// connection.
-    pub(crate) fn take_urgent(&mut self) -> impl Iterator<Item = Slot<P>> + use<P> {
-        let behind = self.slots.split_off(self.sent + self.urgent);
-        let urgent = self.slots.split_off(self.sent);
-        self.slots.extend(behind);
+    pub(crate) fn take_urgent(&mut self) -> impl Iterator<Item = PendingRequest<P>> + use<P> {
+        let behind = self.requests.split_off(self.sent + self.urgent);
+        let urgent = self.requests.split_off(self.sent);
+        self.requests.extend(behind);
         self.urgent = 0;
         self.urgent_bytes.clear();
         urgent.into_iter()
     }
 
     /// Gives up all requests, each with whether it was sent.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (bool, Slot<P>)> + use<P> {
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (bool, PendingRequest<P>)> + use<P> {
         let sent = std::mem::take(&mut self.sent);
         self.urgent = 0;
         self.urgent_bytes.clear();
         self.bytes.clear();
-        let slots = std::mem::take(&mut self.slots).into_iter();
-        slots.enumerate().map(move |(index, slot)| (index < sent, slot))
+        let requests = std::mem::take(&mut self.requests).into_iter();
+        requests.enumerate().map(move |(index, request)| (index < sent, request))
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
             let sync = SyncRequest { path: "/".into() };
             pipeline.push(Priority::Normal, OpCode::SYNC, &sync, purpose).unwrap();
         }
-        let xids = pipeline.slots.iter().map(|slot| slot.xid.0).collect::<Vec<_>>();
+        let xids = pipeline.requests.iter().map(|request| request.xid.0).collect::<Vec<_>>();
         assert_eq!(xids, [i32::MAX - 1, i32::MAX, 1]);
     }
 

@@ -14,8 +14,8 @@ use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Event, RawReply};
-use crate::session::pipeline::{Priority, Slot};
-use crate::session::state::{Purpose, Session, told};
+use crate::session::pipeline::{PendingRequest, Priority};
+use crate::session::state::{Purpose, Session, valid_zxid};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::path_watches::CallerHandle;
@@ -85,33 +85,33 @@ impl<T, W, S: Clone> Session<T, W, S> {
         header: ReplyHeader,
         body: Result<Bytes, Failure>,
     ) -> Result<(), ProtocolError> {
-        let slot = self.pipeline.take_reply(header.xid, header.error)?;
+        let request = self.pipeline.take_reply(header.xid, header.error)?;
         self.counters.replies_too_large += u64::from(body.is_err());
         if self.timers.is_set(Timer::Close) {
             // A server that works through the earlier requests will get to the close.
             self.timers.set(Timer::Close, now + self.timeout);
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
-        let requested_at = slot.sent_at.unwrap_or(now);
+        let requested_at = request.sent_at.unwrap_or(now);
         self.counters.answered(requested_at, now);
         // Servers answer an auth request without touching the session, and those that are read-only
         // touch none of the ensemble's.
-        if slot.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
-            self.leases.answered(now, requested_at, slot.op, header.error);
+        if request.op != OpCode::AUTH && self.state != SessionState::ConnectedReadOnly {
+            self.leases.answered(now, requested_at, request.op, header.error);
         }
         self.counters.latencies.record(now.saturating_duration_since(requested_at));
         trace!(
             target: trace::REQUEST,
-            xid = slot.xid.0,
-            op = %slot.op,
-            path = slot.path,
+            xid = request.xid.0,
+            op = %request.op,
+            path = request.path,
             error = %header.error,
             zxid = %header.zxid,
             latency_us = micros(now, requested_at),
             bytes = body.as_ref().map(Bytes::len).ok(),
             "answered"
         );
-        self.counters.ended(slot.op, |counts| match (header.error, &body) {
+        self.counters.ended(request.op, |counts| match (header.error, &body) {
             (ErrorCode::OK, Ok(_)) => counts.succeeded += 1,
             (ErrorCode::OK, Err(_)) => counts.too_large += 1,
             _ => counts.refused += 1,
@@ -120,9 +120,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
             ErrorCode::OK => body.map(|body| RawReply { zxid: header.zxid, body, requested_at }),
             error => Err(Failure::Refused(error)),
         };
-        self.replying = told(header.zxid);
-        let understood = self.conclude(slot, result);
-        self.replying = None;
+        self.current_reply_zxid = valid_zxid(header.zxid);
+        let understood = self.conclude(request, result);
+        self.current_reply_zxid = None;
         understood?;
         if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::SearchLostNodes) {
             self.schedule_search(now);
@@ -135,14 +135,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Does what follows from the reply to a request.
     fn conclude(
         &mut self,
-        slot: Slot<Purpose<T>>,
+        request: PendingRequest<Purpose<T>>,
         result: Result<RawReply, Failure>,
     ) -> Result<(), ProtocolError> {
         let mut understood = Ok(());
         if code(&result) == Some(ErrorCode::UNIMPLEMENTED) {
-            self.note_unknown(slot.op);
+            self.note_unsupported(request.op);
         }
-        match slot.purpose {
+        match request.purpose {
             Purpose::Call { token, watch } => {
                 if let Some(id) = watch {
                     let returned = match result {
@@ -152,7 +152,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                     self.give_back(returned);
                 }
                 if self.owned_nodes.has_suspects()
-                    && [OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2].contains(&slot.op)
+                    && [OpCode::GET_CHILDREN, OpCode::GET_CHILDREN2].contains(&request.op)
                     && let Ok(list) = &result
                 {
                     self.owned_nodes.listed(list);
@@ -187,7 +187,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 self.owned_nodes.unanswered(&request, failure);
             }
             Purpose::NodeRequest(request) => {
-                let own = self.credentials.map(|own| own.id);
+                let own = self.identity.map(|own| own.id);
                 understood = self.owned_nodes.answered(request, result, own);
             }
             Purpose::Arm(token, armed) => {
@@ -208,7 +208,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
             Purpose::FollowUp(follow_up) => self.conclude_follow_up(follow_up, &result),
             Purpose::Probe => {
-                slot.sent_at.into_iter().for_each(|at| self.leases.probe_answered(at))
+                request.sent_at.into_iter().for_each(|at| self.leases.probe_answered(at))
             }
             Purpose::Close => self.end(Ended::Closed),
         }
@@ -217,12 +217,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// A server does not know this operation, so it is not sent again.
-    fn note_unknown(&mut self, op: OpCode) {
+    fn note_unsupported(&mut self, op: OpCode) {
         // Many requests of one kind may be refused so, and every request looks through this list.
-        if !NEWER.contains(&op) || self.unknown.contains(&op) {
+        if !NEWER.contains(&op) || self.unsupported_ops.contains(&op) {
             return;
         }
-        self.unknown.push(op);
+        self.unsupported_ops.push(op);
         if op == OpCode::CREATE2 {
             warn!(target: trace::SESSION, "the server is older than 3.5");
             self.watches.cannot_remove();

@@ -31,8 +31,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// way.
     pub fn submit(&mut self, request: &impl Operation, token: T) -> Result<(), Rejected> {
         self.accept()?;
-        self.submitted = None;
-        if self.is_unknown(request.op()) {
+        self.last_request_id = None;
+        if self.is_unsupported(request.op()) {
             self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<WatchId, Rejected> {
         self.accept()?;
         let id = self.watches.next_id();
-        if self.is_unknown(OpCode::ADD_WATCH) {
+        if self.is_unsupported(OpCode::ADD_WATCH) {
             self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
             self.events.push_back(Event::StreamClosed { stream });
             return Ok(id);
@@ -161,7 +161,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<OwnedNodeId, Rejected> {
         self.accept()?;
         let node = self.owned_nodes.open(request.path, token);
-        if self.is_unknown(request.op()) {
+        if self.is_unsupported(request.op()) {
             if let Some(token) = self.owned_nodes.withdraw(node) {
                 self.complete(token, Err(Failure::Refused(ErrorCode::UNIMPLEMENTED)));
             }
@@ -192,7 +192,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ) -> Result<Option<OwnedNodeId>, Rejected> {
         self.accept()?;
         let taken = self.pipeline.take_last(|purpose| purpose.deletes(old));
-        let Some(Purpose::NodeRequest(delete)) = taken.map(|slot| slot.purpose) else {
+        let Some(Purpose::NodeRequest(delete)) = taken.map(|request| request.purpose) else {
             return Ok(None);
         };
         let node = self.owned_nodes.open(request.path, token);
@@ -209,7 +209,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Queues a multi, some of whose operations create nodes that must not be forgotten.
     ///
-    /// `owned` names each of these creates by its place in the multi and by its path up to the
+    /// `owned` names each of these creates by its index in the multi and by its path up to the
     /// digits, with a token that completes as by [`submit_owned`](Self::submit_owned). Nothing else
     /// reports how the multi went. The ids are in the same order.
     pub fn submit_multi_owned<'p>(
@@ -218,7 +218,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         owned: impl IntoIterator<Item = (usize, &'p str, T)>,
     ) -> Result<Vec<OwnedNodeId>, Rejected> {
         self.accept()?;
-        let open = |(place, stem, token)| (place, self.owned_nodes.open(stem, token));
+        let open = |(index, stem, token)| (index, self.owned_nodes.open(stem, token));
         let owned = owned.into_iter().map(open).collect::<Vec<_>>();
         let owned_nodes = owned.iter().map(|(_, node)| *node).collect::<Vec<_>>();
         let queued = self.queue(request, Purpose::Multi(owned));
@@ -232,8 +232,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     ///
     /// This is what the last [`submit`](Self::submit) or [`submit_watching`](Self::submit_watching)
     /// has queued, if nothing else was submitted since.
-    pub fn submitted(&self) -> Option<RequestId> {
-        self.submitted
+    pub fn last_request_id(&self) -> Option<RequestId> {
+        self.last_request_id
     }
 
     /// Takes back a request that was not sent, and returns its token.
@@ -245,11 +245,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// [`submit_watching`](Self::submit_watching). Then nothing changes.
     pub fn withdraw(&mut self, id: RequestId) -> Option<T> {
         let is_call = |purpose: &Purpose<T>| matches!(purpose, Purpose::Call { .. });
-        let slot = self.pipeline.withdraw(id, is_call)?;
-        let Purpose::Call { token, watch } = slot.purpose else {
+        let request = self.pipeline.withdraw(id, is_call)?;
+        let Purpose::Call { token, watch } = request.purpose else {
             return None;
         };
-        self.counters.ended(slot.op, |counts| counts.withdrawn += 1);
+        self.counters.ended(request.op, |counts| counts.withdrawn += 1);
         let returned = watch.and_then(|id| self.watches.answered(id, None));
         self.give_back(returned);
         self.do_housekeeping(Priority::Normal);
@@ -259,17 +259,18 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// True if a server has shown that it is too old for an operation. A server that does not know
     /// the create of 3.5 knows nothing else that came then or later.
-    fn is_unknown(&self, op: OpCode) -> bool {
-        let unknown = &self.unknown;
-        !unknown.is_empty()
-            && (unknown.contains(&op) || is_since_3_5(op) && unknown.contains(&OpCode::CREATE2))
+    fn is_unsupported(&self, op: OpCode) -> bool {
+        let unsupported = &self.unsupported_ops;
+        !unsupported.is_empty()
+            && (unsupported.contains(&op)
+                || is_since_3_5(op) && unsupported.contains(&OpCode::CREATE2))
     }
 
     fn accept(&self) -> Result<(), Rejected> {
         match self.phase {
             Phase::Over(ended) => Err(ended.into()),
             _ if self.closing => Err(Ended::Closed.into()),
-            _ => Ok(self.pipeline.room()?),
+            _ => Ok(self.pipeline.check_capacity()?),
         }
     }
 }

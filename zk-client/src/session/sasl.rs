@@ -28,7 +28,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     fn send_token(&mut self, token: &[u8], read_only: bool) {
-        let xid = self.pipeline.number();
+        let xid = self.pipeline.take_xid();
         self.phase = Phase::Authenticating { xid, read_only };
         let request = GetSaslRequest { token: Secret::new(Some(token)) };
         self.put_control(|writer| {

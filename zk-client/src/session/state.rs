@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use zk_proto::{OpCode, Operation, Xid, Zxid};
 
-use crate::config::{SessionConfig, SessionCredentials};
+use crate::config::{SessionConfig, SessionIdentity};
 use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::model::event::{SessionState, StreamEvent};
 use crate::session::auths::{AuthId, Auths};
@@ -54,18 +54,18 @@ pub struct Session<T, W, S = W> {
     pub(super) phase: Phase,
     /// The session timeout: granted by the server, or before that the one that was asked for.
     pub(super) timeout: Duration,
-    pub(super) credentials: Option<SessionCredentials>,
+    pub(super) identity: Option<SessionIdentity>,
     pub(super) last_zxid: Zxid,
     pub(super) auths: Auths<T>,
     /// While a reply is handled: its zxid, if it has one.
-    pub(super) replying: Option<Zxid>,
+    pub(super) current_reply_zxid: Option<Zxid>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
     /// Operations that a server has refused as unknown.
-    pub(super) unknown: Vec<OpCode>,
+    pub(super) unsupported_ops: Vec<OpCode>,
     pub(super) watches: Watches<W, S>,
     pub(super) owned_nodes: OwnedNodes<T>,
     pub(super) timers: Timers,
-    /// Frames that go out ahead of the pipeline and have no slot in it, such as handshake and
+    /// Frames that go out ahead of the pipeline and have no request in it, such as handshake and
     /// pings.
     pub(super) control: BytesMut,
     pub(super) pings: Pings,
@@ -78,7 +78,7 @@ pub struct Session<T, W, S = W> {
     /// Why the connection will be left once everything that was sent is answered.
     pub(super) leaving: Option<Hangup>,
     /// The request that the last call of a caller has queued.
-    pub(super) submitted: Option<RequestId>,
+    pub(super) last_request_id: Option<RequestId>,
     pub(super) closing: bool,
     /// True if the session closes on this side alone, and shall live on at the servers.
     pub(super) detaching: bool,
@@ -120,7 +120,7 @@ pub(super) enum Purpose<T> {
     /// The tokens that wait for it: none if the session repeats it by itself.
     Auth(AuthId, Vec<T>),
     Create(OwnedNodeId),
-    /// Creates with their places in the multi.
+    /// Creates with their indexes in the multi.
     Multi(Vec<(usize, OwnedNodeId)>),
     /// A multi that creates this owned node and, behind that, deletes another.
     Replace(NodeRequest, OwnedNodeId),
@@ -147,12 +147,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Self {
             phase: Phase::Idle,
             timeout: config.timeout,
-            credentials: config.resume,
+            identity: config.resume,
             last_zxid: Zxid::default(),
             auths: Auths::new(),
-            replying: None,
+            current_reply_zxid: None,
             pipeline: Pipeline::new(config.limits),
-            unknown: Vec::new(),
+            unsupported_ops: Vec::new(),
             watches: Watches::new(),
             owned_nodes: OwnedNodes::new(),
             timers: Timers::default(),
@@ -163,7 +163,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             rearming: 0,
             arming: Arming::default(),
             leaving: None,
-            submitted: None,
+            last_request_id: None,
             closing: false,
             detaching: false,
             state: SessionState::Connecting,
@@ -174,8 +174,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// The session's id and password, once a server has given them.
-    pub fn credentials(&self) -> Option<SessionCredentials> {
-        self.credentials
+    pub fn identity(&self) -> Option<SessionIdentity> {
+        self.identity
     }
 
     /// Whether another client began the session.
@@ -220,7 +220,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let (watches, streams) = self.watches.lengths();
         Stats {
             state: self.state,
-            session: self.credentials.map(|own| own.id),
+            session: self.identity.map(|own| own.id),
             session_timeout: self.timeout,
             age: since(counters.first),
             connected_for: since(connected),
@@ -288,7 +288,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             self.phase = Phase::Broken;
             self.last_hangup = why;
             self.timers.hung_up();
-            if self.credentials.is_none() {
+            if self.identity.is_none() {
                 // No server that serves writes has given a session yet, so there is none to expire.
                 self.timers.stop(Timer::Expiry);
             }
@@ -305,21 +305,21 @@ impl<T, W, S: Clone> Session<T, W, S> {
         purpose: Purpose<T>,
     ) -> Result<(), Rejected> {
         let id = self.pipeline.push(Priority::Normal, request.op(), request, purpose)?;
-        self.submitted = Some(id);
+        self.last_request_id = Some(id);
         Ok(())
     }
 
     #[inline]
     pub(super) fn complete(&mut self, token: T, result: Result<RawReply, Failure>) {
         let zxid = match &result {
-            Ok(answer) => told(answer.zxid),
-            Err(Failure::Refused(_) | Failure::OpRefused { .. }) => self.replying,
+            Ok(answer) => valid_zxid(answer.zxid),
+            Err(Failure::Refused(_) | Failure::OpRefused { .. }) => self.current_reply_zxid,
             Err(_) => None,
         };
         self.events.push_back(Event::Completed { token, result, zxid });
     }
 
-    pub(super) fn tell(&mut self, state: SessionState) {
+    pub(super) fn report_state(&mut self, state: SessionState) {
         self.state = state;
         self.events.push_back(Event::State(state));
     }
@@ -336,7 +336,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
 /// The zxid of a reply, if it is that of a transaction: 0 and -1 are not.
 #[inline]
-pub(super) fn told(zxid: Zxid) -> Option<Zxid> {
+pub(super) fn valid_zxid(zxid: Zxid) -> Option<Zxid> {
     (zxid.0 > 0).then_some(zxid)
 }
 
@@ -345,7 +345,7 @@ impl<T, W, S: Clone> fmt::Debug for Session<T, W, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("state", &self.state)
-            .field("id", &self.credentials.map(|own| own.id))
+            .field("id", &self.identity.map(|own| own.id))
             .field("timeout", &self.timeout)
             .field("last_zxid", &self.last_zxid)
             .field("requests", &self.pipeline.len())

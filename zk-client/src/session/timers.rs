@@ -187,8 +187,8 @@ impl Timers {
 
     #[inline]
     fn put(&mut self, timer: Timer, at: Option<Instant>) {
-        if let Some(slot) = self.at.get_mut(timer as usize) {
-            *slot = at;
+        if let Some(entry) = self.at.get_mut(timer as usize) {
+            *entry = at;
         }
         match at {
             Some(at) if self.lower_bound.is_none_or(|lower_bound| at < lower_bound) => {

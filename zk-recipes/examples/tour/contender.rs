@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_client::{Client, ClientBuilder, SessionCredentials};
+use zk_client::{Client, ClientBuilder, SessionIdentity};
 use zk_recipes::{Guard, Hold, Lock, Options};
 
 use crate::narrator::Narrator;
@@ -27,7 +27,7 @@ impl Contender {
     pub(crate) async fn resume(
         name: &'static str,
         server: &str,
-        session: SessionCredentials,
+        session: SessionIdentity,
     ) -> Result<Self, Error> {
         Self::build(name, server, Client::builder().session(session)).await
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use zk_client::{
     AccessList, Acl, Client, Error as ClientError, ErrorCode, ErrorKind, Id, Password, Perms,
-    SessionCredentials, SessionId, Zxid,
+    SessionId, SessionIdentity, Zxid,
 };
 
 use crate::error::{Error, Fault, Loss};
@@ -71,7 +71,7 @@ const MARK: &str = "zk-lock-ticket:";
 /// changes the list, the ticket counts as used.
 #[derive(Clone)]
 pub struct LockTicket {
-    session: SessionCredentials,
+    session: SessionIdentity,
     czxid: Zxid,
     /// How often the lock was resumed before. The access list was changed as often.
     resumes: i32,
@@ -92,12 +92,12 @@ enum Usage {
 }
 
 impl LockTicket {
-    fn new(session: SessionCredentials, czxid: Zxid, resumes: i32, node: String) -> Self {
+    fn new(session: SessionIdentity, czxid: Zxid, resumes: i32, node: String) -> Self {
         Self { session, czxid, resumes, node, usage: Arc::new(Mutex::new(Usage::Unused)) }
     }
 
     /// The session to resume, for [`ClientBuilder::session`](zk_client::ClientBuilder::session).
-    pub fn session(&self) -> SessionCredentials {
+    pub fn session(&self) -> SessionIdentity {
         self.session
     }
 
@@ -108,7 +108,7 @@ impl LockTicket {
 
     /// The ticket as one line of text, with the secret, for [`parse`](str::parse).
     pub fn to_secret(&self) -> String {
-        let SessionCredentials { id, password, .. } = self.session;
+        let SessionIdentity { id, password, .. } = self.session;
         let mut text = format!("{VERSION} {:x} ", id.0);
         for byte in password.expose() {
             // Writing to a string does not fail.
@@ -153,7 +153,7 @@ fn parse(text: &str) -> Option<LockTicket> {
     let resumes = i32::try_from(hex(next()?)?).ok()?;
     let node = next()?.to_owned();
     zk_client::check_path(&node).ok()?;
-    Some(LockTicket::new(SessionCredentials::new(id, password), czxid, resumes, node))
+    Some(LockTicket::new(SessionIdentity::new(id, password), czxid, resumes, node))
 }
 
 /// Parses hexadecimal digits. The standard library would also accept a sign.
@@ -350,7 +350,7 @@ mod tests {
 
     fn ticket() -> LockTicket {
         let password = Password::new(&[0, 1, 2, 0xff]).unwrap();
-        let session = SessionCredentials::new(SessionId(-7), password);
+        let session = SessionIdentity::new(SessionId(-7), password);
         LockTicket::new(session, Zxid(0x1_0000_0007), 2, "/a b/_c_x-lock-0000000003".into())
     }
 

@@ -1,6 +1,6 @@
 //! The lock, frame by frame: the test plays the server and counts the requests of each step.
 
-use zk_client::{Client, ErrorCode, EventType, SessionCredentials, SessionId};
+use zk_client::{Client, ErrorCode, EventType, SessionId, SessionIdentity};
 use zk_proto::{
     CreateMode, CreateRequest, GetChildren2Response, GetDataResponse, List, OpCode, SetWatches,
     SyncResponse, Text,
@@ -238,7 +238,7 @@ async fn a_hand_over_of_the_own_session_is_confirmed_by_a_list() {
 async fn a_hand_over_within_a_session_that_was_taken_up_is_confirmed_by_a_list() {
     let mut network = Network::new();
     let builder = Client::builder().connector(network.dialer()).session_timeout(TIMEOUT).seed(1);
-    let builder = builder.session(SessionCredentials::new(SESSION, password()));
+    let builder = builder.session(SessionIdentity::new(SESSION, password()));
     let (client, mut peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
     let client = client.unwrap();
     let acquiring = acquire(&client);

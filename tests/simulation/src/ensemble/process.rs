@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zk_client::{Acl, Client, CreateOptions, SessionCredentials};
+use zk_client::{Acl, Client, CreateOptions, SessionIdentity};
 use zk_recipes::{Error, ErrorKind, Guard, Lock, LockState, LockTicket, Options};
 
 use super::message::{LEADER, ServerId};
@@ -116,7 +116,7 @@ impl Life {
     fn begin(
         stage: &Arc<Stage>,
         process: usize,
-        session: Option<SessionCredentials>,
+        session: Option<SessionIdentity>,
         mut random: Random,
     ) -> Self {
         let (gate, stage) = (Gate::new(), Arc::clone(stage));
@@ -232,7 +232,7 @@ fn connect(
     stage: &Stage,
     party: Party,
     servers: Range<ServerId>,
-    session: Option<SessionCredentials>,
+    session: Option<SessionIdentity>,
     random: &mut Random,
 ) -> (Client, impl Future<Output = ()> + Send + use<>) {
     let names: Vec<_> = servers.map(name).collect();

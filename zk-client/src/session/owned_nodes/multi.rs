@@ -1,7 +1,7 @@
 //! The owned nodes among the results of a multi.
 //!
 //! One reply serves many creators: each receives its own node, or all of them receive the refusal.
-//! Knows no creators: a node is identified by its place in the multi.
+//! Knows no creators: a node is identified by its index in the multi.
 
 use zk_proto::{
     Create2Response, CreateResponse, Decode, DecodeError, MultiResponse, MultiResult, Reader,
@@ -10,16 +10,16 @@ use zk_proto::{
 use crate::error::Failure;
 use crate::session::event::RawReply;
 
-/// The paths that the operations at these places have created, or why the server refused.
+/// The paths that the operations at these indexes have created, or why the server refused.
 ///
 /// The outer error is a reply that does not decode: anything may have been created.
 pub(crate) fn created_paths(
     answer: &RawReply,
-    places: impl Iterator<Item = usize>,
+    indexes: impl Iterator<Item = usize>,
 ) -> Result<Result<Vec<&str>, Failure>, DecodeError> {
     match results(answer)? {
         Ok(results) => {
-            places.map(|place| created(&results, place)).collect::<Result<_, _>>().map(Ok)
+            indexes.map(|index| created(&results, index)).collect::<Result<_, _>>().map(Ok)
         }
         Err(failure) => Ok(Err(failure)),
     }
@@ -28,10 +28,10 @@ pub(crate) fn created_paths(
 /// Like [`created_paths`], for one operation.
 pub(crate) fn created_path(
     answer: &RawReply,
-    place: usize,
+    index: usize,
 ) -> Result<Result<&str, Failure>, DecodeError> {
     match results(answer)? {
-        Ok(results) => created(&results, place).map(Ok),
+        Ok(results) => created(&results, index).map(Ok),
         Err(failure) => Ok(Err(failure)),
     }
 }
@@ -44,15 +44,15 @@ fn results(answer: &RawReply) -> Result<Result<MultiResponse<'_>, Failure>, Deco
     })
 }
 
-fn created<'a>(results: &MultiResponse<'a>, place: usize) -> Result<&'a str, DecodeError> {
-    match results.iter().nth(place) {
+fn created<'a>(results: &MultiResponse<'a>, index: usize) -> Result<&'a str, DecodeError> {
+    match results.iter().nth(index) {
         Some(
             MultiResult::Create(CreateResponse { path })
             | MultiResult::Create2(Create2Response { path, .. }),
         ) => Ok(path),
         Some(other) => Err(DecodeError::UnknownMultiEntry(other.op().0)),
         None => {
-            let (operations, results) = (place + 1, results.iter().count());
+            let (operations, results) = (index + 1, results.iter().count());
             Err(DecodeError::MultiLength { operations, results })
         }
     }

@@ -22,6 +22,8 @@ pub(crate) mod arming;
 
 pub(crate) mod path_watches;
 
+mod counts;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -29,6 +31,7 @@ use zk_proto::{ErrorCode, EventType, List, SetWatches2, Zxid};
 
 use crate::model::event::WatchMode;
 use crate::session::watches::ancestors::{depth, parent, self_and_ancestors, top};
+use crate::session::watches::counts::Counts;
 use crate::session::watches::follow_up::{FollowUp, Rearm};
 use crate::session::watches::one_shots::{WatchId, WatchKind};
 use crate::session::watches::path_watches::{CallerHandle, PathWatches, WatchType};
@@ -51,42 +54,6 @@ struct PendingWatch<W, S> {
     watch_type: WatchType,
     /// `None` if the caller has gone since.
     caller: Option<CallerHandle<W, S>>,
-}
-
-/// How many watches are set.
-#[derive(Debug, Default)]
-struct Counts {
-    one_shots: usize,
-    persistent: usize,
-    /// By the depth of their paths, so that an event is looked up at those depths alone.
-    recursive: Vec<usize>,
-}
-
-impl Counts {
-    fn add(&mut self, watch_type: WatchType, path: &str) {
-        match watch_type {
-            WatchType::Once(_) => self.one_shots += 1,
-            WatchType::Stream(WatchMode::Persistent) => self.persistent += 1,
-            WatchType::Stream(WatchMode::PersistentRecursive) => {
-                let depth = depth(path);
-                if self.recursive.len() <= depth {
-                    self.recursive.resize(depth + 1, 0);
-                }
-                self.recursive.get_mut(depth).into_iter().for_each(|count| *count += 1);
-            }
-        }
-    }
-
-    fn subtract(&mut self, watch_type: WatchType, path: &str) {
-        match watch_type {
-            WatchType::Once(_) => self.one_shots -= 1,
-            WatchType::Stream(WatchMode::Persistent) => self.persistent -= 1,
-            WatchType::Stream(WatchMode::PersistentRecursive) => {
-                self.recursive.get_mut(depth(path)).into_iter().for_each(|count| *count -= 1);
-                while self.recursive.pop_if(|deepest| *deepest == 0).is_some() {}
-            }
-        }
-    }
 }
 
 /// All watches of a session.
