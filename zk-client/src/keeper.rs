@@ -79,16 +79,17 @@ impl ClientBuilder {
     /// Panics, as tokio does, in a runtime without time or io enabled.
     pub async fn keep(self, servers: &str) -> Result<SessionKeeper, Error> {
         let timeout = self.connect_timeout;
-        let (keeper, mut first, running) = self.keeper(servers)?;
-        let settling = first.settling();
+        let (keeper, mut first, task) = self.keeper(servers)?;
+        let first_connection = first.first_connection();
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
-        runtime.spawn(running.run(first));
-        let settled = settling.within(timeout, async |error| match error.is_session_over() {
-            // The session to resume has expired: the next one counts.
-            true => keeper.client().await.map(drop),
-            false => Err(error),
-        });
-        settled.await.map(|()| keeper)
+        runtime.spawn(task.run(first));
+        let waiting =
+            first_connection.with_timeout(timeout, async |error| match error.is_session_over() {
+                // The session to resume has expired: the next one counts.
+                true => keeper.client().await.map(drop),
+                false => Err(error),
+            });
+        waiting.await.map(|()| keeper)
     }
 
     /// Starts to keep a session open and returns at once: see [`keep`](Self::keep).
@@ -104,9 +105,9 @@ impl ClientBuilder {
     ///
     /// Panics, as tokio does, in a runtime without time or io enabled.
     pub fn keep_lazily(self, servers: &str) -> Result<SessionKeeper, Error> {
-        let (keeper, running) = self.keep_split(servers)?;
+        let (keeper, task) = self.keep_split(servers)?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| Fault::NoRuntime)?;
-        runtime.spawn(running);
+        runtime.spawn(task);
         Ok(keeper)
     }
 
@@ -125,20 +126,20 @@ impl ClientBuilder {
         self,
         servers: &str,
     ) -> Result<(SessionKeeper, impl Future<Output = ()> + Send + use<>), Error> {
-        let (keeper, first, running) = self.keeper(servers)?;
-        Ok((keeper, running.run(first)))
+        let (keeper, first, task) = self.keeper(servers)?;
+        Ok((keeper, task.run(first)))
     }
 
     /// Makes a keeper, its first session, and the task body that opens the others.
-    fn keeper(mut self, servers: &str) -> Result<(SessionKeeper, Parts, Running), Error> {
+    fn keeper(mut self, servers: &str) -> Result<(SessionKeeper, Parts, KeeperTask), Error> {
         let mut random = Random::new(self.seed.unwrap_or_else(entropy));
         let servers: ConnectString = servers.parse()?;
         let first = self.clone().seeded(&mut random).parts(servers.clone())?;
         self.resume = None;
         let (kept, _) = watch::channel(Kept::default());
         let kept = Arc::new(kept);
-        let running = Running { kept: Arc::clone(&kept), builder: self, servers, random };
-        Ok((SessionKeeper(Arc::new(Handle(kept))), first, running))
+        let task = KeeperTask { kept: Arc::clone(&kept), builder: self, servers, random };
+        Ok((SessionKeeper(Arc::new(Handle(kept))), first, task))
     }
 
     /// Gives this builder a seed of its own if it has one, since two sessions must not make the
@@ -228,11 +229,11 @@ impl SessionKeeper {
         let mut kept = self.0.0.subscribe();
         // Keep the client that was found and do not check again: its session may end at any moment.
         let mut found = None;
-        let told = |kept: &Kept| {
+        let is_ready = |kept: &Kept| {
             found = kept.current().cloned();
             found.is_some() || kept.over.is_some()
         };
-        match kept.wait_for(told).await {
+        match kept.wait_for(is_ready).await {
             Ok(kept) => kept.outcome(found),
             Err(_) => Err(Ended::Closed.into()),
         }
@@ -299,8 +300,8 @@ impl Sessions {
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<KeptSession, Error> {
         let seen = self.seen;
-        let told = |kept: &Kept| kept.began.is_some() && kept.number > seen;
-        let session = match self.kept.wait_for(|kept| kept.over.is_some() || told(kept)).await {
+        let is_ready = |kept: &Kept| kept.began.is_some() && kept.number > seen;
+        let session = match self.kept.wait_for(|kept| kept.over.is_some() || is_ready(kept)).await {
             Ok(kept) => {
                 let number = kept.number;
                 let session = kept.client.clone().map(|client| KeptSession { client, number });
@@ -348,7 +349,7 @@ impl Kept {
 }
 
 /// The body of the keeper's task, which opens the sessions.
-struct Running {
+struct KeeperTask {
     kept: Arc<watch::Sender<Kept>>,
     /// The settings of all sessions except the first.
     builder: ClientBuilder,
@@ -357,21 +358,21 @@ struct Running {
     random: Random,
 }
 
-impl Running {
+impl KeeperTask {
     async fn run(mut self, first: Parts) {
         let mut next = Ok(first);
-        let mut brief = 0;
+        let mut short_sessions = 0;
         while let Some(Parts { client, shared, driver, .. }) = self.begin(next) {
-            self.offer(client, &shared);
+            self.publish(client, &shared);
             self.drive(&shared, driver).await;
-            match shared.look(|core| core.ended()) {
+            match shared.read(|core| core.ended()) {
                 Some(Ended::Expired) => {}
                 ended => return self.end(ended.unwrap_or(Ended::Closed).into()),
             }
             let began = self.kept.borrow().began;
             let lived = began.is_some_and(|began| shared.clock().now() - began >= LIVED);
-            brief = if lived { 0 } else { brief + 1 };
-            self.rest(brief).await;
+            short_sessions = if lived { 0 } else { short_sessions + 1 };
+            self.back_off(short_sessions).await;
             self.servers.hosts = shared.hosts(|hosts| hosts.all().to_vec());
             next = self.builder.clone().seeded(&mut self.random).parts(self.servers.clone());
         }
@@ -388,7 +389,7 @@ impl Running {
     }
 
     /// Publishes the client of a new session.
-    fn offer(&self, client: Client, shared: &Arc<SharedSession>) {
+    fn publish(&self, client: Client, shared: &Arc<SharedSession>) {
         let mut client = Some(client);
         self.kept.send_modify(|kept| {
             // The session before is over, so its counters no longer change.
@@ -406,11 +407,11 @@ impl Running {
     /// Runs one session to its end.
     async fn drive(&self, shared: &SharedSession, driver: Driver) {
         let mut driver = pin!(driver.run());
-        let mut telling = pin!(self.tell(shared));
+        let mut tracking = pin!(self.track_acceptance(shared));
         poll_fn(|cx| {
             match driver.as_mut().poll(cx) {
                 // This future never ends by itself.
-                Poll::Pending => telling.as_mut().poll(cx),
+                Poll::Pending => tracking.as_mut().poll(cx),
                 over => over,
             }
         })
@@ -418,7 +419,7 @@ impl Running {
     }
 
     /// Notes when a server has accepted the session, and when one that serves writes has.
-    async fn tell(&self, shared: &SharedSession) {
+    async fn track_acceptance(&self, shared: &SharedSession) {
         let mut states = shared.states();
         // This cannot fail: the sender is in the shared session, which we hold.
         drop(states.wait_for(|state| state.is_connected()).await);
@@ -430,14 +431,14 @@ impl Running {
     }
 
     /// Waits between two sessions.
-    async fn rest(&mut self, brief: u32) {
+    async fn back_off(&mut self, short_sessions: u32) {
         let mut ended = None;
         self.kept.send_modify(|kept| {
             ended = kept.client.take();
             (kept.answered, kept.began) = (false, None);
         });
         drop(ended);
-        let wait = backoff::delay(&mut self.random, brief);
+        let wait = backoff::delay(&mut self.random, short_sessions);
         let wait_ms = wait.as_millis() as u64;
         info!(target: trace::SESSION, wait_ms, "another");
         let mut kept = self.kept.subscribe();
@@ -455,7 +456,7 @@ impl Running {
 }
 
 /// However the task ends, no caller is left waiting.
-impl Drop for Running {
+impl Drop for KeeperTask {
     fn drop(&mut self) {
         self.end(Ended::Closed.into());
     }

@@ -88,7 +88,7 @@ async fn is_over(client: &Client) -> bool {
     let mut states = client.states();
     loop {
         states.mark_unchanged();
-        let (state, ended) = client.shared().look(|core| (core.state(), core.ended()));
+        let (state, ended) = client.shared().read(|core| (core.state(), core.ended()));
         if ended.is_some() || state.is_connected() {
             return ended.is_some();
         }

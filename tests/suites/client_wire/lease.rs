@@ -158,7 +158,7 @@ async fn the_first_look_after_a_suspension_says_that_it_lapsed() {
     let suspended = Arc::new(AtomicU64::new(1000));
     let told = Arc::clone(&suspended);
     let builder =
-        builder(&network).suspended(move || Duration::from_secs(told.load(Ordering::Relaxed)));
+        builder(&network).suspend_time(move || Duration::from_secs(told.load(Ordering::Relaxed)));
     let (client, mut peer, node) = owner(&mut network, builder).await;
     let lease = node.lease(None);
     let before = client.clock().now();

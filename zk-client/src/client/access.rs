@@ -19,7 +19,7 @@ impl Client {
     /// This needs the permission to read the node or to change the list. From a client that may
     /// only read, servers hide the hashes of digests.
     pub fn get_acl(&self, path: &str) -> Reply<AccessList> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             self.send(path, &GetAclRequest { path: full }, |call, completion| {
                 let reply = call.to_result(completion)?;
                 let GetAclResponse { acl, stat } = call.decode(&reply)?;
@@ -56,8 +56,8 @@ impl Client {
     /// `InvalidACL` if the list is empty or names an identity that the server does not know, as
     /// [`Acl::CREATOR_ALL`] does on a connection that has not authenticated.
     pub fn set_acl(&self, path: &str, acl: &[Acl], aversion: Option<i32>) -> Reply<Stat> {
-        self.at(path, path::check, |full| {
-            acl::lend(acl, |acl| {
+        self.with_checked_path(path, path::check, |full| {
+            acl::with_wire_acl(acl, |acl| {
                 let version = aversion.unwrap_or(ANY_VERSION);
                 let request = SetAclRequest { path: full, acl, version };
                 self.send(path, &request, |call, completion| {

@@ -85,7 +85,7 @@ impl Client {
         self.shared().unique()
     }
 
-    pub(crate) fn at<R>(
+    pub(crate) fn with_checked_path<R>(
         &self,
         path: &str,
         check: fn(&str) -> Result<(), Error>,

@@ -32,7 +32,7 @@ impl Client {
     ///
     /// `None` until a server that serves writes has assigned them.
     pub fn session(&self) -> Option<SessionIdentity> {
-        self.shared().look(|core| core.identity())
+        self.shared().read(|core| core.identity())
     }
 
     /// True if this client [resumed](crate::ClientBuilder::session) a session that another client
@@ -40,7 +40,7 @@ impl Client {
     ///
     /// The session may then have ephemeral nodes that this client did not create.
     pub fn is_resumed(&self) -> bool {
-        self.shared().look(|core| core.is_resumed())
+        self.shared().read(|core| core.is_resumed())
     }
 
     /// The clock that this client reads time from.
@@ -51,7 +51,7 @@ impl Client {
     /// The session timeout: as negotiated with the server, or as requested until the first
     /// connection.
     pub fn session_timeout(&self) -> Duration {
-        self.shared().look(|core| core.timeout())
+        self.shared().read(|core| core.timeout())
     }
 
     /// Ends the session and waits until the server has confirmed it.
@@ -102,7 +102,7 @@ impl Client {
         let mut states = shared.states();
         async move {
             drop(states.wait_for(|state| state.ended().is_some()).await);
-            shared.look(Core::detached)
+            shared.read(Core::detached)
         }
     }
 }

@@ -11,7 +11,7 @@ use zk_proto::Zxid;
 
 use crate::client::handle::Client;
 use crate::client::owned_nodes::OwnedNode;
-use crate::client::resolve::{Resolving, Seen, Verdict, Write, resolve};
+use crate::client::resolve::{Resolving, Seen, Write, WriteFate, resolve};
 use crate::error::Error;
 use crate::handles::reply::Reply;
 use crate::model::node::Node;
@@ -163,20 +163,20 @@ impl<O: Operations> Write for Marked<'_, O> {
         reply.map(|(results, _)| Committed::Replied(results))
     }
 
-    fn trace(&self) -> Option<&str> {
+    fn path_to_inspect(&self) -> Option<&str> {
         Some(self.path)
     }
 
-    fn judge(&self, before: Zxid, seen: Seen) -> Option<Verdict<Self::Done>> {
+    fn judge(&self, before: Zxid, seen: Seen) -> Option<WriteFate<Self::Done>> {
         let Node { data, stat } = seen.node?;
         match self.mark.number_in(&data) {
             Some(number) if number == self.mark.number => {
-                Some(Verdict::Applied(Committed::Found(stat.mzxid)))
+                Some(WriteFate::Applied(Committed::Found(stat.mzxid)))
             }
             // Servers carry out the requests of a session in order, so this transaction would have
             // overwritten the earlier mark.
-            Some(number) if number < self.mark.number => Some(Verdict::NotApplied),
-            _ => (stat.mzxid <= before).then_some(Verdict::NotApplied),
+            Some(number) if number < self.mark.number => Some(WriteFate::NotApplied),
+            _ => (stat.mzxid <= before).then_some(WriteFate::NotApplied),
         }
     }
 }

@@ -139,7 +139,7 @@ impl Client {
         path::check(path)?;
         let (mode, data) = (options.mode(), Some(data));
         let submitted = self.chroot.applied(path, |full| {
-            acl::lend(options.acl, |acl| {
+            acl::with_wire_acl(options.acl, |acl| {
                 let request = CreateRequest { path: full, data, acl, mode };
                 self.shared().submit(path, |core, responder| submit(core, &request, responder))
             })
@@ -241,7 +241,7 @@ impl Client {
     ///
     /// Dropping the reply leaves the node alone.
     pub fn adopt(&self, path: &str) -> Reply<OwnedNode> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             let request = ExistsRequest { path: full, watch: false };
             let (client, full) = (self.clone(), full.to_owned());
             self.send(path, &request, move |call, completion| {

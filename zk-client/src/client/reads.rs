@@ -18,7 +18,7 @@ use crate::session::WatchKind;
 impl Client {
     /// The state of a node, or `None` if there is none.
     pub fn exists(&self, path: &str) -> Reply<Option<Stat>> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             let request = ExistsRequest { path: full, watch: false };
             self.send(path, &request, exists)
         })
@@ -36,7 +36,7 @@ impl Client {
     /// # }
     /// ```
     pub fn exists_and_watch(&self, path: &str) -> Reply<(Option<Stat>, Watcher)> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             let request = ExistsRequest { path: full, watch: true };
             self.send_watching(path, full, &request, WatchKind::Exist, exists)
         })
@@ -44,14 +44,14 @@ impl Client {
 
     /// A node's data and state.
     pub fn get_data(&self, path: &str) -> Reply<Node> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             self.send(path, &GetDataRequest { path: full, watch: false }, node)
         })
     }
 
     /// Like [`get_data`](Self::get_data), with a watch for the node's change or deletion.
     pub fn get_data_and_watch(&self, path: &str) -> Reply<(Node, Watcher)> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             let request = GetDataRequest { path: full, watch: true };
             self.send_watching(path, full, &request, WatchKind::Data, node)
         })
@@ -59,7 +59,7 @@ impl Client {
 
     /// The names of a node's children, and the node's state.
     pub fn get_children(&self, path: &str) -> Reply<Children> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             self.send(path, &GetChildren2Request { path: full, watch: false }, children)
         })
     }
@@ -68,7 +68,7 @@ impl Client {
     ///
     /// The watch is for children that are created or deleted, and for the node's deletion.
     pub fn get_children_and_watch(&self, path: &str) -> Reply<(Children, Watcher)> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             let request = GetChildren2Request { path: full, watch: true };
             self.send_watching(path, full, &request, WatchKind::Child, children)
         })
@@ -84,7 +84,7 @@ impl Client {
     ///
     /// Older servers answer [`Unimplemented`](crate#old-servers).
     pub fn get_ephemerals(&self, prefix: &str) -> Reply<Vec<String>> {
-        self.at(prefix, path::check_sequential, |full| {
+        self.with_checked_path(prefix, path::check_sequential, |full| {
             let inside = match self.chroot.as_str() {
                 // Without the slash, nodes whose names merely begin alike would be found.
                 Some(chroot) if full == chroot => format!("{chroot}/"),
@@ -107,7 +107,7 @@ impl Client {
     ///
     /// Older servers answer [`Unimplemented`](crate#old-servers).
     pub fn get_all_children_number(&self, path: &str) -> Reply<i32> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             self.send(path, &GetAllChildrenNumberRequest { path: full }, |call, completion| {
                 let reply = call.to_result(completion)?;
                 let GetAllChildrenNumberResponse { total_number } = call.decode(&reply)?;
@@ -124,7 +124,7 @@ impl Client {
     /// another client has seen, wait for that client's zxid with
     /// [`wait_for_zxid`](Self::wait_for_zxid).
     pub fn sync(&self, path: &str) -> Reply<()> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             self.send(path, &SyncRequest { path: full.into() }, |call, completion| {
                 let reply = call.to_result(completion)?;
                 call.decode::<SyncResponse<'_>>(&reply).map(drop)

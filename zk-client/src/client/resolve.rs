@@ -143,15 +143,15 @@ pub(crate) trait Write {
 
     fn send(&self, client: &Client) -> Reply<Self::Done>;
 
-    /// The path to look at, if looking can help.
-    fn trace(&self) -> Option<&str>;
+    /// The path whose state can show what became of the write, if any can.
+    fn path_to_inspect(&self) -> Option<&str>;
 
     /// The outcome of the write, if the state shows it. `before` is the highest zxid that was seen
     /// when the write was first sent, so the zxid of the write is higher.
-    fn judge(&self, before: Zxid, seen: Seen) -> Option<Verdict<Self::Done>>;
+    fn judge(&self, before: Zxid, seen: Seen) -> Option<WriteFate<Self::Done>>;
 }
 
-pub(crate) enum Verdict<R> {
+pub(crate) enum WriteFate<R> {
     Applied(R),
     NotApplied,
 }
@@ -187,17 +187,17 @@ impl Write for Create<'_> {
         client.create(self.path, self.data, &self.options)
     }
 
-    fn trace(&self) -> Option<&str> {
+    fn path_to_inspect(&self) -> Option<&str> {
         (!self.options.mode().is_sequential()).then_some(self.path)
     }
 
-    fn judge(&self, before: Zxid, seen: Seen) -> Option<Verdict<Created>> {
+    fn judge(&self, before: Zxid, seen: Seen) -> Option<WriteFate<Created>> {
         let Some(Node { data, stat }) = seen.node else {
             let untouched = seen.parent.is_some_and(|parent| parent.pzxid <= before);
-            return untouched.then_some(Verdict::NotApplied);
+            return untouched.then_some(WriteFate::NotApplied);
         };
         if stat.czxid <= before {
-            return Some(Verdict::NotApplied);
+            return Some(WriteFate::NotApplied);
         }
         let owner = match self.options.mode() {
             CreateMode::EPHEMERAL => seen.own,
@@ -209,7 +209,7 @@ impl Write for Create<'_> {
             owner == Some(stat.ephemeral_owner) && stat.version == 0 && data == self.data;
         is_as_made.then(|| {
             let path = self.path.to_owned();
-            Verdict::Applied(Created { path, czxid: stat.czxid, stat: Some(stat) })
+            WriteFate::Applied(Created { path, czxid: stat.czxid, stat: Some(stat) })
         })
     }
 }
@@ -221,24 +221,24 @@ impl Write for SetData<'_> {
         client.set_data(self.path, self.data, Some(self.version))
     }
 
-    fn trace(&self) -> Option<&str> {
+    fn path_to_inspect(&self) -> Option<&str> {
         (self.version != ANY_VERSION).then_some(self.path)
     }
 
-    fn judge(&self, before: Zxid, seen: Seen) -> Option<Verdict<Stat>> {
+    fn judge(&self, before: Zxid, seen: Seen) -> Option<WriteFate<Stat>> {
         let Node { data, stat } = seen.node?;
         if stat.mzxid <= before {
-            return Some(Verdict::NotApplied);
+            return Some(WriteFate::NotApplied);
         }
         // Versions count within the life of one node.
         if stat.czxid > before {
             return None;
         }
         match stat.version.wrapping_sub(self.version) {
-            1 if data == self.data => Some(Verdict::Applied(stat)),
+            1 if data == self.data => Some(WriteFate::Applied(stat)),
             // A lower version means that it was not applied and never will be: another write has
             // led to this version.
-            ..=1 => Some(Verdict::NotApplied),
+            ..=1 => Some(WriteFate::NotApplied),
             _ => None,
         }
     }
@@ -251,13 +251,13 @@ impl Write for Delete<'_> {
         client.delete(self.path, Some(self.version))
     }
 
-    fn trace(&self) -> Option<&str> {
+    fn path_to_inspect(&self) -> Option<&str> {
         (self.version != ANY_VERSION).then_some(self.path)
     }
 
-    fn judge(&self, before: Zxid, seen: Seen) -> Option<Verdict<()>> {
+    fn judge(&self, before: Zxid, seen: Seen) -> Option<WriteFate<()>> {
         let survived = seen.node.is_some_and(|node| node.stat.czxid <= before);
-        survived.then_some(Verdict::NotApplied)
+        survived.then_some(WriteFate::NotApplied)
     }
 }
 
@@ -276,7 +276,7 @@ where
             Err(error) if is_lost(&error) => error,
             answer => return answer,
         };
-        let Some(path) = write.trace() else {
+        let Some(path) = write.path_to_inspect() else {
             return Err(lost);
         };
         let timeout = client.session_timeout();
@@ -296,11 +296,11 @@ async fn inquire<W: Write>(
 ) -> Result<W::Done, Error> {
     let mut refused = None;
     loop {
-        match look(client, path).await {
+        match inspect(client, path).await {
             Ok(seen) => match (write.judge(before, seen), refused.take()) {
-                (Some(Verdict::Applied(done)), _) => return Ok(done),
-                (Some(Verdict::NotApplied), Some(refused)) => return Err(refused),
-                (Some(Verdict::NotApplied), None) => {}
+                (Some(WriteFate::Applied(done)), _) => return Ok(done),
+                (Some(WriteFate::NotApplied), Some(refused)) => return Err(refused),
+                (Some(WriteFate::NotApplied), None) => {}
                 (None, _) => return Err(lost.clone()),
             },
             Err(error) if is_later(&error) => {
@@ -323,7 +323,7 @@ async fn inquire<W: Write>(
 }
 
 /// The node's state after all that was committed before, and the state of its parent.
-async fn look(client: &Client, path: &str) -> Result<Seen, Error> {
+async fn inspect(client: &Client, path: &str) -> Result<Seen, Error> {
     let parent = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
     let parent = if parent.is_empty() { "/" } else { parent };
     let (sync, node, parent) =

@@ -133,7 +133,7 @@ impl Client {
         loop {
             let (making, node) = self.batch(|| {
                 let make = |parent| self.create(parent, b"", &parents);
-                let making: Vec<Reply<_>> = ancestors(path).map(make).collect();
+                let making: Vec<Reply<_>> = parents_top_down(path).map(make).collect();
                 (making, self.create(path, data, options))
             });
             let missing = match node.await {
@@ -159,7 +159,7 @@ impl Client {
 }
 
 /// The parents of a node below the root, from the top.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+fn parents_top_down(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').filter_map(|(at, _)| path.get(..at)).filter(|path| !path.is_empty())
 }
 
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn parents_come_from_the_top() {
         let check = |path, expected: &[&str]| {
-            assert_eq!(ancestors(path).collect::<Vec<_>>(), expected, "{path}");
+            assert_eq!(parents_top_down(path).collect::<Vec<_>>(), expected, "{path}");
         };
         check("/", &[]);
         check("/a", &[]);

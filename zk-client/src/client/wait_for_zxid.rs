@@ -26,7 +26,7 @@ impl Client {
     /// that waits for it with [`wait_for_zxid`](Self::wait_for_zxid) sees everything that this one
     /// has seen and written.
     pub fn last_zxid(&self) -> Zxid {
-        self.shared().look(|core| core.last_zxid())
+        self.shared().read(|core| core.last_zxid())
     }
 
     /// Waits until this client sees everything up to `zxid`.

@@ -84,7 +84,7 @@ impl Client {
     /// # }
     /// ```
     pub fn watch(&self, path: &str, mode: WatchMode) -> Reply<WatchStream> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             let queue = Arc::new(EventQueue::default());
             let stream = Arc::clone(&queue);
             let submitted = self

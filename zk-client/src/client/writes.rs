@@ -36,8 +36,8 @@ impl Client {
         }
         let sequential = options.is_sequential();
         let check = if sequential { path::check_sequential } else { path::check };
-        self.at(path, check, |full| {
-            acl::lend(options.acl, |acl| {
+        self.with_checked_path(path, check, |full| {
+            acl::with_wire_acl(options.acl, |acl| {
                 let (data, mode) = (Some(data), options.mode());
                 match options.ttl_millis() {
                     None => {
@@ -54,7 +54,7 @@ impl Client {
 
     /// Deletes a node that has no children, if it is at `version`, or always if that is `None`.
     pub fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             let request = DeleteRequest { path: full, version: version.unwrap_or(ANY_VERSION) };
             self.send(path, &request, |call, completion| call.to_result(completion).map(drop))
         })
@@ -73,7 +73,7 @@ impl Client {
     /// # }
     /// ```
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
-        self.at(path, path::check, |full| {
+        self.with_checked_path(path, path::check, |full| {
             let version = version.unwrap_or(ANY_VERSION);
             let request = SetDataRequest { path: full, data: Some(data), version };
             self.send(path, &request, |call, completion| {

@@ -176,7 +176,7 @@ impl ClientBuilder {
     /// The time counts from any fixed moment. The function is for systems on which the client
     /// cannot measure this by itself: see [`Clock`]. It is called often, on any thread and under a
     /// lock, so it must be quick and must not use the client.
-    pub fn suspended(self, suspended: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self { clock: Some(Clock::new(suspended)), ..self }
+    pub fn suspend_time(self, suspend_time: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self { clock: Some(Clock::new(suspend_time)), ..self }
     }
 }

@@ -15,30 +15,32 @@ use crate::error::{Error, Fault};
 use crate::handles::reply::Reply;
 
 /// A client that waits for its first server.
-pub(crate) struct Settling {
+pub(crate) struct FirstConnection {
     pub(crate) client: Client,
     pub(crate) shared: Arc<SharedSession>,
     pub(crate) chroot: Option<String>,
     pub(crate) proofs: Vec<Reply<()>>,
 }
 
-impl Settling {
+impl FirstConnection {
     /// Waits at most `timeout` until a server has accepted the session and the credentials.
-    /// `unless` handles an error that occurs before.
-    pub(crate) async fn within(
+    /// `on_error` handles an error that occurs before.
+    pub(crate) async fn with_timeout(
         self,
         timeout: Duration,
-        unless: impl AsyncFnOnce(Error) -> Result<(), Error>,
+        on_error: impl AsyncFnOnce(Error) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Self { client, shared, chroot, proofs } = self;
-        let settled = async {
-            match unless_refused(&shared, settled(&client, &shared, proofs, chroot)).await {
-                Err(error) => unless(error).await,
+        let waiting = async {
+            match unless_refused(&shared, wait_first_connection(&client, &shared, proofs, chroot))
+                .await
+            {
+                Err(error) => on_error(error).await,
                 Ok(()) => Ok(()),
             }
         };
-        match tokio::time::timeout(timeout, settled).await {
-            Ok(settled) => settled,
+        match tokio::time::timeout(timeout, waiting).await {
+            Ok(result) => result,
             Err(_) => {
                 let (timeout, attempts) = (Some(timeout), shared.attempts());
                 Err(Fault::NoServer { timeout, attempts }.into())
@@ -49,7 +51,7 @@ impl Settling {
 
 /// Waits until a server has accepted the session and the credentials, and checks that the chroot
 /// exists.
-async fn settled(
+async fn wait_first_connection(
     client: &Client,
     shared: &SharedSession,
     proofs: Vec<Reply<()>>,
@@ -82,15 +84,15 @@ async fn settled(
 /// Fails when every server has refused for good.
 async fn unless_refused(
     shared: &SharedSession,
-    settled: impl Future<Output = Result<(), Error>>,
+    waiting: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Error> {
-    let (mut settled, mut refused) = (pin!(settled), pin!(shared.refused_by_all()));
-    poll_fn(|cx| match settled.as_mut().poll(cx) {
+    let (mut waiting, mut refused) = (pin!(waiting), pin!(shared.refused_by_all()));
+    poll_fn(|cx| match waiting.as_mut().poll(cx) {
         Poll::Pending => refused
             .as_mut()
             .poll(cx)
             .map(|attempts| Err(Fault::NoServer { timeout: None, attempts }.into())),
-        settled => settled,
+        ready => ready,
     })
     .await
 }

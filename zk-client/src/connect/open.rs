@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::config::{ConnectString, SessionConfig};
 use crate::connect::builder::ClientBuilder;
-use crate::connect::first_connection::Settling;
+use crate::connect::first_connection::FirstConnection;
 use crate::driver::clock::Clock;
 use crate::driver::shared_session::SharedSession;
 use crate::driver::task::Driver;
@@ -46,9 +46,12 @@ impl ClientBuilder {
     pub async fn connect(self, servers: &str) -> Result<Client, Error> {
         let timeout = self.connect_timeout;
         let mut parts = self.parts(servers.parse()?)?;
-        let settling = parts.settling();
+        let first_connection = parts.first_connection();
         spawn(parts.driver)?;
-        settling.within(timeout, async |error| Err(error)).await.map(|()| parts.client)
+        first_connection
+            .with_timeout(timeout, async |error| Err(error))
+            .await
+            .map(|()| parts.client)
     }
 
     /// Starts to connect and returns at once.
@@ -151,8 +154,8 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// What the caller must wait for before the client is returned.
-    pub(crate) fn settling(&mut self) -> Settling {
-        Settling {
+    pub(crate) fn first_connection(&mut self) -> FirstConnection {
+        FirstConnection {
             client: self.client.clone(),
             shared: Arc::clone(&self.shared),
             chroot: self.chroot.take(),

@@ -139,7 +139,7 @@ impl SharedSession {
     }
 
     /// Runs `f` on the session without changing it, and wakes no task.
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&Core) -> R) -> R {
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&Core) -> R) -> R {
         f(&self.lock().core)
     }
 
@@ -227,7 +227,7 @@ impl SharedSession {
     }
 
     /// Waits for a change of the leases.
-    pub(crate) fn leases(&self) -> Notified<'_> {
+    pub(crate) fn lease_changed(&self) -> Notified<'_> {
         self.leases.notified()
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct Driver {
 }
 
 /// A connection that is over, or could not be made.
-struct Connection {
+struct ConnectionEnd {
     /// Why it ended.
     why: String,
     /// Whether the next attempt at this server would fail for the same reason.
@@ -59,7 +59,7 @@ struct Connection {
     lived: Duration,
 }
 
-impl Connection {
+impl ConnectionEnd {
     fn ended(why: Hangup, lived: Duration) -> Self {
         Self { why: why.to_string(), is_permanent: false, lived }
     }
@@ -104,7 +104,7 @@ impl Driver {
 
     async fn serve(mut self) {
         let clock = self.shared.clock().clone();
-        while self.shared.look(|core| core.ended()).is_none() {
+        while self.shared.read(|core| core.ended()).is_none() {
             let Some((host, delay)) = self.shared.hosts(Hosts::next) else {
                 return;
             };
@@ -115,14 +115,14 @@ impl Driver {
             }
             let server = host.to_string();
             self.shared.note_attempt(Attempt::new(server.as_str(), "no answer"));
-            let Connection { why, is_permanent, lived } = self.attempt(&host).await;
-            if self.shared.look(|core| core.state().is_connected()) {
+            let ConnectionEnd { why, is_permanent, lived } = self.attempt(&host).await;
+            if self.shared.read(|core| core.state().is_connected()) {
                 let lived_ms = lived.as_millis() as u64;
                 info!(target: trace::CONNECTION, server, why, lived_ms, "lost");
                 if lived >= LIVED {
                     self.shared.hosts(Hosts::lived);
                 }
-            } else if self.shared.look(|core| core.ended()).is_none() {
+            } else if self.shared.read(|core| core.ended()).is_none() {
                 debug!(target: trace::CONNECTION, server, why, "attempt failed");
                 self.shared.note_failed_attempt(Attempt { server, why, is_permanent });
             }
@@ -131,7 +131,7 @@ impl Driver {
     }
 
     /// Runs one connection, from the first packet to the last.
-    async fn attempt(&mut self, host: &Host) -> Connection {
+    async fn attempt(&mut self, host: &Host) -> ConnectionEnd {
         let clock = self.shared.clock().clone();
         debug!(target: trace::CONNECTION, server = %host, "connecting");
         self.shared.trying(host);
@@ -141,9 +141,9 @@ impl Driver {
             Ok(Ok(io)) => io,
             Ok(Err(error)) => {
                 self.shared.with(|core| core.hang_up(Hangup::Io(error.kind())));
-                return Connection::broken(&error, Duration::ZERO);
+                return ConnectionEnd::broken(&error, Duration::ZERO);
             }
-            Err(why) => return Connection::ended(why, Duration::ZERO),
+            Err(why) => return ConnectionEnd::ended(why, Duration::ZERO),
         };
         let up = clock.now();
         self.shared.with(|core| core.handle_connected(clock.now()));
@@ -159,14 +159,14 @@ impl Driver {
         })
         .await;
         let why = match why {
-            Hangup::Eof if self.shared.look(|core| core.is_shaking_hands()) => Hangup::NoHandshake,
+            Hangup::Eof if self.shared.read(|core| core.is_shaking_hands()) => Hangup::NoHandshake,
             why => why,
         };
         self.shared.with(|core| core.hang_up(why));
         let lived = clock.now() - up;
         match wire.broken {
-            Some(error) => Connection::broken(&error, lived),
-            None => Connection::ended(why, lived),
+            Some(error) => ConnectionEnd::broken(&error, lived),
+            None => ConnectionEnd::ended(why, lived),
         }
     }
 

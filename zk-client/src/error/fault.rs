@@ -32,9 +32,9 @@ pub(crate) enum Fault {
     ChrootNotFound { chroot: String },
     #[error("the servers reached within {timeout:?} are at zxid {seen}, behind {wanted}")]
     Behind { wanted: Zxid, seen: Zxid, timeout: Duration },
-    #[error("{op} {path}: {code}{}", Switch(*op, *code))]
+    #[error("{op} {path}: {code}{}", ServerRequirement(*op, *code))]
     Refused { op: OpCode, path: String, code: ErrorCode },
-    #[error("operation {index} of a multi, {op} {path}: {code}{}", Switch(*op, *code))]
+    #[error("operation {index} of a multi, {op} {path}: {code}{}", ServerRequirement(*op, *code))]
     OpRefused { index: usize, op: OpCode, path: String, code: ErrorCode },
     #[error("create {path}: {rule}")]
     Options { path: String, rule: &'static str },
@@ -98,9 +98,9 @@ impl fmt::Display for Owner {
 }
 
 /// The setting or version of the servers that this operation needs.
-struct Switch(OpCode, ErrorCode);
+struct ServerRequirement(OpCode, ErrorCode);
 
-impl fmt::Display for Switch {
+impl fmt::Display for ServerRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0, self.1) {
             (OpCode::CREATE_TTL, ErrorCode::UNIMPLEMENTED) => {

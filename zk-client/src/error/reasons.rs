@@ -64,7 +64,7 @@ pub enum Ended {
 #[non_exhaustive]
 pub enum ProtocolError {
     /// A frame or record that does not decode.
-    #[error("undecodable: {0}{stranger}", stranger = Stranger(*.0))]
+    #[error("undecodable: {0}{hint}", hint = WrongProtocolHint(*.0))]
     Undecodable(#[from] DecodeError),
     /// A reply to a request that is not the oldest one in flight.
     #[error("reply to xid {got} where xid {expected} was next")]
@@ -92,9 +92,9 @@ pub enum ProtocolError {
 }
 
 /// Appends a hint if the length of a frame looks like the beginning of another protocol.
-struct Stranger(DecodeError);
+struct WrongProtocolHint(DecodeError);
 
-impl fmt::Display for Stranger {
+impl fmt::Display for WrongProtocolHint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DecodeError::FrameTooLong { len, .. } = self.0 else { return Ok(()) };
         let bytes = u32::try_from(len).unwrap_or_default().to_be_bytes();

@@ -36,7 +36,7 @@ impl Lease {
     pub fn state(&self) -> LeaseState {
         let clock = self.shared.clock();
         // Read under the lock, so that this and the marks of the session are in one order.
-        self.shared.look(|core| core.lease_state(clock.now(), self.id))
+        self.shared.read(|core| core.lease_state(clock.now(), self.id))
     }
 
     /// How long from now the lease surely holds, whether it is valid or suspended.
@@ -44,7 +44,7 @@ impl Lease {
     /// Zero if it has lapsed.
     pub fn remaining(&self) -> Duration {
         let clock = self.shared.clock();
-        let (now, state) = self.shared.look(|core| {
+        let (now, state) = self.shared.read(|core| {
             let now = clock.now();
             (now, core.lease_state(now, self.id))
         });
@@ -77,7 +77,7 @@ impl Lease {
     /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn changed(&self, from: LeaseState) -> LeaseState {
         loop {
-            let mut news = pin!(self.shared.leases());
+            let mut news = pin!(self.shared.lease_changed());
             news.as_mut().enable();
             let state = self.state();
             if std::mem::discriminant(&state) != std::mem::discriminant(&from) {

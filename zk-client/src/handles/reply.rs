@@ -79,7 +79,7 @@ type Finish<R> = Box<dyn FnOnce(&Call, Completion) -> Result<R, Error> + Send>;
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not cancel the request: it is sent and carried out in its turn, and the reply
+/// Dropping it does not cancel the request: it is sent and carried out in order, and the reply
 /// is discarded. Two kinds clean up: a watch without a watcher is dropped, and an [owned
 /// node](crate::Client::create_owned) without an owner is deleted.
 #[must_use = "the request is sent in any case, but only awaiting it tells how it went"]

@@ -103,7 +103,7 @@ impl WatchStream {
             ready!(self.queue.poll_take(cx, &mut self.read));
         }
         let Some(event) = self.read.pop_front() else {
-            let ended = self.shared.look(|core| core.ended());
+            let ended = self.shared.read(|core| core.ended());
             return Poll::Ready(Err(ended.unwrap_or(Ended::Closed).into()));
         };
         Poll::Ready(Ok(match event {

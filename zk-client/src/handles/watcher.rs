@@ -108,7 +108,7 @@ impl Watcher {
 
     /// If the event cannot come any more, the session is over.
     fn ended(&self) -> Error {
-        self.shared.look(|core| core.ended()).unwrap_or(Ended::Closed).into()
+        self.shared.read(|core| core.ended()).unwrap_or(Ended::Closed).into()
     }
 }
 

@@ -263,7 +263,7 @@ pub struct AccessList {
 }
 
 /// Calls `f` with the list as it goes over the wire.
-pub(crate) fn lend<R>(acl: &[Acl], f: impl FnOnce(List<'_, zk_proto::Acl<'_>>) -> R) -> R {
+pub(crate) fn with_wire_acl<R>(acl: &[Acl], f: impl FnOnce(List<'_, zk_proto::Acl<'_>>) -> R) -> R {
     let entries = acl.iter().map(zk_proto::Acl::from).collect::<Vec<_>>();
     f(List::new(&entries))
 }

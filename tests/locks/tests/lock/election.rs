@@ -147,7 +147,7 @@ async fn work_does_not_go_on_after_the_process_was_stopped_for_too_long() {
         let (slept, told) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let clock = Arc::clone(&slept);
         let clock = move || Duration::from_secs(clock.load(Ordering::Relaxed));
-        let client: Client = world.builder().suspended(clock).connect("zk").await.unwrap();
+        let client: Client = world.builder().suspend_time(clock).connect("zk").await.unwrap();
         let candidate = election(&client, "ana").step_down(step_down);
         let wakes = Notify::new();
         let mut leading = Box::pin(candidate.lead(async |_| {

@@ -125,7 +125,7 @@ async fn the_first_look_after_a_jump_of_the_clock_says_that_it_is_lost() {
     let suspended = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&suspended);
     let builder =
-        world.builder().suspended(move || Duration::from_secs(told.load(Ordering::Relaxed)));
+        world.builder().suspend_time(move || Duration::from_secs(told.load(Ordering::Relaxed)));
     let client: Client = builder.connect("zk").await.unwrap();
     let guard = Lock::new(&client, LOCK).unwrap().acquire().await.unwrap();
     assert_eq!(guard.state(), LockState::Held);
@@ -190,7 +190,7 @@ async fn impatient(world: &World, limits: Limits) -> Client {
         ..100_000 => Duration::ZERO,
         _ => Duration::from_secs(24 * 60 * 60),
     };
-    world.builder().limits(limits).suspended(suspended).connect("zk").await.unwrap()
+    world.builder().limits(limits).suspend_time(suspended).connect("zk").await.unwrap()
 }
 
 /// The future of `block_on`, which is also the body of `#[tokio::main]`, is woken at once when it

@@ -117,7 +117,7 @@ async fn jumping(world: &World) -> (Client, Arc<AtomicU64>) {
     let suspended = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&suspended);
     let told = move || Duration::from_secs(told.load(Ordering::Relaxed));
-    let client: Client = world.builder().suspended(told).connect("zk").await.unwrap();
+    let client: Client = world.builder().suspend_time(told).connect("zk").await.unwrap();
     client.create("/data", b"0", &CreateOptions::persistent()).await.ok();
     (client, suspended)
 }

@@ -11,7 +11,7 @@ use crate::net::transport::PermanentRefusal;
 
 /// The phase in which a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum TlsPhase {
     /// During TLS's handshake.
     Handshake,
     /// After the handshake. With TLS 1.3 a server refuses a client's certificate then.
@@ -20,7 +20,7 @@ pub(crate) enum Moment {
 
 /// Explains why a connection failed. `shows_identity` is true if the client has a certificate to
 /// show.
-pub(crate) fn explain(error: io::Error, moment: Moment, shows_identity: bool) -> io::Error {
+pub(crate) fn explain(error: io::Error, phase: TlsPhase, shows_identity: bool) -> io::Error {
     let kind = error.kind();
     let source = error.get_ref().and_then(|source| source.downcast_ref::<Error>());
     let (text, is_permanent) = match source {
@@ -28,11 +28,11 @@ pub(crate) fn explain(error: io::Error, moment: Moment, shows_identity: bool) ->
             (format!("the server's certificate {}", flaw(bad)), !is_not_valid_yet(bad))
         }
         Some(Error::AlertReceived(alert)) => alert_text(*alert, shows_identity),
-        Some(Error::InvalidMessage(_)) if moment == Moment::Handshake => {
+        Some(Error::InvalidMessage(_)) if phase == TlsPhase::Handshake => {
             ("the server does not speak TLS: is this its secure port?".to_owned(), true)
         }
         Some(other) => (other.to_string(), matches!(other, Error::PeerIncompatible(_))),
-        None if moment == Moment::Handshake && kind == io::ErrorKind::UnexpectedEof => {
+        None if phase == TlsPhase::Handshake && kind == io::ErrorKind::UnexpectedEof => {
             ("the server hung up: is this its secure port?".to_owned(), false)
         }
         None => return error,
@@ -90,7 +90,7 @@ fn alert_text(alert: AlertDescription, shows_identity: bool) -> (String, bool) {
 }
 
 /// Why the client's own certificate or key, or a root, cannot be used.
-pub(crate) fn flaw_of_ours(error: &Error) -> String {
+pub(crate) fn own_flaw(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(bad) => format!("the certificate {}", flaw(bad)),
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tracing::{info, warn};
 
 use crate::net::tls::any_name::AnyName;
-use crate::net::tls::error_text::flaw_of_ours;
+use crate::net::tls::error_text::own_flaw;
 use crate::net::tls::options::{Pem, ServerName, TlsOptions};
 use crate::trace;
 
@@ -88,7 +88,7 @@ impl Material {
         let mut roots = RootCertStore::empty();
         for root in certificates(&self.roots, &options.roots)? {
             let added = roots.add(root);
-            added.map_err(|error| format!("{}: {}", options.roots, flaw_of_ours(&error)))?;
+            added.map_err(|error| format!("{}: {}", options.roots, own_flaw(&error)))?;
         }
         let roots = Arc::new(roots);
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -110,7 +110,7 @@ impl Material {
                 let key = PrivateKeyDer::from_pem_slice(key)
                     .map_err(|error| format!("{key_from}: no private key: {error}"))?;
                 let config = builder.with_client_auth_cert(shown, key);
-                config.map_err(|error| format!("{from} and {key_from}: {}", flaw_of_ours(&error)))
+                config.map_err(|error| format!("{from} and {key_from}: {}", own_flaw(&error)))
             }
             _ => Ok(builder.with_no_client_auth()),
         }

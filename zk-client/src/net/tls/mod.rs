@@ -28,7 +28,7 @@ use tokio_rustls::rustls::pki_types::ServerName as PeerName;
 
 use crate::config::Host;
 use crate::error::{Error, Fault};
-use crate::net::tls::error_text::{Moment, explain};
+use crate::net::tls::error_text::{TlsPhase, explain};
 use crate::net::tls::material::Identity;
 use crate::net::tls::stream::Encrypted;
 use crate::net::transport::{Connecting, Connector, PermanentRefusal, TcpConnector, Transport};
@@ -109,7 +109,7 @@ impl Connector for TlsConnector {
             let shows_identity = identity.is_some();
             let stream = connecting.await;
             let stream =
-                stream.map_err(|error| explain(error, Moment::Handshake, shows_identity))?;
+                stream.map_err(|error| explain(error, TlsPhase::Handshake, shows_identity))?;
             Ok(Box::new(Encrypted { stream, shows_identity }) as Box<dyn Transport>)
         })
     }

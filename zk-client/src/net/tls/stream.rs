@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-use crate::net::tls::error_text::{Moment, explain};
+use crate::net::tls::error_text::{TlsPhase, explain};
 use crate::net::transport::Transport;
 
 /// The encrypted stream, whose errors explain what is wrong.
@@ -30,7 +30,7 @@ impl AsyncRead for Encrypted {
             // Frames carry their length, so a stream that ends without TLS's closing message does
             // no harm.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
-            read => read.map_err(|error| explain(error, Moment::Later, self.shows_identity)),
+            read => read.map_err(|error| explain(error, TlsPhase::Later, self.shows_identity)),
         })
     }
 }
