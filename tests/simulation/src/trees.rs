@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions, ErrorCode, Host, Op, SessionKeeper, Zxid};
-use zk_embedded::{Change, Config, Fault, Release, Server};
+use zk_embedded::{Change, Config, Fault, Server, ServerVersion};
 use zk_recipes::{Error, Freshness, TreeCache, TreeLimits, TreeStatus};
 
 use crate::Outcome;
@@ -57,8 +57,9 @@ struct History {
 impl History {
     async fn new(seed: u64, traced: bool) -> Self {
         let mut random = Random::new(seed);
-        let release = if random.percent(50) { Release::V3_9 } else { Release::V3_8 };
-        let config = Config::new().release(release).keep_history(true).max_connections_per_host(0);
+        let version = if random.percent(50) { ServerVersion::V3_9 } else { ServerVersion::V3_8 };
+        let config =
+            Config::new().server_version(version).keep_history(true).max_connections_per_host(0);
         let server = Arc::new(Server::in_memory(config));
         let refused = Arc::new(AtomicBool::new(false));
         let connector = {

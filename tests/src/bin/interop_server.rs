@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
-use zk_embedded::{Config, Release, Server};
+use zk_embedded::{Config, Server, ServerVersion};
 use zk_tests::server::{ServerConfig, Standalone};
 
 /// The tick of the sample `zoo.cfg`, from which the limits of session timeouts follow.
@@ -38,7 +38,9 @@ impl Kind {
                 Self::Real(Standalone::with(&config).await?)
             }
             "embedded" => Self::Embedded(Server::with(embedded).await?),
-            "embedded-3.8" => Self::Embedded(Server::with(embedded.release(Release::V3_8)).await?),
+            "embedded-3.8" => {
+                Self::Embedded(Server::with(embedded.server_version(ServerVersion::V3_8)).await?)
+            }
             _ => bail!("no such server: {name}"),
         })
     }

@@ -12,7 +12,7 @@ use tokio::task::coop::poll_proceed;
 use zk_client::{
     Client, CreateOptions, ErrorKind, SessionState, StreamEvent, WatchMode, WatchStream,
 };
-use zk_embedded::{Config, ErrorCode, Fault, OpCode, Release, Server};
+use zk_embedded::{Config, ErrorCode, Fault, OpCode, Server, ServerVersion};
 
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 const RECURSIVE: WatchMode = WatchMode::PersistentRecursive;
@@ -43,8 +43,8 @@ async fn cut(server: &Server, client: &Client) {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_cut_a_stream_says_so_and_goes_on() {
-    for release in [Release::V3_8, Release::V3_9] {
-        let server = Server::in_memory(Config::new().release(release));
+    for version in [ServerVersion::V3_8, ServerVersion::V3_9] {
+        let server = Server::in_memory(Config::new().server_version(version));
         let (client, other) = (connect(&server, "zk").await, connect(&server, "zk").await);
         client.create("/w", b"", &PERSISTENT).await.unwrap();
         let mut node = client.watch("/w", WatchMode::Persistent).await.unwrap();
@@ -109,8 +109,8 @@ async fn a_stream_that_nobody_reads_counts_what_it_drops_and_holds_up_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn the_server_watches_only_what_somebody_waits_for() {
-    for release in [Release::V3_8, Release::V3_9] {
-        let server = Server::in_memory(Config::new().release(release));
+    for version in [ServerVersion::V3_8, ServerVersion::V3_9] {
+        let server = Server::in_memory(Config::new().server_version(version));
         let client = connect(&server, "zk").await;
         client.create("/w", b"", &PERSISTENT).await.unwrap();
         let streams = (

@@ -6,32 +6,32 @@ use std::sync::Arc;
 use anyhow::Result;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use zk_client::TlsConnector;
-use zk_embedded::{Config, Release, Server};
+use zk_embedded::{Config, Server, ServerVersion};
 use zk_tests::claims::equipped_embedded as equipped;
 use zk_tests::claims::target::Target;
 use zk_tests::tls::{Authority, Front};
 
-zk_tests::client_claims!(client, server(Release::V3_9).await?);
-zk_tests::client_claims!(client_of_3_8, server(Release::V3_8).await?);
+zk_tests::client_claims!(client, server(ServerVersion::V3_9).await?);
+zk_tests::client_claims!(client_of_3_8, server(ServerVersion::V3_8).await?);
 zk_tests::client_claims!(client_over_tls, encrypted().await?);
-zk_tests::composed_claims!(composed, server(Release::V3_9).await?);
-zk_tests::composed_claims!(composed_of_3_8, server(Release::V3_8).await?);
+zk_tests::composed_claims!(composed, server(ServerVersion::V3_9).await?);
+zk_tests::composed_claims!(composed_of_3_8, server(ServerVersion::V3_8).await?);
 zk_tests::composed_claims!(composed_over_tls, encrypted().await?);
-zk_tests::operation_claims!(operations, server(Release::V3_9).await?);
-zk_tests::operation_claims!(operations_of_3_8, server(Release::V3_8).await?);
+zk_tests::operation_claims!(operations, server(ServerVersion::V3_9).await?);
+zk_tests::operation_claims!(operations_of_3_8, server(ServerVersion::V3_8).await?);
 zk_tests::operation_claims!(operations_over_tls, encrypted().await?);
-zk_tests::auth_claims!(auth, server(Release::V3_9).await?);
-zk_tests::auth_claims!(auth_of_3_8, server(Release::V3_8).await?);
+zk_tests::auth_claims!(auth, server(ServerVersion::V3_9).await?);
+zk_tests::auth_claims!(auth_of_3_8, server(ServerVersion::V3_8).await?);
 zk_tests::auth_claims!(auth_over_tls, encrypted().await?);
-zk_tests::cached_claims!(cached, server(Release::V3_9).await?);
-zk_tests::cached_claims!(cached_of_3_8, server(Release::V3_8).await?);
-zk_tests::counter_claims!(counter, server(Release::V3_9).await?);
-zk_tests::counter_claims!(counter_of_3_8, server(Release::V3_8).await?);
-zk_tests::tree_cache_claims!(tree_cache, server(Release::V3_9).await?);
-zk_tests::tree_cache_claims!(tree_cache_of_3_8, server(Release::V3_8).await?);
+zk_tests::cached_claims!(cached, server(ServerVersion::V3_9).await?);
+zk_tests::cached_claims!(cached_of_3_8, server(ServerVersion::V3_8).await?);
+zk_tests::counter_claims!(counter, server(ServerVersion::V3_9).await?);
+zk_tests::counter_claims!(counter_of_3_8, server(ServerVersion::V3_8).await?);
+zk_tests::tree_cache_claims!(tree_cache, server(ServerVersion::V3_9).await?);
+zk_tests::tree_cache_claims!(tree_cache_of_3_8, server(ServerVersion::V3_8).await?);
 zk_tests::claims_at_once!(
     every_claim_holds_at_once,
-    server(Release::V3_9).await?,
+    server(ServerVersion::V3_9).await?,
     client_claims,
     composed_claims,
     operation_claims,
@@ -41,20 +41,23 @@ zk_tests::claims_at_once!(
     tree_cache_claims,
 );
 zk_tests::alone_claims!(alone, Server::start().await?);
-zk_tests::alone_claims!(alone_of_3_8, Server::with(Config::new().release(Release::V3_8)).await?);
+zk_tests::alone_claims!(
+    alone_of_3_8,
+    Server::with(Config::new().server_version(ServerVersion::V3_8)).await?
+);
 zk_tests::lock_claims!(lock, Server::start().await?);
 zk_tests::semaphore_claims!(semaphore, Server::start().await?);
 zk_tests::barrier_claims!(barrier, Server::start().await?);
 zk_tests::group_claims!(group, Server::start().await?);
 
-async fn server(release: Release) -> Result<Server> {
-    Ok(Server::with(equipped(Config::new().release(release))).await?)
+async fn server(version: ServerVersion) -> Result<Server> {
+    Ok(Server::with(equipped(Config::new().server_version(version))).await?)
 }
 
 /// A server behind TLS.
 async fn encrypted() -> Result<Target> {
     let authority = Authority::new("root")?;
-    let server = Arc::new(server(Release::V3_9).await?);
+    let server = Arc::new(server(ServerVersion::V3_9).await?);
     let shown = authority.sign("server", &["zk.test"])?;
     let front = Front::new(&server, &shown, None, &[&TLS12, &TLS13])?;
     let connector = TlsConnector::new(authority.trusted())?.over(front);

@@ -1,6 +1,9 @@
 //! Clients leave nothing behind on the embedded server.
 
-use zk_embedded::{Config, Release, Server};
+use zk_embedded::{Config, Server, ServerVersion};
 
 zk_tests::leak_claims!(leaks, Server::start().await?);
-zk_tests::leak_claims!(leaks_of_3_8, Server::with(Config::new().release(Release::V3_8)).await?);
+zk_tests::leak_claims!(
+    leaks_of_3_8,
+    Server::with(Config::new().server_version(ServerVersion::V3_8)).await?
+);

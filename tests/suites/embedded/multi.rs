@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zk_client::{Client, CreateOptions, Op, Outcome, OwnedNode, Reply};
-use zk_embedded::{Config, Fault, OpCode, Release, Server};
+use zk_embedded::{Config, Fault, OpCode, Server, ServerVersion};
 use zk_proto::{
     CreateMode, Decode, ErrorCode, MultiOp, MultiRequest, MultiResponse, Reader, ReplyHeader,
 };
@@ -13,8 +13,8 @@ use zk_tests::raw::{RawClient, create, delete, get_data};
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
 /// A server with the node `/l`, another one to be deleted, and a client.
-async fn world(release: Release) -> (Server, Client) {
-    let server = Server::in_memory(Config::new().release(release));
+async fn world(version: ServerVersion) -> (Server, Client) {
+    let server = Server::in_memory(Config::new().server_version(version));
     let builder = Client::builder().session_timeout(Duration::from_secs(6));
     let client = builder.connector(server.connector()).connect("zk").await.unwrap();
     client.create("/l", b"", &CreateOptions::persistent()).await.unwrap();
@@ -36,8 +36,8 @@ const MADE: [&str; 2] = ["/l/a-0000000001", "/l/b-0000000007"];
 
 #[tokio::test(start_paused = true)]
 async fn a_multi_that_was_carried_out_is_found_although_its_answer_was_lost() {
-    for release in [Release::V3_8, Release::V3_9] {
-        let (server, client) = world(release).await;
+    for version in [ServerVersion::V3_8, ServerVersion::V3_9] {
+        let (server, client) = world(version).await;
         server.inject(Fault::lose_reply().op(OpCode::MULTI));
         let [first, second] = replace(&client);
         let nodes = [first.await.unwrap(), second.await.unwrap()];
@@ -57,8 +57,8 @@ async fn a_multi_that_was_carried_out_is_found_although_its_answer_was_lost() {
 /// decode the request.
 #[tokio::test(start_paused = true)]
 async fn a_multi_read_of_writes_is_refused_with_an_empty_list() {
-    for release in [Release::V3_8, Release::V3_9] {
-        let (server, _client) = world(release).await;
+    for version in [ServerVersion::V3_8, ServerVersion::V3_9] {
+        let (server, _client) = world(version).await;
         let mut client = RawClient::open(&server).await;
         let make = MultiOp::Create(create("/m", CreateMode::PERSISTENT));
         let odd = MultiOp::Create(create("/m", CreateMode(9)));
@@ -67,7 +67,7 @@ async fn a_multi_read_of_writes_is_refused_with_an_empty_list() {
         for (ops, has_list) in [
             (&[make][..], true),
             (&[make, delete], true),
-            (&[odd], release == Release::V3_8),
+            (&[odd], version == ServerVersion::V3_8),
             (&[delete, read], false),
             (&[read, delete], false),
         ] {
@@ -85,7 +85,7 @@ async fn a_multi_read_of_writes_is_refused_with_an_empty_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_multi_that_did_not_arrive_has_not_happened() {
-    let (server, client) = world(Release::V3_9).await;
+    let (server, client) = world(ServerVersion::V3_9).await;
     server.inject(Fault::lose_request().op(OpCode::MULTI));
     for reply in replace(&client) {
         let error = reply.await.unwrap_err();
@@ -107,7 +107,7 @@ async fn a_multi_that_did_not_arrive_has_not_happened() {
 async fn a_node_whose_owner_does_not_wait_goes_and_the_other_stays() {
     for lost in [false, true] {
         for gone in [0, 1] {
-            let (server, client) = world(Release::V3_9).await;
+            let (server, client) = world(ServerVersion::V3_9).await;
             if lost {
                 server.inject(Fault::lose_reply().op(OpCode::MULTI));
             }

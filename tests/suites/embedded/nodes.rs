@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_client::{Client, CreateOptions, ErrorCode, Op};
-use zk_embedded::{Config, Release, Server};
+use zk_embedded::{Config, Server, ServerVersion};
 use zk_proto::{Acl, CreateMode, CreateTtlRequest, List, Zxid};
 use zk_tests::peer::Clock;
 use zk_tests::raw::{RawClient, create, delete, exists, get_children, hello, set_data};
@@ -50,8 +50,8 @@ async fn sequence_numbers_stop_at_the_largest() {
 /// maximum at which the counter stays.
 #[tokio::test(start_paused = true)]
 async fn sequence_numbers_within_one_multi_go_on_below_zero() {
-    for release in [Release::V3_8, Release::V3_9] {
-        let server = Server::in_memory(Config::new().release(release));
+    for version in [ServerVersion::V3_8, ServerVersion::V3_9] {
+        let server = Server::in_memory(Config::new().server_version(version));
         let client = connect(&server).await;
         client.create("/q", b"", &PERSISTENT).await.unwrap();
         assert!(server.preset_sequence("/q", i32::MAX - 1));

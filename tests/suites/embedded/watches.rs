@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use zk_embedded::{Config, Release, Server};
+use zk_embedded::{Config, Server, ServerVersion};
 use zk_proto::*;
 use zk_tests::raw::{RawClient, create, delete, exists, get_children, get_data, request, set_data};
 
 const PERSISTENT: CreateMode = CreateMode::PERSISTENT;
-const BOTH: [Release; 2] = [Release::V3_8, Release::V3_9];
+const BOTH: [ServerVersion; 2] = [ServerVersion::V3_8, ServerVersion::V3_9];
 
-fn server(release: Release) -> Server {
-    Server::in_memory(Config::new().release(release))
+fn server(version: ServerVersion) -> Server {
+    Server::in_memory(Config::new().server_version(version))
 }
 
 fn add_watch(path: &str, mode: AddWatchMode) -> AddWatchRequest<'_> {
@@ -18,16 +18,16 @@ fn add_watch(path: &str, mode: AddWatchMode) -> AddWatchRequest<'_> {
 }
 
 /// A server with a client that watches and a client that changes nodes.
-async fn world(release: Release) -> (Server, RawClient, RawClient) {
-    let server = server(release);
+async fn world(version: ServerVersion) -> (Server, RawClient, RawClient) {
+    let server = server(version);
     let (watcher, other) = (RawClient::open(&server).await, RawClient::open(&server).await);
     (server, watcher, other)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_one_shot_watch_tells_of_one_change() {
-    for release in BOTH {
-        let (server, mut watcher, mut other) = world(release).await;
+    for version in BOTH {
+        let (server, mut watcher, mut other) = world(version).await;
         watcher.ask(&exists("/a", true)).await;
         watcher.ask(&exists("/a", true)).await;
         assert_eq!(server.watch_count(), 1, "twice the same is one");
@@ -58,7 +58,7 @@ async fn a_one_shot_watch_tells_of_one_change() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_fails_sets_no_watch_unless_it_is_exists() {
-    let (server, mut watcher, _) = world(Release::V3_9).await;
+    let (server, mut watcher, _) = world(ServerVersion::V3_9).await;
     watcher.ask(&get_data("/a", true)).await;
     watcher.ask(&get_children("/a", true)).await;
     assert_eq!(server.watch_count(), 0);
@@ -68,8 +68,8 @@ async fn a_read_that_fails_sets_no_watch_unless_it_is_exists() {
 
 #[tokio::test(start_paused = true)]
 async fn a_persistent_watch_tells_of_every_change() {
-    for release in BOTH {
-        let (_server, mut watcher, mut other) = world(release).await;
+    for version in BOTH {
+        let (_server, mut watcher, mut other) = world(version).await;
         watcher.reply(&add_watch("/a", AddWatchMode::PERSISTENT)).await;
         for _ in 0..2 {
             other.reply(&create("/a", PERSISTENT)).await;
@@ -88,8 +88,8 @@ async fn a_persistent_watch_tells_of_every_change() {
 
 #[tokio::test(start_paused = true)]
 async fn a_recursive_watch_tells_of_the_whole_subtree() {
-    for release in BOTH {
-        let (_server, mut watcher, mut other) = world(release).await;
+    for version in BOTH {
+        let (_server, mut watcher, mut other) = world(version).await;
         watcher.reply(&add_watch("/a", AddWatchMode::PERSISTENT_RECURSIVE)).await;
         for _ in 0..2 {
             for path in ["/a", "/ab", "/a/b", "/a/b/c"] {
@@ -108,15 +108,15 @@ async fn a_recursive_watch_tells_of_the_whole_subtree() {
                 "NodeDeleted /a/b",
                 "NodeDeleted /a",
             ];
-            assert_eq!(watcher.heard().await, events, "{release:?}");
+            assert_eq!(watcher.heard().await, events, "{version:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_of_an_own_write_are_ahead_of_its_reply() {
-    for release in BOTH {
-        let (_server, mut client, _) = world(release).await;
+    for version in BOTH {
+        let (_server, mut client, _) = world(version).await;
         client.ask(&exists("/a", true)).await;
         client.reply(&get_children("/", true)).await;
         let events = ["NodeCreated /a", "NodeChildrenChanged /"];
@@ -142,7 +142,7 @@ async fn events_of_an_own_write_are_ahead_of_its_reply() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_fails_tells_nothing() {
-    let (server, mut watcher, mut other) = world(Release::V3_9).await;
+    let (server, mut watcher, mut other) = world(ServerVersion::V3_9).await;
     watcher.ask(&exists("/a", true)).await;
     watcher.reply(&get_children("/", true)).await;
     let ops = [MultiOp::Create(create("/a", PERSISTENT)), MultiOp::Delete(delete("/none"))];
@@ -154,8 +154,8 @@ async fn a_write_that_fails_tells_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn notifications_carry_the_transaction_since_3_9() {
-    for (release, expected) in [(Release::V3_8, Zxid(-1)), (Release::V3_9, Zxid(3))] {
-        let (_server, mut watcher, mut other) = world(release).await;
+    for (version, expected) in [(ServerVersion::V3_8, Zxid(-1)), (ServerVersion::V3_9, Zxid(3))] {
+        let (_server, mut watcher, mut other) = world(version).await;
         watcher.ask(&exists("/a", true)).await;
         other.reply(&create("/a", PERSISTENT)).await;
         let frame = watcher.frame().await.unwrap();
@@ -165,21 +165,23 @@ async fn notifications_carry_the_transaction_since_3_9() {
 
 #[tokio::test(start_paused = true)]
 async fn kinds_of_watches_on_a_path_are_independent_since_3_9() {
-    for (release, again) in [(Release::V3_8, &[][..]), (Release::V3_9, &["NodeDataChanged /a"])] {
-        let (_server, mut watcher, mut other) = world(release).await;
+    for (version, again) in
+        [(ServerVersion::V3_8, &[][..]), (ServerVersion::V3_9, &["NodeDataChanged /a"])]
+    {
+        let (_server, mut watcher, mut other) = world(version).await;
         other.reply(&create("/a", PERSISTENT)).await;
         watcher.reply(&add_watch("/a", AddWatchMode::PERSISTENT_RECURSIVE)).await;
         watcher.reply(&get_data("/a", true)).await;
         other.reply(&set_data("/a")).await;
         assert_eq!(watcher.heard().await, ["NodeDataChanged /a"], "one for both");
         other.reply(&set_data("/a")).await;
-        assert_eq!(watcher.heard().await, again, "{release:?}");
+        assert_eq!(watcher.heard().await, again, "{version:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn removal_stops_events_and_tells_none() {
-    let (server, mut watcher, mut other) = world(Release::V3_9).await;
+    let (server, mut watcher, mut other) = world(ServerVersion::V3_9).await;
     watcher.reply(&add_watch("/a", AddWatchMode::PERSISTENT)).await;
     watcher.ask(&exists("/b", true)).await;
     let remove = |path, kind| RemoveWatchesRequest { path, kind };
@@ -197,8 +199,8 @@ async fn removal_stops_events_and_tells_none() {
 
 #[tokio::test(start_paused = true)]
 async fn watches_set_again_tell_what_they_have_missed() {
-    for release in BOTH {
-        let (server, mut watcher, mut other) = world(release).await;
+    for version in BOTH {
+        let (server, mut watcher, mut other) = world(version).await;
         for path in ["/changed", "/gone", "/kept", "/list", "/still"] {
             other.reply(&create(path, PERSISTENT)).await;
         }
@@ -234,7 +236,7 @@ async fn watches_set_again_tell_what_they_have_missed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_watch_set_again_has_missed_is_of_no_transaction() {
-    let (_server, mut watcher, mut other) = world(Release::V3_9).await;
+    let (_server, mut watcher, mut other) = world(ServerVersion::V3_9).await;
     other.reply(&create("/a", PERSISTENT)).await;
     let (none, made) = (List::new(&[]), List::new(&["/a"]));
     let again = SetWatches { relative_zxid: Zxid(2), data: none, exist: made, child: none };
@@ -245,8 +247,8 @@ async fn what_a_watch_set_again_has_missed_is_of_no_transaction() {
 
 #[tokio::test(start_paused = true)]
 async fn persistent_watches_set_again_have_missed_nothing() {
-    for release in BOTH {
-        let (_server, mut watcher, mut other) = world(release).await;
+    for version in BOTH {
+        let (_server, mut watcher, mut other) = world(version).await;
         other.reply(&create("/a", PERSISTENT)).await;
         other.reply(&create("/b", PERSISTENT)).await;
         let none = List::new(&[]);
@@ -267,8 +269,8 @@ async fn persistent_watches_set_again_have_missed_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn events_are_told_to_those_who_may_read_and_use_up_the_watches_of_others() {
-    for release in BOTH {
-        let (server, mut stranger, mut owner) = world(release).await;
+    for version in BOTH {
+        let (server, mut stranger, mut owner) = world(version).await;
         let auth = AuthPacket {
             kind: 0,
             scheme: Text::from("digest"),
@@ -296,7 +298,7 @@ async fn events_are_told_to_those_who_may_read_and_use_up_the_watches_of_others(
 
 #[tokio::test(start_paused = true)]
 async fn an_expiry_tells_others_of_every_node_and_of_its_parent() {
-    let (server, mut watcher, mut other) = world(Release::V3_9).await;
+    let (server, mut watcher, mut other) = world(ServerVersion::V3_9).await;
     other.reply(&create("/mine", CreateMode::EPHEMERAL)).await;
     watcher.reply(&exists("/mine", true)).await;
     watcher.reply(&get_children("/", true)).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_embedded::{Config, Release, Server};
+use zk_embedded::{Config, Server, ServerVersion};
 use zk_proto::{ConnectRequest, CreateMode};
 use zk_tests::raw::{RawClient, create, exists, framed, get_children, hello};
 
@@ -84,7 +84,7 @@ async fn srvr_and_stat_count() {
 
     server.set_read_only(true);
     assert!(answer(&server, b"srvr").await.contains("Mode: read-only\n"));
-    let server = Server::in_memory(Config::new().release(Release::V3_8));
+    let server = Server::in_memory(Config::new().server_version(ServerVersion::V3_8));
     let version = "Zookeeper version: 3.8.0-";
     assert!(answer(&server, b"srvr").await.starts_with(version));
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::process::Command;
 use zk_client::Client;
-use zk_embedded::{Config, Release, Server};
+use zk_embedded::{Config, Server, ServerVersion};
 use zk_recipes::Lock;
 use zk_tests::contender::Contender;
 use zk_tests::foreign::{Curator, Program, ZkCli};
@@ -53,7 +53,10 @@ macro_rules! serves_foreign_clients {
 
 serves_foreign_clients!(real, Standalone::start().await?);
 serves_foreign_clients!(embedded, Server::with(quick()).await?);
-serves_foreign_clients!(embedded_3_8, Server::with(quick().release(Release::V3_8)).await?);
+serves_foreign_clients!(
+    embedded_3_8,
+    Server::with(quick().server_version(ServerVersion::V3_8)).await?
+);
 
 /// The same tick as that of the real server in the harness.
 fn quick() -> Config {

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use zk_embedded::{Config, Release, Server};
+use zk_embedded::{Config, Server, ServerVersion};
 use zk_proto::{
     AuthPacket, ConnectResponse, CreateMode, Decode, Encode, GetSaslRequest, MultiOp, MultiRequest,
     OpCode, Secret,
@@ -92,9 +92,9 @@ async fn real_server() -> Result<Standalone> {
 }
 
 /// The embedded server with the same settings as [`real_server`] and of the same release.
-async fn embedded_server(release: Release) -> Result<Server> {
+async fn embedded_server(version: ServerVersion) -> Result<Server> {
     let config = Config::new()
-        .release(release)
+        .server_version(version)
         .tick_time(TICK)
         .min_session_timeout(MIN_SESSION_TIMEOUT)
         .max_session_timeout(MAX_SESSION_TIMEOUT)
@@ -106,10 +106,10 @@ async fn embedded_server(release: Release) -> Result<Server> {
 }
 
 /// The release of a real server.
-async fn release(server: &Standalone) -> Result<Release> {
+async fn server_version(server: &Standalone) -> Result<ServerVersion> {
     let answer = server.four_letter("srvr").await?;
     let version = answer.strip_prefix("Zookeeper version: ").context("`srvr` tells no version")?;
-    Ok(if version.starts_with("3.8.") { Release::V3_8 } else { Release::V3_9 })
+    Ok(if version.starts_with("3.8.") { ServerVersion::V3_8 } else { ServerVersion::V3_9 })
 }
 
 /// The seeds to run: `ZK_DIFF_SEED` as `7` or `0..7`, else the first `count`.

@@ -235,7 +235,7 @@ const CRATES: &[Layers] = &[
             "state",
             "handshake",
             "asked",
-            "mending",
+            "decodable_path",
             "reads",
             "requests",
             "words",

@@ -18,12 +18,12 @@ pub(crate) const LISTEN_BACKLOG: u32 = 50;
 /// The shortest time that any setting accepts: one millisecond, the unit of all of them.
 const MIN_TIME: Duration = Duration::from_millis(1);
 
-/// The release of ZooKeeper whose behaviour to follow where releases differ.
+/// The version of ZooKeeper whose behaviour to follow where versions differ.
 ///
 /// Both are compared with real servers: 3.8.0 as Debian packages it, and 3.9.3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Release {
+pub enum ServerVersion {
     /// 3.8: one watch mode per path, notifications without a zxid, and create2 in a multi is
     /// answered like create.
     V3_8,
@@ -50,7 +50,7 @@ pub enum Release {
 pub struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) listen_backlog: u32,
-    pub(crate) release: Release,
+    pub(crate) server_version: ServerVersion,
     pub(crate) tick_time: Duration,
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
@@ -71,7 +71,7 @@ impl Default for Config {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             listen_backlog: LISTEN_BACKLOG,
-            release: Release::default(),
+            server_version: ServerVersion::default(),
             tick_time: Duration::from_secs(2),
             min_session_timeout: None,
             max_session_timeout: None,
@@ -110,9 +110,9 @@ impl Config {
         self
     }
 
-    /// Sets the release whose behaviour to follow: [`Release::V3_9`] by default.
-    pub fn release(mut self, release: Release) -> Self {
-        self.release = release;
+    /// Sets the version whose behaviour to follow: [`ServerVersion::V3_9`] by default.
+    pub fn server_version(mut self, server_version: ServerVersion) -> Self {
+        self.server_version = server_version;
         self
     }
 

@@ -7,7 +7,7 @@ use zk_proto::{Acl, CreateMode, CreateRequest, CreateTtlRequest, ErrorCode, List
 
 use crate::history::Change;
 use crate::store::{Caller, NULL_PATH, Store, valid};
-use crate::tree::{Kind, Moment, split};
+use crate::tree::{Kind, Stamp, split};
 
 /// The longest time to live, in milliseconds: the bits that are left in the 64 bits of a session
 /// id.
@@ -27,7 +27,7 @@ impl Store {
         caller: Caller<'_>,
         op: OpCode,
         request: CreateRequest<'_>,
-        now: Moment,
+        now: Stamp,
     ) -> Result<Created, ErrorCode> {
         let CreateRequest { path, data, acl, mode } = request;
         let kind = match mode {
@@ -50,7 +50,7 @@ impl Store {
         &mut self,
         caller: Caller<'_>,
         request: CreateTtlRequest<'_>,
-        now: Moment,
+        now: Stamp,
     ) -> Result<Created, ErrorCode> {
         let CreateTtlRequest { path, data, acl, mode, ttl } = request;
         let has_ttl = matches!(
@@ -72,7 +72,7 @@ impl Store {
         if self.extended_types { ErrorCode::BAD_ARGUMENTS } else { ErrorCode::UNIMPLEMENTED }
     }
 
-    fn add(&mut self, caller: Caller<'_>, new: New<'_>, now: Moment) -> Result<Created, ErrorCode> {
+    fn add(&mut self, caller: Caller<'_>, new: New<'_>, now: Stamp) -> Result<Created, ErrorCode> {
         let New { path, data, acl, kind, sequential } = new;
         if path == NULL_PATH {
             return Err(ErrorCode::MARSHALLING_ERROR);

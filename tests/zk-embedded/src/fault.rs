@@ -47,7 +47,7 @@ pub(crate) enum Effect {
 
 /// A request as faults see it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sighting<'a> {
+pub(crate) struct RequestInfo<'a> {
     pub(crate) op: OpCode,
     pub(crate) path: Option<&'a str>,
     pub(crate) session: SessionId,
@@ -164,7 +164,7 @@ impl Fault {
         self
     }
 
-    fn fits(&self, seen: Sighting<'_>) -> bool {
+    fn fits(&self, seen: RequestInfo<'_>) -> bool {
         let path =
             |prefix: &String| seen.path.is_some_and(|path| path.starts_with(prefix.as_str()));
         let handshake = seen.op == OpCode::CREATE_SESSION;
@@ -195,7 +195,7 @@ impl Faults {
 
     /// Returns what happens to a request. At most one fault strikes: the first that matches and has
     /// let enough requests pass. All other matching faults count the request.
-    pub(crate) fn strike(&mut self, seen: Sighting<'_>) -> Option<Effect> {
+    pub(crate) fn strike(&mut self, seen: RequestInfo<'_>) -> Option<Effect> {
         let mut struck = None;
         for (index, fault) in self.0.iter_mut().enumerate().filter(|(_, fault)| fault.fits(seen)) {
             match fault.after.checked_sub(1) {
@@ -211,8 +211,8 @@ impl Faults {
 mod tests {
     use super::*;
 
-    const SEEN: Sighting<'_> =
-        Sighting { op: OpCode::SET_DATA, path: Some("/a/b"), session: SessionId(1) };
+    const SEEN: RequestInfo<'_> =
+        RequestInfo { op: OpCode::SET_DATA, path: Some("/a/b"), session: SessionId(1) };
 
     #[test]
     fn a_fault_strikes_once_at_what_fits() {
@@ -220,11 +220,11 @@ mod tests {
         faults.add(Fault::lose_reply().op(OpCode::DELETE));
         faults.add(Fault::lose_request().path("/a").session(SessionId(1)).after(1));
         assert_eq!(faults.strike(SEEN), None);
-        assert_eq!(faults.strike(Sighting { session: SessionId(2), ..SEEN }), None);
+        assert_eq!(faults.strike(RequestInfo { session: SessionId(2), ..SEEN }), None);
         assert_eq!(faults.strike(SEEN), Some(Effect::LoseRequest));
         assert_eq!(faults.strike(SEEN), None);
         assert_eq!(
-            faults.strike(Sighting { path: None, op: OpCode::DELETE, ..SEEN }),
+            faults.strike(RequestInfo { path: None, op: OpCode::DELETE, ..SEEN }),
             Some(Effect::CutReply(0))
         );
         assert_eq!(faults.len(), 0);
@@ -235,7 +235,7 @@ mod tests {
         let mut faults = Faults::default();
         faults.add(Fault::delay(Duration::ZERO));
         faults.add(Fault::swap_session());
-        let handshake = Sighting { op: OpCode::CREATE_SESSION, path: None, ..SEEN };
+        let handshake = RequestInfo { op: OpCode::CREATE_SESSION, path: None, ..SEEN };
         assert_eq!(faults.strike(handshake), Some(Effect::SwapSession));
         assert_eq!(faults.strike(handshake), None);
         assert_eq!(faults.strike(SEEN), Some(Effect::Delay(Duration::ZERO)));

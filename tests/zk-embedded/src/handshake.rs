@@ -9,7 +9,7 @@ use zk_proto::{
 };
 
 use crate::connection::{Connection, ConnectionId};
-use crate::fault::{Effect, Sighting};
+use crate::fault::{Effect, RequestInfo};
 use crate::state::State;
 
 /// A client's first frame as a server reads it.
@@ -55,9 +55,9 @@ impl State {
         let (min, max) = self.config.session_timeouts();
         let timeout = Duration::from_millis(hello.timeout.max(0).unsigned_abs().into());
         let timeout = timeout.clamp(min, max);
-        let sighting = Sighting { op: OpCode::CREATE_SESSION, path: None, session: wanted };
+        let info = RequestInfo { op: OpCode::CREATE_SESSION, path: None, session: wanted };
         let swapped =
-            wanted != SessionId(0) && self.faults.strike(sighting) == Some(Effect::SwapSession);
+            wanted != SessionId(0) && self.faults.strike(info) == Some(Effect::SwapSession);
         let session = if wanted == SessionId(0) || swapped {
             if !self.read_only {
                 self.store.begin(self.millis(now));

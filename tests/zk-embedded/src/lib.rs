@@ -121,7 +121,7 @@ mod state;
 mod handshake;
 
 mod asked;
-mod mending;
+mod decodable_path;
 
 mod reads;
 mod requests;
@@ -144,7 +144,7 @@ mod readme {}
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use crate::config::{Config, Release};
+pub use crate::config::{Config, ServerVersion};
 pub use crate::connection::ConnectionId;
 pub use crate::core::Core;
 pub use crate::fault::Fault;

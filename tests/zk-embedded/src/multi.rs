@@ -11,14 +11,14 @@ use zk_proto::{
 };
 
 use crate::access::Identities;
-use crate::config::Release;
+use crate::config::ServerVersion;
 use crate::create::Created;
 use crate::store::{Caller, Store};
-use crate::tree::Moment;
+use crate::tree::Stamp;
 
 /// The result of one entry of a multi.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum EntryResult {
     /// The reply has only the path.
     Path(Arc<str>),
     Created(Created),
@@ -36,7 +36,7 @@ pub(crate) enum Read<'s> {
     Failed(ErrorCode),
 }
 
-impl Outcome {
+impl EntryResult {
     pub(crate) fn wire(&self) -> MultiResult<'_> {
         match self {
             Self::Path(path) => MultiResult::Create(CreateResponse { path }),
@@ -73,8 +73,8 @@ impl Store {
         &mut self,
         caller: Caller<'_>,
         request: MultiRequest<'_>,
-        now: Moment,
-    ) -> Result<Vec<Outcome>, ErrorCode> {
+        now: Stamp,
+    ) -> Result<Vec<EntryResult>, ErrorCode> {
         let mut outcomes = Vec::new();
         let mut failed = None;
         for op in request.iter() {
@@ -99,15 +99,15 @@ impl Store {
             std::cmp::Ordering::Greater => ErrorCode::RUNTIME_INCONSISTENCY,
         };
         let entries = request.iter().enumerate();
-        Ok(entries.map(|(at, _)| Outcome::Failed(outcome(at))).collect())
+        Ok(entries.map(|(at, _)| EntryResult::Failed(outcome(at))).collect())
     }
 
     fn multi_op(
         &mut self,
         caller: Caller<'_>,
         op: MultiOp<'_>,
-        now: Moment,
-    ) -> Result<Outcome, ErrorCode> {
+        now: Stamp,
+    ) -> Result<EntryResult, ErrorCode> {
         match op {
             MultiOp::Create(request) => self.multi_create(caller, OpCode::CREATE, request, now),
             MultiOp::Create2(request) => self.multi_create(caller, OpCode::CREATE2, request, now),
@@ -116,7 +116,7 @@ impl Store {
             }
             MultiOp::CreateTtl(request) => match request.mode {
                 CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL => {
-                    self.create_ttl(caller, request, now).map(Outcome::Created)
+                    self.create_ttl(caller, request, now).map(EntryResult::Created)
                 }
                 mode => {
                     let (path, data, acl) = (request.path, request.data, request.acl);
@@ -125,10 +125,12 @@ impl Store {
                 }
             },
             MultiOp::Delete(request) => {
-                self.delete(caller, request, now).map(|()| Outcome::Deleted)
+                self.delete(caller, request, now).map(|()| EntryResult::Deleted)
             }
-            MultiOp::SetData(request) => self.set_data(caller, request, now).map(Outcome::Written),
-            MultiOp::Check(request) => self.check(caller, request).map(|()| Outcome::Checked),
+            MultiOp::SetData(request) => {
+                self.set_data(caller, request, now).map(EntryResult::Written)
+            }
+            MultiOp::Check(request) => self.check(caller, request).map(|()| EntryResult::Checked),
             _ => Err(ErrorCode::MARSHALLING_ERROR),
         }
     }
@@ -139,23 +141,23 @@ impl Store {
         caller: Caller<'_>,
         op: OpCode,
         request: CreateRequest<'_>,
-        now: Moment,
-    ) -> Result<Outcome, ErrorCode> {
-        let op = match (request.mode, self.release) {
+        now: Stamp,
+    ) -> Result<EntryResult, ErrorCode> {
+        let op = match (request.mode, self.server_version) {
             (CreateMode::CONTAINER, _) => OpCode::CREATE_CONTAINER,
             // Java fails on modes that it does not expect here.
             (CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL, _) => {
                 return Err(ErrorCode::MARSHALLING_ERROR);
             }
             // Before 3.8.2 a server forgets which of the operations it was (ZOOKEEPER-3905).
-            (_, Release::V3_8) => OpCode::CREATE,
-            (_, Release::V3_9) => op,
+            (_, ServerVersion::V3_8) => OpCode::CREATE,
+            (_, ServerVersion::V3_9) => op,
         };
         let created = self.create(caller, op, request, now)?;
         Ok(if op == OpCode::CREATE {
-            Outcome::Path(created.path)
+            EntryResult::Path(created.path)
         } else {
-            Outcome::Created(created)
+            EntryResult::Created(created)
         })
     }
 
@@ -176,12 +178,12 @@ impl Store {
 
 /// True if an entry may be in a multi. Since 3.9 a mode that does not exist makes the whole request
 /// invalid.
-pub(crate) fn is_write(op: MultiOp<'_>, release: Release) -> bool {
+pub(crate) fn is_write(op: MultiOp<'_>, server_version: ServerVersion) -> bool {
     match op {
         MultiOp::Create(CreateRequest { mode, .. })
         | MultiOp::Create2(CreateRequest { mode, .. })
         | MultiOp::CreateContainer(CreateRequest { mode, .. })
-            if release == Release::V3_9 =>
+            if server_version == ServerVersion::V3_9 =>
         {
             (CreateMode::PERSISTENT..=CreateMode::CONTAINER).contains(&mode)
         }

@@ -10,7 +10,7 @@ use zk_proto::{
 };
 
 use crate::asked::{Asked, read};
-use crate::config::Release;
+use crate::config::ServerVersion;
 use crate::multi::{Read, is_write};
 use crate::state::State;
 use crate::store::{Rearmed, wire_acl};
@@ -28,8 +28,9 @@ impl State {
     ) -> Result<(), ErrorCode> {
         let request: MultiRequest<'_> = read(reader)?;
         let header = self.header(asked);
-        let release = self.config.release;
-        if request.iter().next().is_some() && request.iter().all(|op| is_write(op, release)) {
+        let server_version = self.config.server_version;
+        if request.iter().next().is_some() && request.iter().all(|op| is_write(op, server_version))
+        {
             // The request is refused, but the reply has the list of results that was begun.
             let header = ReplyHeader { error: ErrorCode::MARSHALLING_ERROR, ..header };
             self.connections.reply(asked.connection, header, &MultiResponse::new(&[]));
@@ -68,10 +69,10 @@ impl State {
         if path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let readable = match self.config.release {
+        let readable = match self.config.server_version {
             // Before 3.9.2 every client could see whether a node exists (ZOOKEEPER-2590).
-            Release::V3_8 => self.store.tree.node(path).map(drop),
-            Release::V3_9 => self.readable(asked, path),
+            ServerVersion::V3_8 => self.store.tree.node(path).map(drop),
+            ServerVersion::V3_9 => self.readable(asked, path),
         };
         // A watch is also set on a node that does not exist.
         if watch && matches!(readable, Ok(()) | Err(ErrorCode::NO_NODE)) {

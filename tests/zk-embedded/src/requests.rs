@@ -17,15 +17,15 @@ use zk_proto::{
 };
 
 use crate::asked::{Asked, read};
-use crate::config::Release;
+use crate::config::ServerVersion;
 use crate::connection::ConnectionId;
 use crate::create::Created;
-use crate::fault::{Effect, Sighting};
-use crate::mending::{begins_with_path, is_single_write, mended};
-use crate::multi::{Outcome, is_write};
+use crate::decodable_path::{begins_with_path, is_single_write, with_decodable_path};
+use crate::fault::{Effect, RequestInfo};
+use crate::multi::{EntryResult, is_write};
 use crate::state::{Late, State};
 use crate::store::{Caller, Store};
-use crate::tree::Moment;
+use crate::tree::Stamp;
 
 impl State {
     /// Serves one frame of a connection that has a session.
@@ -61,16 +61,17 @@ impl State {
         if !matches!(op, OpCode::AUTH | OpCode::SASL) {
             self.sessions.touch(session, now);
         }
-        let mended = if begins_with_path(op) { mended(op, reader.rest()) } else { None };
-        if let Some(body) = &mended {
+        let decodable =
+            if begins_with_path(op) { with_decodable_path(op, reader.rest()) } else { None };
+        if let Some(body) = &decodable {
             reader = Reader::new(body);
         }
         let has_path = begins_with_path(op) || matches!(op, OpCode::SYNC | OpCode::GET_EPHEMERALS);
         let path = <&str>::decode(&mut reader.clone()).ok().filter(|_| has_path);
-        let sighting = Sighting { op, path, session };
+        let info = RequestInfo { op, path, session };
         // For faults, this operation is a handshake.
         let is_handshake = op == OpCode::CREATE_SESSION;
-        match if is_handshake { None } else { self.faults.strike(sighting) } {
+        match if is_handshake { None } else { self.faults.strike(info) } {
             Some(Effect::LoseRequest) => return self.end(connection),
             Some(Effect::ServeLate(by)) => {
                 self.postpone(now + by, connection, session, frame);
@@ -233,11 +234,11 @@ impl State {
         &mut self,
         asked: Asked,
         reader: &mut Reader<'f>,
-        act: impl FnOnce(&mut Store, Caller<'_>, R, Moment) -> Result<T, ErrorCode>,
+        act: impl FnOnce(&mut Store, Caller<'_>, R, Stamp) -> Result<T, ErrorCode>,
     ) -> Result<T, ErrorCode> {
         let request = R::decode(reader).map_err(|_| ErrorCode::MARSHALLING_ERROR);
         // A request that cannot be decoded uses a zxid before 3.9, except reconfig, and none since.
-        let burns = self.config.release == Release::V3_8 && is_single_write(asked.op);
+        let burns = self.config.server_version == ServerVersion::V3_8 && is_single_write(asked.op);
         if request.is_err() && !burns {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
@@ -270,15 +271,15 @@ impl State {
         // Unlike a single write, a multi uses a zxid even if it cannot be decoded.
         let moment = self.store.begin(millis);
         let request = request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
-        let release = self.config.release;
-        if !request.iter().all(|op| is_write(op, release)) {
+        let server_version = self.config.server_version;
+        if !request.iter().all(|op| is_write(op, server_version)) {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
         let (caller, store) = self.caller(asked)?;
         let outcomes = store.multi(caller, request, moment)?;
         let told = store.commit(moment, Some(asked.session));
         self.tell(moment.zxid, told);
-        let results: Vec<_> = outcomes.iter().map(Outcome::wire).collect();
+        let results: Vec<_> = outcomes.iter().map(EntryResult::wire).collect();
         self.ok(asked, &MultiResponse::new(&results))
     }
 

@@ -14,7 +14,7 @@ use zk_proto::{
 };
 
 use crate::access::AccessList;
-use crate::config::{Config, Release};
+use crate::config::{Config, ServerVersion};
 use crate::connection::{Connection, ConnectionId, Counts, MAX_UNSENT, Phase};
 use crate::fault::{Effect, Faults};
 use crate::history::Change;
@@ -197,7 +197,7 @@ impl State {
             epoch: wall,
             store: Store::new(&config),
             sessions: Sessions::new(config.tick_time, whole_millis(wall), config.nth),
-            watches: Watches::new(config.release),
+            watches: Watches::new(config.server_version),
             connections: Connections::default(),
             attached: HashMap::new(),
             fresh: BTreeSet::new(),
@@ -237,7 +237,7 @@ impl State {
             connection.phase = Phase::Closing;
             connection.outbox.end();
         });
-        self.detach(id);
+        self.unbind_session(id);
     }
 
     /// Closes a connection at once.
@@ -246,7 +246,7 @@ impl State {
             connection.phase = Phase::Closing;
             connection.outbox.abort();
         });
-        self.detach(id);
+        self.unbind_session(id);
     }
 
     /// Closes a connection at once, unless it is silent: then the peer must not notice.
@@ -254,7 +254,7 @@ impl State {
         match self.connections.get_mut(id) {
             Some(connection) if connection.outbox.is_silent() => {
                 connection.phase = Phase::Closing;
-                self.detach(id);
+                self.unbind_session(id);
             }
             _ => self.abort(id),
         }
@@ -262,12 +262,12 @@ impl State {
 
     /// Forgets a connection that is closed.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
-        self.detach(id);
+        self.unbind_session(id);
         self.connections.by_id.remove(&id);
     }
 
     /// Ends the service of a connection: it has no session any more, and gets no events.
-    fn detach(&mut self, id: ConnectionId) {
+    fn unbind_session(&mut self, id: ConnectionId) {
         self.watches.leave(id);
         if let Some(connection) = self.connections.get(id) {
             if let Some(session) = connection.session
@@ -279,11 +279,11 @@ impl State {
         }
     }
 
-    /// Detaches a connection that has ended because of a fault or because too many bytes wait for
+    /// Unbinds from its session a connection that has ended because of a fault or because too many bytes wait for
     /// it.
     pub(crate) fn leave_if_closing(&mut self, id: ConnectionId) {
         if self.connections.get(id).is_some_and(|one| one.phase == Phase::Closing) {
-            self.detach(id);
+            self.unbind_session(id);
         }
     }
 
@@ -343,19 +343,19 @@ impl State {
 
     /// Notifies all watchers of the changes.
     pub(crate) fn tell(&mut self, zxid: Zxid, changes: Vec<Told>) {
-        let zxid = match self.config.release {
-            Release::V3_8 => Zxid(-1),
-            Release::V3_9 => zxid,
+        let zxid = match self.config.server_version {
+            ServerVersion::V3_8 => Zxid(-1),
+            ServerVersion::V3_9 => zxid,
         };
         for Told { change, path, acl, parent_acl } in changes {
             let (event, watchers) = match change {
                 Change::Created => {
-                    (EventType::NODE_CREATED, self.watches.touched(&path, EventType::NODE_CREATED))
+                    (EventType::NODE_CREATED, self.watches.changed(&path, EventType::NODE_CREATED))
                 }
                 Change::Deleted => (EventType::NODE_DELETED, self.watches.deleted(&path)),
                 Change::DataSet => {
                     let event = EventType::NODE_DATA_CHANGED;
-                    (event, self.watches.touched(&path, event))
+                    (event, self.watches.changed(&path, event))
                 }
                 Change::AclSet => continue,
             };
@@ -484,7 +484,7 @@ impl State {
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let sessions = self.sessions.deadline();
         let fresh = self.fresh.first().map(|(due, _)| *due);
-        let reap = self.store.tree.has_mortals().then_some(self.next_reap);
+        let reap = self.store.tree.has_expiring().then_some(self.next_reap);
         let late = self.late.first().map(|(due, _)| *due).filter(|_| self.has_leader());
         [sessions, fresh, reap, late].into_iter().flatten().min()
     }

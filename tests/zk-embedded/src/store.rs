@@ -15,9 +15,9 @@ use zk_proto::{
 };
 
 use crate::access::{AccessList, Grant, Identities, Identity};
-use crate::config::{Config, Release};
+use crate::config::{Config, ServerVersion};
 use crate::history::{Change, Commit};
-use crate::tree::{Moment, Node, SYSTEM, Tree, split};
+use crate::tree::{Node, SYSTEM, Stamp, Tree, split};
 
 /// The stand-in for a null path in a write: Java reads a null path, and some operations fail on it.
 pub(crate) const NULL_PATH: &str = "\0null";
@@ -41,7 +41,7 @@ pub(crate) struct Told {
 
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) release: Release,
+    pub(crate) server_version: ServerVersion,
     pub(crate) extended_types: bool,
     pub(crate) tree: Tree,
     /// The last transaction.
@@ -56,7 +56,7 @@ impl Store {
         let anyone = Identity::new("world", "anyone");
         let grant = |perms| AccessList::from([Grant { perms, identity: anyone.clone() }]);
         Self {
-            release: config.release,
+            server_version: config.server_version,
             extended_types: config.extended_types,
             tree: Tree::new(&grant(Acl::ALL), &grant(Acl::READ)),
             zxid: Zxid(0),
@@ -75,13 +75,13 @@ impl Store {
     }
 
     /// Begins the next transaction. Its zxid is used up even if the transaction fails.
-    pub(crate) fn begin(&mut self, millis: i64) -> Moment {
+    pub(crate) fn begin(&mut self, millis: i64) -> Stamp {
         self.zxid = Zxid(self.zxid.0.wrapping_add(1));
-        Moment { zxid: self.zxid, millis }
+        Stamp { zxid: self.zxid, millis }
     }
 
     /// Makes the changes since the last commit permanent, and returns them.
-    pub(crate) fn commit(&mut self, now: Moment, by: Option<SessionId>) -> Vec<Told> {
+    pub(crate) fn commit(&mut self, now: Stamp, by: Option<SessionId>) -> Vec<Told> {
         self.tree.commit();
         if let Some(history) = &mut self.history {
             history.extend(self.changes.iter().map(|told| Commit {
@@ -132,7 +132,7 @@ impl Store {
         &mut self,
         caller: Caller<'_>,
         request: DeleteRequest<'_>,
-        now: Moment,
+        now: Stamp,
     ) -> Result<(), ErrorCode> {
         let DeleteRequest { path, version } = request;
         if path == NULL_PATH {
@@ -153,7 +153,7 @@ impl Store {
     }
 
     /// Removes a node without a check of permissions.
-    pub(crate) fn remove(&mut self, path: &Arc<str>, now: Moment) {
+    pub(crate) fn remove(&mut self, path: &Arc<str>, now: Stamp) {
         self.tell(Change::Deleted, path);
         self.tree.delete(path, now);
     }
@@ -162,7 +162,7 @@ impl Store {
         &mut self,
         caller: Caller<'_>,
         request: SetDataRequest<'_>,
-        now: Moment,
+        now: Stamp,
     ) -> Result<Stat, ErrorCode> {
         let SetDataRequest { path, data, version } = request;
         valid(path)?;

@@ -44,7 +44,7 @@ pub(crate) struct Node {
 
 /// The zxid and the time of a change.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct Stamp {
     pub(crate) zxid: Zxid,
     /// Wall clock, in milliseconds since 1970.
     pub(crate) millis: i64,
@@ -63,13 +63,13 @@ pub(crate) struct Tree {
     nodes: HashMap<Arc<str>, Node>,
     ephemerals: BTreeMap<i64, BTreeSet<Arc<str>>>,
     /// Containers and nodes with a time to live.
-    mortal: BTreeSet<Arc<str>>,
+    expiring: BTreeSet<Arc<str>>,
     trail: Vec<Undo>,
 }
 
 impl Node {
-    fn new(data: Option<Bytes>, acl: AccessList, kind: Kind, now: Moment) -> Self {
-        let Moment { zxid, millis } = now;
+    fn new(data: Option<Bytes>, acl: AccessList, kind: Kind, now: Stamp) -> Self {
+        let Stamp { zxid, millis } = now;
         Self {
             data,
             acl,
@@ -115,10 +115,10 @@ impl Tree {
         let mut tree = Self {
             nodes: HashMap::new(),
             ephemerals: BTreeMap::new(),
-            mortal: BTreeSet::new(),
+            expiring: BTreeSet::new(),
             trail: Vec::new(),
         };
-        let now = Moment { zxid: Zxid(0), millis: 0 };
+        let now = Stamp { zxid: Zxid(0), millis: 0 };
         let system = |acl: &AccessList| {
             Node::new(Some(Bytes::new()), Arc::clone(acl), Kind::Persistent, now)
         };
@@ -196,7 +196,7 @@ impl Tree {
         data: Option<Bytes>,
         acl: AccessList,
         kind: Kind,
-        now: Moment,
+        now: Stamp,
     ) {
         let (parent, name) = split(path);
         if let Some(parent) = self.get_mut(parent) {
@@ -217,7 +217,7 @@ impl Tree {
     }
 
     /// Removes a node that has no children.
-    pub(crate) fn delete(&mut self, path: &Arc<str>, now: Moment) {
+    pub(crate) fn delete(&mut self, path: &Arc<str>, now: Stamp) {
         let Some(node) = self.take(path) else {
             return;
         };
@@ -235,7 +235,7 @@ impl Tree {
         &mut self,
         path: &Arc<str>,
         data: Option<Bytes>,
-        now: Moment,
+        now: Stamp,
     ) -> Option<Stat> {
         let node = self.get_mut(path)?;
         let undo = Undo::SetData {
@@ -290,8 +290,8 @@ impl Tree {
     }
 
     /// True if there is any container or node with a time to live.
-    pub(crate) fn has_mortals(&self) -> bool {
-        !self.mortal.is_empty()
+    pub(crate) fn has_expiring(&self) -> bool {
+        !self.expiring.is_empty()
     }
 
     /// Containers that once had a child and have none now, and childless nodes whose last write is
@@ -306,14 +306,14 @@ impl Tree {
                 }
             })
         };
-        self.mortal.iter().filter(dead).cloned().collect()
+        self.expiring.iter().filter(dead).cloned().collect()
     }
 
     /// Checks what must hold between transactions; `last` is the last transaction.
     pub(crate) fn audit(&self, last: Zxid) {
         assert!(self.trail.is_empty(), "a transaction is half done");
         let mut ephemerals = BTreeMap::<i64, BTreeSet<Arc<str>>>::new();
-        let mut mortal = BTreeSet::new();
+        let mut expiring = BTreeSet::new();
         let mut listed = 0;
         for (path, node) in &self.nodes {
             match node.kind {
@@ -323,7 +323,7 @@ impl Tree {
                     ephemerals.entry(session.0).or_default().insert(Arc::clone(path));
                 }
                 Kind::Container | Kind::Ttl(_) => {
-                    mortal.insert(Arc::clone(path));
+                    expiring.insert(Arc::clone(path));
                 }
             }
             if **path != *"/" {
@@ -337,7 +337,7 @@ impl Tree {
         }
         assert_eq!(listed + 1, self.nodes.len(), "children that are no nodes");
         assert_eq!(ephemerals, self.ephemerals);
-        assert_eq!(mortal, self.mortal);
+        assert_eq!(expiring, self.expiring);
         assert!(SYSTEM.iter().all(|path| self.nodes.contains_key(*path)));
     }
 
@@ -348,7 +348,7 @@ impl Tree {
                 self.ephemerals.entry(session.0).or_default().insert(Arc::clone(path));
             }
             Kind::Container | Kind::Ttl(_) => {
-                self.mortal.insert(Arc::clone(path));
+                self.expiring.insert(Arc::clone(path));
             }
         }
         self.nodes.insert(Arc::clone(path), node);
@@ -367,7 +367,7 @@ impl Tree {
                 }
             }
             Kind::Container | Kind::Ttl(_) => {
-                self.mortal.remove(path);
+                self.expiring.remove(path);
             }
         }
         Some(node)
@@ -388,8 +388,8 @@ mod tests {
         Tree::new(&open, &open)
     }
 
-    fn at(zxid: i64) -> Moment {
-        Moment { zxid: Zxid(zxid), millis: 1000 * zxid }
+    fn at(zxid: i64) -> Stamp {
+        Stamp { zxid: Zxid(zxid), millis: 1000 * zxid }
     }
 
     #[test]
@@ -413,7 +413,7 @@ mod tests {
             let mut all: Vec<_> =
                 tree.iter().map(|(path, node)| format!("{path} {node:?}")).collect();
             all.sort();
-            (all, tree.ephemerals(SessionId(7)).cloned().collect::<Vec<_>>(), tree.mortal.clone())
+            (all, tree.ephemerals(SessionId(7)).cloned().collect::<Vec<_>>(), tree.expiring.clone())
         };
         let before = shown(&tree);
         tree.set_data(&a, Some(Bytes::from_static(b"x")), at(3));

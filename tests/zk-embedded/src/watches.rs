@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use zk_proto::{EventType, WatcherType};
 
-use crate::config::Release;
+use crate::config::ServerVersion;
 use crate::connection::ConnectionId;
 
 /// The kinds of watches that one connection has on one path: a set of [`Kinds::STANDARD`] and the
@@ -54,13 +54,19 @@ struct Table {
 
 #[derive(Debug)]
 pub(crate) struct Watches {
-    release: Release,
+    server_version: ServerVersion,
     data: Table,
     child: Table,
 }
 
 impl Table {
-    fn add(&mut self, path: &str, connection: ConnectionId, kind: Kinds, release: Release) {
+    fn add(
+        &mut self,
+        path: &str,
+        connection: ConnectionId,
+        kind: Kinds,
+        server_version: ServerVersion,
+    ) {
         let path: Arc<str> = match self.by_path.get_key_value(path) {
             Some((path, _)) => Arc::clone(path),
             None => path.into(),
@@ -68,9 +74,9 @@ impl Table {
         let watchers = self.by_path.entry(Arc::clone(&path)).or_default();
         let kinds = watchers.entry(connection).or_default();
         let before = *kinds;
-        *kinds = match release {
-            Release::V3_8 => kind,
-            Release::V3_9 => Kinds(before.0 | kind.0),
+        *kinds = match server_version {
+            ServerVersion::V3_8 => kind,
+            ServerVersion::V3_9 => Kinds(before.0 | kind.0),
         };
         let after = *kinds;
         self.count(before, after);
@@ -161,7 +167,7 @@ impl Table {
     }
 
     /// Checks what must hold between changes.
-    fn audit(&self, release: Release) {
+    fn audit(&self, server_version: ServerVersion) {
         let mut by_connection = BTreeMap::<ConnectionId, BTreeSet<Arc<str>>>::new();
         let mut recursive = 0;
         for (path, watchers) in &self.by_path {
@@ -169,7 +175,7 @@ impl Table {
             for (connection, kinds) in watchers {
                 assert_ne!(*kinds, Kinds::default(), "{path} is not watched by {connection}");
                 let one = kinds.0.is_power_of_two();
-                assert!(one || release == Release::V3_9, "{path}: one mode per path");
+                assert!(one || server_version == ServerVersion::V3_9, "{path}: one mode per path");
                 recursive += usize::from(kinds.has(Kinds::RECURSIVE));
                 by_connection.entry(*connection).or_default().insert(Arc::clone(path));
             }
@@ -180,26 +186,26 @@ impl Table {
 }
 
 impl Watches {
-    pub(crate) fn new(release: Release) -> Self {
-        Self { release, data: Table::default(), child: Table::default() }
+    pub(crate) fn new(server_version: ServerVersion) -> Self {
+        Self { server_version, data: Table::default(), child: Table::default() }
     }
 
     pub(crate) fn add(&mut self, kind: WatchKind, path: &str, connection: ConnectionId) {
-        let release = self.release;
+        let server_version = self.server_version;
         let (data, child) = match kind {
             WatchKind::Data => (Some(Kinds::STANDARD), None),
             WatchKind::Child => (None, Some(Kinds::STANDARD)),
             WatchKind::Persistent => (Some(Kinds::PERSISTENT), Some(Kinds::PERSISTENT)),
-            WatchKind::Recursive => match release {
-                Release::V3_8 => (Some(Kinds::RECURSIVE), Some(Kinds::RECURSIVE)),
-                Release::V3_9 => (Some(Kinds::RECURSIVE), None),
+            WatchKind::Recursive => match server_version {
+                ServerVersion::V3_8 => (Some(Kinds::RECURSIVE), Some(Kinds::RECURSIVE)),
+                ServerVersion::V3_9 => (Some(Kinds::RECURSIVE), None),
             },
         };
         if let Some(kinds) = data {
-            self.data.add(path, connection, kinds, release);
+            self.data.add(path, connection, kinds, server_version);
         }
         if let Some(kinds) = child {
-            self.child.add(path, connection, kinds, release);
+            self.child.add(path, connection, kinds, server_version);
         }
     }
 
@@ -227,13 +233,13 @@ impl Watches {
         connection: ConnectionId,
     ) -> Option<bool> {
         let (data, child) = self.meant(kind)?;
-        let has = |table: &Table, kinds| match self.release {
-            Release::V3_9 => Some(table.has(path, connection, kinds)),
-            Release::V3_8 if path.is_empty() => Some(false),
-            Release::V3_8 if !path.contains('/') => None,
-            Release::V3_8 if table.by_path.contains_key(path) => Some(true),
-            Release::V3_8 if !path.starts_with('/') && table.recursive > 0 => None,
-            Release::V3_8 => Some(false),
+        let has = |table: &Table, kinds| match self.server_version {
+            ServerVersion::V3_9 => Some(table.has(path, connection, kinds)),
+            ServerVersion::V3_8 if path.is_empty() => Some(false),
+            ServerVersion::V3_8 if !path.contains('/') => None,
+            ServerVersion::V3_8 if table.by_path.contains_key(path) => Some(true),
+            ServerVersion::V3_8 if !path.starts_with('/') && table.recursive > 0 => None,
+            ServerVersion::V3_8 => Some(false),
         };
         let data = data.map_or(Some(false), |kinds| has(&self.data, kinds))?;
         let child = child.map_or(Some(false), |kinds| has(&self.child, kinds))?;
@@ -242,18 +248,18 @@ impl Watches {
 
     /// The kinds of each table that a watcher type names.
     fn meant(&self, kind: WatcherType) -> Option<(Option<Kinds>, Option<Kinds>)> {
-        let standard = match self.release {
-            Release::V3_8 => Kinds::ANY,
-            Release::V3_9 => Kinds::STANDARD,
+        let standard = match self.server_version {
+            ServerVersion::V3_8 => Kinds::ANY,
+            ServerVersion::V3_9 => Kinds::STANDARD,
         };
-        match (kind, self.release) {
+        match (kind, self.server_version) {
             (WatcherType::CHILDREN, _) => Some((None, Some(standard))),
             (WatcherType::DATA, _) => Some((Some(standard), None)),
             (WatcherType::ANY, _) => Some((Some(Kinds::ANY), Some(Kinds::ANY))),
-            (WatcherType::PERSISTENT, Release::V3_9) => {
+            (WatcherType::PERSISTENT, ServerVersion::V3_9) => {
                 Some((Some(Kinds::PERSISTENT), Some(Kinds::PERSISTENT)))
             }
-            (WatcherType::PERSISTENT_RECURSIVE, Release::V3_9) => {
+            (WatcherType::PERSISTENT_RECURSIVE, ServerVersion::V3_9) => {
                 Some((Some(Kinds::RECURSIVE), None))
             }
             _ => None,
@@ -261,7 +267,7 @@ impl Watches {
     }
 
     /// The connections to notify that a node was created or written.
-    pub(crate) fn touched(&mut self, path: &str, event: EventType) -> BTreeSet<ConnectionId> {
+    pub(crate) fn changed(&mut self, path: &str, event: EventType) -> BTreeSet<ConnectionId> {
         let mut told = BTreeSet::new();
         self.data.trigger(path, event, &mut told);
         told
@@ -306,8 +312,8 @@ impl Watches {
 
     /// Checks what must hold between changes.
     pub(crate) fn audit(&self) {
-        self.data.audit(self.release);
-        self.child.audit(self.release);
+        self.data.audit(self.server_version);
+        self.child.audit(self.server_version);
     }
 
     /// Connections, paths and watches of the data table, which `wchs` prints.
@@ -344,19 +350,19 @@ mod tests {
 
     #[test]
     fn standard_watches_fire_once() {
-        let mut watches = Watches::new(Release::V3_9);
+        let mut watches = Watches::new(ServerVersion::V3_9);
         watches.add(WatchKind::Data, "/a", ONE);
         watches.add(WatchKind::Data, "/a", ONE);
         watches.add(WatchKind::Child, "/a", ONE);
-        assert_eq!(watches.touched("/a", EventType::NODE_DATA_CHANGED), told(&[ONE]));
-        assert_eq!(watches.touched("/a", EventType::NODE_DATA_CHANGED), told(&[]));
+        assert_eq!(watches.changed("/a", EventType::NODE_DATA_CHANGED), told(&[ONE]));
+        assert_eq!(watches.changed("/a", EventType::NODE_DATA_CHANGED), told(&[]));
         assert_eq!(watches.children_changed("/a"), told(&[ONE]));
         assert_eq!(watches.len(), 0);
     }
 
     #[test]
     fn a_delete_is_told_once_and_uses_up_both_tables() {
-        let mut watches = Watches::new(Release::V3_9);
+        let mut watches = Watches::new(ServerVersion::V3_9);
         watches.add(WatchKind::Data, "/a", ONE);
         watches.add(WatchKind::Child, "/a", ONE);
         watches.add(WatchKind::Child, "/a", TWO);
@@ -366,35 +372,35 @@ mod tests {
 
     #[test]
     fn recursive_watches_see_the_subtree_but_no_lists() {
-        let mut watches = Watches::new(Release::V3_9);
+        let mut watches = Watches::new(ServerVersion::V3_9);
         watches.add(WatchKind::Recursive, "/a", ONE);
         watches.add(WatchKind::Recursive, "/", TWO);
-        assert_eq!(watches.touched("/a/b/c", EventType::NODE_CREATED), told(&[ONE, TWO]));
-        assert_eq!(watches.touched("/ab", EventType::NODE_CREATED), told(&[TWO]));
+        assert_eq!(watches.changed("/a/b/c", EventType::NODE_CREATED), told(&[ONE, TWO]));
+        assert_eq!(watches.changed("/ab", EventType::NODE_CREATED), told(&[TWO]));
         assert_eq!(watches.children_changed("/a"), told(&[]));
         watches.leave(TWO);
-        assert_eq!(watches.touched("/ab", EventType::NODE_CREATED), told(&[]));
+        assert_eq!(watches.changed("/ab", EventType::NODE_CREATED), told(&[]));
         assert_eq!(watches.data.recursive, 1);
     }
 
     #[test]
     fn before_3_9_the_last_mode_wins() {
-        let mut watches = Watches::new(Release::V3_8);
+        let mut watches = Watches::new(ServerVersion::V3_8);
         watches.add(WatchKind::Recursive, "/a", ONE);
         watches.add(WatchKind::Data, "/a", ONE);
-        assert_eq!(watches.touched("/a/b", EventType::NODE_CREATED), told(&[]));
-        assert_eq!(watches.touched("/a", EventType::NODE_DATA_CHANGED), told(&[ONE]));
-        assert_eq!(watches.touched("/a", EventType::NODE_DATA_CHANGED), told(&[]));
-        let mut watches = Watches::new(Release::V3_9);
+        assert_eq!(watches.changed("/a/b", EventType::NODE_CREATED), told(&[]));
+        assert_eq!(watches.changed("/a", EventType::NODE_DATA_CHANGED), told(&[ONE]));
+        assert_eq!(watches.changed("/a", EventType::NODE_DATA_CHANGED), told(&[]));
+        let mut watches = Watches::new(ServerVersion::V3_9);
         watches.add(WatchKind::Recursive, "/a", ONE);
         watches.add(WatchKind::Data, "/a", ONE);
-        assert_eq!(watches.touched("/a", EventType::NODE_DATA_CHANGED), told(&[ONE]));
-        assert_eq!(watches.touched("/a/b", EventType::NODE_CREATED), told(&[ONE]));
+        assert_eq!(watches.changed("/a", EventType::NODE_DATA_CHANGED), told(&[ONE]));
+        assert_eq!(watches.changed("/a/b", EventType::NODE_CREATED), told(&[ONE]));
     }
 
     #[test]
     fn removal_takes_the_kinds_it_names() {
-        let mut watches = Watches::new(Release::V3_9);
+        let mut watches = Watches::new(ServerVersion::V3_9);
         watches.add(WatchKind::Persistent, "/a", ONE);
         watches.add(WatchKind::Data, "/a", ONE);
         assert_eq!(watches.remove(WatcherType::CHILDREN, "/a", ONE), Some(false));
@@ -403,6 +409,9 @@ mod tests {
         assert_eq!(watches.remove(WatcherType::PERSISTENT, "/a", ONE), Some(true));
         assert_eq!(watches.remove(WatcherType::ANY, "/a", ONE), Some(false));
         assert_eq!(watches.remove(WatcherType(6), "/a", ONE), None);
-        assert_eq!(Watches::new(Release::V3_8).remove(WatcherType::PERSISTENT, "/a", ONE), None);
+        assert_eq!(
+            Watches::new(ServerVersion::V3_8).remove(WatcherType::PERSISTENT, "/a", ONE),
+            None
+        );
     }
 }

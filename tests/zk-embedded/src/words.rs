@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zk_proto::OpCode;
 
-use crate::config::{LISTEN_BACKLOG, Release};
+use crate::config::{LISTEN_BACKLOG, ServerVersion};
 use crate::connection::{Connection, ConnectionId};
 use crate::state::State;
 
@@ -77,9 +77,9 @@ impl State {
     }
 
     fn version(&self) -> &'static str {
-        match self.config.release {
-            Release::V3_8 => "3.8.0-embedded, built on 1970-01-01 00:00 UTC",
-            Release::V3_9 => "3.9.3-embedded, built on 1970-01-01 00:00 UTC",
+        match self.config.server_version {
+            ServerVersion::V3_8 => "3.8.0-embedded, built on 1970-01-01 00:00 UTC",
+            ServerVersion::V3_9 => "3.9.3-embedded, built on 1970-01-01 00:00 UTC",
         }
     }
 

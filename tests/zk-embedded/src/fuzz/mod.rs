@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use zk_proto::{ConnectRequest, ErrorCode, Password, SessionId, Zxid, digest};
 
-use crate::config::{Config, Release};
+use crate::config::{Config, ServerVersion};
 use crate::core::Core;
 use crate::fault::Fault;
 use crate::fuzz::client::Client;
@@ -100,7 +100,7 @@ impl World {
     fn new(settings: u8) -> Self {
         let has = |bit: u8| settings & (1 << bit) != 0;
         let mut config = Config::new()
-            .release(if has(0) { Release::V3_8 } else { Release::V3_9 })
+            .server_version(if has(0) { ServerVersion::V3_8 } else { ServerVersion::V3_9 })
             .extended_types(has(1))
             .local_sessions(!has(7))
             .keep_history(true);

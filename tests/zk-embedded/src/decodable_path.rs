@@ -25,7 +25,7 @@ pub(crate) fn begins_with_path(op: OpCode) -> bool {
 /// Java replaces bytes that are not UTF-8 by U+FFFD, which no path may contain. Here they are
 /// replaced by another forbidden character, of one byte. Java also decodes a null path, on which
 /// some operations fail only later.
-pub(crate) fn mended(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn with_decodable_path(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(body);
     let Some(path) = Option::<&[u8]>::decode(&mut reader).ok()? else {
         let name = NULL_PATH.as_bytes();
