@@ -93,10 +93,10 @@
 //! ```
 //!
 //! When the connection breaks, the client tries the next server, resumes the session with its id
-//! and password, sends the credentials again and arms the watches again. Requests that were not
-//! sent yet wait until then. A new session is a new [`Client`], never a silent replacement, because
-//! everything ephemeral is gone with the old session. For services that must survive that, a
-//! [`SessionKeeper`] opens one session after the other and reports each of them.
+//! and password, sends the auth credentials again and arms the watches again. Requests that were
+//! not sent yet wait until then. A new session is a new [`Client`], never a silent replacement,
+//! because everything ephemeral is gone with the old session. For services that must survive that,
+//! a [`SessionKeeper`] opens one session after the other and reports each of them.
 //!
 //! | after this part of the session timeout | without | the client |
 //! |---|---|---|
@@ -169,12 +169,15 @@
 //! | | debug | `rearmed` | |
 //! | | trace | `event` | `kind`, `path`, `zxid`, `missed`, `watchers`, `streams` |
 //!
-//! The events `queued` and `appended` are in the caller's span, and all others in the session's
-//! span: `zk` of the target `zk_client::session`, at level info. Its field `session` is set at
-//! `connected`. A subscriber must not call the client: some events are reported under its lock.
-//! Warnings other than these report something that should not happen. No event contains data,
-//! passwords or credentials. Neither does the `Debug` of any type, except for records of `zk_proto`
-//! and data that was read. A request that is not traced costs one check of a flag.
+//! Most events are in the session's span: `zk` of the target `zk_client::session`, at level info.
+//! Its field `session` is set at `connected`. The events `queued` and `appended` are in the
+//! caller's span, and so is `over` if a call ends the session. `another` is in the span of the
+//! keeper's task. `certificates replaced` and `certificates kept` are in none, since files are read
+//! on a thread for blocking work. A subscriber must not call the client: some events are reported
+//! under its lock. Warnings other than these report something that should not happen. No event
+//! contains data, passwords or credentials. Neither does the `Debug` of any type, except for
+//! records of `zk_proto` and data that was read. A request that is not traced costs one check of a
+//! flag each when it is queued, sent and answered.
 //!
 //! # Performance
 //!
@@ -192,7 +195,7 @@
 //!
 //! | layer | what it contains | what the next layers get from it |
 //! |---|---|---|
-//! | `trace` | the targets of traces | their names |
+//! | `trace` | the targets of traces; which requests have a path to show | their names, the path |
 //! | `random` | random numbers, with a seed or without | shuffles, jitter, unique names |
 //! | `auth` | credentials, SASL, DIGEST-MD5 | tokens to send, the check of the server's tokens |
 //! | `error` | errors, by who caused them | `Error`, and the reasons that it is made from |
@@ -207,8 +210,10 @@
 //! | `connect`, `keeper`, `run_each` | how sessions begin | the ways to a `Client` |
 //! | `fuzz` | the body of the fuzz target, behind a feature | nothing: no other file uses it |
 //!
-//! A request passes through twelve files. This is the path of [`Client::get_data`]. The first nine
-//! steps run in the call, the last three in the driver's task:
+//! The words of TLS errors are in `net/tls/error_text`, and those of all others in `error/fault`.
+//!
+//! A request passes through thirteen files. This is the path of [`Client::get_data`]. The first
+//! nine steps run in the call, the last four in the driver's task:
 //!
 //! ```text
 //!  1  client/reads             makes the request's record
@@ -216,49 +221,52 @@
 //!  3  model/path               puts the chroot in front; `zk_proto::path` has the rules for paths
 //!  4  driver/shared_session    takes the lock; wakes the driver once it is released
 //!  5  driver/reply_slot        opens a slot for the answer
-//!  6  session/requests         refuses it if the session is over or the server lacks the operation
+//!  6  session/requests         rejects it if the session is over or the server lacks the operation
 //!  7  session/state            notes what the request is for
 //!  8  session/pipeline         gives it the next xid, encodes its frame, queues both
 //!  9  handles/reply            is returned: the future that waits at the slot
 //!
-//! 10  driver/task              takes a turn: asks the session for bytes, and writes them
-//! 11  session/connection       adds requests of its own, such as pings; notes the time of sending
-//! 12  net/transport            the socket
+//! 10  driver/task              takes a turn: asks the session for bytes
+//! 11  session/connection       puts pings in front, which session/timeouts has queued; notes the
+//!                              time of sending
+//! 12  driver/wire              writes the bytes, or keeps those that do not go out yet
+//! 13  net/transport            the socket
 //! ```
 //!
-//! Its reply passes through twelve files as well. The last three steps run in the caller's task:
+//! Its reply passes through thirteen files as well. The last three steps run in the caller's task:
 //!
 //! ```text
 //!  1  net/transport            the socket
-//!  2  driver/task              reads a buffer full, and takes a turn
-//!  3  driver/shared_session    takes the lock, and reads the time
-//!  4  net/codec                splits off one frame
-//!  5  session/connection       decides by its phase what kind of frame it is
-//!  6  session/replies          decodes the header, and applies what the reply changes
-//!  7  session/pipeline         finds the request: the oldest one in flight
-//!  8  session/state            makes an event of it
+//!  2  driver/wire              reads a buffer full
+//!  3  driver/task              takes a turn
+//!  4  driver/shared_session    takes the lock, and reads the time
+//!  5  net/codec                splits off one frame
+//!  6  session/connection       decides by its phase what kind of frame it is
+//!  7  session/replies          decodes the header, and applies what the reply changes
+//!  8  session/pipeline         finds the request: the oldest one in flight
+//!  9  session/state            makes an event of it
 //!     driver/shared_session    delivers the event, once the lock is released
-//!  9  driver/reply_slot        keeps the answer, and wakes the caller
+//! 10  driver/reply_slot        keeps the answer, and wakes the caller
 //!
-//! 10  handles/reply            finds the answer in the slot
-//! 11  client/reads             decodes the record
-//! 12  model/node               is what the caller gets
+//! 11  handles/reply            finds the answer in the slot
+//! 12  client/reads             decodes the record
+//! 13  model/node               is what the caller gets
 //! ```
 //!
-//! A notification passes through thirteen files on its way to a [`Watcher`]. The first five are
+//! A notification passes through fourteen files on its way to a [`Watcher`]. The first six are
 //! those of a reply:
 //!
 //! ```text
-//!  6  session/notifications    decodes the event
-//!  7  session/watches/arming   decides whether the change may be an old one
-//!  8  session/watches          finds the path, and drops it if it has no watch left
-//!  9  session/watches/path_watches   finds the watchers of the path
-//! 10  session/watches/one_shots      knows which events end which watch
+//!  7  session/notifications    decodes it, and dispatches it to watchers and streams
+//!  8  session/watches/arming   decides whether the change may be an old one
+//!  9  session/watches          finds the path, and drops it if it has no watch left
+//! 10  session/watches/path_watches   finds the watchers of the path
+//! 11  session/watches/one_shots      knows which events end which watch
 //!     driver/shared_session    delivers the event through the watcher's channel
 //!
-//! 11  handles/watcher          finds the change in the channel
-//! 12  model/path               strips the chroot
-//! 13  model/event              is what the caller gets
+//! 12  handles/watcher          finds the change in the channel
+//! 13  model/path               strips the chroot
+//! 14  model/event              is what the caller gets
 //! ```
 //!
 //! A notification for a [`WatchStream`] goes through `driver/event_queue` and
@@ -269,12 +277,18 @@
 //! The session also sends requests of its own, which no caller made:
 //!
 //! ```text
-//! session/timeouts         a ping, when nothing else was sent for a while
+//! session/timeouts         a ping, when nothing else was sent for a while; session/pings keeps the
+//!                          times of those without a reply
 //! session/reattach         first on each connection: credentials from session/auths, watches from
-//!                          session/watches, the search for lost creates from session/owned_nodes
+//!                          session/watches, the search for lost creates from session/owned_nodes,
+//!                          whose files owned (`search`) and node_request say what is sent
 //! session/housekeeping     the deletes of owned nodes, searches again, watches that nobody wants
-//! net/hosts                no request: says how long driver/task waits before it reconnects
+//! net/hosts                no request: says how long driver/task waits before it reconnects, with
+//!                          delays from net/backoff
 //! ```
+//!
+//! What became of a caller's write whose reply was lost, `client/resolve` finds out for the calls
+//! of [`Client::resolving`], and `client/marker` with it for those of a [`Marker`].
 
 mod trace;
 

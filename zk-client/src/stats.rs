@@ -75,7 +75,7 @@ pub struct Stats {
     /// the list. The order is that of the first end.
     ///
     /// The requests that the client makes by itself are counted too: watches that it sets again,
-    /// proofs of credentials, questions about owned nodes, the end of the session. Pings are not,
+    /// credentials, requests about owned nodes, the end of the session. Pings are not,
     /// and neither are calls that fail before they are queued. A call that is repeated by
     /// [`resolving`](crate::Client::resolving) or by the application counts each time.
     pub requests: Vec<RequestCounts>,
@@ -100,7 +100,8 @@ pub struct RequestCounts {
     pub op: OpCode,
     /// Requests that the server carried out, and whose reply was received.
     pub succeeded: u64,
-    /// Requests that the server refused with an error code.
+    /// Requests that the server refused with an error code, among them a multi that it rolled back.
+    /// A multi that is too large counts as that, since its results are not known.
     pub refused: u64,
     /// Requests that the server carried out, with a reply that was
     /// [too large](crate::ErrorKind::ReplyTooLarge).

@@ -76,10 +76,10 @@
 //!
 //! # How far it is ZooKeeper
 //!
-//! A hundred thousand random requests, many of them malformed, are answered as the real servers
-//! answer them, in every field: results, errors, stats, zxids and watch events. kazoo, ZooKeeper's
-//! own C client and `zkCli.sh` work with it unmodified. All of kazoo's own tests that pass on one
-//! real server pass on it too. The differences are:
+//! In each run of the tests 45,000 random requests, many of them malformed, are answered as a real
+//! server answers them, in every field: results, errors, stats, zxids and watch events. kazoo,
+//! ZooKeeper's own C client and `zkCli.sh` work with it unmodified. All of kazoo's own tests that
+//! pass on one real server pass on it too. The differences are:
 //!
 //! * Quotas, SASL, TLS and reconfiguration behave as on a server on which they are switched off.
 //! * There is no ensemble. There is one server, and [`Server::partition`] and

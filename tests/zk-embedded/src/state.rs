@@ -279,8 +279,8 @@ impl State {
         }
     }
 
-    /// Unbinds from its session a connection that has ended because of a fault or because too many bytes wait for
-    /// it.
+    /// Unbinds from its session a connection that has ended because of a fault or because too many
+    /// bytes wait for it.
     pub(crate) fn leave_if_closing(&mut self, id: ConnectionId) {
         if self.connections.get(id).is_some_and(|one| one.phase == Phase::Closing) {
             self.unbind_session(id);

@@ -34,11 +34,11 @@ use crate::session::{Watch, WatchKind};
 ///
 /// # Errors
 ///
-/// Every method fails if its path breaks a rule, its request is above [`Limits`](crate::Limits),
-/// the server refuses it, the connection breaks before the reply, or the session is over. While the
-/// client is cut off, requests wait for the next connection. Requests that were sent before fail
-/// with [`ConnectionLoss`](crate::ErrorKind::ConnectionLoss) and [`outcome`](Error::outcome)
-/// `Unknown`.
+/// Every method that sends a request fails if its path breaks a rule, its request is above
+/// [`Limits`](crate::Limits), the server refuses it, the connection breaks before the reply, or the
+/// session is over. While the client is cut off, requests wait for the next connection. Requests
+/// that were sent before fail with [`ConnectionLoss`](crate::ErrorKind::ConnectionLoss) and
+/// [`outcome`](Error::outcome) `Unknown`.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -85,6 +85,7 @@ impl Client {
         self.shared().unique()
     }
 
+    /// Makes a call with the full path, or rejects the path with the rule that it breaks.
     pub(crate) fn with_checked_path<R>(
         &self,
         path: &str,

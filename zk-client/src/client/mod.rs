@@ -1,6 +1,8 @@
-//! The handle that users hold: one method per operation.
+//! The handle that users hold, with its methods.
 //!
-//! A call checks its path, encodes its request into the session and returns a future of the reply.
+//! Most are one operation: the call checks its path, encodes its request into the session and
+//! returns a future of the reply. Those of `tree`, `quotas`, `walk`, `delete_tree`, `resolve` and
+//! `marker` are several operations, which the returned future makes one after the other.
 //! This module knows nothing of sockets.
 //!
 //! The modules below are in reading order: first the handle and how its calls are sent, and then

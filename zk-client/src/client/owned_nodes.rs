@@ -393,7 +393,8 @@ struct DeleteOnDrop {
 impl Drop for DeleteOnDrop {
     fn drop(&mut self) {
         if !self.released {
-            // An error means that the session is over, and the node with it.
+            // An error means that this client's use of the session has ended. The node goes with
+            // the session: at once, or after `AuthFailed` or a detach when the ensemble ends it.
             self.client.shared().with(|core| core.release(self.id, None)).ok();
         }
     }

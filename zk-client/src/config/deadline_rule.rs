@@ -43,7 +43,8 @@ pub enum DeadlineRule {
     /// successful write was sent. The handshake reaches the leader before it is answered, so any
     /// write after the handshake is enough.
     ///
-    /// A write that is refused confirms nothing, since servers refuse some writes without the leader.
+    /// A write that is refused confirms nothing, since servers refuse some writes without the
+    /// leader.
     ///
     /// # Assumptions
     ///

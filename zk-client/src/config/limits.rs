@@ -5,7 +5,7 @@
 
 use zk_proto::frame;
 
-/// Caps on what a client holds in memory.
+/// Limits on the memory that a client uses and on the size of requests and replies.
 ///
 /// ```
 /// use zk_client::{Client, Limits};

@@ -31,7 +31,7 @@ pub struct SessionConfig {
     pub sasl: Option<Sasl>,
     /// A session to resume instead of opening a new one.
     pub resume: Option<SessionIdentity>,
-    /// Caps.
+    /// Memory and size limits.
     pub limits: Limits,
     /// How to compute until when the ensemble certainly keeps the session.
     pub deadline_rule: DeadlineRule,

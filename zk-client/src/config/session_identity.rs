@@ -19,7 +19,7 @@ pub struct SessionIdentity {
 }
 
 impl SessionIdentity {
-    /// Makes credentials from values that were stored.
+    /// Makes the identity from values that were stored.
     pub const fn new(id: SessionId, password: Password) -> Self {
         Self { id, password }
     }

@@ -77,7 +77,7 @@ impl ClientBuilder {
         Self { connect_timeout: timeout, ..self }
     }
 
-    /// Sets caps on what the client holds in memory.
+    /// Sets limits on memory and on the size of requests and replies.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }

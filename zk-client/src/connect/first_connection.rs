@@ -14,7 +14,7 @@ use crate::driver::shared_session::SharedSession;
 use crate::error::{Error, Fault};
 use crate::handles::reply::Reply;
 
-/// A client that waits for its first server.
+/// The first connection of a client, and what must be checked on it.
 pub(crate) struct FirstConnection {
     pub(crate) client: Client,
     pub(crate) shared: Arc<SharedSession>,

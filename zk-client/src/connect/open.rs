@@ -34,7 +34,8 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// A connect string or setting that breaks a rule; no server in time, with every server tried
-    /// and why each failed; a chroot that does not exist; a resumed session that is over.
+    /// and why each failed; a chroot that does not exist; a resumed session that is over; no tokio
+    /// runtime.
     ///
     /// # Cancel safety
     ///

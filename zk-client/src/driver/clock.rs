@@ -22,8 +22,8 @@ type Suspended = dyn Fn() -> Duration + Send + Sync;
 /// **On other systems it does not count them.** Where [`Instant`] stands still during a suspension,
 /// as on macOS, deadlines are too late by its length: after a suspension a [`Lease`](crate::Lease)
 /// may report that it is valid although the ensemble has ended the session. Pass
-/// [`ClientBuilder::suspend_time`](crate::ClientBuilder::suspend_time) a function that returns the time,
-/// or do not rely on leases on machines that are suspended.
+/// [`ClientBuilder::suspend_time`](crate::ClientBuilder::suspend_time) a function that returns the
+/// time, or do not rely on leases on machines that are suspended.
 ///
 /// Compare its instants only with each other. Clones read the same time. The time never goes back.
 #[derive(Clone)]

@@ -25,7 +25,9 @@ pub enum Outcome {
     /// It is also the outcome of an [owned node](crate::Client::create_owned) that was lost and
     /// looked for in vain. If that node appears later all the same, the client deletes it.
     NotApplied,
-    /// The request may have been sent, and no reply came. A write may or may not have been applied.
+    /// The request may have been sent, and its result is not known: no reply came (in time), or the
+    /// reply does not decode or, for a write, was too large. A write may or may not have been
+    /// applied.
     Unknown,
 }
 
@@ -58,7 +60,8 @@ pub enum ErrorKind {
     LimitExceeded,
     /// Caller: there is no tokio runtime to run the session on.
     NoRuntime,
-    /// No server accepted the client within its timeout, or every server has refused for good.
+    /// No server accepted the client within its timeout, or every server has refused for good; or a
+    /// [four-letter word](crate::ClientBuilder::four_letter_word) got no answer.
     NoServer,
     /// No server that was reached has applied the zxid that the caller waits for.
     Behind,
@@ -178,11 +181,12 @@ impl Error {
         }
     }
 
-    /// Returns the zxid of the server's refusal, or `None` if no reply came.
+    /// Returns the zxid of the server's refusal, or of a reply that does not decode.
     ///
     /// For a write it is the write's own transaction, since a refused write is one too; for a read
     /// it is the last transaction that the server had applied. A client that has
     /// [waited](crate::Client::wait_for_zxid) for this zxid sees why the request was refused.
+    /// `None` if no reply came, or if it was too large.
     pub fn zxid(&self) -> Option<Zxid> {
         self.zxid
     }
@@ -211,7 +215,10 @@ impl Error {
         self.kind() == ErrorKind::ConnectionLoss
     }
 
-    /// Returns true if the session is over for any reason; only a new client helps.
+    /// Returns true if this client's use of the session has ended; only a new client helps.
+    ///
+    /// After [`AuthFailed`](ErrorKind::AuthFailed) or a [detach](crate::Client::detach), the
+    /// session itself lives on at the ensemble.
     pub fn is_session_over(&self) -> bool {
         matches!(&*self.fault, Fault::Ended { .. })
     }

@@ -42,7 +42,10 @@ pub enum Limit {
     Credentials(usize),
 }
 
-/// How a session ended. Nothing comes after it.
+/// How this client's use of a session ended. Nothing comes after it.
+///
+/// After `AuthFailed`, or `Closed` by [detaching](crate::Client::detach), the session itself lives
+/// on at the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Ended {
@@ -54,7 +57,7 @@ pub enum Ended {
     /// with its ephemeral nodes, until its timeout has passed.
     #[error("authentication failed: {0}")]
     AuthFailed(Refusal),
-    /// This side closed it.
+    /// This side closed it, or detached from it.
     #[error("the client is closed")]
     Closed,
 }
@@ -184,7 +187,7 @@ pub enum Failure {
     },
 }
 
-/// How the session core refuses a request before it is queued.
+/// Why the session core rejects a request before it is queued. The server never sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Rejected {

@@ -1,4 +1,4 @@
-//! The reply to a request: a future that every call on a client returns.
+//! The reply to a request: a future that most calls on a client return.
 //!
 //! The request is on its way when the call returns, in call order; the future only waits. The
 //! reply's record is decoded here, in the task that made the call, so that the driver never decodes
@@ -151,10 +151,10 @@ impl<R> Reply<R> {
     /// [`TimedOut`](crate::ErrorKind::TimedOut). A read or write that was not sent by then, because
     /// the client was cut off all the time, is cancelled: it will never be carried out, and the
     /// [`outcome`](Error::outcome) is `NotApplied`. A request that was sent cannot be cancelled,
-    /// and the outcome is `Unknown`. It is `Unknown`, too, for a request that is queued with a
-    /// promise: an [owned node](crate::Client::create_owned) is deleted if it is created later. The
-    /// connection, the session and the order of all other requests are not affected. A second limit
-    /// replaces the first.
+    /// and the outcome is `Unknown`. It is `Unknown`, too, for a request that carries a cleanup
+    /// obligation, the create of an [owned node](crate::Client::create_owned): that node is deleted
+    /// if it is created later. The connection, the session and the order of all other requests are
+    /// not affected. A second limit replaces the first.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {
@@ -203,7 +203,7 @@ impl<R> Reply<R> {
     /// ```
     ///
     /// The zxid is 0 in the few replies that belong to no transaction, such as that to an
-    /// authentication. Every session has seen that one.
+    /// authentication: [`wait_for_zxid`](crate::Client::wait_for_zxid) of 0 returns at once.
     pub fn with_zxid(self) -> WithZxid<R> {
         WithZxid(self)
     }

@@ -25,7 +25,7 @@ pub enum SessionState {
     ///
     /// See [`ClientBuilder::allow_read_only`](crate::ClientBuilder::allow_read_only).
     ConnectedReadOnly,
-    /// Cut off, or moving to another server. The session lives on at the ensemble.
+    /// Cut off, or moving to another server. The session may live on at the ensemble.
     Disconnected,
     /// Over: the ensemble said so, or the client was cut off for 4/3 of the session timeout.
     Expired,
@@ -88,8 +88,8 @@ pub struct WatchedEvent {
     /// [`watch_nodes`](crate::Client::watch_nodes) of this very node, or of the child that the
     /// event is about, has found, while that call had no reply yet.
     ///
-    /// Events that a connection saw live come in the order of the changes. Events from arming
-    /// watches come in no order, and several changes of a node are one event.
+    /// Events that a connection saw live come in the order of the changes. Events for
+    /// changes found while arming come in no order, and several changes of a node are one event.
     pub missed: bool,
 }
 

@@ -12,7 +12,10 @@ use zk_proto::{PathRule, check_path};
 
 use crate::error::{Error, Fault};
 
-/// Checks a path against the rules of ZooKeeper's servers, as every call on a client does.
+/// Checks a path against the rules of ZooKeeper's servers, as the calls on a client do.
+///
+/// One kind of path is stricter here: a create of a sequential node also takes one that ends with a
+/// slash, such as `/jobs/`, to which the server appends the digits.
 ///
 /// ```
 /// assert!(zk_client::check_path("/locks/invoices").is_ok());

@@ -42,8 +42,8 @@ impl<'a> Op<'a, Created> {
     /// Creates an ephemeral node as [`Client::create_owned`](crate::Client::create_owned) does.
     ///
     /// It is for [`multi_owned`](crate::Client::multi_owned). The path must be unique for ever up
-    /// to its ten digits. The server appends them to that of a sequential node; the path of any
-    /// other must end in them.
+    /// to its ten digits. For a sequential create the server appends ten digits; for any other,
+    /// `path` must already end in ten digits.
     pub const fn create_owned(path: &'a str, data: &'a [u8], options: &CreateOptions<'a>) -> Self {
         Self::creating(Action::Create { path, data, options: *options, owned: true })
     }

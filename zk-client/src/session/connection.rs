@@ -284,7 +284,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         scaled.max(SessionConfig::MIN_ATTEMPT_TIMEOUT)
     }
 
-    /// Queues a frame that has no slot in the pipeline, such as the handshake or a ping. The limits
+    /// Queues a frame that is not in the pipeline, such as the handshake or a ping. The limits
     /// of requests do not apply to it.
     pub(super) fn put_control(&mut self, body: impl FnOnce(&mut Writer<'_>)) {
         if let Err(error) = frame::encode(&mut self.control, frame::SERVER_FRAME_LIMIT, body) {

@@ -84,9 +84,9 @@ const MAX_SAMPLES: u32 = 128;
 /// nothing else. Each is a sample, and a write can confirm only samples.
 ///
 /// With T as the session timeout, F as the slack and every reply late by up to R, the deadline that
-/// a confirmed request gives is at least 0.99 T after its send, and a write confirms the next request
-/// after at most T/15 (the next send) + R (its reply) + F (the slack) + R (the reply to the write).
-/// With the default F = 0.3 T that leaves room for R = 0.3 T.
+/// a confirmed request gives is at least 0.99 T after its send, and a write confirms the next
+/// request after at most T/15 (the next send) + R (its reply) + F (the slack) + R (the reply to the
+/// write). With the default F = 0.3 T that leaves room for R = 0.3 T.
 const SAMPLES: u32 = 15;
 
 impl SessionDeadline {
@@ -119,8 +119,8 @@ impl SessionDeadline {
         (self.rule != DeadlineRule::Contact).then(|| self.timeout() / SAMPLES)
     }
 
-    /// When to send the next probe, a write that may confirm the session. `None` if there is nothing
-    /// that it could confirm.
+    /// When to send the next probe, a write that may confirm the session. `None` if there is
+    /// nothing that it could confirm.
     ///
     /// A new connection is probed at once. A later probe is sent one [margin](Self::margin) before
     /// the deadline, since a later probe confirms later requests. It is never sent before there
@@ -166,7 +166,8 @@ impl SessionDeadline {
     #[inline]
     pub(crate) fn answered(&mut self, now: Instant, sent: Instant, evidence: Evidence) {
         if self.contact == Some(sent) && evidence == Evidence::Contact {
-            // It was sent together with the request that was answered before, and confirms the same.
+            // It was sent together with the request that was answered before, and confirms the
+            // same.
             return;
         }
         self.contact = self.contact.max(Some(sent));
@@ -244,7 +245,8 @@ impl SessionDeadline {
     }
 
     /// How long before the deadline a probe is sent. A holder keeps its lease if replies are no
-    /// later than this. It is at most half of the [safe timeout](Self::safe_timeout) without the slack.
+    /// later than this. It is at most half of the [safe timeout](Self::safe_timeout) without the
+    /// slack.
     fn margin(&self) -> Duration {
         let left = self.safe_timeout().saturating_sub(self.slack());
         (self.timeout() / 3).min(left / 2)

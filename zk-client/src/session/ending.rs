@@ -45,8 +45,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Ends this side of the session once all queued requests are answered.
     ///
-    /// Later requests and releases are refused. The server is not notified, and nodes that are held
-    /// stay.
+    /// Later requests and releases are rejected. The server is not notified, and nodes that are
+    /// held stay.
     ///
     /// Gives up like [`close`](Self::close).
     pub fn detach(&mut self) {

@@ -50,7 +50,8 @@ pub enum Event<T, W, S = W> {
         /// The zxid of the server's reply, also of a refusal.
         ///
         /// For a write this is its transaction, for reads the last one that the server had applied.
-        /// `None` if there was no reply, or if its zxid is not that of a transaction.
+        /// `None` if there was no reply, if the reply was too large, or if its zxid is not that of
+        /// a transaction.
         zxid: Option<Zxid>,
     },
     /// A one-shot watch has fired and is gone.

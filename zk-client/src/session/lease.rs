@@ -19,7 +19,8 @@ use crate::session::owned_nodes::OwnedNodeId;
 pub enum LeaseState {
     /// The lease is valid, at least until `until`.
     ///
-    /// As long as the session is well, `until` moves on before it comes, up to the end of its maximal duration.
+    /// As long as the session is well, `until` moves on before it comes, up to the end of its
+    /// maximal duration.
     Valid {
         /// The deadline of the session, or the end of the maximal duration if that is earlier.
         until: Instant,

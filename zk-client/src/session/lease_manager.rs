@@ -53,7 +53,8 @@ pub(crate) struct LeaseActions {
 pub(crate) struct LeaseManager {
     deadline: SessionDeadline,
     leases: Leases,
-    /// Leases that were opened while no deadline was known are valid until then. This ends once the deadline is confirmed.
+    /// Leases that were opened while no deadline was known are valid until then. This ends once the
+    /// deadline is confirmed.
     grace: Option<Instant>,
     /// The earliest time at which the handshake of this connection may have been sent.
     handshake: Option<Instant>,

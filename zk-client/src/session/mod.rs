@@ -8,10 +8,10 @@
 
 // Parts, each of which decides one thing. They send nothing themselves.
 
-/// What `Client::stats` tells.
+/// The counters that `Client::stats` returns.
 mod counters;
 
-/// When what is due.
+/// Timers and their deadlines.
 mod timers;
 
 /// The requests that are owed a reply, and their xids.
@@ -26,10 +26,10 @@ mod deadline;
 /// The first request and reply of a connection.
 mod handshake;
 
-/// The credentials, which `reattach` sends again on each connection.
+/// The auth credentials, which `reattach` sends again on each connection.
 mod auths;
 
-/// The watches and who waits for them.
+/// The watches and the callers that wait for them.
 mod watches;
 
 /// What the session reports to its driver.
@@ -38,10 +38,10 @@ mod event;
 /// The nodes that are deleted whatever happens, and the search for those whose create was lost.
 mod owned_nodes;
 
-/// What a lease is.
+/// Lease states and the table of leases.
 mod lease;
 
-/// The leases, and the deadline that they share.
+/// The leases with the deadline that they share: when to probe, when leases are at risk or lapse.
 mod lease_manager;
 
 // The session that is made of them.
@@ -61,7 +61,7 @@ mod ending;
 /// What follows from a reply.
 mod replies;
 
-/// Who is told of an event.
+/// Dispatches a notification to watchers and streams.
 mod notifications;
 
 /// Authentication by SASL.

@@ -1,7 +1,7 @@
-//! Pings without a reply, and when they were sent.
+//! Pings without a reply, and when they were sent. `session/timeouts` sends them.
 //!
-//! Pings are answered in order but have no slots in the pipeline, so this is all that is known
-//! about them. The size is bounded: with many in flight, some count as sent when an older one was.
+//! Pings are answered in order but are not in the pipeline, so this is all that is known about
+//! them. The size is bounded: with many in flight, some count as sent when an older one was.
 
 use std::collections::VecDeque;
 use std::time::Instant;

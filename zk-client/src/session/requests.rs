@@ -1,6 +1,6 @@
 //! The calls that queue requests, and those that keep owned nodes, leases and watches.
 //!
-//! A request is accepted or refused at once, with or without a connection, and queued in the order
+//! A request is accepted or rejected at once, with or without a connection, and queued in the order
 //! of the calls.
 
 use std::sync::Arc;
@@ -321,9 +321,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     /// Opens a lease on an owned node.
     ///
-    /// Until the lease lapses or is closed, the session confirms that the ensemble keeps it, as often
-    /// as the deadline rule requires. When the lease lapses, at `expires_at` at the latest, the node is
-    /// deleted as if it had been released. Changes are reported as
+    /// Until the lease lapses or is closed, the session confirms that the ensemble keeps it, as
+    /// often as the deadline rule requires. When the lease lapses, at `expires_at` at the latest,
+    /// the node is deleted as if it had been released. Changes are reported as
     /// [`Event::Leases`](crate::session::Event::Leases).
     ///
     /// If the node was released, or an earlier lease of it has lapsed, the new lease has lapsed

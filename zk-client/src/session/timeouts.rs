@@ -24,14 +24,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Attempt => {
                     self.hang_up(Hangup::AttemptTimedOut(self.attempt_timeout()));
                 }
-                Timer::Ping => {
-                    self.put_control(|writer| {
-                        let ping = PingRequest;
-                        RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
-                    });
-                    self.pings.queued();
-                    self.timers.sent(now, self.timeout);
-                }
+                Timer::Ping => self.send_ping(now),
                 Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
                 Timer::Expiry => self.end(Ended::Expired),
                 Timer::Close => self.end(Ended::Closed),
@@ -48,5 +41,15 @@ impl<T, W, S: Clone> Session<T, W, S> {
             }
         }
         self.update_lease_timers(now);
+    }
+
+    /// Queues a ping ahead of all requests, and sets the timer of the next one.
+    fn send_ping(&mut self, now: Instant) {
+        self.put_control(|writer| {
+            let ping = PingRequest;
+            RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);
+        });
+        self.pings.queued();
+        self.timers.sent(now, self.timeout);
     }
 }

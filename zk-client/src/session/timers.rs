@@ -1,9 +1,9 @@
 //! The timers of a session, and what part of the session timeout each is.
 //!
-//! A ping is due after the client has sent nothing for a third of the session timeout. If the
-//! server sends nothing for two thirds, the connection counts as dead, which leaves a third to
-//! reach another server. After four thirds the session counts as dead. While a lease is open, pings
-//! are more frequent: see `session/deadline`.
+//! A ping is due after the client has sent nothing for a third of the session timeout, at most 10
+//! s. If the server sends nothing for two thirds, the connection counts as dead, which leaves a
+//! third to reach another server. After four thirds the session counts as dead. While a lease is
+//! open, pings are more frequent: see `session/deadline`.
 
 use std::time::{Duration, Instant};
 

@@ -204,7 +204,8 @@ impl<W, S: Clone> Watches<W, S> {
         self.by_path.entry(path).or_default().batch_queued();
     }
 
-    /// A request that was [batch_queued](Self::batch_queued) for these paths was answered, or was lost.
+    /// A request that was [batch_queued](Self::batch_queued) for these paths was answered, or was
+    /// lost.
     pub(crate) fn batch_answered<'p>(&mut self, paths: impl IntoIterator<Item = &'p Arc<str>>) {
         for path in paths {
             if let Some(at_path) = self.by_path.get_mut(path) {
