@@ -5,7 +5,10 @@ use std::time::Duration;
 use zk_client::session::{Watch, WatchKind};
 use zk_client::{Client, CreateOptions, Latencies, RequestCounts, SessionState, Stats, WatchMode};
 use zk_embedded::{Config, Fault, Server};
-use zk_proto::{ErrorCode, EventType, GetDataRequest, OpCode, Xid, Zxid};
+use zk_proto::{
+    CheckVersionRequest, ErrorCode, EventType, GetDataRequest, MultiOp, MultiRequest,
+    MultiResponse, MultiResult, OpCode, Xid, Zxid,
+};
 use zk_tests::peer::{Bench, Network, TIMEOUT, data, password, reply};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
@@ -194,6 +197,39 @@ fn each_request_is_counted_once_by_operation_and_by_how_it_ended() {
     assert_eq!(ends(&stats(&bench), OpCode::GET_DATA), [1, 1, 1, 1, 1, 1]);
     assert_eq!(stats(&bench).requests.len(), 1);
     assert!(!bench.said().is_empty());
+}
+
+/// The header of such a reply reports success: only the results show the refusal.
+#[test]
+fn a_multi_whose_operations_were_refused_counts_as_refused() {
+    let mut bench = Bench::attached();
+    let ops = [
+        MultiOp::Check(CheckVersionRequest { path: "/a", version: -1 }),
+        MultiOp::Check(CheckVersionRequest { path: "/b", version: 7 }),
+    ];
+    for token in 1..=3 {
+        bench.session.submit(&MultiRequest::new(&ops), token).unwrap();
+    }
+    bench.session.submit(&MultiRequest::new(&[]), 4).unwrap();
+    let read = [MultiOp::GetData(GET)];
+    bench.session.submit(&MultiRequest::new(&read), 5).unwrap();
+    assert_eq!(bench.requests().len(), 5);
+
+    let done = MultiResult::Check(());
+    bench.answer(1, &MultiResponse::new(&[done, done]));
+    assert_eq!(ends(&stats(&bench), OpCode::MULTI), [1, 0, 0, 0, 0, 0]);
+    let rolled_back = MultiResult::Error(ErrorCode::OK);
+    let refused = MultiResult::Error(ErrorCode::BAD_VERSION);
+    bench.answer(2, &MultiResponse::new(&[rolled_back, refused]));
+    assert_eq!(ends(&stats(&bench), OpCode::MULTI), [1, 1, 0, 0, 0, 0]);
+    let not_tried = MultiResult::Error(ErrorCode::RUNTIME_INCONSISTENCY);
+    bench.answer(3, &MultiResponse::new(&[refused, not_tried]));
+    bench.answer(4, &MultiResponse::new(&[]));
+    assert_eq!(ends(&stats(&bench), OpCode::MULTI), [2, 2, 0, 0, 0, 0]);
+    // The reads of a multiRead fail one by one, and the request succeeds.
+    bench.answer(5, &MultiResponse::new(&[MultiResult::Error(ErrorCode::NO_NODE)]));
+    assert_eq!(ends(&stats(&bench), OpCode::MULTI_READ), [1, 0, 0, 0, 0, 0]);
+    assert_eq!(bench.said().len(), 5);
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,7 +91,7 @@ async fn real_server() -> Result<Standalone> {
     .await
 }
 
-/// The embedded server with the same settings as [`real_server`] and of the same release.
+/// The embedded server with the same settings as [`real_server`] and of the same version.
 async fn embedded_server(version: ServerVersion) -> Result<Server> {
     let config = Config::new()
         .server_version(version)
@@ -105,7 +105,7 @@ async fn embedded_server(version: ServerVersion) -> Result<Server> {
     Ok(Server::with(config).await?)
 }
 
-/// The release of a real server.
+/// The version of a real server.
 async fn server_version(server: &Standalone) -> Result<ServerVersion> {
     let answer = server.four_letter("srvr").await?;
     let version = answer.strip_prefix("Zookeeper version: ").context("`srvr` tells no version")?;
@@ -125,7 +125,7 @@ fn seeds(count: u64) -> Result<RangeInclusive<u64>> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_embedded_server_answers_like_a_real_one() -> Result<()> {
     let real = real_server().await?;
-    let embedded = embedded_server(release(&real).await?).await?;
+    let embedded = embedded_server(server_version(&real).await?).await?;
     let count = if std::env::var_os("ZK_SOAK").is_some() { 20 * SEEDS } else { SEEDS };
     let seeds = seeds(count)?;
     let servers = [("embedded", embedded.address()), ("real", &real.address())];
@@ -154,7 +154,7 @@ async fn a_real_server_answers_like_another() -> Result<()> {
 #[tokio::test]
 async fn the_embedded_server_answers_like_a_real_one_to_what_no_client_should_ask() -> Result<()> {
     let real = real_server().await?;
-    let embedded = embedded_server(release(&real).await?).await?;
+    let embedded = embedded_server(server_version(&real).await?).await?;
     let shown = odd_requests(&real.address()).await?;
     println!("{shown:#?}");
     for (embedded, real) in odd_requests(embedded.address()).await?.iter().zip(&shown) {

@@ -209,7 +209,7 @@ impl Watches {
         }
     }
 
-    /// Removes the watches that a request names. Returns `None` if the release does not know the
+    /// Removes the watches that a request names. Returns `None` if the version does not know the
     /// type, else whether there were any.
     pub(crate) fn remove(
         &mut self,

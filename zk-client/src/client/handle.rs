@@ -23,14 +23,15 @@ use crate::session::{Watch, WatchKind};
 ///
 /// # Ordering
 ///
-/// A call's request is on its way when the call returns, whether or not the [`Reply`] is awaited:
+/// A call that returns a [`Reply`] has its request on its way, whether or not that is awaited:
 /// requests reach the server in call order, and their replies come in that order. A watch event is
 /// delivered before any reply that reflects the change.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future of a method loses nothing: a request is sent in any case, and a wait can be
-/// repeated.
+/// repeated. A call that sends several requests, such as those about quotas or of a
+/// [`Marker`](crate::Marker), says in its own section what remains of it.
 ///
 /// # Errors
 ///

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use tracing::{debug, trace, warn};
-use zk_proto::{Decode, DecodeError, ErrorCode, EventType, OpCode, Reader, ReplyHeader, Xid};
+use zk_proto::{
+    Decode, DecodeError, ErrorCode, EventType, MultiHeader, OpCode, Reader, ReplyHeader, Xid,
+};
 
 use crate::auth::credentials::{Credential, Refusal, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
@@ -112,6 +114,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             "answered"
         );
         self.counters.ended(request.op, |counts| match (header.error, &body) {
+            (ErrorCode::OK, Ok(body)) if is_refused_multi(request.op, body) => counts.refused += 1,
             (ErrorCode::OK, Ok(_)) => counts.succeeded += 1,
             (ErrorCode::OK, Err(_)) => counts.too_large += 1,
             _ => counts.refused += 1,
@@ -258,6 +261,13 @@ impl<T, W, S: Clone> Session<T, W, S> {
             (FollowUp::Remove(_), _) | (FollowUp::Restore(..), None) => {}
         }
     }
+}
+
+/// True if the server has refused a multi. The header of the reply reports success then; each of
+/// its results is an error, also of the operations that had nothing wrong with them.
+fn is_refused_multi(op: OpCode, body: &[u8]) -> bool {
+    let first = || MultiHeader::decode(&mut Reader::new(body));
+    op == OpCode::MULTI && first().is_ok_and(|first| !first.done && first.op == OpCode::ERROR)
 }
 
 fn micros(now: Instant, sent: Instant) -> u64 {
