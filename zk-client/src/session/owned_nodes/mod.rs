@@ -43,7 +43,7 @@ pub(crate) struct OwnedNodes<T> {
     epoch: u64,
     /// True if a node may be in [`State::Suspect`].
     suspects: bool,
-    /// How many times suspects were looked for again on this connection.
+    /// How many times suspects were searched for again on this connection.
     searches: u32,
 }
 
@@ -367,7 +367,7 @@ impl<T> OwnedNodes<T> {
         Ok(())
     }
 
-    /// A request was lost with its connection, and is asked again on the next one. A caller that
+    /// A request was lost with its connection, and is sent again on the next one. A caller that
     /// waits for a delete receives the failure.
     pub(crate) fn unanswered(&mut self, request: &NodeRequest, failure: Failure) {
         if let Some(node) = self.nodes.get_mut(&request.node) {
@@ -381,7 +381,7 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// Asks a request again that the server has not decided.
+    /// Sends a request again that the server has not decided.
     fn repeat(&mut self, request: NodeRequest) {
         let NodeRequest { node: id, op, path } = request;
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -417,7 +417,7 @@ impl<T> OwnedNodes<T> {
         }
     }
 
-    /// How many times suspects were looked for again on this connection.
+    /// How many times suspects were searched for again on this connection.
     pub(crate) fn searches(&self) -> u32 {
         self.searches
     }
@@ -430,7 +430,7 @@ impl<T> OwnedNodes<T> {
         self.effects = effects;
     }
 
-    /// The session is attached to a server again. Asks what must precede all other requests.
+    /// The session is attached to a server again. Sends what must precede all other requests.
     pub(crate) fn attached(&mut self) {
         self.epoch += 1;
         self.searches = 0;

@@ -1,4 +1,4 @@
-//! The requests about an owned node: small requests of the session's own, sent like those of
+//! The requests about an owned node, which the session makes by itself and sends like those of
 //! callers.
 //!
 //! Knows how they are encoded, and nothing of what the replies mean.

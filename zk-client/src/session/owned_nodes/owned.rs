@@ -19,7 +19,7 @@ const LENGTH_BYTES: usize = 4;
 /// What the session is to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect<T> {
-    /// Ask the server this request.
+    /// Send this request.
     Send(NodeRequest),
     /// Report this result to a caller.
     Complete(T, Result<RawReply, Failure>),
@@ -51,9 +51,9 @@ pub(crate) enum State {
     /// The create was in flight when the connection broke, or its reply does not decode or was not
     /// kept. The creator receives this failure if the node is not found.
     Lost { failure: Failure },
-    /// The node was looked for on this connection and not found. The create may be applied later,
+    /// The node was searched for on this connection and not found. The create may be applied later,
     /// by a server that was slow, or may be unknown to a server that had been cut off. So every
-    /// list is searched for the node, it is looked for again after ever longer times, and for the
+    /// list is searched for the node, it is searched for again after ever longer times, and for the
     /// last time on the next connection.
     Suspect { epoch: u64 },
     /// The node exists.
@@ -122,7 +122,7 @@ impl<T> Owned<T> {
         }
     }
 
-    /// The node that was looked for exists, and this session owns it.
+    /// The node that was searched for exists, and this session owns it.
     pub(crate) fn found(
         &mut self,
         id: OwnedNodeId,
