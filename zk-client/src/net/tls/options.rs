@@ -74,7 +74,9 @@ pub enum ServerName {
     Any,
 }
 
-/// The roots that a client trusts and its own certificate, for [`TlsConnector::new`].
+/// The roots that a client trusts and its own certificate, for a connector of TLS.
+///
+/// See [`TlsConnector::new`](crate::TlsConnector::new).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "options do nothing until a connector is made of them"]
 pub struct TlsOptions {
