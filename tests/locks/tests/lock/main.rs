@@ -16,6 +16,8 @@ mod guard;
 mod handing_on;
 mod linger;
 mod losses;
+mod meter;
+mod metrics;
 mod multi;
 mod old_server;
 mod requeue;
