@@ -75,7 +75,10 @@ impl Service {
             };
             let (open, done) = (format!("/service/jobs/{job}"), format!("/service/done/{job}"));
             let config = self.config.borrow().node.as_ref().map(|node| node.data.to_vec());
-            let work = async { [job.as_bytes(), b" for ", &*config.unwrap_or_default()].concat() };
+            let work = async {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                [job.as_bytes(), b" for ", &*config.unwrap_or_default()].concat()
+            };
             let result = guard.run(work).await?; // stops when the lock is lost
             let write = (Op::delete(&open, None), Op::create(&done, &result, &PERSISTENT));
             guard.fenced(write).await?; // only if the lock is still ours

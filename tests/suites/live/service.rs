@@ -1,5 +1,6 @@
-//! The example of a whole service in several processes that are killed, stopped, cut off and
-//! expired every second. The servers' own counters judge: no job is done twice, and none is lost.
+//! The example of a whole service in several processes that are killed, stopped, cut off, expired
+//! and robbed of their locks every second. The servers' own counters judge: no job is done twice,
+//! and none is lost.
 //!
 //! Each job is a node with a number. Whoever does it replaces it by a node with the result, in one
 //! transaction. ZooKeeper counts how often the children of a folder were created and deleted, and
@@ -18,9 +19,7 @@ use zk_tests::relay::Relay;
 use zk_tests::server::{Ensemble, Server, ServerConfig, Standalone};
 
 const WORKERS: usize = 4;
-/// The session timeout that all processes get.
-const SESSION: Duration = Duration::from_secs(1);
-/// How long a disturbance lasts, in seconds: longer than the session timeout.
+/// How long a disturbance lasts, in seconds: longer than the second for which sessions live.
 const LASTS: u32 = 2;
 /// How long the service may take to go on once all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -160,6 +159,20 @@ async fn judge(admin: &Client) -> Result<i32> {
     Ok(count)
 }
 
+/// Deletes the node of whoever leads or works, as an operator's mistake would. The session of that
+/// one lives on, so nothing but the fence stands between its work and that of the next one.
+async fn rob(admin: &Client, folder: &str) -> Result<()> {
+    let nodes = admin.get_children(folder).await?;
+    let number = |name: &&str| name.rsplit('-').next().map(str::to_owned);
+    let Some(first) = nodes.names.iter().min_by_key(number) else {
+        return Ok(());
+    };
+    match admin.delete(&format!("{folder}/{first}"), None).await {
+        Err(error) if !error.is_no_node() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Disturbs four processes every second, and `more` beside them; then lets them go on, ends them,
 /// and judges.
 async fn disturbed<S: AsMut<[Server]>>(
@@ -181,7 +194,6 @@ async fn disturbed<S: AsMut<[Server]>>(
     }
     let mut counts = BTreeMap::<_, u32>::new();
     for second in 0..seconds() {
-        sleep(Duration::from_secs(1)).await;
         workers.iter_mut().try_for_each(|worker| worker.pass(false))?;
         let idle = workers.iter_mut().filter(|worker| worker.disturbed.is_none());
         let mut idle = idle.collect::<Vec<_>>();
@@ -191,7 +203,8 @@ async fn disturbed<S: AsMut<[Server]>>(
         let disturbance = disturbance.unwrap_or_else(|| ALL[chance.usize(..ALL.len())]);
         idle[chosen].disturb(disturbance).await?;
         *counts.entry(disturbance).or_default() += 1;
-        more(&mut servers, second).await?;
+        rob(&admin, ["/service/worker", "/service/leader"][second as usize % 2]).await?;
+        tokio::join!(more(&mut servers, second), sleep(Duration::from_secs(1))).0?;
     }
     workers.iter_mut().try_for_each(|worker| worker.pass(true))?;
     let now = written(&admin).await?;
