@@ -162,13 +162,17 @@ async fn judge(admin: &Client) -> Result<i32> {
 /// Deletes the node of whoever leads or works, as an operator's mistake would. The session of that
 /// one lives on, so nothing but the fence stands between its work and that of the next one.
 async fn rob(admin: &Client, folder: &str) -> Result<()> {
-    let nodes = admin.get_children(folder).await?;
-    let number = |name: &&str| name.rsplit('-').next().map(str::to_owned);
-    let Some(first) = nodes.names.iter().min_by_key(number) else {
-        return Ok(());
+    let robbed = async {
+        let nodes = admin.get_children(folder).await?;
+        let number = |name: &&str| name.rsplit('-').next().map(str::to_owned);
+        match nodes.names.iter().min_by_key(number) {
+            Some(first) => admin.delete(&format!("{folder}/{first}"), None).await,
+            None => Ok(()),
+        }
     };
-    match admin.delete(&format!("{folder}/{first}"), None).await {
-        Err(error) if !error.is_no_node() => Err(error.into()),
+    match robbed.await {
+        // Nobody has come yet, or is there any more; or a leader has died.
+        Err(error) if !error.is_no_node() && !error.is_connection_loss() => Err(error.into()),
         _ => Ok(()),
     }
 }
