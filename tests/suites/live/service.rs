@@ -113,7 +113,7 @@ impl Worker {
 
 fn process(relays: &[Relay]) -> Result<Contender> {
     let servers = relays.iter().map(Relay::address).collect::<Result<Vec<_>, _>>()?.join(",");
-    Contender::start(env!("CARGO_BIN_EXE_service"), &[&*servers, "20"])
+    Contender::start(env!("CARGO_BIN_EXE_service"), &[&*servers, "100"])
 }
 
 /// How many jobs were written until now.

@@ -15,7 +15,7 @@ use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Answer, Event};
 use crate::session::pipeline::{Priority, Slot};
-use crate::session::state::{Purpose, Session, told};
+use crate::session::state::{Phase, Purpose, Session, told};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::path_watches::Returned;
@@ -124,6 +124,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let understood = self.conclude(slot, result);
         self.replying = None;
         understood?;
+        if header.error == ErrorCode::SESSION_EXPIRED && !matches!(self.phase, Phase::Over(_)) {
+            // A server says so in a reply if the session ends while its connection lives.
+            self.end(Ended::Expired);
+            return Ok(());
+        }
         if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::Suspects) {
             self.suspect(now);
         }

@@ -4,6 +4,7 @@ mod acquire;
 mod barrier;
 mod cached;
 mod cancel;
+mod costs;
 mod counter;
 mod double_barrier;
 mod doubt;
