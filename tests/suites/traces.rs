@@ -4,7 +4,11 @@
 //! subscriber. So every test of this program subscribes at its beginning, and the program holds no
 //! other test.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tracing::Level;
 use zk_client::session::{Event, Session};
@@ -14,7 +18,9 @@ use zk_client::{
 };
 use zk_embedded::{Config, Server};
 use zk_proto::{CreateMode, CreateRequest, GetDataRequest, List, OpCode, Password, SessionId, Xid};
+use zk_recipes::{Lock, Options, Semaphore};
 use zk_tests::capture::{Capture, Told};
+use zk_tests::locks::{LOCK, World};
 use zk_tests::peer::{Bench, Network, SESSION, TIMEOUT, data, reply};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
@@ -23,10 +29,11 @@ const CONNECTION: &str = "zk_client::connection";
 const SESSIONS: &str = "zk_client::session";
 const REQUEST: &str = "zk_client::request";
 const WATCH: &str = "zk_client::watch";
+const HELD: &str = "zk_recipes::lock";
 
 /// Lets every task run until it waits.
 async fn settle() {
-    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 fn field<'a>(told: &'a Told, name: &str) -> &'a str {
@@ -201,9 +208,145 @@ fn a_ping_is_told_with_its_latency() {
     let mut bench = Bench::attached();
     bench.pass(TIMEOUT / 3);
     assert_eq!(bench.sent(), ["ping"]);
-    bench.pass(std::time::Duration::from_millis(3));
+    bench.pass(Duration::from_millis(3));
     bench.frame(reply(Xid::PING, 0, ErrorCode::OK, &()));
     assert_eq!(field(&one(&capture, REQUEST, "ping answered"), "latency_us"), "3000");
+}
+
+/// Level, target, message and, in order, the names of the fields: of each row of the table in the
+/// documentation of zk-recipes.
+fn documented() -> BTreeSet<String> {
+    let page = recipes().join("lib.rs");
+    let text = fs::read_to_string(page).unwrap();
+    let table = text.split("//! # ").find(|part| part.starts_with("Seeing inside")).unwrap();
+    let mut target = "";
+    let mut rows = BTreeSet::new();
+    for row in table.lines().filter_map(|line| line.strip_prefix("//! | ")).skip(1) {
+        let cells = row.split('|').map(str::trim).collect::<Vec<_>>();
+        let [named, level, message, fields, _] = cells[..] else { panic!("{row}") };
+        if !named.is_empty() {
+            target = named.trim_matches('`');
+        }
+        let message = message.split('`').nth(1).unwrap();
+        rows.insert(told(level, target, message, fields.split('`').skip(1).step_by(2)));
+    }
+    rows
+}
+
+fn told<'f>(
+    level: &str,
+    target: &str,
+    message: &str,
+    fields: impl Iterator<Item = &'f str>,
+) -> String {
+    let mut fields = fields.collect::<Vec<_>>();
+    fields.sort_unstable();
+    format!("{} {target} {message}: {}", level.to_uppercase(), fields.join(" "))
+}
+
+fn recipes() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../zk-recipes/src")
+}
+
+/// All events in the sources of zk-recipes.
+fn reported() -> BTreeSet<String> {
+    let trace = fs::read_to_string(recipes().join("trace.rs")).unwrap();
+    let target_of = |name: &str| {
+        let (_, rest) = trace.split_once(&format!("const {name}: &str = \"")).unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let (mut folders, mut reported) = (vec![recipes()], BTreeSet::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            let text = fs::read_to_string(&entry).unwrap();
+            for level in ["trace", "debug", "info", "warn", "error"] {
+                for (_, rest) in text
+                    .match_indices(&format!("{level}!("))
+                    .map(|(at, macro_)| text.split_at(at + macro_.len()))
+                {
+                    // A message has no quotes in it, and no field a string.
+                    let (fields, rest) = rest.split_once('"').unwrap();
+                    let message = rest.split('"').next().unwrap();
+                    let mut fields = fields.split(',').map(str::trim);
+                    let target = fields.next().unwrap();
+                    let target = target.strip_prefix("target: ").unwrap_or_else(|| {
+                        panic!("{}: an event without a target", entry.display())
+                    });
+                    let names = fields.filter(|field| !field.is_empty()).map(|field| {
+                        field.split(" = ").next().unwrap().trim_start_matches(['%', '?'])
+                    });
+                    reported.insert(told(level, &target_of(target), message, names));
+                }
+            }
+        }
+    }
+    reported
+}
+
+#[test]
+fn the_table_of_the_recipes_has_every_event_of_their_sources_and_no_other() {
+    let (documented, reported) = (documented(), reported());
+    assert!(documented.len() > 10, "{documented:?}");
+    assert_eq!(documented, reported);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_told_from_its_queue_to_its_end() {
+    let capture = Capture::new();
+    let world = World::new();
+    let (one, two) = (world.lock().await, world.lock().await);
+    let held = one.acquire().await.unwrap();
+    let mut waiting = Box::pin(two.acquire());
+    let passing = async {
+        settle().await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        held.release().await.unwrap();
+    };
+    let (next, ()) = tokio::join!(&mut waiting, passing);
+    let next = next.unwrap();
+    let client = world.client().await;
+    client.delete(next.node(), None).await.unwrap();
+    next.lost().await;
+    let brief = Options::new().max_hold(Duration::from_secs(3));
+    let brief = Lock::with_options(&client, LOCK, brief).unwrap().acquire().await.unwrap();
+    brief.lost().await;
+    let permits = Semaphore::new(&client, "/permits", 1).unwrap();
+    let permit = permits.acquire().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(1), permits.acquire()).await.unwrap_err();
+    drop(permit);
+
+    let mut seen = capture.told().iter().map(Told::to_string).collect::<BTreeSet<_>>();
+    seen.retain(|told| told.contains("zk_recipes"));
+    let unknown = seen.difference(&documented()).cloned().collect::<Vec<_>>();
+    assert_eq!(unknown, [""; 0]);
+    let expected = [
+        "DEBUG zk_recipes::coordination no permit is free: folder",
+        "DEBUG zk_recipes::lock acquired: node waited_us",
+        "DEBUG zk_recipes::lock released: held_us node",
+        "DEBUG zk_recipes::queue first: node",
+        "DEBUG zk_recipes::queue joined: ahead node",
+        "DEBUG zk_recipes::queue making the folder: folder",
+        "INFO zk_recipes::lock lost: held_us loss node",
+    ];
+    assert_eq!(seen.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+
+    let joined = capture.of("zk_recipes::queue", "joined");
+    assert_eq!((field(&joined[0], "ahead"), field(&joined[1], "ahead")), ("0", "1"));
+    let acquired = capture.of(HELD, "acquired");
+    assert_eq!(field(&acquired[1], "node"), field(&joined[1], "node"));
+    let waited: u64 = field(&acquired[1], "waited_us").parse().unwrap();
+    assert!((2_000_000..2_010_000).contains(&waited), "{waited}");
+    let released = capture.of(HELD, "released");
+    assert_eq!(field(&released[0], "node"), field(&acquired[0], "node"));
+    let lost = capture.of(HELD, "lost");
+    let why = |told: &Told| field(told, "loss").to_owned();
+    let reasons = ["somebody deleted the node", "it was held for as long as was agreed"];
+    assert_eq!(lost.iter().map(why).collect::<Vec<_>>(), reasons);
+    assert_eq!(field(&lost[1], "held_us"), "3000000");
 }
 
 /// The secret as bytes, as text and as numbers.

@@ -79,7 +79,11 @@ pub struct Stats {
     /// and neither are calls that fail before they are queued. A call that is repeated by
     /// [`resolving`](crate::Client::resolving) or by the application counts each time.
     pub requests: Vec<RequestCounts>,
-    /// How long the requests took that were answered.
+    /// How long the requests took that were answered, from the send of each to its reply.
+    ///
+    /// All answered requests are in it, whatever the server answered, and those that the client
+    /// made by itself too. Pings and unanswered requests are not. The time that a request waited to
+    /// be sent is not in it: see [`queued`](Self::queued) for that.
     pub latencies: Latencies,
 }
 
@@ -199,22 +203,29 @@ impl KeeperStats {
     }
 }
 
-/// A histogram of the time from the send of a request to its reply, in fixed buckets.
+/// A histogram of times, in fixed buckets.
 ///
-/// All answered requests are in it, whatever the server answered, and those that the client made
-/// by itself too. Pings and unanswered requests are not. The time that a request waited to be sent
-/// is not in it: see [`Stats::queued`] for that.
+/// ```
+/// use std::time::Duration;
+/// use zk_client::Latencies;
+///
+/// let mut latencies = Latencies::default();
+/// latencies.record(Duration::from_micros(700));
+/// let within = latencies.cumulative().find(|(bound, _)| *bound == Duration::from_millis(1));
+/// assert_eq!(within, Some((Duration::from_millis(1), 1)));
+/// assert_eq!((latencies.count(), latencies.sum()), (1, Duration::from_micros(700)));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// The requests of each bucket alone, and last those above all bounds.
+    /// The times of each bucket alone, and last those above all bounds.
     buckets: [u64; Self::BOUNDS.len() + 1],
     /// The sum in microseconds.
     sum_us: u64,
 }
 
 impl Latencies {
-    /// The upper bounds of the buckets, in order. A request that took exactly as long as a bound is
-    /// below it. Longer ones than the last are counted in a bucket without a bound.
+    /// The upper bounds of the buckets, in order. A time that equals a bound is below it. Longer
+    /// ones than the last are counted in a bucket without a bound.
     pub const BOUNDS: [Duration; 16] = [
         Duration::from_micros(100),
         Duration::from_micros(250),
@@ -234,8 +245,8 @@ impl Latencies {
         Duration::from_secs(10),
     ];
 
-    /// How many requests took at most as long as each of the [bounds](Self::BOUNDS), with the
-    /// bound. The numbers grow from one to the next.
+    /// How many times are at most as long as each of the [bounds](Self::BOUNDS), with the bound.
+    /// The numbers grow from one to the next.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
         let counts = self.buckets.into_iter().scan(0, |sum, count| {
             *sum += count;
@@ -244,18 +255,19 @@ impl Latencies {
         Self::BOUNDS.into_iter().zip(counts)
     }
 
-    /// All requests in the histogram.
+    /// How many times are in the histogram.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The sum of their times, each rounded down to a microsecond.
+    /// The sum of the times, each rounded down to a microsecond.
     pub const fn sum(&self) -> Duration {
         Duration::from_micros(self.sum_us)
     }
 
+    /// Adds a time.
     #[inline]
-    pub(crate) fn record(&mut self, took: Duration) {
+    pub fn record(&mut self, took: Duration) {
         let index = Self::BOUNDS.iter().take_while(|bound| **bound < took).count();
         self.buckets.iter_mut().skip(index).take(1).for_each(|bucket| *bucket += 1);
         self.sum_us = self.sum_us.saturating_add(took.as_micros() as u64);

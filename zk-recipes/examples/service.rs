@@ -38,13 +38,15 @@ pub(crate) struct Service {
     pub(crate) keeper: SessionKeeper,
     pub(crate) config: Receiver<Cached>,
     pub(crate) jobs_done: Sender<u64>,
+    /// The time between two jobs.
+    pub(crate) pause: Duration,
 }
 
 impl Service {
     pub(crate) fn new(keeper: SessionKeeper) -> Result<Self, Error> {
         let (config, following) = Cached::follow(&keeper, "/service/config")?;
         tokio::spawn(following); // ends with the service
-        Ok(Self { keeper, config, jobs_done: Sender::default() })
+        Ok(Self { keeper, config, jobs_done: Sender::default(), pause: Duration::from_secs(1) })
     }
 
     /// Serves in one session after another, until the future is dropped.
@@ -54,7 +56,8 @@ impl Service {
                 retry(|| async { Ok(client.ensure(node, &PERSISTENT).await?) }).await?;
             }
             let election = Election::new(&client, "/service/leader")?;
-            let lead = || async { election.lead(|term| write_jobs(&client, term)).await? };
+            let lead =
+                || async { election.lead(|term| write_jobs(&client, term, self.pause)).await? };
             tokio::try_join!(retry(lead), retry(|| self.do_jobs(&client))).map(drop)
         };
         self.keeper.run_each(serve).await
@@ -72,7 +75,10 @@ impl Service {
             };
             let (open, done) = (format!("/service/jobs/{job}"), format!("/service/done/{job}"));
             let config = self.config.borrow().node.as_ref().map(|node| node.data.to_vec());
-            let work = async { [job.as_bytes(), b" for ", &*config.unwrap_or_default()].concat() };
+            let work = async {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                [job.as_bytes(), b" for ", &*config.unwrap_or_default()].concat()
+            };
             let result = guard.run(work).await?; // stops when the lock is lost
             let write = (Op::delete(&open, None), Op::create(&done, &result, &PERSISTENT));
             guard.fenced(write).await?; // only if the lock is still ours
@@ -88,10 +94,10 @@ impl Service {
 }
 
 /// Writes jobs while this process leads. A version counts them, so none is written twice.
-async fn write_jobs(client: &Client, term: Arc<Guard>) -> Result<(), Error> {
-    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+async fn write_jobs(client: &Client, term: Arc<Guard>, pause: Duration) -> Result<(), Error> {
+    let mut due = tokio::time::interval(pause);
     loop {
-        seconds.tick().await;
+        due.tick().await;
         let count = client.get_data("/service/next").await?.stat.version;
         let job = format!("/service/jobs/{count:010}");
         let count = Op::set_data("/service/next", b"", Some(count));

@@ -110,12 +110,42 @@
 //!
 //! Locks of other clients queue up with these: see [`Layout`].
 //!
+//! # Seeing inside
+//!
+//! A [`LockMeter`] counts for metrics, across all locks and sessions: the example `metrics` serves
+//! it to Prometheus, `cargo run -p zk-recipes --example metrics`. The locks report their events to
+//! [`tracing`], with targets, messages and fields that are stable, and beside those of
+//! [`zk_client`](zk_client#seeing-inside):
+//!
+//! | target | level | message | fields |
+//! |---|---|---|---|
+//! | `zk_recipes::queue` | debug | `making the folder`, which is missing | `folder` |
+//! | | debug | `the server has no containers`, and gets persistent nodes | |
+//! | | debug | `joined`, where `ahead` is missing if the listing was lost | `node`, `ahead` |
+//! | | trace | `listed` again | `nearest`, `farther` |
+//! | | debug | `first`, after a wait or without one | `node` |
+//! | | debug | `making the folder anew`, for [`Options::rotate`] | `error` |
+//! | | warn | `half of the sequence numbers are used up` | `folder`, `sequence` |
+//! | `zk_recipes::lock` | debug | `acquired` | `node`, `waited_us` |
+//! | | debug | `released`, or dropped, or closed with the client | `node`, `held_us` |
+//! | | info | `lost` | `node`, `loss`, `held_us` |
+//! | | debug | `not watched`: only the session tells of a loss then | `node`, `error` |
+//! | `zk_recipes::coordination` | debug | `trying again`, by [`retry`] | `error` |
+//! | | debug | `the end of a term is unconfirmed`, of an election | `node`, `error` |
+//! | | debug | `no permit is free` of a semaphore, for the first in its queue | `folder` |
+//! | | debug | `a round begins` of a double barrier | `folder`, `number`, `members` |
+//! | | debug | `somebody deleted the marker` of a counter | `node`, `error` |
+//!
+//! They are reported in the caller's span, and contain no data. An owner of a two-level lock that
+//! gets in under a node that its process has already is counted and not traced.
+//!
 //! # Layout
 //!
 //! Each file uses only files that are listed above it:
 //!
 //! ```text
-//! error, retry           what goes wrong, and what goes on all the same
+//! error, trace, retry    what goes wrong, what is traced, and what goes on all the same
+//! stats                  what is counted and timed
 //! node, options          what nodes are called, and who is ahead; settings
 //! queue                  Join (create and list), Place (our node), wait (until nobody is ahead)
 //! hold                   acquire (join, wait, hold); being the owner: state, lost, transactions
@@ -132,6 +162,8 @@ mod node;
 mod options;
 mod queue;
 mod retry;
+mod stats;
+mod trace;
 mod two_level;
 
 /// Runs the examples of the README as doc tests.
@@ -155,4 +187,5 @@ pub use node::Layout;
 pub use options::Options;
 pub use queue::inspect::QueueEntry;
 pub use retry::retry;
+pub use stats::{LockMeter, LockStats, LossCounts};
 pub use two_level::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use zk_client::{Acl, CreateOptions};
 
 use crate::node::Layout;
+use crate::stats::{LockMeter, LockStats};
 
 /// The default of [`Options::local_handoffs`]. With a higher number, two processes of 32 tasks
 /// gained next to nothing, and their slowest acquires took longer (benches/two_level.rs).
@@ -31,6 +32,7 @@ pub struct Options {
     pub(crate) local_handoffs: u32,
     pub(crate) local_handoff_time: Option<Duration>,
     pub(crate) linger: Duration,
+    pub(crate) meter: Option<LockMeter>,
     persistent: bool,
 }
 
@@ -53,6 +55,7 @@ impl Options {
             local_handoffs: LOCAL_HANDOFFS,
             local_handoff_time: None,
             linger: Duration::ZERO,
+            meter: None,
             persistent: false,
         }
     }
@@ -187,6 +190,22 @@ impl Options {
     pub fn persistent_folder(mut self, persistent: bool) -> Self {
         self.persistent = persistent;
         self
+    }
+
+    /// Counts what the lock does with this meter, for metrics.
+    ///
+    /// A meter serves any number of locks. See [`LockStats`] for what it counts.
+    #[must_use]
+    pub fn meter(mut self, meter: &LockMeter) -> Self {
+        self.meter = Some(meter.clone());
+        self
+    }
+
+    /// Counts with the meter, if there is one.
+    pub(crate) fn count(&self, count: impl FnOnce(&mut LockStats)) {
+        if let Some(meter) = &self.meter {
+            meter.count(count);
+        }
     }
 
     /// How a missing folder is created at the first attempt.

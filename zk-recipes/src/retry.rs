@@ -5,6 +5,7 @@ use std::future::Future;
 use tracing::debug;
 
 use crate::error::Error;
+use crate::trace::COORDINATION;
 
 /// Repeats `work` while it fails for a reason that may have passed at the next attempt.
 ///
@@ -46,7 +47,9 @@ where
 {
     loop {
         match work().await {
-            Err(error) if error.is_transient() => debug!(%error, "trying again"),
+            Err(error) if error.is_transient() => {
+                debug!(target: COORDINATION, %error, "trying again");
+            }
             done => return done,
         }
     }

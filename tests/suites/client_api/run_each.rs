@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
-use zk_client::{Client, CreateOptions, Error, ErrorKind, SessionKeeper};
+use zk_client::{Client, CreateOptions, Error, ErrorCode, ErrorKind, Outcome, SessionKeeper};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_tests::explore::{in_virtual_time, settle};
 
@@ -207,5 +207,30 @@ fn nothing_runs_when_the_keeper_is_over() {
         keeper.close().await;
         let ran = keeper.run_each(async |_| Ok::<_, Error>(()));
         assert_eq!(ran.await.unwrap_err().kind(), ErrorKind::Closed);
+    });
+}
+
+/// As a server does whose session expires while a request is on its way.
+#[test]
+fn a_request_that_is_refused_since_the_session_is_expired_is_no_error_of_the_work() {
+    in_virtual_time(async {
+        let server = server();
+        let keeper = keep(&server).await;
+        server.inject(Fault::refuse(ErrorCode::SESSION_EXPIRED).op(OpCode::CREATE2));
+        let tried = AtomicU32::new(0);
+        let tried = &tried;
+        let work = |client: Client| async move {
+            tried.fetch_add(1, Ordering::Relaxed);
+            let registered = register(&client).await;
+            if let Err(error) = &registered {
+                assert!(error.is_session_over(), "{error}");
+                assert_eq!(error.kind(), ErrorKind::SessionExpired);
+                assert_eq!(error.outcome(), Outcome::NotApplied);
+            }
+            registered
+        };
+        keeper.run_each(work).await.unwrap();
+        assert_eq!(tried.load(Ordering::Relaxed), 2);
+        assert!(server.has_node("/here"));
     });
 }

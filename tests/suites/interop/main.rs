@@ -3,6 +3,7 @@
 
 mod barriers;
 mod clients;
+mod costs;
 mod counters;
 mod elections;
 mod groups;

@@ -14,4 +14,5 @@ mod partition;
 mod processes;
 mod read_only;
 mod sasl;
+mod service;
 mod tls;

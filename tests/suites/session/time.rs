@@ -342,3 +342,18 @@ fn a_close_waits_for_a_server_that_works_through_what_was_asked_before() {
     assert_eq!(said[..40], answered);
     assert_eq!(said[40..], ["Closed", "hangup: the client is closed"]);
 }
+
+#[test]
+fn a_reply_that_says_that_the_session_is_expired_ends_it() {
+    let mut bench = Bench::attached();
+    for token in 1..=2 {
+        bench.session.submit(&GET, token).unwrap();
+    }
+    assert_eq!(bench.sent().len(), 2);
+    bench.refuse(1, ErrorCode::SESSION_EXPIRED);
+    let said = bench.said();
+    assert_eq!(said[0], "1 SessionExpired");
+    assert!(said.contains(&"Expired".to_owned()), "{said:?}");
+    assert!(said.last().unwrap().starts_with("hangup: "), "{said:?}");
+    assert!(said.iter().any(|told| told.starts_with("2 ")), "nobody waits for ever: {said:?}");
+}

@@ -35,6 +35,19 @@ async fn a_service_does_three_jobs_and_tells_its_metrics() {
 }
 
 #[tokio::test]
+async fn a_service_serves_its_metrics() {
+    let said = tour::run("metrics", &[]).await.unwrap();
+    let lines = [
+        "# TYPE zk_lock_acquired_total counter",
+        "zk_lock_acquired_total{lock=\"invoices\"} 3",
+        "zk_lock_wait_seconds_count{lock=\"invoices\"} 3",
+    ];
+    for line in lines {
+        assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn the_textbook_lock_excludes() {
     let said = tour::run("textbook_lock", &[]).await.unwrap();
     assert!(said.ends_with("4 times 25 is 100\n"), "{said}");

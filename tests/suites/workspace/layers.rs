@@ -175,7 +175,9 @@ const CRATES: &[Layers] = &[
         depends_on: &["zk-client"],
         modules: &[
             "error",
+            "trace",
             "retry",
+            "stats",
             "node/layout",
             "node/contender",
             "node/folder",

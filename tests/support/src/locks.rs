@@ -24,6 +24,44 @@ pub fn nobody() -> Acl {
     Acl::new(Perms::ALL, Id::ip("10.0.0.1"))
 }
 
+/// Requests that a server got, and events that it sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// Requests, or all packets that were received.
+    pub requests: u64,
+    /// What was sent and is no reply. It wraps around below zero, as there is no reply to some.
+    pub events: u64,
+}
+
+impl Costs {
+    /// The counts in the answer to the four-letter word `srvr`.
+    pub fn of(answer: &str) -> Self {
+        let count = |name: &str| {
+            let found = answer.lines().find_map(|line| line.strip_prefix(name));
+            found.and_then(|n| n.parse::<u64>().ok()).expect("a number")
+        };
+        let requests = count("Received: ");
+        Self { requests, events: count("Sent: ").wrapping_sub(requests) }
+    }
+
+    /// The costs on one row of the table of relatives on the performance page: ours, and Curator's
+    /// where it has the operation.
+    pub fn documented() -> Vec<(String, Self, Option<Self>)> {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../zk-client/src/performance.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        let (_, table) = page.split_once("# Relatives of locks").expect("the table");
+        let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
+        let row = |line: &str| {
+            let mut cells = line.trim_matches('|').split('|').map(str::trim);
+            let name = cells.next().expect("a name").replace('`', "");
+            let numbers = cells.map(|cell| cell.parse().ok()).collect::<Vec<_>>();
+            let costs = |at: usize| Some(Self { requests: numbers[at]?, events: numbers[at + 1]? });
+            (name, costs(0).expect("ours"), costs(2))
+        };
+        rows.map(row).collect()
+    }
+}
+
 /// A server in memory.
 #[derive(Debug)]
 pub struct World {
@@ -100,20 +138,27 @@ impl World {
 
     /// How many requests the server gets while a future runs, pings included.
     pub async fn requests<T>(&self, act: impl Future<Output = T>) -> (u64, T) {
-        settle().await;
-        let before = self.received().await;
-        let result = act.await;
-        settle().await;
-        // The four-letter word counts itself.
-        (self.received().await - before - 1, result)
+        let (costs, result) = self.costs(act).await;
+        (costs.requests, result)
     }
 
-    async fn received(&self) -> u64 {
+    /// What the server gets and sends while a future runs, pings included.
+    pub async fn costs<T>(&self, act: impl Future<Output = T>) -> (Costs, T) {
+        settle().await;
+        let before = self.counts().await;
+        let result = act.await;
+        settle().await;
+        // The four-letter word counts itself, and its answer.
+        let after = self.counts().await;
+        let requests = after.requests - before.requests - 1;
+        (Costs { requests, events: after.events.wrapping_sub(before.events) }, result)
+    }
+
+    async fn counts(&self) -> Costs {
         let mut connection = self.server.connect();
         connection.write_all(b"srvr").await.expect("in memory");
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await.expect("in memory");
-        let received = answer.lines().find_map(|line| line.strip_prefix("Received: "));
-        received.and_then(|n| n.parse().ok()).expect("a number")
+        Costs::of(&answer)
     }
 }

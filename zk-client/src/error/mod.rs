@@ -226,6 +226,10 @@ impl Error {
     pub(crate) fn failed(op: OpCode, path: &str, failure: Failure) -> Self {
         let path = path.to_owned();
         match failure {
+            // The session ends with this reply.
+            Failure::Refused(ErrorCode::SESSION_EXPIRED) => {
+                Fault::Ended { request: Some((op, path)), ended: Ended::Expired, sent: false }
+            }
             Failure::Refused(code) => Fault::Refused { op, path, code },
             Failure::OpRefused { index, code } => Fault::OpRefused { index, op, path, code },
             Failure::ReplyTooLarge { len, limit } => Fault::ReplyTooLarge { op, path, len, limit },

@@ -17,7 +17,7 @@ use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Event, RawReply};
 use crate::session::pipeline::{PendingRequest, Priority};
-use crate::session::state::{Purpose, Session, valid_zxid};
+use crate::session::state::{Phase, Purpose, Session, valid_zxid};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::path_watches::CallerHandle;
@@ -127,6 +127,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let understood = self.conclude(request, result);
         self.current_reply_zxid = None;
         understood?;
+        if header.error == ErrorCode::SESSION_EXPIRED && !matches!(self.phase, Phase::Over(_)) {
+            // A server says so in a reply if the session ends while its connection lives.
+            self.end(Ended::Expired);
+            return Ok(());
+        }
         if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::SearchLostNodes) {
             self.schedule_search(now);
         }

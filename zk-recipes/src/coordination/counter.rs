@@ -22,6 +22,7 @@ use zk_client::{
 use crate::error::{Error, Fault};
 use crate::node::Folder;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
+use crate::trace::COORDINATION;
 
 /// The longest pause after a second conflict in a row. It doubles with each further conflict.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -328,7 +329,8 @@ impl Counter {
                     self.pause(conflicts).await;
                 }
                 Written::MarkerLost(error) if lost_markers < MAX_LOSSES => {
-                    debug!(counter = self.path(), %error, "another client deleted the marker");
+                    let node = self.path();
+                    debug!(target: COORDINATION, node, %error, "somebody deleted the marker");
                     lost_markers += 1;
                 }
                 Written::MarkerLost(error) => return Err(error.into()),

@@ -21,6 +21,7 @@ use crate::options::Options;
 use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient};
 use crate::queue::wakeups::RecheckTimer;
 use crate::queue::{Place, Queue};
+use crate::trace::COORDINATION;
 
 /// A double barrier: work begins when a number of parties have come, and ends when all have left.
 ///
@@ -205,7 +206,8 @@ impl DoubleBarrier {
             let error = match client.multi(ops.collect::<Vec<_>>()).await {
                 Ok(stats) => {
                     let number = stats.first().map(|stat| stat.mzxid).unwrap_or_default();
-                    debug!(folder = self.path(), %number, ?members, "a round begins");
+                    let folder = self.path();
+                    debug!(target: COORDINATION, folder, %number, ?members, "a round begins");
                     if first.contains(&place.own) {
                         return Ok(Some(Opened { members, number }));
                     }

@@ -22,6 +22,7 @@ use crate::queue::Queue;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::inspect::QueueEntry;
 use crate::queue::wakeups::RecheckTimer;
+use crate::trace::COORDINATION;
 
 /// When a leader that can no longer prove its leadership stops to lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +140,8 @@ impl Election {
             let resigned = term.release();
             if let Some(done) = done {
                 if let Err(error) = resigned.await {
-                    debug!(node = term.node(), %error, "the end of a term is not confirmed");
+                    let node = term.node();
+                    debug!(target: COORDINATION, node, %error, "the end of a term is unconfirmed");
                 }
                 return Ok(done);
             }

@@ -27,6 +27,7 @@ use crate::options::Options;
 use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created, is_transient};
 use crate::queue::wakeups::{QuietWatch, RecheckTimer};
 use crate::queue::{Join, Patience, Place, Queue};
+use crate::trace::COORDINATION;
 
 /// A semaphore: a fixed number of permits, across all processes.
 ///
@@ -289,7 +290,8 @@ impl Semaphore {
                     if self.has_room(leases, &list)? {
                         return Ok(());
                     }
-                    debug!(folder = self.leases.folder(), "no permit is free");
+                    let folder = self.leases.folder();
+                    debug!(target: COORDINATION, folder, "no permit is free");
                     leases.iter_mut().for_each(|lease| lease.has_waited = true);
                     if watch.is_set() && turn.own_watch.is_set() {
                         changed(turn, &mut watch).await?;

@@ -16,6 +16,7 @@ use crate::error::{Error, Fault, Loss};
 use crate::node::{Contender, Role};
 use crate::queue::wakeups::first_of;
 use crate::queue::{Join, Patience, Place, Queue};
+use crate::stats::HoldTimer;
 
 pub(crate) mod ownership;
 mod token;
@@ -62,6 +63,7 @@ pub enum Release {
 /// one transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
     ownership: Arc<Ownership>,
+    _let_go: Arc<LetGo>,
     /// Our node, or `None` once it was released. It is not in `ownership`, which futures may keep
     /// when the guard is dropped: the lock must be released then.
     node: Arc<Mutex<Option<OwnedNode>>>,
@@ -114,9 +116,13 @@ impl Hold {
             term = term.map(|term| term.saturating_add(age));
         }
         let (lease, token) = (node.lease(term), FencingToken::new(node.czxid().0, 0));
-        let ownership = Ownership::new(queue, own, &node, lease, own_watch, others);
+        let (meter, clock) = (queue.options().meter.clone(), queue.client().clock());
+        let timer = HoldTimer::new(meter, clock.clone(), has_waited, node.requested_at());
+        let ownership = Ownership::new(queue, own, &node, lease, timer, own_watch, others);
+        let ownership = Arc::new(ownership);
         Self {
-            ownership: Arc::new(ownership),
+            _let_go: Arc::new(LetGo(Arc::clone(&ownership))),
+            ownership,
             node: Arc::new(Mutex::new(Some(node))),
             token,
             is_released: Mutex::new(false),
@@ -145,7 +151,9 @@ impl Hold {
                 }
             }
         }
-        ownership.check_node(false).map_or(Ok(()), |loss| Err(ownership.lost_error(loss)))
+        ownership.check_node(false).map_or(Ok(()), |loss| Err(ownership.lost_error(loss)))?;
+        ownership.timer.begin(&ownership.path);
+        Ok(())
     }
 
     /// The same hold for a later holder under the same node.
@@ -153,6 +161,7 @@ impl Hold {
         let token = FencingToken::new(self.token.czxid(), pass);
         Self {
             ownership: Arc::clone(&self.ownership),
+            _let_go: Arc::clone(&self._let_go),
             node: Arc::clone(&self.node),
             token,
             is_released: Mutex::new(false),
@@ -210,6 +219,7 @@ impl Hold {
 
     /// Takes the node out, to release it in another way. `None` if that was done before.
     pub(crate) fn take_node(&self) -> Option<OwnedNode> {
+        self.ownership.note_let_go();
         self.node.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -353,6 +363,15 @@ impl Hold {
                 Err(error) => Err(error.into()),
             }
         }
+    }
+}
+
+/// Notes the end of a hold when the last guard is dropped, before the node is.
+struct LetGo(Arc<Ownership>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.note_let_go();
     }
 }
 

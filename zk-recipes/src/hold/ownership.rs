@@ -23,6 +23,8 @@ use crate::node::Contender;
 use crate::queue::Queue;
 use crate::queue::attempts::is_transient;
 use crate::queue::wakeups::{Notifier, QuietWatch, first_of};
+use crate::stats::HoldTimer;
+use crate::trace::LOCK;
 
 /// The data that asks a holder for the lock back when it is written to the holder's node: Curator's
 /// word, and the one in ZooKeeper's documentation.
@@ -36,6 +38,7 @@ pub(crate) struct Ownership {
     pub(crate) czxid: Zxid,
     pub(crate) own: Contender,
     pub(crate) lease: Lease,
+    pub(crate) timer: HoldTimer,
     status: Mutex<NodeStatus>,
     pub(crate) changes: Arc<Notifier>,
 }
@@ -74,6 +77,7 @@ impl Ownership {
         own: Contender,
         node: &OwnedNode,
         lease: Lease,
+        timer: HoldTimer,
         own_watch: QuietWatch,
         others: QuietWatch,
     ) -> Self {
@@ -87,7 +91,7 @@ impl Ownership {
         };
         let (path, czxid) = (node.path().to_owned(), node.czxid());
         let (status, changes) = (Mutex::new(status), Arc::default());
-        Self { queue, path, czxid, own, lease, status, changes }
+        Self { queue, path, czxid, own, lease, timer, status, changes }
     }
 
     /// How the lock was lost, as far as is known. Waits for nothing, and sends no request. The
@@ -179,9 +183,17 @@ impl Ownership {
         }
         status.lost = Some(loss);
         drop(status);
-        debug!(node = self.path, %loss, "lock lost");
+        self.timer.end(&self.path, || Some(loss));
         self.changes.0.notify_waiters();
         loss
+    }
+
+    /// Notes that the node is let go. That is a loss if the lock was lost before.
+    pub(crate) fn note_let_go(&self) {
+        self.timer.end(&self.path, || match self.lease.state() {
+            LeaseState::Lapsed(lapse) => Some(loss_of(lapse)),
+            _ => self.status().lost,
+        });
     }
 
     /// Notes that a transaction has found the node gone.
@@ -278,7 +290,7 @@ impl Ownership {
                         Some(NodeWatch::Unread(std::mem::take(earlier)))
                     }
                     Err(error) => {
-                        debug!(node = self.path, %error, "the node cannot be watched");
+                        debug!(target: LOCK, node = self.path, %error, "not watched");
                         if error.is_session_over() || error.code().is_some() {
                             return Some(NodeWatch::None);
                         }
@@ -309,7 +321,7 @@ impl Ownership {
     }
 
     fn note_deleted(&self, status: &mut NodeStatus) -> NodeWatch {
-        debug!(node = self.path, "somebody deleted the node");
+        self.timer.end(&self.path, || Some(Loss::NodeDeleted));
         status.lost = Some(Loss::NodeDeleted);
         NodeWatch::None
     }

@@ -4,7 +4,7 @@
 //! A contender that finds the folder as it should be, on a connection that stays, needs nothing of
 //! this.
 
-use tracing::{debug, trace};
+use tracing::debug;
 use zk_client::{
     Client, CreateOptions, Created, Error as ClientError, ErrorCode, Outcome, OwnedNode, Reply,
     Zxid,
@@ -13,6 +13,7 @@ use zk_client::{
 use crate::error::Error;
 use crate::node::Folder;
 use crate::options::Options;
+use crate::trace::QUEUE;
 
 /// How many connections may break in a row over the requests of one place, before it is given up. A
 /// request that breaks each connection on which it is sent would take all other requests of the
@@ -107,7 +108,7 @@ impl Retry {
                 // That was a persistent node: the server is too old for this client.
                 return Err(unknown.into());
             }
-            debug!("the server has no containers");
+            debug!(target: QUEUE, "the server has no containers");
             self.without_containers = true;
             self.folders = Some(CreateOptions::persistent());
         }
@@ -122,7 +123,7 @@ impl Retry {
         }
         match (self.folders, failed) {
             (None, _) => {
-                trace!(folder, "making the folder");
+                debug!(target: QUEUE, folder, "making the folder");
                 self.folders = Some(options.folders());
                 Ok(())
             }

@@ -26,6 +26,7 @@ use crate::node::{Contender, Folder, NodeNaming, Role, Standing};
 use crate::options::Options;
 use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient, make_folders, rotate};
 use crate::queue::wakeups::QuietWatch;
+use crate::trace::QUEUE;
 
 /// From this sequence number on a warning is written: half of the folder's numbers are used up.
 const MANY_SEQUENCES: i32 = 1 << 30;
@@ -143,6 +144,7 @@ impl Queue {
         match timeout(time, acquiring).await {
             Ok(acquired) => acquired,
             Err(_) => {
+                self.options.count(|stats| stats.timed_out += 1);
                 let why = match self.client.state().is_connected() {
                     true => Timeout::Contended,
                     false => Timeout::Disconnected,
@@ -222,7 +224,7 @@ impl Join {
                             return Ok((place, standing));
                         }
                         Err(error) if patience == Patience::Waits && queue.options().rotate => {
-                            debug!(%error, "making the folder anew");
+                            debug!(target: QUEUE, %error, "making the folder anew");
                             rotate(&queue.client, queue.folder(), czxid).await?;
                         }
                         Err(error) => return Err(error),
@@ -274,7 +276,7 @@ impl Place {
         };
         if own.sequence >= MANY_SEQUENCES && !queue.has_warned.swap(true, Ordering::Relaxed) {
             let (folder, sequence) = (queue.folder(), own.sequence);
-            warn!(folder, sequence, "half of the folder's sequence numbers are used up");
+            warn!(target: QUEUE, folder, sequence, "half of the sequence numbers are used up");
         }
         let queue = Arc::clone(queue);
         let own_watch = QuietWatch::default();
@@ -291,14 +293,30 @@ impl Place {
         match answer {
             Ok((list, watch)) => {
                 let standing = self.standing(&list)?;
+                self.note_joined(Some(&standing));
                 if !standing.has_others {
                     self.others = watch;
                 }
                 Ok(Some(standing))
             }
-            Err(error) if is_transient(&error) => Ok(None),
+            Err(error) if is_transient(&error) => {
+                self.note_joined(None);
+                Ok(None)
+            }
             Err(error) => Err(self.vanished_or(error)),
         }
+    }
+
+    fn note_joined(&self, standing: Option<&Standing>) {
+        let ahead = standing.map(|standing| (standing.nearest.len() + standing.farther) as u64);
+        debug!(target: QUEUE, node = self.node.path(), ahead, "joined");
+        let ahead = ahead.unwrap_or_default();
+        self.queue.options.count(|stats| {
+            stats.joined += 1;
+            stats.waited += u64::from(ahead > 0);
+            stats.ahead += ahead;
+            stats.max_ahead = stats.max_ahead.max(ahead);
+        });
     }
 
     /// Finds who is ahead in a listing. If our node is not in it, it is gone.

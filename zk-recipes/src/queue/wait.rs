@@ -16,6 +16,7 @@ use crate::node::{Contender, Role, Standing};
 use crate::queue::Place;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::wakeups::{QuietWatch, RecheckTimer};
+use crate::trace::QUEUE;
 
 impl Place {
     /// Waits until nobody is ahead. `standing` comes from the listing behind our create.
@@ -42,7 +43,7 @@ impl Place {
                 Woken::Recheck => (wait.must_list, wait.doubts_nearest) = (true, true),
             }
         }
-        debug!(node = self.node.path(), "first in the queue");
+        debug!(target: QUEUE, node = self.node.path(), "first");
         self.has_waited = wait.has_waited;
         self.own_watch = std::mem::take(&mut wait.own);
         if wait.has_waited {
@@ -263,7 +264,8 @@ impl Wait {
 
     /// Takes the contenders ahead from a new listing.
     fn learn(&mut self, standing: Standing) {
-        trace!(nearest = ?standing.nearest, farther = standing.farther, "listed");
+        let Standing { nearest, farther, .. } = &standing;
+        trace!(target: QUEUE, ?nearest, farther, "listed");
         let is_ahead = |one: &mut Watched| standing.nearest.contains(&one.contender);
         for gone in self.watched.extract_if(.., |one| !is_ahead(one)) {
             gone.watcher.abandon();

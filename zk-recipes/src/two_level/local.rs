@@ -138,9 +138,22 @@ impl TwoLevel {
         role: Role,
         patience: Patience,
     ) -> Result<Option<(Entry, Hold)>, Error> {
+        let asked = self.queue().options().meter.is_some().then(|| self.now());
         let ticket = self.local().cohort.ask(owner, role, patience == Patience::Tries);
         let mut waiting = Waiting { level: self, owner, ticket: Some(ticket) };
-        poll_fn(|cx| waiting.poll(cx)).await
+        let entered = poll_fn(|cx| waiting.poll(cx)).await?;
+        if let (Some((Entry { pass: 1.., depth: 1 }, _)), Some(asked)) = (&entered, asked) {
+            let waited = self.now().saturating_duration_since(asked);
+            self.queue().options().count(|stats| {
+                stats.handed_over_locally += 1;
+                stats.waits.record(waited);
+            });
+        }
+        Ok(entered)
+    }
+
+    fn now(&self) -> Instant {
+        self.queue().client().clock().now()
     }
 
     fn would_deadlock(&self) -> Error {
