@@ -314,8 +314,11 @@ mod readme {}
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use auth::credentials::{Credential, Refusal, Scheme};
-pub use auth::sasl::Sasl;
+pub use auth::credentials::Credential;
+pub use auth::failure::{AuthFailure, Scheme};
+#[cfg(feature = "sasl-gssapi")]
+pub use auth::gssapi::Gssapi;
+pub use auth::sasl::{Sasl, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep};
 pub use client::{Client, Committed, Marker, OwnedNode, Resolving, StateStream, Visited, Walk};
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionCredentials};
 pub use connect::ClientBuilder;

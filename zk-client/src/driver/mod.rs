@@ -15,6 +15,10 @@ pub(crate) mod clock;
 
 pub(crate) mod reply_slot;
 
+pub(crate) mod connection;
+
+pub(crate) mod sasl;
+
 pub(crate) mod shared_session;
 
 pub(crate) mod task;

@@ -9,7 +9,8 @@ use bytes::{Buf, Bytes};
 use tracing::{debug, trace, warn};
 use zk_proto::{Decode, DecodeError, ErrorCode, EventType, OpCode, Reader, ReplyHeader, Xid};
 
-use crate::auth::credentials::{Credential, Refusal, Scheme};
+use crate::auth::credentials::Credential;
+use crate::auth::failure::{AuthFailure, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
@@ -231,7 +232,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     fn refused(&self, id: AuthId) -> Failure {
         let scheme = self.auths.get(id).map(Credential::scheme).unwrap_or_default();
-        let ended = Ended::AuthFailed(Refusal::Credential(Scheme::new(scheme)));
+        let ended = Ended::AuthFailed(AuthFailure::Credential(Scheme::new(scheme)));
         Failure::Ended { sent: false, ended }
     }
 

@@ -67,7 +67,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Some(credential) = self.auths.get(id) else {
             return Ok(());
         };
-        let auth = Secret::new(Some(credential.proof()));
+        let auth = Secret::new(Some(credential.secret()));
         let packet = AuthPacket { kind: 0, scheme: credential.scheme().into(), auth };
         self.pipeline.push(priority, packet.op(), &packet, Purpose::Auth(id, tokens)).map(drop)
     }
