@@ -120,22 +120,57 @@ impl SaslMechanism for Gssapi {
     }
 }
 
-/// The library's code for a KDC that does not answer, and for a realm whose KDC is not known now.
+/// The library's codes for a KDC that does not answer, and for a realm whose KDC is not found now.
 const UNREACHABLE: [i32; 2] = [-1_765_328_228, -1_765_328_164];
 
-/// The error of a start. The library's text names the cache, the keytab or the principal, and no
-/// secret.
+/// The library's code for a ticket that has expired.
+const EXPIRED: i32 = -1_765_328_352;
+
+/// What the library says if the mechanism's own code, in parentheses behind it, says more.
+const UNSPECIFIED: &str = "Unspecified GSS failure.  Minor code may provide more information";
+
+/// The error of a start.
 fn judged(error: &Error) -> SaslError {
-    // The text must be read on the thread of the error, so it is not kept for later.
-    let mut text = error.to_string().trim().to_owned();
+    let text = text(error);
     if UNREACHABLE.contains(&error.minor.cast_signed()) {
         return SaslError::Unavailable(text);
     }
-    let lacks = [MajorFlags::GSS_S_NO_CRED, MajorFlags::GSS_S_CREDENTIALS_EXPIRED];
-    if lacks.iter().any(|lacks| lacks.bits() == error.major.bits()) {
-        text.push_str("; get a ticket by kinit, or name a keytab by KRB5_CLIENT_KTNAME");
+    SaslError::Credential(match is(error, MajorFlags::GSS_S_NO_CRED) || is_expired(error) {
+        true => format!("{text}; get a ticket by kinit, or name a keytab by KRB5_CLIENT_KTNAME"),
+        false => text,
+    })
+}
+
+/// The error of a later step. Unless the ticket has just expired, the server's token is not from
+/// anybody who has the key of the server's principal.
+fn unproven(error: &Error) -> SaslError {
+    if is_expired(error) {
+        return SaslError::Credential(text(error));
     }
-    SaslError::Credential(text)
+    debug!(target: trace::CONNECTION, %error, "GSSAPI");
+    SaslError::Server
+}
+
+/// The library's text, which names the cache, the keytab or the principal, and no secret.
+///
+/// The library keeps it for the thread of the error, so it must be read at once.
+fn text(error: &Error) -> String {
+    let text = error.to_string();
+    let text = text.trim();
+    let specific = text.strip_prefix(UNSPECIFIED).map(str::trim);
+    let specific = specific.and_then(|text| text.strip_prefix('(')?.strip_suffix(')'));
+    specific.unwrap_or(text).to_owned()
+}
+
+fn is(error: &Error, routine: MajorFlags) -> bool {
+    // These are numbers and no flags, although the library's type has methods for flags.
+    error.major.bits() == routine.bits()
+}
+
+fn is_expired(error: &Error) -> bool {
+    is(error, MajorFlags::GSS_S_CREDENTIALS_EXPIRED)
+        || is(error, MajorFlags::GSS_S_CONTEXT_EXPIRED)
+        || error.minor.cast_signed() == EXPIRED
 }
 
 /// An exchange with one server.
@@ -175,10 +210,4 @@ impl SaslExchange for Exchange {
         // If the context is complete without a token for the server, it gets an empty one.
         Ok(SaslStep::Answer(token.map(|token| token.to_vec()).unwrap_or_default()))
     }
-}
-
-/// A token of the server is not from somebody who has the key of the server's principal.
-fn unproven(error: &Error) -> SaslError {
-    debug!(target: trace::CONNECTION, %error, "GSSAPI");
-    SaslError::Server
 }
