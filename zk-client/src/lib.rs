@@ -31,7 +31,8 @@
 //! | limit how long a call waits | [`Reply::within`] | `deadlines` |
 //! | control access | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |
 //! | encrypt | `TlsConnector`, with the feature `tls` | `tls` |
-//! | authenticate by SASL | the feature `sasl-digest-md5` and its method of the builder | |
+//! | authenticate by Kerberos | `Gssapi`, with the feature `sasl-gssapi` | |
+//! | authenticate by SASL in other ways | [`ClientBuilder::sasl`], [`SaslMechanism`] | |
 //! | use another node as the root | [`Client::chroot`] | `views` |
 //! | go on after a session has expired | [`SessionKeeper::run_each`] | `session_keeper` |
 //! | hand a session over | [`Client::detach`], [`ClientBuilder::session`] | `handover` |
@@ -147,6 +148,7 @@
 //! |---|---|---|---|
 //! | `zk_client::connection` | debug | `connecting` | `server` |
 //! | | debug | `attempt failed` | `server`, `why` |
+//! | | debug | `SASL failed`, on a token of the server | `why` |
 //! | | info | `connected` | `server`, `session`, `timeout_ms`, `read_only`, `connections` |
 //! | | info | `lost` | `server`, `why`, `lived_ms` |
 //! | | debug | `serves writes`, while connected read-only | `server` |
@@ -184,7 +186,8 @@
 //!
 //! The client needs tokio with time and io enabled. It spawns one task, which does all of its I/O.
 //! The protocol itself is [`session::Session`], a state machine without I/O, clock or runtime,
-//! which can be run in other ways.
+//! which can be run in other ways. What may block, as Kerberos may, runs on tokio's threads for
+//! blocking work.
 //!
 //! # Layout
 //!
@@ -193,7 +196,7 @@
 //! | layer | what it contains | what the next layers get from it |
 //! |---|---|---|
 //! | `trace` | the targets of traces | their names |
-//! | `auth` | credentials, SASL, DIGEST-MD5 | tokens to send, the check of the server's tokens |
+//! | `auth` | credentials, SASL and its mechanisms | tokens to send, the check of the server's |
 //! | `error` | errors, by who caused them | `Error`, and the reasons that it is made from |
 //! | `model` | values: paths, access lists, nodes, events | what calls take and return |
 //! | `config`, `stats` | settings and counters of a session | `SessionConfig`, `Stats` |

@@ -195,7 +195,7 @@ async fn a_credential_that_is_missing_wrong_or_expired_is_an_error_that_says_so(
         anyhow::Ok(())
     };
     let no_server = "failed: NoServer: no server let the session in, gave up after 2s: ";
-    let arguments = ["service=another", "timeout=2000"];
+    let arguments = ["service=nobody", "timeout=2000"];
     check(&arguments, &[no_server, ": GSSAPI: ", "annot contact any KDC"]).await
 }
 

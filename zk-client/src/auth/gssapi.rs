@@ -147,7 +147,7 @@ fn unproven(error: &Error) -> SaslError {
     if is_expired(error) {
         return SaslError::Credential(text(error));
     }
-    debug!(target: trace::CONNECTION, %error, "GSSAPI");
+    debug!(target: trace::CONNECTION, why = %error, "SASL failed");
     SaslError::Server
 }
 

@@ -96,7 +96,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             Err(SaslError::Server) => self.end(Ended::AuthFailed(AuthFailure::SaslServer)),
             Err(SaslError::Malformed(why)) => return Err(ProtocolError::Sasl(why)),
             Err(error @ (SaslError::Credential(_) | SaslError::Unavailable(_))) => {
-                debug!(target: trace::CONNECTION, %error, "SASL cannot go on");
+                debug!(target: trace::CONNECTION, why = %error, "SASL failed");
                 self.hang_up(Hangup::Sasl);
             }
         }
