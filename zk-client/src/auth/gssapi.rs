@@ -120,8 +120,9 @@ impl SaslMechanism for Gssapi {
     }
 }
 
-/// The library's codes for a KDC that does not answer, and for a realm whose KDC is not found now.
-const UNREACHABLE: [i32; 2] = [-1_765_328_228, -1_765_328_164];
+/// The codes of a KDC that does not answer, of a realm whose KDC is not found now, and of a service
+/// that the KDC calls unavailable.
+const UNREACHABLE: [i32; 3] = [-1_765_328_228, -1_765_328_164, -1_765_328_355];
 
 /// The library's code for a ticket that has expired.
 const EXPIRED: i32 = -1_765_328_352;
