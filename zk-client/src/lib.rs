@@ -31,7 +31,8 @@
 //! | limit how long a call waits | [`Reply::within`] | `deadlines` |
 //! | control access | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |
 //! | encrypt | `TlsConnector`, with the feature `tls` | `tls` |
-//! | authenticate by SASL | the feature `sasl-digest-md5` and its method of the builder | |
+//! | authenticate by Kerberos | `Gssapi`, with the feature `sasl-gssapi` | |
+//! | authenticate by SASL in other ways | [`ClientBuilder::sasl`], [`SaslMechanism`] | |
 //! | use another node as the root | [`Client::chroot`] | `views` |
 //! | go on after a session has expired | [`SessionKeeper::run_each`] | `session_keeper` |
 //! | hand a session over | [`Client::detach`], [`ClientBuilder::session`] | `handover` |
@@ -147,6 +148,7 @@
 //! |---|---|---|---|
 //! | `zk_client::connection` | debug | `connecting` | `server` |
 //! | | debug | `attempt failed` | `server`, `why` |
+//! | | debug | `SASL failed`, on a token of the server | `why` |
 //! | | info | `connected` | `server`, `session`, `timeout_ms`, `read_only`, `connections` |
 //! | | info | `lost` | `server`, `why`, `lived_ms` |
 //! | | debug | `serves writes`, while connected read-only | `server` |
@@ -187,7 +189,8 @@
 //!
 //! The client needs tokio with time and io enabled. It spawns one task, which does all of its I/O.
 //! The protocol itself is [`session::Session`], a state machine without I/O, clock or runtime,
-//! which can be run in other ways.
+//! which can be run in other ways. What may block, as Kerberos may, runs on tokio's threads for
+//! blocking work.
 //!
 //! # Layout
 //!
@@ -197,7 +200,7 @@
 //! |---|---|---|
 //! | `trace` | the targets of traces; which requests have a path to show | their names, the path |
 //! | `random` | random numbers, with a seed or without | shuffles, jitter, unique names |
-//! | `auth` | credentials, SASL, DIGEST-MD5 | tokens to send, the check of the server's tokens |
+//! | `auth` | credentials, SASL and its mechanisms | tokens to send, the check of the server's |
 //! | `error` | errors, by who caused them | `Error`, and the reasons that it is made from |
 //! | `model` | values: paths, access lists, nodes, events | what calls take and return |
 //! | `config`, `stats` | settings and counters of a session | `SessionConfig`, `Stats` |
@@ -331,8 +334,11 @@ mod readme {}
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use auth::credentials::{Credential, Refusal, Scheme};
-pub use auth::sasl::Sasl;
+pub use auth::credentials::Credential;
+pub use auth::failure::{AuthFailure, Scheme};
+#[cfg(feature = "sasl-gssapi")]
+pub use auth::gssapi::Gssapi;
+pub use auth::sasl::{Sasl, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep};
 pub use client::{Client, Committed, Marker, OwnedNode, Resolving, StateStream, Visited, Walk};
 pub use config::{DeadlineRule, Host, Limits, SessionConfig, SessionIdentity};
 pub use connect::ClientBuilder;

@@ -7,6 +7,7 @@ mod connect;
 mod lease;
 mod marker;
 mod resolve;
+mod sasl;
 mod streams;
 mod tls;
 mod tree;

@@ -88,7 +88,8 @@ async fn a_wrong_password_and_an_unknown_user_are_refused_for_good() -> Result<(
         let error = builder.connect(&server.address()).await.expect_err("it must not be let in");
         assert_eq!(error.kind(), ErrorKind::AuthFailed);
         let text = error.to_string();
-        let expected = "authentication failed: the server refused the user or the password of SASL";
+        let expected = "authentication failed: the server refused the user of SASL, or the user's \
+                        password or ticket";
         assert_eq!(text, expected);
     }
     // A server that requires SASL closes the connection of a client that does not use it.

@@ -1,6 +1,6 @@
 //! SASL on a session: which requests wait for it, and how it fails.
 
-use zk_client::{ProtocolError, Sasl};
+use zk_client::{ProtocolError, Sasl, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep};
 use zk_proto::{ErrorCode, GetDataRequest, Secret, SessionId, SetSaslResponse, Xid};
 use zk_tests::peer::{Bench, Request, TIMEOUT, data, payload, reply, welcome};
 
@@ -181,4 +181,108 @@ fn a_session_may_be_closed_half_way() {
     assert_eq!(bench.requests().len(), 1, "the close");
     bench.session.abandon();
     bench.said();
+}
+
+/// A mechanism that does what the server says.
+struct Obedient;
+
+impl SaslMechanism for Obedient {
+    fn name(&self) -> &str {
+        "OBEDIENT"
+    }
+
+    fn start(&self, host: &str) -> Result<SaslStart, SaslError> {
+        Ok(SaslStart::new(host.as_bytes().to_owned(), Self))
+    }
+}
+
+impl SaslExchange for Obedient {
+    fn step(&mut self, challenge: &[u8]) -> Result<SaslStep, SaslError> {
+        match challenge {
+            b"answer" => Ok(SaslStep::Answer(b"more".to_vec())),
+            b"last" => Ok(SaslStep::Last(b"bye".to_vec())),
+            b"expired" => Err(SaslError::Credential("it has expired".to_owned())),
+            _ => Ok(SaslStep::Done),
+        }
+    }
+}
+
+/// A session whose first token was read from the wire.
+fn obedient() -> Bench {
+    let mut config = Bench::config();
+    config.sasl = Some(Sasl::new(Obedient));
+    let mut bench = Bench::new(config);
+    bench.connect();
+    bench.frame(payload(&welcome(TIMEOUT)));
+    assert_eq!(bench.sent(), ["sasl#1 zk1"]);
+    bench
+}
+
+/// Kerberos ends like this: real servers answer the last token with null.
+#[test]
+fn the_last_token_is_accepted_without_one_or_refused() {
+    for accepted in [None, Some("")] {
+        let mut bench = obedient();
+        token(&mut bench, 1, Some("answer"));
+        assert_eq!(bench.sent(), ["sasl#2 more"]);
+        token(&mut bench, 2, Some("last"));
+        assert_eq!(bench.sent(), ["sasl#3 bye"]);
+        assert_eq!(bench.said(), [""; 0], "the server has not accepted it yet");
+        token(&mut bench, 3, accepted);
+        assert_eq!(bench.said(), ["Connected"]);
+        bench.cut();
+        bench.said();
+    }
+    let mut bench = obedient();
+    token(&mut bench, 1, Some("last"));
+    bench.sent();
+    token(&mut bench, 2, Some("another"));
+    let broken =
+        "hangup: the server broke the protocol: SASL: a token follows the client's last one";
+    assert_eq!(bench.said(), [broken]);
+    bench.cut();
+
+    let mut bench = obedient();
+    token(&mut bench, 1, Some("last"));
+    bench.sent();
+    bench.frame(reply(Xid(2), 0, ErrorCode::AUTH_FAILED, &()));
+    assert_eq!(bench.said()[0], "AuthFailed(SaslUser)");
+}
+
+/// Only the first null token says that the server has no SASL; a later one does not let the client
+/// believe that the server has authenticated itself.
+#[test]
+fn a_null_token_in_the_middle_is_no_success() {
+    let mut bench = obedient();
+    token(&mut bench, 1, Some("answer"));
+    bench.sent();
+    token(&mut bench, 2, None);
+    assert_eq!(bench.said()[0], "AuthFailed(SaslUnsupported)");
+}
+
+#[test]
+fn a_credential_that_expires_half_way_breaks_the_connection_and_not_the_session() {
+    let mut bench = obedient();
+    token(&mut bench, 1, Some("expired"));
+    assert_eq!(bench.said(), ["hangup: this side could not authenticate by SASL"]);
+    bench.cut();
+    assert_eq!(bench.session.ended(), None);
+}
+
+/// Neither a forgotten exchange nor that of an earlier connection opens the next one.
+#[test]
+fn without_an_exchange_of_its_own_no_connection_is_used() {
+    for half_way in [false, true] {
+        let mut bench = obedient();
+        if half_way {
+            token(&mut bench, 1, Some("answer"));
+            bench.sent();
+        }
+        bench.cut();
+        bench.session.handle_connecting(bench.now);
+        bench.session.handle_connected(bench.now);
+        assert_eq!(bench.sent(), [""; 0]);
+        assert_eq!(bench.said(), ["hangup: this side could not authenticate by SASL"]);
+        bench.cut();
+    }
 }

@@ -1,6 +1,7 @@
 //! Servers, clients and checks for the tests.
 //!
 //! * [`server`] starts, kills, pauses and restarts real ZooKeeper servers.
+//! * [`kdc`] does the same with a KDC of Kerberos.
 //! * [`peer`] is a server that a test plays frame by frame, and [`old_server`] looks like a
 //!   ZooKeeper 3.4.
 //! * [`foreign`] runs clients other than ours, and [`raw`] is a client of bare frames.
@@ -22,6 +23,7 @@ pub mod explore;
 pub mod fault;
 pub mod foreign;
 pub mod history;
+pub mod kdc;
 pub mod locks;
 pub mod old_server;
 pub mod peer;

@@ -15,7 +15,7 @@ mod config;
 mod cuts;
 mod ensemble;
 mod installation;
-mod process;
+pub(crate) mod process;
 
 use std::fs::{self, File};
 use std::io;
@@ -339,7 +339,7 @@ async fn start_each(servers: &mut [Server]) -> anyhow::Result<()> {
 ///
 /// They are below the ports that Linux gives to outgoing connections, which could otherwise take
 /// them while a server is about to listen or is killed.
-fn free_ports(count: usize) -> io::Result<Vec<u16>> {
+pub(crate) fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let mut listeners = Vec::new();
     while listeners.len() < count {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(PORTS))) {

@@ -1,105 +1,137 @@
-//! DIGEST-MD5 of RFC 2831, the client's side: a challenge, a response, and the server's proof.
+//! DIGEST-MD5 of RFC 2831, the client's side: a challenge, a response, and the server's response.
 //!
-//! Neither side sends the password; each proves that it knows it. Of the options, this supports
-//! only those that ZooKeeper servers offer: UTF-8, md5-sess and no protection layer, since TLS is
-//! there for that.
+//! Neither side sends the password; each shows that it knows it. Of the options, this supports only
+//! those that ZooKeeper servers offer: UTF-8, md5-sess and no protection layer, since TLS is there
+//! for that.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use md5::{Digest, Md5};
 
-use crate::auth::credentials::{Broken, Refusal, Secret, Step};
+use crate::auth::credentials::Secret;
+use crate::auth::sasl::{Sasl, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep};
 
 /// The service names of every ZooKeeper server, whatever its host is called.
 const PROTOCOL: &str = "zookeeper";
 const SERVER: &str = "zk-sasl-md5";
 
-/// One user, and the state of the exchange with a server.
-#[derive(Clone)]
-pub(crate) struct DigestMd5 {
-    user: String,
+impl Sasl {
+    /// DIGEST-MD5 of RFC 2831, for servers that name users in a JAAS configuration.
+    ///
+    /// `seed` must be random: the client nonces are made from it. They keep a server from choosing
+    /// everything that is hashed with the password.
+    pub fn digest_md5(user: &str, password: &str, seed: u128) -> Self {
+        Self::new(DigestMd5::new(user, password, seed))
+    }
+}
+
+/// The mechanism, for one user.
+struct DigestMd5 {
+    user: Arc<User>,
+    /// The number of exchanges so far: each has a nonce of its own.
+    exchanges: AtomicU64,
+}
+
+struct User {
+    name: String,
     password: Secret,
     seed: u128,
-    /// The number of exchanges so far: each has a nonce of its own.
-    exchanges: u64,
-    /// The proof that the server must send once it has the response.
-    proof: Option<String>,
 }
 
 impl DigestMd5 {
-    pub(crate) fn new(user: &str, password: &str, seed: u128) -> Self {
+    fn new(user: &str, password: &str, seed: u128) -> Self {
         let password = Secret::new(password.as_bytes());
-        Self { user: user.to_owned(), password, seed, exchanges: 0, proof: None }
+        let user = Arc::new(User { name: user.to_owned(), password, seed });
+        Self { user, exchanges: AtomicU64::new(0) }
     }
 
-    /// Begins an exchange. The first token is empty, since the server sends the first challenge.
-    pub(crate) fn begin(&mut self) -> Vec<u8> {
-        self.proof = None;
-        Vec::new()
+    fn exchange(&self) -> Exchange {
+        let nth = self.exchanges.fetch_add(1, Ordering::Relaxed) + 1;
+        Exchange { user: Arc::clone(&self.user), nth, expected: None }
+    }
+}
+
+impl SaslMechanism for DigestMd5 {
+    fn name(&self) -> &str {
+        "DIGEST-MD5"
     }
 
-    pub(crate) fn step(&mut self, token: &[u8]) -> Result<Step, Broken> {
-        if token.len() >= TOKEN_LIMIT {
-            return Err(Broken::Nonsense("its token is too long"));
+    /// The first token is empty, since the server sends the first challenge.
+    fn start(&self, _host: &str) -> Result<SaslStart, SaslError> {
+        Ok(SaslStart::new(Vec::new(), self.exchange()))
+    }
+
+    fn may_block(&self) -> bool {
+        false
+    }
+}
+
+/// An exchange with one server.
+struct Exchange {
+    user: Arc<User>,
+    /// Which exchange of the mechanism this is.
+    nth: u64,
+    /// The response that the server must send once it has the client's.
+    expected: Option<String>,
+}
+
+impl SaslExchange for Exchange {
+    fn step(&mut self, challenge: &[u8]) -> Result<SaslStep, SaslError> {
+        if challenge.len() >= TOKEN_LIMIT {
+            return Err(SaslError::Malformed("its token is too long"));
         }
-        let directives = directives(token);
-        let directives =
-            directives.ok_or(Broken::Nonsense("its token is no list of directives"))?;
-        if let Some(proof) = self.proof.take() {
-            let shown = directives.iter().find(|(name, _)| name == "rspauth");
-            return match shown.is_some_and(|(_, shown)| *shown == proof) {
-                true => Ok(Step::Done),
-                false => Err(Broken::Refused(Refusal::SaslServer)),
+        let directives = directives(challenge)
+            .ok_or(SaslError::Malformed("its token is no list of directives"))?;
+        if let Some(expected) = self.expected.take() {
+            let response = directives.iter().find(|(name, _)| name == "rspauth");
+            return match response.is_some_and(|(_, response)| *response == expected) {
+                true => Ok(SaslStep::Done),
+                false => Err(SaslError::Server),
             };
         }
         let all = |name: &'static str| {
             directives.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
         };
         let one = |name| all(name).next();
-        let nonce = one("nonce").ok_or(Broken::Nonsense("its challenge has no nonce"))?;
+        let nonce = one("nonce").ok_or(SaslError::Malformed("its challenge has no nonce"))?;
         if one("algorithm").is_none_or(|algorithm| algorithm != "md5-sess") {
-            return Err(Broken::Nonsense("its algorithm is not md5-sess"));
+            return Err(SaslError::Malformed("its algorithm is not md5-sess"));
         }
         if one("charset") != Some("utf-8") {
-            return Err(Broken::Nonsense("its charset is not utf-8"));
+            return Err(SaslError::Malformed("its charset is not utf-8"));
         }
         if one("qop").is_some_and(|offered| offered.split(',').all(|one| one.trim() != "auth")) {
-            return Err(Broken::Nonsense("it insists on a layer of protection"));
+            return Err(SaslError::Malformed("it insists on a layer of protection"));
         }
         // If there are several realms, use the first.
         let realm = one("realm");
-        self.exchanges += 1;
-        let (seed, nth) = (self.seed.to_be_bytes(), self.exchanges.to_be_bytes());
+        let User { name, password, seed } = &*self.user;
+        let (seed, nth) = (seed.to_be_bytes(), self.nth.to_be_bytes());
         let cnonce = hex(&Md5::digest([seed.as_slice(), &nth, nonce.as_bytes()].concat()));
         let uri = format!("{PROTOCOL}/{SERVER}");
-        let password = String::from_utf8_lossy(self.password.expose());
-        let exchange = Exchange {
-            user: &self.user,
+        let password = String::from_utf8_lossy(password.expose());
+        let inputs = Inputs {
+            user: name,
             realm: realm.unwrap_or_default(),
             password: &password,
             nonce,
             cnonce: &cnonce,
             uri: &uri,
         };
-        let (response, proof) = exchange.proofs();
-        self.proof = Some(proof);
-        let user = quoted(&self.user);
+        let (response, expected) = inputs.responses();
+        self.expected = Some(expected);
+        let user = quoted(name);
         let realm = realm.map(|realm| format!("realm={},", quoted(realm))).unwrap_or_default();
         let nonce = quoted(nonce);
-        Ok(Step::Answer(
+        Ok(SaslStep::Answer(
             format!(
                 "charset=utf-8,username={user},{realm}nonce={nonce},nc={COUNT},\
                  cnonce=\"{cnonce}\",digest-uri=\"{uri}\",maxbuf=65536,response={response},qop=auth"
             )
             .into_bytes(),
         ))
-    }
-}
-
-impl fmt::Debug for DigestMd5 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { user, password: _, seed: _, exchanges: _, proof: _ } = self;
-        f.debug_struct("DigestMd5").field("user", user).finish_non_exhaustive()
     }
 }
 
@@ -110,7 +142,7 @@ const TOKEN_LIMIT: usize = 2048;
 const COUNT: &str = "00000001";
 
 /// The inputs of the hashes.
-struct Exchange<'a> {
+struct Inputs<'a> {
     user: &'a str,
     realm: &'a str,
     password: &'a str,
@@ -119,19 +151,19 @@ struct Exchange<'a> {
     uri: &'a str,
 }
 
-impl Exchange<'_> {
-    /// The client's response, and the server's proof in return.
-    fn proofs(&self) -> (String, String) {
+impl Inputs<'_> {
+    /// The client's response, and the server's in return.
+    fn responses(&self) -> (String, String) {
         let Self { user, realm, password, nonce, cnonce, uri } = self;
         let secret = [&hashed(user), b":".as_slice(), &hashed(realm), b":", &hashed(password)];
         let mut a1 = Md5::digest(secret.concat()).to_vec();
         a1.extend_from_slice(format!(":{nonce}:{cnonce}").as_bytes());
         let a1 = hex(&Md5::digest(a1));
-        let proof = |a2: String| {
+        let response = |a2: String| {
             let a2 = hex(&Md5::digest(a2));
             hex(&Md5::digest(format!("{a1}:{nonce}:{COUNT}:{cnonce}:auth:{a2}")))
         };
-        (proof(format!("AUTHENTICATE:{uri}")), proof(format!(":{uri}")))
+        (response(format!("AUTHENTICATE:{uri}")), response(format!(":{uri}")))
     }
 }
 
@@ -195,8 +227,8 @@ mod tests {
 
     /// The example of RFC 2831, 4.
     #[test]
-    fn the_proofs_are_those_of_the_standard() {
-        let exchange = Exchange {
+    fn the_responses_are_those_of_the_standard() {
+        let inputs = Inputs {
             user: "chris",
             realm: "elwood.innosoft.com",
             password: "secret",
@@ -204,9 +236,9 @@ mod tests {
             cnonce: "OA6MHXh6VqTrRk",
             uri: "imap/elwood.innosoft.com",
         };
-        let (response, proof) = exchange.proofs();
+        let (response, expected) = inputs.responses();
         assert_eq!(response, "d388dad90d4bbd760a152321f2143af7");
-        assert_eq!(proof, "ea40f60335c427b5527b84dbabcdfffd");
+        assert_eq!(expected, "ea40f60335c427b5527b84dbabcdfffd");
     }
 
     const CHALLENGE: &[u8] =
@@ -217,18 +249,23 @@ mod tests {
         all.into_iter().find(|(key, _)| key == name).unwrap().1
     }
 
-    fn answer(digest: &mut DigestMd5, challenge: &[u8]) -> Vec<u8> {
-        match digest.step(challenge).unwrap() {
-            Step::Answer(token) => token,
-            Step::Done => panic!("done before it began"),
+    fn bob() -> DigestMd5 {
+        DigestMd5::new("bob", "secret", 7)
+    }
+
+    fn answer(exchange: &mut Exchange, challenge: &[u8]) -> Vec<u8> {
+        match exchange.step(challenge).unwrap() {
+            SaslStep::Answer(token) => token,
+            other => panic!("{other:?} before it began"),
         }
     }
 
     #[test]
     fn a_response_says_what_servers_ask_for() {
-        let mut digest = DigestMd5::new("b\"o\\b", "secret", 7);
-        assert_eq!(digest.begin(), b"");
-        let token = answer(&mut digest, CHALLENGE);
+        let digest = DigestMd5::new("b\"o\\b", "secret", 7);
+        assert_eq!(digest.start("zk1").unwrap().token, b"");
+        let mut exchange = digest.exchange();
+        let token = answer(&mut exchange, CHALLENGE);
         let text = String::from_utf8(token.clone()).unwrap();
         let start = "charset=utf-8,username=\"b\\\"o\\\\b\",realm=\"zk-sasl-md5\",\
                      nonce=\"n\\\"o\\\\nce\",nc=00000001,cnonce=\"";
@@ -236,7 +273,7 @@ mod tests {
         let end = ",digest-uri=\"zookeeper/zk-sasl-md5\",maxbuf=65536,response=";
         assert!(text.contains(end) && text.ends_with(",qop=auth"), "{text}");
         let cnonce = value(&token, "cnonce");
-        let exchange = Exchange {
+        let inputs = Inputs {
             user: "b\"o\\b",
             realm: "zk-sasl-md5",
             password: "secret",
@@ -244,22 +281,21 @@ mod tests {
             cnonce: &cnonce,
             uri: "zookeeper/zk-sasl-md5",
         };
-        let (response, proof) = exchange.proofs();
+        let (response, expected) = inputs.responses();
         assert_eq!(value(&token, "response"), response);
-        assert_eq!(digest.step(format!("rspauth={proof}").as_bytes()), Ok(Step::Done));
+        let expected = format!("rspauth={expected}");
+        assert_eq!(exchange.step(expected.as_bytes()), Ok(SaslStep::Done));
 
         // The next connection begins a new exchange, with another client nonce.
-        digest.begin();
-        assert_ne!(value(&answer(&mut digest, CHALLENGE), "cnonce"), cnonce);
+        assert_ne!(value(&answer(&mut digest.exchange(), CHALLENGE), "cnonce"), cnonce);
     }
 
     #[test]
     fn a_server_that_does_not_know_the_password_is_found_out() {
         for shown in ["rspauth=ea40f60335c427b5527b84dbabcdfffd", "rspauth=\"\"", "", "a=b"] {
-            let mut digest = DigestMd5::new("bob", "secret", 7);
-            answer(&mut digest, CHALLENGE);
-            let refused = Err(Broken::Refused(Refusal::SaslServer));
-            assert_eq!(digest.step(shown.as_bytes()), refused, "{shown}");
+            let mut exchange = bob().exchange();
+            answer(&mut exchange, CHALLENGE);
+            assert_eq!(exchange.step(shown.as_bytes()), Err(SaslError::Server), "{shown}");
         }
     }
 
@@ -278,8 +314,8 @@ mod tests {
             ("nonce=x,algorithm=md5-sess", "utf-8"),
             ("nonce=x,charset=utf-8,algorithm=md5-sess,qop=\"auth-int,auth-conf\"", "protection"),
         ] {
-            let broken = DigestMd5::new("bob", "secret", 7).step(challenge.as_bytes());
-            let Err(Broken::Nonsense(why)) = broken else {
+            let broken = bob().exchange().step(challenge.as_bytes());
+            let Err(SaslError::Malformed(why)) = broken else {
                 panic!("{challenge}: {broken:?}");
             };
             assert!(why.contains(problem), "{challenge}: {why}");
@@ -294,7 +330,7 @@ mod tests {
              qop=\"auth-int, auth\"",
         ] {
             let challenge = challenge.replace("Nonce = ", "Nonce=");
-            let token = answer(&mut DigestMd5::new("bob", "secret", 7), challenge.as_bytes());
+            let token = answer(&mut bob().exchange(), challenge.as_bytes());
             let text = String::from_utf8(token).unwrap();
             assert_eq!(text.contains("realm=\"a\""), challenge.contains("realm"), "{text}");
             assert!(!text.contains("realm=\"b\""));
@@ -309,9 +345,11 @@ mod tests {
 
     #[test]
     fn nothing_shows_a_password() {
-        assert_eq!(
-            format!("{:?}", DigestMd5::new("bob", "secret", 7)),
-            "DigestMd5 { user: \"bob\", .. }"
-        );
+        let sasl = Sasl::digest_md5("bob", "secret", 7);
+        assert_eq!(format!("{sasl:?}"), "Sasl(\"DIGEST-MD5\")");
+        let start = sasl.mechanism().start("zk1");
+        assert_eq!(format!("{start:?}"), "Ok(SaslStart(..))");
+        let step = bob().exchange().step(CHALLENGE);
+        assert_eq!(format!("{step:?}"), "Ok(Answer(..))");
     }
 }

@@ -1,11 +1,14 @@
-//! Authentication: the proofs that a client sends to a server.
+//! Authentication: the credentials that a client sends to a server.
 //!
-//! A credential is sent in one request; SASL is an exchange of several tokens, and DIGEST-MD5 is
-//! one of its mechanisms. These files compute the bytes that are sent. They know nothing of
-//! connections, sessions or errors.
+//! A credential is sent in one request; SASL is an exchange of several tokens, and its mechanisms
+//! have a file each. These files compute the bytes that are sent. They know nothing of connections
+//! or sessions.
 
 pub(crate) mod credentials;
+pub(crate) mod failure;
+pub(crate) mod sasl;
 
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod digest_md5;
-pub(crate) mod sasl;
+#[cfg(feature = "sasl-gssapi")]
+pub(crate) mod gssapi;

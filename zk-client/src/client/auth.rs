@@ -1,4 +1,4 @@
-//! Authentication: the identities that a client proves to the servers.
+//! Authentication: the credentials that a client sends to the servers.
 
 use zk_proto::OpCode;
 
@@ -49,10 +49,10 @@ impl Client {
     ///
     /// Dropping the reply does not take the identity back.
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Reply<()> {
-        self.authenticate(Credential::new(scheme, auth)).unwrap_or_else(Reply::rejected)
+        self.send_auth(Credential::new(scheme, auth)).unwrap_or_else(Reply::rejected)
     }
 
-    pub(crate) fn authenticate(&self, credential: Credential) -> Result<Reply<()>, Error> {
+    pub(crate) fn send_auth(&self, credential: Credential) -> Result<Reply<()>, Error> {
         let op = OpCode::AUTH;
         let scheme = credential.scheme().to_owned();
         let added =

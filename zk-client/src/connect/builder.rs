@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::credentials::Credential;
-use crate::auth::sasl::Sasl;
+use crate::auth::sasl::{Sasl, SaslMechanism};
 use crate::config::{DeadlineRule, Limits, SessionConfig, SessionIdentity};
 use crate::driver::clock::Clock;
 use crate::net::transport::{Connector, TcpConnector};
@@ -100,20 +100,30 @@ impl ClientBuilder {
         self
     }
 
+    /// Authenticates by this mechanism of SASL on every connection, ahead of everything else.
+    ///
+    /// Queued requests wait until both sides have authenticated. A server keeps the identity for
+    /// the connection, not for the session, so each connection begins with a new exchange. A
+    /// mechanism whose [start](SaslMechanism::start) may block, as that of Kerberos, runs on
+    /// tokio's threads for blocking work; a runtime that is dropped waits for it.
+    ///
+    /// If the server refuses, has no SASL, or does not authenticate itself,
+    /// [`connect`](Self::connect) fails with [`AuthFailed`](crate::ErrorKind::AuthFailed), whose
+    /// text says which of these it was. If that happens later, every request fails with it. The
+    /// session itself goes on at the ensemble until its timeout has passed. `connect` fails with
+    /// the same kind if this side has [no valid credential](crate::SaslError::Credential).
+    pub fn sasl(self, mechanism: impl SaslMechanism) -> Self {
+        Self { sasl: Some(Sasl::new(mechanism)), ..self }
+    }
+
     /// Authenticates by SASL's DIGEST-MD5 on every connection, ahead of everything else.
     ///
-    /// The user is one of those in the section `Server` of the servers' JAAS configuration. Queued
-    /// requests wait until both sides have authenticated: the server proves that it knows the
-    /// password, too.
+    /// The user is one of those in the section `Server` of the servers' JAAS configuration. The
+    /// server must show that it knows the password, too. What [`sasl`](Self::sasl) says holds here.
     ///
     /// An access list names the user by the scheme `sasl`, with `user` as id. The password does not
     /// go over the wire, but anyone who records the exchange can guess passwords offline: use it
     /// over TLS.
-    ///
-    /// If the server refuses, has no SASL, or does not know the password,
-    /// [`connect`](Self::connect) fails with [`AuthFailed`](crate::ErrorKind::AuthFailed), whose
-    /// text says which of these it was. If that happens later, every request fails with it. The
-    /// session itself goes on at the ensemble until its timeout has passed.
     ///
     /// ```
     /// # async fn f() -> Result<(), zk_client::Error> {

@@ -19,7 +19,7 @@ pub(crate) struct FirstConnection {
     pub(crate) client: Client,
     pub(crate) shared: Arc<SharedSession>,
     pub(crate) chroot: Option<String>,
-    pub(crate) proofs: Vec<Reply<()>>,
+    pub(crate) auth_replies: Vec<Reply<()>>,
 }
 
 impl FirstConnection {
@@ -30,10 +30,13 @@ impl FirstConnection {
         timeout: Duration,
         on_error: impl AsyncFnOnce(Error) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Self { client, shared, chroot, proofs } = self;
+        let Self { client, shared, chroot, auth_replies } = self;
         let waiting = async {
-            match unless_refused(&shared, wait_first_connection(&client, &shared, proofs, chroot))
-                .await
+            match unless_refused(
+                &shared,
+                wait_first_connection(&client, &shared, auth_replies, chroot),
+            )
+            .await
             {
                 Err(error) => on_error(error).await,
                 Ok(()) => Ok(()),
@@ -54,11 +57,11 @@ impl FirstConnection {
 async fn wait_first_connection(
     client: &Client,
     shared: &SharedSession,
-    proofs: Vec<Reply<()>>,
+    auth_replies: Vec<Reply<()>>,
     chroot: Option<String>,
 ) -> Result<(), Error> {
-    for proof in proofs {
-        proof.await?;
+    for reply in auth_replies {
+        reply.await?;
     }
     loop {
         let mut states = shared.states();

@@ -137,9 +137,10 @@ impl ClientBuilder {
         let max_reply = self.limits.max_reply;
         let driver = Driver::new(Arc::clone(&shared), self.connector, max_reply);
         let client = Client::new(Arc::clone(&shared), chroot.clone());
-        let proofs = self.credentials.into_iter().map(|proof| client.authenticate(proof));
-        let proofs = proofs.collect::<Result<_, _>>()?;
-        Ok(Parts { client, shared, chroot: chroot.as_str().map(str::to_owned), proofs, driver })
+        let sent = self.credentials.into_iter().map(|credential| client.send_auth(credential));
+        let auth_replies = sent.collect::<Result<_, _>>()?;
+        let chroot = chroot.as_str().map(str::to_owned);
+        Ok(Parts { client, shared, chroot, auth_replies, driver })
     }
 }
 
@@ -149,7 +150,7 @@ pub(crate) struct Parts {
     pub(crate) shared: Arc<SharedSession>,
     chroot: Option<String>,
     /// The replies to the credentials that the builder was given.
-    proofs: Vec<Reply<()>>,
+    auth_replies: Vec<Reply<()>>,
     pub(crate) driver: Driver,
 }
 
@@ -160,7 +161,7 @@ impl Parts {
             client: self.client.clone(),
             shared: Arc::clone(&self.shared),
             chroot: self.chroot.take(),
-            proofs: std::mem::take(&mut self.proofs),
+            auth_replies: std::mem::take(&mut self.auth_replies),
         }
     }
 }

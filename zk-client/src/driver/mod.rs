@@ -19,6 +19,10 @@ pub(crate) mod unique_names;
 
 pub(crate) mod attempts;
 
+pub(crate) mod connection_end;
+
+pub(crate) mod sasl;
+
 pub(crate) mod shared_session;
 
 pub(crate) mod wire;

@@ -5,7 +5,6 @@
 //! about the protocol.
 
 use std::future::{Future, pending, poll_fn};
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -18,6 +17,8 @@ use tracing::{Instrument, Span, debug, field, info, info_span};
 
 use crate::config::Host;
 use crate::driver::clock::Reading;
+use crate::driver::connection_end::ConnectionEnd;
+use crate::driver::sasl::SaslStarter;
 use crate::driver::shared_session::{Core, Delivered, SharedSession, TurnBuffers};
 use crate::driver::wire::{READ_BYTES, Wire};
 use crate::error::{Attempt, Hangup};
@@ -25,7 +26,7 @@ use crate::model::event::SessionState;
 use crate::net::codec::{Frame, FrameReader};
 use crate::net::find_writable;
 use crate::net::hosts::Hosts;
-use crate::net::transport::{Connector, PermanentRefusal};
+use crate::net::transport::Connector;
 use crate::stats::Stats;
 use crate::trace;
 
@@ -37,6 +38,8 @@ const LIVED: Duration = Duration::from_secs(1);
 pub(crate) struct Driver {
     shared: Arc<SharedSession>,
     connector: Arc<dyn Connector>,
+    /// Absent without SASL, and while an exchange is being started.
+    sasl: Option<SaslStarter>,
     max_reply: usize,
     alarm: Pin<Box<Sleep>>,
     /// The waker that the alarm wakes.
@@ -47,27 +50,6 @@ pub(crate) struct Driver {
     yields: bool,
     /// The session's tracing span, in which the driver runs.
     span: Span,
-}
-
-/// A connection that is over, or could not be made.
-struct ConnectionEnd {
-    /// Why it ended.
-    why: String,
-    /// Whether the next attempt at this server would fail for the same reason.
-    is_permanent: bool,
-    /// How long the transport was up.
-    lived: Duration,
-}
-
-impl ConnectionEnd {
-    fn ended(why: Hangup, lived: Duration) -> Self {
-        Self { why: why.to_string(), is_permanent: false, lived }
-    }
-
-    fn broken(error: &io::Error, lived: Duration) -> Self {
-        let is_permanent = PermanentRefusal::is_in(error);
-        Self { why: error.to_string(), is_permanent, lived }
-    }
 }
 
 /// The search for a server that serves writes.
@@ -83,9 +65,11 @@ impl Driver {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         // The span has no parent, since it outlives the caller's span.
         let span = info_span!(target: trace::SESSION, parent: None, "zk", session = field::Empty);
+        let sasl = shared.read(|core| core.sasl().cloned()).map(SaslStarter::new);
         Self {
             shared,
             connector,
+            sasl,
             max_reply,
             alarm,
             wakes: Waker::noop().clone(),
@@ -115,7 +99,8 @@ impl Driver {
             }
             let server = host.to_string();
             self.shared.note_attempt(Attempt::new(server.as_str(), "no answer"));
-            let ConnectionEnd { why, is_permanent, lived } = self.attempt(&host).await;
+            let ended = self.attempt(&host).await;
+            let ConnectionEnd { why, is_permanent, lacks_credential, lived } = ended;
             if self.shared.read(|core| core.state().is_connected()) {
                 let lived_ms = lived.as_millis() as u64;
                 info!(target: trace::CONNECTION, server, why, lived_ms, "lost");
@@ -124,7 +109,8 @@ impl Driver {
                 }
             } else if self.shared.read(|core| core.ended()).is_none() {
                 debug!(target: trace::CONNECTION, server, why, "attempt failed");
-                self.shared.note_failed_attempt(Attempt { server, why, is_permanent });
+                let attempt = Attempt { server, why, is_permanent, lacks_credential };
+                self.shared.note_failed_attempt(attempt);
             }
             self.shared.with(|core| core.handle_disconnected(clock.now()));
         }
@@ -145,6 +131,9 @@ impl Driver {
             }
             Err(why) => return ConnectionEnd::ended(why, Duration::ZERO),
         };
+        if let Err(failed) = self.start_sasl(host).await {
+            return failed;
+        }
         let up = clock.now();
         self.shared.with(|core| core.handle_connected(clock.now()));
         let reader = FrameReader::new(self.max_reply);
@@ -168,6 +157,30 @@ impl Driver {
             Some(error) => ConnectionEnd::broken(&error, lived),
             None => ConnectionEnd::ended(why, lived),
         }
+    }
+
+    /// Starts the SASL exchange of a connection, if the session has SASL.
+    async fn start_sasl(&mut self, host: &Host) -> Result<(), ConnectionEnd> {
+        let Some(mut starter) = self.sasl.take() else {
+            return Ok(());
+        };
+        let started = self.unless_stopped(starter.start(host)).await;
+        let started = match started {
+            Ok(Ok(start)) => {
+                self.shared.with(|core| core.begin_sasl(start));
+                Ok(())
+            }
+            Ok(Err(error)) => {
+                self.shared.with(|core| core.hang_up(Hangup::Sasl));
+                Err(ConnectionEnd::unauthenticated(starter.name(), &error))
+            }
+            Err(why) => {
+                let why = format!("{} did not start in time: {why}", starter.name());
+                Err(ConnectionEnd { why, ..ConnectionEnd::ended(Hangup::Sasl, Duration::ZERO) })
+            }
+        };
+        self.sasl = Some(starter);
+        started
     }
 
     /// Runs `future` while the session's own deadlines go on; stops when the session ends the

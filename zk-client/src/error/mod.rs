@@ -79,6 +79,9 @@ pub enum ErrorKind {
     SessionExpired,
     /// A server refused this client's credentials, which ends the client for good. The session
     /// itself goes on at the ensemble until its timeout has passed. The text names the credential.
+    ///
+    /// It is also the kind of the error of a connect that had no valid credential for SASL, such as
+    /// a ticket of Kerberos.
     AuthFailed,
     /// The client was closed on this side.
     Closed,
@@ -126,6 +129,7 @@ impl Error {
             Fault::TimedOut { .. } => ErrorKind::TimedOut,
             Fault::Limit { .. } => ErrorKind::LimitExceeded,
             Fault::NoRuntime => ErrorKind::NoRuntime,
+            Fault::NoServer { attempts, .. } if lack_credentials(attempts) => ErrorKind::AuthFailed,
             Fault::NoServer { .. } | Fault::Word { .. } => ErrorKind::NoServer,
             Fault::Behind { .. } => ErrorKind::Behind,
             Fault::ChrootNotFound { .. } => ErrorKind::ChrootNotFound,
@@ -257,6 +261,11 @@ impl Error {
         }
         .into()
     }
+}
+
+/// Whether the client had no valid credential for any of the servers.
+fn lack_credentials(attempts: &[Attempt]) -> bool {
+    !attempts.is_empty() && attempts.iter().all(|attempt| attempt.lacks_credential)
 }
 
 /// Whether this operation changes nothing, whatever the reply is.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 use zk_proto::{DecodeError, EncodeError, ErrorCode, EventType, KeeperState, Xid};
 
-use crate::auth::credentials::Refusal;
+use crate::auth::failure::AuthFailure;
 
 /// One attempt to connect to one server, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +18,18 @@ pub struct Attempt {
     pub why: String,
     /// Whether another attempt with the same settings would fail for the same reason.
     pub(crate) is_permanent: bool,
+    /// Whether the client had no valid credential for SASL.
+    pub(crate) lacks_credential: bool,
 }
 
 impl Attempt {
     pub(crate) fn new(server: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { server: server.into(), why: why.into(), is_permanent: false }
+        Self {
+            server: server.into(),
+            why: why.into(),
+            is_permanent: false,
+            lacks_credential: false,
+        }
     }
 }
 
@@ -56,7 +63,7 @@ pub enum Ended {
     /// The server refused this client's credentials. The session itself goes on at the ensemble,
     /// with its ephemeral nodes, until its timeout has passed.
     #[error("authentication failed: {0}")]
-    AuthFailed(Refusal),
+    AuthFailed(AuthFailure),
     /// This side closed it, or detached from it.
     #[error("the client is closed")]
     Closed,
@@ -135,6 +142,9 @@ pub enum Hangup {
     /// The server broke the protocol.
     #[error("the server broke the protocol: {0}")]
     Protocol(#[from] ProtocolError),
+    /// The client could not authenticate by SASL: see [`SaslError`](crate::SaslError).
+    #[error("this side could not authenticate by SASL")]
+    Sasl,
     /// The server refused to arm the session's watches again.
     #[error("the server refused to arm watches again: {0}")]
     Rearm(ErrorCode),

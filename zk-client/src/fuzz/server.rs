@@ -17,6 +17,10 @@ use crate::stats::Stats;
 impl World {
     pub(super) fn connect(&mut self) {
         self.session.handle_connecting(self.now);
+        let start = self.session.sasl().map(|sasl| sasl.mechanism().start("zk1"));
+        if let Some(Ok(start)) = start {
+            self.session.begin_sasl(start);
+        }
         self.session.handle_connected(self.now);
         if self.link == Link::Down {
             self.link = Link::Up;

@@ -2,7 +2,7 @@
 
 use zk_proto::{AddWatchMode, EventType, Zxid};
 
-use crate::auth::credentials::Refusal;
+use crate::auth::failure::AuthFailure;
 use crate::error::Ended;
 
 /// The state of a session.
@@ -30,7 +30,7 @@ pub enum SessionState {
     /// Over: the ensemble said so, or the client was cut off for 4/3 of the session timeout.
     Expired,
     /// Over: a server refused the credentials.
-    AuthFailed(Refusal),
+    AuthFailed(AuthFailure),
     /// Over: this side closed it.
     Closed,
 }

@@ -34,6 +34,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if self.phase != Phase::Idle {
             return;
         }
+        if self.config.sasl.is_some() && self.exchange.is_none() {
+            return self.hang_up(Hangup::Sasl);
+        }
         self.phase = Phase::Handshake;
         self.leases.shaking_hands(now);
         let wanted = self.config.timeout;
@@ -137,6 +140,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.phase = Phase::Idle;
         let why = self.last_hangup;
         self.control.clear();
+        self.exchange = None;
         self.pings.clear();
         self.leases.disconnected();
         self.rearming = 0;

@@ -11,7 +11,8 @@ use zk_proto::{
     Decode, DecodeError, ErrorCode, EventType, MultiHeader, OpCode, Reader, ReplyHeader, Xid,
 };
 
-use crate::auth::credentials::{Credential, Refusal, Scheme};
+use crate::auth::credentials::Credential;
+use crate::auth::failure::{AuthFailure, Scheme};
 use crate::error::{Ended, Failure, Hangup, ProtocolError};
 use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
@@ -239,7 +240,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
 
     fn refused(&self, id: AuthId) -> Failure {
         let scheme = self.auths.get(id).map(Credential::scheme).unwrap_or_default();
-        let ended = Ended::AuthFailed(Refusal::Credential(Scheme::new(scheme)));
+        let ended = Ended::AuthFailed(AuthFailure::Credential(Scheme::new(scheme)));
         Failure::Ended { sent: false, ended }
     }
 

@@ -39,9 +39,9 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.queue(request, Purpose::Call { token, watch: None })
     }
 
-    /// Remembers a credential, identical ones once, and proves it on every connection.
+    /// Remembers a credential, identical ones once, and sends it on every connection.
     ///
-    /// On this connection the proof is queued behind the other requests, on every later one ahead
+    /// On this connection the request is queued behind the other requests, on every later one ahead
     /// of everything else. If the connection breaks before the reply, `token` waits for the next
     /// connection.
     ///
@@ -57,7 +57,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         Ok(())
     }
 
-    /// Queues the proof of a credential.
+    /// Queues the request that sends a credential.
     pub(super) fn prove(
         &mut self,
         priority: Priority,
@@ -67,7 +67,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let Some(credential) = self.auths.get(id) else {
             return Ok(());
         };
-        let auth = Secret::new(Some(credential.proof()));
+        let auth = Secret::new(Some(credential.secret()));
         let packet = AuthPacket { kind: 0, scheme: credential.scheme().into(), auth };
         self.pipeline.push(priority, packet.op(), &packet, Purpose::Auth(id, tokens)).map(drop)
     }

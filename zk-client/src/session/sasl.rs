@@ -6,24 +6,37 @@
 
 use std::time::Instant;
 
+use tracing::debug;
 use zk_proto::{
     Decode, Encode, ErrorCode, GetSaslRequest, Operation, Reader, ReplyHeader, RequestHeader,
     Secret, SetSaslResponse, Xid,
 };
 
-use crate::auth::credentials::{Broken, Refusal, Step};
-use crate::auth::sasl::Sasl;
-use crate::error::{Ended, ProtocolError};
+use crate::auth::failure::AuthFailure;
+use crate::auth::sasl::{Sasl, SaslError, SaslStart, SaslStep};
+use crate::error::{Ended, Hangup, ProtocolError};
 use crate::session::state::{Phase, Session};
+use crate::trace;
 
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Begins to serve, after SASL if that is configured.
+    /// The mechanism of SASL that every connection needs, if any.
+    pub fn sasl(&self) -> Option<&Sasl> {
+        self.config.sasl.as_ref()
+    }
+
+    /// Sets the SASL exchange of the next connection, as the [mechanism](Self::sasl) started it.
+    ///
+    /// If the session has a mechanism, call this before each
+    /// [`handle_connected`](Self::handle_connected), which otherwise hangs up.
+    pub fn begin_sasl(&mut self, start: SaslStart) {
+        self.exchange = Some(start);
+    }
+
+    /// Begins to serve, after SASL if an exchange was begun.
     pub(super) fn authenticate(&mut self, now: Instant, read_only: bool) {
-        match self.config.sasl.as_mut().map(Sasl::begin) {
+        match self.exchange.as_mut().map(|start| std::mem::take(&mut start.token)) {
             None => self.serve(now, read_only),
-            Some(token) => {
-                self.send_token(&token, read_only);
-            }
+            Some(token) => self.send_token(&token, read_only),
         }
     }
 
@@ -50,24 +63,42 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if header.xid != xid {
             return Err(ProtocolError::WrongXid { expected: xid, got: header.xid });
         }
-        let Some(sasl) = &mut self.config.sasl else {
-            return Err(ProtocolError::Unasked(xid));
-        };
         // Behind an error there is a null token.
         if header.error != ErrorCode::OK {
-            self.end(Ended::AuthFailed(Refusal::SaslUser));
+            self.end(Ended::AuthFailed(AuthFailure::SaslUser));
             return Ok(());
         }
         let SetSaslResponse { token } = Decode::decode(&mut reader)?;
+        let Some(SaslStart { exchange, .. }) = &mut self.exchange else {
+            // The client's last token was accepted. Real servers send a null token then.
+            return match token.expose() {
+                None | Some([]) => {
+                    self.serve(now, read_only);
+                    Ok(())
+                }
+                Some(_) => Err(ProtocolError::Sasl("a token follows the client's last one")),
+            };
+        };
         let Some(token) = token.expose() else {
-            self.end(Ended::AuthFailed(Refusal::SaslUnsupported));
+            self.end(Ended::AuthFailed(AuthFailure::SaslUnsupported));
             return Ok(());
         };
-        match sasl.step(token) {
-            Ok(Step::Answer(token)) => self.send_token(&token, read_only),
-            Ok(Step::Done) => self.serve(now, read_only),
-            Err(Broken::Refused(refusal)) => self.end(Ended::AuthFailed(refusal)),
-            Err(Broken::Nonsense(why)) => return Err(ProtocolError::Sasl(why)),
+        match exchange.step(token) {
+            Ok(SaslStep::Answer(token)) => self.send_token(&token, read_only),
+            Ok(SaslStep::Last(token)) => {
+                self.exchange = None;
+                self.send_token(&token, read_only);
+            }
+            Ok(SaslStep::Done) => {
+                self.exchange = None;
+                self.serve(now, read_only);
+            }
+            Err(SaslError::Server) => self.end(Ended::AuthFailed(AuthFailure::SaslServer)),
+            Err(SaslError::Malformed(why)) => return Err(ProtocolError::Sasl(why)),
+            Err(error @ (SaslError::Credential(_) | SaslError::Unavailable(_))) => {
+                debug!(target: trace::CONNECTION, why = %error, "SASL failed");
+                self.hang_up(Hangup::Sasl);
+            }
         }
         Ok(())
     }

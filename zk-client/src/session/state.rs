@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use zk_proto::{OpCode, Operation, Xid, Zxid};
 
+use crate::auth::sasl::SaslStart;
 use crate::config::{SessionConfig, SessionIdentity};
 use crate::error::{Ended, Failure, Hangup, Rejected};
 use crate::model::event::{SessionState, StreamEvent};
@@ -39,7 +40,8 @@ use crate::stats::Stats;
 /// # Calling order
 ///
 /// For every connection, call [`handle_connecting`](Self::handle_connecting), then
-/// [`handle_connected`](Self::handle_connected) once the transport is up, then
+/// [`handle_connected`](Self::handle_connected) once the transport is up (and before that, for a
+/// session with [SASL](Self::sasl), [`begin_sasl`](Self::begin_sasl)), then
 /// [`handle_frame`](Self::handle_frame) and [`handle_oversized`](Self::handle_oversized) any number
 /// of times, and [`handle_disconnected`](Self::handle_disconnected) when the transport is gone or
 /// could not be opened. A call of [`hang_up`](Self::hang_up) before that gives the reason. Call
@@ -57,6 +59,8 @@ pub struct Session<T, W, S = W> {
     pub(super) identity: Option<SessionIdentity>,
     pub(super) last_zxid: Zxid,
     pub(super) auths: Auths<T>,
+    /// The SASL exchange of this connection; `None` once its last token was sent.
+    pub(super) exchange: Option<SaslStart>,
     /// While a reply is handled: its zxid, if it has one.
     pub(super) current_reply_zxid: Option<Zxid>,
     pub(super) pipeline: Pipeline<Purpose<T>>,
@@ -150,6 +154,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             identity: config.resume,
             last_zxid: Zxid::default(),
             auths: Auths::new(),
+            exchange: None,
             current_reply_zxid: None,
             pipeline: Pipeline::new(config.limits),
             unsupported_ops: Vec::new(),

@@ -44,6 +44,10 @@ impl Bench {
     /// Begins a connection and takes the handshake off the wire.
     pub fn connect(&mut self) -> ConnectRequest {
         self.session.handle_connecting(self.now);
+        let start = self.session.sasl().map(|sasl| sasl.mechanism().start("zk1"));
+        if let Some(start) = start {
+            self.session.begin_sasl(start.expect("an exchange"));
+        }
         self.session.handle_connected(self.now);
         let frames = self.frames();
         let [frame] = frames.as_slice() else {

@@ -41,7 +41,7 @@ static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
 
 /// A command for `program` that, where the system supports it, ends with this process even if this
 /// process is killed.
-pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = if *HAS_LEASH {
         let mut leash = Command::new(LEASH[0]);
         leash.args(&LEASH[1..]).arg(program);
@@ -56,39 +56,39 @@ pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
 /// A running child process, or one that has ended but is not reaped yet. Dropping it kills and
 /// reaps it.
 #[derive(Debug)]
-pub(super) struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
     /// Starts `command`.
-    pub(super) fn spawn(command: Command) -> io::Result<Self> {
+    pub(crate) fn spawn(command: Command) -> io::Result<Self> {
         let (reply, started) = mpsc::channel();
         SPAWNER.send((command, reply)).map_err(io::Error::other)?;
         started.recv().map_err(io::Error::other)?.map(Self)
     }
 
     /// The process id, which stays taken until the process is reaped.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 
     /// How the process ended, or `None` while it runs.
-    pub(super) fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
+    pub(crate) fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }
 
     /// Kills and reaps the process. Waiting for its end blocks no thread of the runtime.
-    pub(super) async fn end(self) {
+    pub(crate) async fn end(self) {
         // The task fails only if dropping panics, and dropping does not.
         spawn_blocking(|| drop(self)).await.ok();
     }
 
     /// Stops all threads of the process and returns when they have stopped.
-    pub(super) async fn pause(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn pause(&mut self) -> anyhow::Result<()> {
         pause(Pid::from_child(&self.0), || self.0.try_wait()).await
     }
 
     /// Undoes [`pause`](Self::pause).
-    pub(super) fn resume(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn resume(&mut self) -> anyhow::Result<()> {
         resume(Pid::from_child(&self.0), || self.0.try_wait())
     }
 }

@@ -1,0 +1,184 @@
+//! A KDC of Kerberos as a child process, with principals, keytabs and tickets for tests.
+//!
+//! It is that of MIT, as Debian packages it in `krb5-kdc`, `krb5-admin-server` and `krb5-user`. It
+//! listens on a free port of the loopback interface, and its database and all other files are in a
+//! temporary folder. Programs find it by the variables of [`Kdc::environment`]. Dropping it kills
+//! the process and removes the folder.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use crate::server::free_ports;
+use crate::server::process::{self, Process};
+
+/// The realm of all principals.
+pub const REALM: &str = "EXAMPLE.COM";
+
+/// How long the KDC may take until it serves.
+const START_DEADLINE: Duration = Duration::from_secs(30);
+/// How long to wait before repeating a question.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Where Debian keeps the programs of administrators, which is not in everybody's `PATH`.
+const SBIN: &str = "/usr/sbin";
+
+/// A KDC for the realm [`REALM`].
+#[derive(Debug)]
+pub struct Kdc {
+    // This field stands before the folder, so that the process ends before the folder is removed.
+    process: Option<Process>,
+    folder: TempDir,
+    port: u16,
+}
+
+impl Kdc {
+    /// Makes a database without principals, and starts a KDC for it. Returns when it serves.
+    pub async fn start() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("zk-kdc-").tempdir()?;
+        let port = free_ports(1)?[0];
+        let mut kdc = Self { process: None, folder, port };
+        kdc.write()?;
+        run(kdc.command("kdb5_util").args(["create", "-s", "-P", "master", "-r", REALM]))?;
+        let mut command = process::command(Path::new(SBIN).join("krb5kdc"));
+        let log = File::create(kdc.path("kdc.out"))?;
+        command.arg("-n").envs(kdc.environment()).stdout(log.try_clone()?).stderr(log);
+        kdc.process = Some(Process::spawn(command).context("cannot start krb5kdc")?);
+        timeout(START_DEADLINE, kdc.wait_until_serving()).await.context("no KDC in time")??;
+        Ok(kdc)
+    }
+
+    /// The variables by which programs of MIT find this KDC.
+    pub fn environment(&self) -> [(&'static str, PathBuf); 2] {
+        [("KRB5_CONFIG", self.configuration()), ("KRB5_KDC_PROFILE", self.path("kdc.conf"))]
+    }
+
+    /// The file `krb5.conf`, which Java reads, too.
+    pub fn configuration(&self) -> PathBuf {
+        self.path("krb5.conf")
+    }
+
+    /// A path in the folder of the KDC, for a file that a test makes.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes a principal with a random key. `name` has no realm.
+    pub fn add_principal(&self, name: &str) -> Result<()> {
+        self.administer(&format!("addprinc -randkey {name}"))
+    }
+
+    /// Gives a principal another random key, which no keytab has.
+    pub fn change_key(&self, name: &str) -> Result<()> {
+        self.administer(&format!("cpw -randkey {name}"))
+    }
+
+    /// Writes the keys of these principals into a keytab with this name, and returns its path.
+    pub fn keytab(&self, name: &str, principals: &[&str]) -> Result<PathBuf> {
+        let path = self.path(name);
+        // Without `-norandkey` each export changes the key.
+        let principals = principals.join(" ");
+        self.administer(&format!("ktadd -norandkey -k {} {principals}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Gets a ticket for a principal with its keytab, into a new cache. Returns the cache's name.
+    pub fn ticket(&self, principal: &str, keytab: &Path, lifetime: Duration) -> Result<String> {
+        let cache = format!("FILE:{}", self.path(&format!("{principal}.cache")).display());
+        let lifetime = format!("{}s", lifetime.as_secs());
+        let mut command = Command::new("kinit");
+        command.envs(self.environment()).args(["-l", &lifetime, "-c", &cache, "-k", "-t"]);
+        run(command.arg(keytab).arg(principal))?;
+        Ok(cache)
+    }
+
+    /// Waits until the ticket in this cache has expired.
+    pub async fn expired(&self, cache: &str) -> Result<()> {
+        loop {
+            let mut command = Command::new("klist");
+            let valid = command.envs(self.environment()).args(["-s", "-c", cache]).status()?;
+            if !valid.success() {
+                return Ok(());
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Kills the KDC. Its files stay, and nobody answers at its port.
+    pub async fn kill(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.end().await;
+        }
+    }
+
+    fn write(&self) -> Result<()> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let folder = self.folder.path().display();
+        // Names of hosts are what the tests say, and not what a resolver makes of them.
+        let krb5 = format!(
+            "[libdefaults]\n\
+             default_realm = {REALM}\n\
+             dns_lookup_realm = false\n\
+             dns_lookup_kdc = false\n\
+             dns_canonicalize_hostname = false\n\
+             rdns = false\n\
+             udp_preference_limit = 1\n\
+             [realms]\n\
+             {REALM} = {{\n kdc = {address}\n}}\n\
+             [domain_realm]\n\
+             localhost = {REALM}\n"
+        );
+        fs::write(self.configuration(), krb5)?;
+        let kdc = format!(
+            "[realms]\n\
+             {REALM} = {{\n \
+             database_name = {folder}/principal\n \
+             key_stash_file = {folder}/stash\n \
+             kdc_listen = {address}\n \
+             kdc_tcp_listen = {address}\n\
+             }}\n\
+             [logging]\n\
+             kdc = FILE:{folder}/kdc.log\n\
+             admin_server = FILE:{folder}/kadmin.log\n\
+             default = FILE:{folder}/default.log\n"
+        );
+        Ok(fs::write(self.path("kdc.conf"), kdc)?)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(Path::new(SBIN).join(program));
+        command.envs(self.environment());
+        command
+    }
+
+    fn administer(&self, query: &str) -> Result<()> {
+        run(self.command("kadmin.local").args(["-r", REALM, "-q", query]))
+    }
+
+    async fn wait_until_serving(&mut self) -> Result<()> {
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.is_err() {
+            if let Some(status) = self.process.as_mut().map(Process::exit_status).transpose()? {
+                let said = || fs::read_to_string(self.path("kdc.out")).unwrap_or_default();
+                ensure!(status.is_none(), "the KDC ended: {}", said());
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a program to its end. `kadmin.local` succeeds whatever happens, so what it says counts.
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let failed = !output.status.success() || said.contains(" while ");
+    ensure!(!failed, "{command:?} failed: {said}");
+    Ok(())
+}
