@@ -5,13 +5,12 @@
 //! first, the third and the last. A watch on the node reports its deletion: either the watch that
 //! the wait has left, or one that is set when somebody first asks for the state.
 
-use std::future::{Future, pending};
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use tokio::task::consume_budget;
-use tokio::time::sleep;
 use tracing::debug;
 use zk_client::{
     Error as ClientError, EventType, Lapse, Lease, LeaseState, Node, Outcome, OwnedNode, Reply,
@@ -22,7 +21,7 @@ use crate::error::{Error, Fault, Loss};
 use crate::node::Contender;
 use crate::queue::Queue;
 use crate::queue::attempts::is_transient;
-use crate::queue::wakeups::{Notifier, QuietWatch, first_of};
+use crate::queue::wakeups::{Notifier, QuietWatch, RecheckTimer, first_of};
 
 /// The data that asks a holder for the lock back when it is written to the holder's node: Curator's
 /// word, and the one in ZooKeeper's documentation.
@@ -140,13 +139,11 @@ impl Ownership {
             let lease_changed = async {
                 self.lease.changed(lease).await;
             };
-            let is_refused = self.status().is_refused;
-            let may_retry = async {
-                match is_refused {
-                    true => sleep(self.queue.client().session_timeout()).await,
-                    false => pending().await,
-                }
-            };
+            let (is_refused, mut recheck) = (self.status().is_refused, RecheckTimer::default());
+            let may_retry = poll_fn(|cx| match is_refused {
+                true => recheck.poll(self.queue.client(), cx),
+                false => Poll::Pending,
+            });
             first_of(change, first_of(lease_changed, may_retry)).await;
             // Replies are polled with the waker of `changes`. Outside of a scheduler tokio wakes it
             // at once if the task has used up its budget, and this would loop for ever.

@@ -19,6 +19,7 @@ mod losses;
 mod multi;
 mod old_server;
 mod requeue;
+mod runtimes;
 mod rw;
 mod semaphore;
 mod service;
