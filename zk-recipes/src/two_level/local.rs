@@ -10,11 +10,10 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::{Unconstrained, unconstrained};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::timeout;
 use zk_client::Client;
 
 use crate::error::{Error, Fault};
@@ -22,6 +21,7 @@ use crate::hold::ownership::Ownership;
 use crate::hold::{FencingToken, Hold, Release};
 use crate::node::{NodeNaming, Role};
 use crate::options::Options;
+use crate::queue::wakeups::Timer;
 use crate::queue::{Join, Patience, Queue};
 use crate::two_level::cohort::{Attempt, Cohort, Outcome, Step, Ticket};
 use crate::two_level::holding::{Bounds, Entry, OwnerId, Situation};
@@ -57,13 +57,8 @@ struct Local {
     hold: Option<Hold>,
     /// The node over which a task watches while it is not used.
     watched_over: Option<FencingToken>,
-    alarm: Option<Alarm>,
-}
-
-/// Wakes all waiters after a time, since one that was called may not be polled.
-struct Alarm {
-    at: Instant,
-    _sleep: Pin<Box<Unconstrained<Sleep>>>,
+    /// Wakes all waiters after a time, since one that was called may not be polled.
+    alarm: Timer,
 }
 
 /// A wait at the local level.
@@ -91,7 +86,13 @@ impl TwoLevel {
             linger: options.linger,
         });
         let queue = Arc::new(Queue::new(client, path, naming, options)?.with_folder_watch());
-        let local = Local { cohort, acquiring: None, hold: None, watched_over: None, alarm: None };
+        let local = Local {
+            cohort,
+            acquiring: None,
+            hold: None,
+            watched_over: None,
+            alarm: Timer::default(),
+        };
         let wakers = Arc::<Wakers>::default();
         let driver = Waker::from(Arc::new(First(Arc::clone(&wakers))));
         let alarm = Waker::from(Arc::new(All(Arc::clone(&wakers))));
@@ -298,17 +299,16 @@ impl Local {
         if let Some(hold) = &self.hold {
             hold.ownership().ensure_watched();
         }
-        let now = queue.client().clock().now();
-        let is_set = self.alarm.as_ref().is_some_and(|alarm| now < alarm.at);
-        if is_set || self.cohort.waiting() < 2 || Handle::try_current().is_err() {
-            return;
+        let time = || {
+            let now = queue.client().clock().now();
+            self.cohort.due(now).saturating_duration_since(now)
+        };
+        // If the alarm is due already, the waiters set it anew when they have looked around.
+        if self.cohort.waiting() > 1
+            && self.alarm.poll(time, &mut Context::from_waker(waker)).is_ready()
+        {
+            waker.wake_by_ref();
         }
-        let at = self.cohort.due(now);
-        let time = at.saturating_duration_since(now);
-        let mut sleep = Box::pin(unconstrained(sleep(time)));
-        // From here on the timer has the waker.
-        let is_pending = sleep.as_mut().poll(&mut Context::from_waker(waker)).is_pending();
-        self.alarm = is_pending.then_some(Alarm { at, _sleep: sleep });
     }
 }
 

@@ -71,6 +71,47 @@ async fn the_end_of_a_runtime_stops_no_waiter_of_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_waiter_is_passed_over_although_the_runtime_with_the_alarm_has_ended() {
+    let world = World::new();
+    let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
+    let held = acquire(&lock).await.unwrap();
+    let other = another_runtime();
+    let [mut one, mut two] = [acquire(&lock), acquire(&lock)];
+    wait_in(&mut one, on(&other)).await;
+    wait_in(&mut two, on(&other)).await;
+    let next = tokio::spawn(acquire(&lock));
+    // The others are called, and do not come.
+    drop(held);
+    assert!(on(&other)(Pin::new(&mut two)), "the first one is called");
+    settle().await;
+    other.shutdown_background();
+
+    let guard = timeout(SOON, next).await.expect("the others do not come").unwrap().unwrap();
+    world.is_owner(&guard);
+    drop((guard, one, two, lock));
+    world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_that_is_due_when_it_moves_to_another_runtime_wakes_all() {
+    let world = World::new();
+    let lock = ReentrantLock::new(&world.client().await, LOCK).unwrap();
+    let held = acquire(&lock).await.unwrap();
+    // The timers of this runtime never fire, since it runs nothing.
+    let other = another_runtime();
+    let [mut one, mut two] = [acquire(&lock), acquire(&lock)];
+    wait_in(&mut one, on(&other)).await;
+    wait_in(&mut two, on(&other)).await;
+    tokio::time::sleep(SOON).await;
+    drop(held);
+    let guard = timeout(SOON, acquire(&lock)).await.expect("the others do not come").unwrap();
+    world.is_owner(&guard);
+    drop((guard, one, two, lock));
+    world.is_empty().await;
+    other.shutdown_background();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_outside_of_any_runtime_goes_on_with_the_events() {
     let world = World::new();
     let held = world.lock().await.acquire().await.unwrap();
