@@ -239,7 +239,7 @@ impl Hold {
     /// ensemble has given the lock away. See [`Clock`](zk_client::Clock) for what to do there.
     ///
     /// The first call may set a watch on the node. Before the reply to that, this cannot report
-    /// that somebody deleted the node.
+    /// that somebody deleted the node, and without the permission to read the node it never can.
     pub fn state(&self) -> LockState {
         if *self.is_released() {
             return LockState::Lost(Loss::Released);

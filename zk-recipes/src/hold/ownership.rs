@@ -63,8 +63,9 @@ enum NodeWatch {
     Reading(Reply<(Node, Watcher)>, QuietWatch),
     /// The data of the node is known, and this watch was set when it was read.
     Read(QuietWatch),
-    /// No watch can be set: the session is over, or we have no permission to read the node.
-    None,
+    /// The node could not be read, for instance without the permission, or the session is over. If
+    /// there was an earlier watch, it may still report. Nobody gets in under such a node.
+    Refused(QuietWatch),
 }
 
 impl Ownership {
@@ -108,9 +109,10 @@ impl Ownership {
     /// nothing.
     pub(crate) fn can_hand_on(&self) -> bool {
         self.check_node(false);
-        let NodeStatus { lost, revoked, is_unclear, .. } = &*self.status();
+        let NodeStatus { lost, revoked, is_unclear, watch, .. } = &*self.status();
+        let is_watched = !matches!(watch, NodeWatch::Refused(_));
         let is_valid = matches!(self.lease.state(), LeaseState::Valid { .. });
-        lost.is_none() && !revoked && !is_unclear && is_valid
+        lost.is_none() && !revoked && !is_unclear && is_watched && is_valid
     }
 
     /// True if a request for the lock back was seen.
@@ -247,7 +249,6 @@ impl Ownership {
     ) -> Option<NodeWatch> {
         let is_unread = matches!(status.watch, NodeWatch::Unread(_));
         match &mut status.watch {
-            NodeWatch::None => None,
             NodeWatch::Reading(reply, earlier) => {
                 match earlier.poll_changed(cx) {
                     Poll::Pending => {}
@@ -277,7 +278,7 @@ impl Ownership {
                     Err(error) => {
                         debug!(node = self.path, %error, "the node cannot be watched");
                         if error.is_session_over() || error.code().is_some() {
-                            return Some(NodeWatch::None);
+                            return Some(NodeWatch::Refused(std::mem::take(earlier)));
                         }
                         // A limit of this client was reached: the next look reads the node again.
                         (status.is_unclear, status.is_refused) = (true, true);
@@ -286,6 +287,12 @@ impl Ownership {
                     }
                 }
             }
+            NodeWatch::Refused(watch) => match watch.poll_changed(cx) {
+                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
+                    Some(self.note_deleted(status))
+                }
+                _ => None,
+            },
             NodeWatch::Unread(watch) | NodeWatch::Read(watch) => match watch.poll_changed(cx) {
                 Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
                     Some(self.note_deleted(status))
@@ -294,7 +301,7 @@ impl Ownership {
                     status.is_unclear = true;
                     Some(NodeWatch::Unread(QuietWatch::default()))
                 }
-                Poll::Ready(Err(_)) => Some(NodeWatch::None),
+                Poll::Ready(Err(_)) => Some(NodeWatch::Refused(QuietWatch::default())),
                 Poll::Pending if may_read && is_unread => {
                     let reply = self.queue.client().get_data_and_watch(&self.path);
                     status.is_refused = false;
@@ -308,7 +315,7 @@ impl Ownership {
     fn note_deleted(&self, status: &mut NodeStatus) -> NodeWatch {
         debug!(node = self.path, "somebody deleted the node");
         status.lost = Some(Loss::NodeDeleted);
-        NodeWatch::None
+        NodeWatch::Refused(QuietWatch::default())
     }
 }
 
