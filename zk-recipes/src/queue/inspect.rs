@@ -55,16 +55,16 @@ impl Queue {
             let read = |one: &Contender| client.get_data(&self.child(&one.name));
             contenders.iter().map(read).collect::<Vec<_>>()
         });
+        let holders = holders(&contenders);
         let mut entries = Vec::new();
-        for (contender, reply) in contenders.iter().zip(replies) {
+        for (at, (contender, reply)) in contenders.iter().zip(replies).enumerate() {
             let node = match reply.await {
                 Ok(node) => node,
                 Err(error) if error.is_no_node() => continue,
                 Err(error) => return Err(error.into()),
             };
-            let is_first = !contenders.iter().any(|other| other.blocks(contender));
             let path = self.child(&contender.name);
-            entries.push(QueueEntry::new(path, contender, &node, is_first));
+            entries.push(QueueEntry::new(path, contender, &node, at < holders));
         }
         Ok(entries)
     }
@@ -81,5 +81,36 @@ impl Queue {
             }
         }
         Ok(asked)
+    }
+}
+
+/// How many contenders hold the lock: a writer that is the first, or all readers ahead of the first
+/// writer. They are sorted.
+fn holders(contenders: &[Contender]) -> usize {
+    let is_reader = |one: &&Contender| one.role == Role::Shared;
+    let readers = contenders.iter().take_while(is_reader).count();
+    readers.max(contenders.len().min(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holders_are_those_who_wait_for_nobody() {
+        for roles in 0..1 << 5 {
+            for len in 0..=5 {
+                let contender = |sequence: i32| {
+                    let role = [Role::Exclusive, Role::Shared][roles >> sequence & 1];
+                    Contender { sequence, role, name: format!("{sequence}") }
+                };
+                let queue = (0..len).map(contender).collect::<Vec<_>>();
+                let waits = |one: &&Contender| {
+                    queue.iter().any(|other| one.waits_for(other.role, other.sequence, &other.name))
+                };
+                let expected = queue.iter().filter(|one| !waits(one)).count();
+                assert_eq!(holders(&queue), expected, "{queue:?}");
+            }
+        }
     }
 }
