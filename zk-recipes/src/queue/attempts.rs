@@ -11,6 +11,7 @@ use zk_client::{
 };
 
 use crate::error::Error;
+pub(crate) use crate::error::is_transient;
 use crate::node::Folder;
 use crate::options::Options;
 
@@ -18,12 +19,6 @@ use crate::options::Options;
 /// request that breaks each connection on which it is sent would take all other requests of the
 /// session with it.
 pub(crate) const MAX_LOSSES: u32 = 5;
-
-/// True if a failure says nothing about the request itself: the connection broke, or the server
-/// shed the request.
-pub(crate) fn is_transient(error: &ClientError) -> bool {
-    error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
-}
 
 /// Creates the folder and its ancestors, if `options` are given.
 pub(crate) fn make_folders(
