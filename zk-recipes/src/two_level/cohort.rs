@@ -14,7 +14,7 @@ use crate::two_level::holding::{Bounds, Entry, Holding, OwnerId, Situation, Woul
 
 /// One wait of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct WaitId(u64);
 
 /// How long other waiters wait for one that was called. This is longer than a task waits to be
 /// polled on a busy runtime. A waiter that is passed over all the same gets in after the one that
@@ -23,7 +23,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
 /// The result of polling a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Told {
     /// The owner has to wait longer.
     Waits,
     Entered(Entry),
@@ -47,7 +47,7 @@ pub(crate) struct Step {
 pub(crate) struct Attempt {
     pub(crate) role: Role,
     /// The waiter for which the attempt was begun, if that one does not want to wait.
-    pub(crate) tries: Option<Ticket>,
+    pub(crate) tries: Option<WaitId>,
 }
 
 /// The local level.
@@ -55,16 +55,16 @@ pub(crate) struct Attempt {
 pub(crate) struct Cohort {
     bounds: Bounds,
     state: State,
-    /// In the order of their tickets, which is the order in which they asked.
+    /// In the order of their ids, which is the order in which they asked.
     waiting: VecDeque<Waiter>,
     /// The waiters that were called, and are still to be woken.
-    calls: Vec<Ticket>,
+    calls: Vec<WaitId>,
     next: u64,
 }
 
 #[derive(Debug)]
 struct Waiter {
-    ticket: Ticket,
+    id: WaitId,
     owner: OwnerId,
     role: Role,
     /// True if it does not want to wait.
@@ -95,25 +95,25 @@ impl Cohort {
     }
 
     /// Adds an owner that wants in. It must be polled at once, which returns the outcome.
-    pub(crate) fn ask(&mut self, owner: OwnerId, role: Role, tries: bool) -> Ticket {
-        let ticket = Ticket(self.next);
+    pub(crate) fn ask(&mut self, owner: OwnerId, role: Role, tries: bool) -> WaitId {
+        let id = WaitId(self.next);
         self.next += 1;
-        self.waiting.push_back(Waiter { ticket, owner, role, tries, called: None });
-        ticket
+        self.waiting.push_back(Waiter { id, owner, role, tries, called: None });
+        id
     }
 
     /// Polls a waiter, whether it was called or not. Unless the outcome is `Waits`, it is a waiter
     /// no longer.
     pub(crate) fn poll(
         &mut self,
-        ticket: Ticket,
+        id: WaitId,
         situation: impl FnOnce() -> Situation,
-    ) -> (Outcome, Step) {
-        let Ok(at) = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket) else {
-            return (Outcome::Refused, Step::default());
+    ) -> (Told, Step) {
+        let Ok(at) = self.waiting.binary_search_by_key(&id, |waiter| waiter.id) else {
+            return (Told::Refused, Step::default());
         };
         let Some(waiter) = self.waiting.get_mut(at) else {
-            return (Outcome::Refused, Step::default());
+            return (Told::Refused, Step::default());
         };
         waiter.called = None;
         let (owner, role, tries) = (waiter.owner, waiter.role, waiter.tries);
@@ -125,24 +125,24 @@ impl Cohort {
         if self.may_matter(at) {
             let situation = situation();
             if let Some(entry) = self.admit(at, situation) {
-                return (Outcome::Entered(entry), self.settle(situation));
+                return (Told::Entered(entry), self.settle(situation));
             }
             step = self.settle(situation);
         }
         let is_tried = matches!(
             self.state,
-            State::Acquiring(Attempt { tries: Some(tries), .. }) if tries == ticket
+            State::Acquiring(Attempt { tries: Some(tries), .. }) if tries == id
         );
         if tries && !is_tried {
             self.waiting.remove(at);
-            return (Outcome::Refused, step);
+            return (Told::Refused, step);
         }
-        (Outcome::Waits, step)
+        (Told::Waits, step)
     }
 
-    /// Removes the waiter with this ticket.
-    pub(crate) fn cancel(&mut self, ticket: Ticket, situation: Situation) -> Step {
-        self.remove(ticket);
+    /// Removes the waiter with this id.
+    pub(crate) fn cancel(&mut self, id: WaitId, situation: Situation) -> Step {
+        self.remove(id);
         self.settle(situation)
     }
 
@@ -156,8 +156,8 @@ impl Cohort {
     }
 
     /// Notes that the node was not got. This waiter returns the error; another waiter tries again.
-    pub(crate) fn failed(&mut self, ticket: Ticket, now: Instant) -> Step {
-        self.remove(ticket);
+    pub(crate) fn failed(&mut self, id: WaitId, now: Instant) -> Step {
+        self.remove(id);
         self.state = State::Idle;
         self.begin(now)
     }
@@ -165,10 +165,10 @@ impl Cohort {
     /// Notes that the attempt would have had to wait. For a waiter that does not want to wait it is
     /// over; if there are others, another attempt is made.
     pub(crate) fn refused(&mut self, now: Instant) -> Step {
-        if let State::Acquiring(Attempt { tries: Some(ticket), .. }) = self.state {
+        if let State::Acquiring(Attempt { tries: Some(id), .. }) = self.state {
             // It has to be polled to return that.
-            self.remove(ticket);
-            self.calls.push(ticket);
+            self.remove(id);
+            self.calls.push(id);
         }
         self.state = State::Idle;
         self.begin(now)
@@ -200,7 +200,7 @@ impl Cohort {
     }
 
     /// Takes the waiters that were called, for the caller to wake.
-    pub(crate) fn take_calls(&mut self) -> Vec<Ticket> {
+    pub(crate) fn take_calls(&mut self) -> Vec<WaitId> {
         std::mem::take(&mut self.calls)
     }
 
@@ -211,8 +211,8 @@ impl Cohort {
         due.unwrap_or(now + GRACE)
     }
 
-    fn remove(&mut self, ticket: Ticket) {
-        if let Ok(at) = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
+    fn remove(&mut self, id: WaitId) {
+        if let Ok(at) = self.waiting.binary_search_by_key(&id, |waiter| waiter.id) {
             self.waiting.remove(at);
         }
     }
@@ -234,12 +234,12 @@ impl Cohort {
     }
 
     /// Lets an owner in that is inside already, since it would wait for itself.
-    fn nest(&mut self, owner: OwnerId, role: Role) -> Option<Outcome> {
+    fn nest(&mut self, owner: OwnerId, role: Role) -> Option<Told> {
         let State::Held(holding) = &mut self.state else {
             return None;
         };
         let entry = holding.nest(owner, role)?;
-        Some(entry.map_or_else(|WouldDeadlock| Outcome::WouldDeadlock, Outcome::Entered))
+        Some(entry.map_or_else(|WouldDeadlock| Told::WouldDeadlock, Told::Entered))
     }
 
     /// Lets in a waiter that is being polled, if it is its turn.
@@ -256,7 +256,7 @@ impl Cohort {
         if !holding.suits(waiter.role)
             || !holding.has_room(waiter.role)
             || ahead.any(|ahead| ahead.blocks(waiter.role, holding, situation.now))
-            || !holding.may_pass(self.bounds, situation)
+            || !holding.take_pass(self.bounds, situation)
         {
             return None;
         }
@@ -288,7 +288,7 @@ impl Cohort {
                     }
                     let joins = holding.has_room(waiter.role) && holding.suits(waiter.role);
                     let writes = waiter.role == Role::Exclusive;
-                    if !joins || (reads && writes) || !holding.may_pass(self.bounds, situation) {
+                    if !joins || (reads && writes) || !holding.take_pass(self.bounds, situation) {
                         break;
                     }
                     waiter.call(now, &mut self.calls);
@@ -323,7 +323,7 @@ impl Cohort {
             return Step::default();
         };
         head.call(now, &mut self.calls);
-        let attempt = Attempt { role: head.role, tries: head.tries.then_some(head.ticket) };
+        let attempt = Attempt { role: head.role, tries: head.tries.then_some(head.id) };
         self.state = State::Acquiring(attempt);
         Step { let_go: false, acquire: Some(attempt) }
     }
@@ -331,10 +331,10 @@ impl Cohort {
 
 impl Waiter {
     /// Has the waiter woken, unless it was called before and has not come yet.
-    fn call(&mut self, now: Instant, calls: &mut Vec<Ticket>) {
+    fn call(&mut self, now: Instant, calls: &mut Vec<WaitId>) {
         if self.called.is_none() {
             self.called = Some(now);
-            calls.push(self.ticket);
+            calls.push(self.id);
         }
     }
 

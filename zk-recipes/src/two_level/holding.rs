@@ -185,7 +185,7 @@ impl Holding {
 
     /// True if another owner may come in. The first one may, unless the lock was lost before it
     /// came.
-    pub(crate) fn may_pass(&mut self, bounds: Bounds, situation: Situation) -> bool {
+    pub(crate) fn take_pass(&mut self, bounds: Bounds, situation: Situation) -> bool {
         let age = situation.now.saturating_duration_since(self.first);
         if bounds.longest.is_some_and(|longest| age > longest) {
             return false;

@@ -23,7 +23,7 @@ use crate::node::{NodeNaming, Role};
 use crate::options::Options;
 use crate::queue::wakeups::Timer;
 use crate::queue::{Join, Patience, Queue};
-use crate::two_level::cohort::{Attempt, Cohort, Outcome, Step, Ticket};
+use crate::two_level::cohort::{Attempt, Cohort, Step, Told, WaitId};
 use crate::two_level::holding::{Bounds, Entry, OwnerId, Situation};
 use crate::two_level::wakers::{All, First, Wakers};
 
@@ -66,7 +66,7 @@ struct Waiting<'l> {
     level: &'l TwoLevel,
     owner: OwnerId,
     /// `None` once the outcome is known.
-    ticket: Option<Ticket>,
+    id: Option<WaitId>,
 }
 
 impl TwoLevel {
@@ -139,8 +139,8 @@ impl TwoLevel {
         role: Role,
         patience: Patience,
     ) -> Result<Option<(Entry, Hold)>, Error> {
-        let ticket = self.local().cohort.ask(owner, role, patience == Patience::Tries);
-        let mut waiting = Waiting { level: self, owner, ticket: Some(ticket) };
+        let id = self.local().cohort.ask(owner, role, patience == Patience::Tries);
+        let mut waiting = Waiting { level: self, owner, id: Some(id) };
         poll_fn(|cx| waiting.poll(cx)).await
     }
 
@@ -165,7 +165,7 @@ impl TwoLevel {
         }
         let calls = local.cohort.take_calls();
         drop(local);
-        calls.into_iter().for_each(|ticket| self.0.wakers.wake(ticket));
+        calls.into_iter().for_each(|id| self.0.wakers.wake(id));
         if let Some((runtime, watch)) = spawned {
             // A runtime that has ended drops it here and now.
             runtime.spawn(watch.linger(queue.options().linger));
@@ -326,7 +326,7 @@ fn situation(hold: Option<&Hold>, queue: &Queue) -> Situation {
 impl Waiting<'_> {
     /// Ready with `None` if the owner would have to wait, and does not want to.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<(Entry, Hold)>, Error>> {
-        let Some(ticket) = self.ticket else {
+        let Some(id) = self.id else {
             return Poll::Ready(Ok(None));
         };
         let level = self.level;
@@ -334,8 +334,8 @@ impl Waiting<'_> {
         loop {
             let mut local = level.local();
             let Local { cohort, hold, .. } = &mut *local;
-            let (outcome, step) = cohort.poll(ticket, || situation(hold.as_ref(), queue));
-            if outcome != Outcome::Waits {
+            let (outcome, step) = cohort.poll(id, || situation(hold.as_ref(), queue));
+            if outcome != Told::Waits {
                 return Poll::Ready(self.end(local, outcome, step));
             }
             if step != Step::default() {
@@ -343,7 +343,7 @@ impl Waiting<'_> {
                 continue;
             }
             // This comes before anything can call this waiter.
-            wakers.insert(ticket, cx.waker());
+            wakers.insert(id, cx.waker());
             let mut acquired = Poll::Pending;
             if let Some(acquiring) = &mut local.acquiring {
                 acquired = acquiring.as_mut().poll(&mut Context::from_waker(driver));
@@ -355,7 +355,7 @@ impl Waiting<'_> {
             };
             local.acquiring = None;
             // This waiter is being polled, so it need not be woken.
-            wakers.remove(ticket);
+            wakers.remove(id);
             let now = queue.client().clock().now();
             match acquired {
                 Ok(Some(hold)) => {
@@ -372,8 +372,8 @@ impl Waiting<'_> {
                     drop(level.carry_out(local, step));
                 }
                 Err(error) => {
-                    self.ticket = None;
-                    let step = local.cohort.failed(ticket, now);
+                    self.id = None;
+                    let step = local.cohort.failed(id, now);
                     drop(level.carry_out(local, step));
                     return Poll::Ready(Err(error));
                 }
@@ -385,15 +385,15 @@ impl Waiting<'_> {
     fn end(
         &mut self,
         local: MutexGuard<'_, Local>,
-        outcome: Outcome,
+        outcome: Told,
         step: Step,
     ) -> Result<Option<(Entry, Hold)>, Error> {
         let level = self.level;
-        if let Some(ticket) = self.ticket.take() {
-            level.0.wakers.remove(ticket);
+        if let Some(id) = self.id.take() {
+            level.0.wakers.remove(id);
         }
         let hold = match outcome {
-            Outcome::Entered(entry) => local.hold.as_ref().map(|hold| {
+            Told::Entered(entry) => local.hold.as_ref().map(|hold| {
                 if entry.pass > 0 {
                     // Nobody else gets in under a node that somebody has deleted.
                     hold.ownership().ensure_watched();
@@ -403,7 +403,7 @@ impl Waiting<'_> {
             _ => None,
         };
         drop(level.carry_out(local, step));
-        if outcome == Outcome::WouldDeadlock {
+        if outcome == Told::WouldDeadlock {
             return Err(level.would_deadlock());
         }
         // The lock that the owner has already may have been lost since.
@@ -421,11 +421,11 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.level.0.wakers.remove(ticket);
+        if let Some(id) = self.id.take() {
+            self.level.0.wakers.remove(id);
             let mut local = self.level.local();
             let situation = local.situation(&self.level.0.queue);
-            let step = local.cohort.cancel(ticket, situation);
+            let step = local.cohort.cancel(id, situation);
             // This waiter may have been woken to drive the acquire on. Now another one has to.
             let is_acquiring = local.acquiring.is_some();
             // The client deletes the node.
