@@ -62,8 +62,8 @@ pub enum Release {
 /// one transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
     ownership: Arc<Ownership>,
-    /// Our node, or `None` once it was released. It is not in `ownership`, which futures may keep
-    /// when the guard is dropped: the lock must be released then.
+    /// Our node, or `None` once it was released. Kept apart from `ownership`: futures that outlive
+    /// the guard share that, and must not keep the lock.
     node: Arc<Mutex<Option<OwnedNode>>>,
     token: FencingToken,
     /// True once this holder has released it. Others may hold it still, under the same node.
@@ -104,12 +104,13 @@ impl Hold {
         Ok(hold)
     }
 
-    /// Opens a lease, which tells from now on for how long the lock is surely ours.
+    /// A hold that is yet to be confirmed. Its lease tells from now on for how long the lock is
+    /// surely ours.
     pub(crate) fn unconfirmed(place: Place) -> Self {
         let Place { queue, node, own, own_watch, has_waited, others } = place;
         let mut term = queue.options().max_hold;
         if has_waited {
-            // The lease counts from the create. The lock was not held while we waited.
+            // The term must count from now, but a lease counts from the create: add what has passed.
             let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
             term = term.map(|term| term.saturating_add(age));
         }
@@ -140,12 +141,12 @@ impl Hold {
                 LeaseState::Lapsed(lapse) => return Err(ownership.lost_error(loss_of(lapse))),
                 _ => {
                     ownership.lease.changed(state).await;
-                    ownership.node_checked().await;
+                    ownership.node_is_read().await;
                     state = ownership.lease.state();
                 }
             }
         }
-        ownership.check_node(false).map_or(Ok(()), |loss| Err(ownership.lost_error(loss)))
+        ownership.known_loss().map_or(Ok(()), |loss| Err(ownership.lost_error(loss)))
     }
 
     /// The same hold for a later holder under the same node.
@@ -203,7 +204,7 @@ impl Hold {
     pub(crate) fn mark_released(&self) -> bool {
         let is_first = !std::mem::replace(&mut *self.is_released(), true);
         if is_first {
-            self.ownership.changes.0.notify_waiters();
+            self.ownership.changes.notify();
         }
         is_first
     }

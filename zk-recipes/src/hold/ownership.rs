@@ -58,11 +58,11 @@ struct NodeStatus {
 #[derive(Debug)]
 enum NodeWatch {
     /// The data of the node is not known. The watch may be set: the wait in the queue leaves one.
-    Unread(QuietWatch),
+    WatchOnly(QuietWatch),
     /// The node is being read, with a new watch. Until the reply, the earlier watch reports.
     Reading(Reply<(Node, Watcher)>, QuietWatch),
     /// The data of the node is known, and this watch was set when it was read.
-    Read(QuietWatch),
+    Known(QuietWatch),
     /// The node could not be read, for instance without the permission, or the session is over. If
     /// there was an earlier watch, it may still report. Nobody gets in under such a node.
     Refused(QuietWatch),
@@ -82,7 +82,7 @@ impl Ownership {
             revoked: false,
             is_unclear: false,
             is_refused: false,
-            watch: NodeWatch::Unread(own_watch),
+            watch: NodeWatch::WatchOnly(own_watch),
             others,
         };
         let (path, czxid) = (node.path().to_owned(), node.czxid());
@@ -101,7 +101,8 @@ impl Ownership {
 
     /// Makes sure that the node's end becomes known. The watch that the wait has left is enough.
     pub(crate) fn ensure_watched(&self) {
-        let is_watched = matches!(&self.status().watch, NodeWatch::Unread(watch) if watch.is_set());
+        let is_watched =
+            matches!(&self.status().watch, NodeWatch::WatchOnly(watch) if watch.is_set());
         self.check_node(!is_watched);
     }
 
@@ -132,7 +133,7 @@ impl Ownership {
     /// to the node or to the lease.
     pub(crate) async fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         loop {
-            let mut change = pin!(self.changes.0.notified());
+            let mut change = pin!(self.changes.notified());
             change.as_mut().enable();
             let lease = self.lease.state();
             if let Some(found) = look() {
@@ -154,7 +155,7 @@ impl Ownership {
     }
 
     /// Waits until the node was read, or cannot be read, or the lock is lost.
-    pub(crate) async fn node_checked(&self) {
+    pub(crate) async fn node_is_read(&self) {
         self.wait_until(|| {
             let has_lapsed = matches!(self.lease.state(), LeaseState::Lapsed(_));
             let is_lost = has_lapsed || self.check_node(true).is_some();
@@ -179,7 +180,7 @@ impl Ownership {
         status.lost = Some(loss);
         drop(status);
         debug!(node = self.path, %loss, "lock lost");
-        self.changes.0.notify_waiters();
+        self.changes.notify();
         loss
     }
 
@@ -223,8 +224,8 @@ impl Ownership {
         let mut cx = Context::from_waker(&waker);
         let mut status = self.status();
         let mut has_changed = false;
-        // Once the node was read, it is read again after each write to it.
-        let may_read = may_read || !matches!(status.watch, NodeWatch::Unread(_));
+        // After the first read every write has it read again, whoever looks.
+        let may_read = may_read || !matches!(status.watch, NodeWatch::WatchOnly(_));
         while status.lost.is_none()
             && let Some(next) = self.poll_watch(&mut status, may_read, &mut cx)
         {
@@ -234,7 +235,7 @@ impl Ownership {
         let lost = status.lost;
         drop(status);
         if has_changed {
-            self.changes.0.notify_waiters();
+            self.changes.notify();
         }
         lost
     }
@@ -247,7 +248,7 @@ impl Ownership {
         may_read: bool,
         cx: &mut Context<'_>,
     ) -> Option<NodeWatch> {
-        let is_unread = matches!(status.watch, NodeWatch::Unread(_));
+        let is_unread = matches!(status.watch, NodeWatch::WatchOnly(_));
         match &mut status.watch {
             NodeWatch::Reading(reply, earlier) => {
                 match earlier.poll_changed(cx) {
@@ -267,13 +268,13 @@ impl Ownership {
                     Ok((node, watcher)) => {
                         status.revoked |= REVOKE.contains(&&*node.data);
                         status.is_unclear = false;
-                        Some(NodeWatch::Read(watcher.into()))
+                        Some(NodeWatch::Known(watcher.into()))
                     }
                     Err(error) if error.is_no_node() => Some(self.note_deleted(status)),
                     // The node is read again at once.
                     Err(error) if is_transient(&error) => {
                         status.is_unclear = true;
-                        Some(NodeWatch::Unread(std::mem::take(earlier)))
+                        Some(NodeWatch::WatchOnly(std::mem::take(earlier)))
                     }
                     Err(error) => {
                         debug!(node = self.path, %error, "the node cannot be watched");
@@ -282,7 +283,7 @@ impl Ownership {
                         }
                         // A limit of this client was reached: the next look reads the node again.
                         (status.is_unclear, status.is_refused) = (true, true);
-                        status.watch = NodeWatch::Unread(std::mem::take(earlier));
+                        status.watch = NodeWatch::WatchOnly(std::mem::take(earlier));
                         None
                     }
                 }
@@ -293,13 +294,13 @@ impl Ownership {
                 }
                 _ => None,
             },
-            NodeWatch::Unread(watch) | NodeWatch::Read(watch) => match watch.poll_changed(cx) {
+            NodeWatch::WatchOnly(watch) | NodeWatch::Known(watch) => match watch.poll_changed(cx) {
                 Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
                     Some(self.note_deleted(status))
                 }
                 Poll::Ready(Ok(_)) => {
                     status.is_unclear = true;
-                    Some(NodeWatch::Unread(QuietWatch::default()))
+                    Some(NodeWatch::WatchOnly(QuietWatch::default()))
                 }
                 Poll::Ready(Err(_)) => Some(NodeWatch::Refused(QuietWatch::default())),
                 Poll::Pending if may_read && is_unread => {

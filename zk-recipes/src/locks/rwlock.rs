@@ -232,7 +232,7 @@ impl WriteGuard {
     ///
     /// Dropping the future releases the lock.
     pub async fn downgrade(self) -> Result<ReadGuard, NotReleased<Self>> {
-        match self.downgraded_name().await {
+        match self.replace_by_reader().await {
             Ok(node) => {
                 if let Some(writer) = self.0.take_node() {
                     writer.forget();
@@ -256,7 +256,7 @@ impl WriteGuard {
     }
 
     /// Replaces our node by a reader's.
-    async fn downgraded_name(&self) -> Result<OwnedNode, Error> {
+    async fn replace_by_reader(&self) -> Result<OwnedNode, Error> {
         if let Some(loss) = self.0.known_loss() {
             return Err(self.0.ownership().lost_error(loss));
         }

@@ -168,6 +168,7 @@ const REPLACED: usize = 1;
 pub(crate) struct Join {
     queue: Arc<Queue>,
     role: Role,
+    /// Whether to wait for an exhausted folder to empty.
     patience: Patience,
     requests: Requests,
 }
@@ -203,8 +204,8 @@ impl Join {
         Self { queue: Arc::clone(queue), role, patience: Patience::Waits, requests }
     }
 
-    /// Waits for the replies. Returns our place and who is ahead, or `None` in its stead if the
-    /// reply to the listing was lost.
+    /// Waits for the replies. Returns our place, and who is ahead unless the reply to the listing
+    /// was lost.
     ///
     /// If the folder is missing, it is created, and the requests are sent again.
     pub(crate) async fn finish(self) -> Result<(Place, Option<Standing>), Error> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep, sleep_until};
 use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
@@ -58,11 +59,21 @@ impl RecheckTimer {
 /// Wakes all tasks that wait for one source. A source remembers only the last waker, so it is given
 /// this one.
 #[derive(Debug, Default)]
-pub(crate) struct Notifier(pub(crate) Notify);
+pub(crate) struct Notifier(Notify);
+
+impl Notifier {
+    pub(crate) fn notify(&self) {
+        self.0.notify_waiters();
+    }
+
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        self.0.notified()
+    }
+}
 
 impl Wake for Notifier {
     fn wake(self: Arc<Self>) {
-        self.0.notify_waiters();
+        self.notify();
     }
 }
 
