@@ -12,23 +12,12 @@ use zk_client::{
 
 use crate::error::Error;
 pub(crate) use crate::error::is_transient;
-use crate::node::Folder;
 use crate::options::Options;
 
 /// How many connections may break in a row over the requests of one place, before it is given up. A
 /// request that breaks each connection on which it is sent would take all other requests of the
 /// session with it.
 pub(crate) const MAX_LOSSES: u32 = 5;
-
-/// Creates the folder and its ancestors, if `options` are given.
-pub(crate) fn make_folders(
-    client: &Client,
-    folder: &Folder,
-    options: Option<&CreateOptions<'_>>,
-) -> Vec<Reply<Created>> {
-    let make = |options| folder.ancestors().map(move |path| client.create(path, b"", options));
-    options.into_iter().flat_map(make).collect()
-}
 
 /// Waits until the folder is empty, and deletes it. The next contender creates it again, and the
 /// numbers begin again.

@@ -24,7 +24,7 @@ use zk_client::{
 use crate::error::{Error, Fault, Timeout};
 use crate::node::{Contender, Folder, NodeNaming, Role, Standing};
 use crate::options::Options;
-use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient, make_folders, rotate};
+use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient, rotate};
 use crate::queue::wakeups::QuietWatch;
 
 /// From this sequence number on a warning is written: half of the folder's numbers are used up.
@@ -131,7 +131,10 @@ impl Queue {
 
     /// Creates the folder and its ancestors, if `options` are given.
     pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
-        make_folders(&self.client, &self.folder, options)
+        let make = |options| {
+            self.folder.ancestors().map(move |path| self.client.create(path, b"", options))
+        };
+        options.into_iter().flat_map(make).collect()
     }
 
     /// Acquires for no longer than `time`.
