@@ -109,10 +109,8 @@ impl Cohort {
         id: WaitId,
         situation: impl FnOnce() -> Situation,
     ) -> (Told, Step) {
-        let Ok(at) = self.waiting.binary_search_by_key(&id, |waiter| waiter.id) else {
-            return (Told::Refused, Step::default());
-        };
-        let Some(waiter) = self.waiting.get_mut(at) else {
+        let found = self.waiting.binary_search_by_key(&id, |waiter| waiter.id).ok();
+        let Some((at, waiter)) = found.and_then(|at| Some((at, self.waiting.get_mut(at)?))) else {
             return (Told::Refused, Step::default());
         };
         waiter.called = None;
@@ -122,7 +120,7 @@ impl Cohort {
             return (outcome, Step::default());
         }
         let mut step = Step::default();
-        if self.may_matter(at) {
+        if self.may_matter(at, role) {
             let situation = situation();
             if let Some(entry) = self.admit(at, situation) {
                 return (Told::Entered(entry), self.settle(situation));
@@ -176,13 +174,12 @@ impl Cohort {
 
     /// Takes an owner out of one of the levels at which it is inside.
     pub(crate) fn leave(&mut self, owner: OwnerId, situation: Situation) -> Step {
-        let State::Held(holding) = &mut self.state else {
-            return Step::default();
-        };
-        if !holding.leave(owner) {
-            return Step::default();
+        if let State::Held(holding) = &mut self.state
+            && holding.leave(owner)
+        {
+            return self.settle(situation);
         }
-        self.settle(situation)
+        Step::default()
     }
 
     /// Since when an unused node lingers, if one does.
@@ -191,12 +188,6 @@ impl Cohort {
             State::Held(holding) => holding.unused_since(),
             _ => None,
         }
-    }
-
-    /// Checks whether an unused node is to be released. Call this when its time may be over, or
-    /// when something has happened to the node.
-    pub(crate) fn look(&mut self, situation: Situation) -> Step {
-        self.settle(situation)
     }
 
     /// Takes the waiters that were called, for the caller to wake.
@@ -218,18 +209,13 @@ impl Cohort {
     }
 
     /// True if this waiter's poll may change anything. If not, the caller need not look around.
-    fn may_matter(&self, at: usize) -> bool {
-        let Some(waiter) = self.waiting.get(at) else {
-            return false;
-        };
+    fn may_matter(&self, at: usize, role: Role) -> bool {
         // A waiter ahead may have been called without coming.
         let is_next = at == 0 || self.waiting.front().is_some_and(|front| front.called.is_some());
         match &self.state {
             State::Idle => true,
-            State::Acquiring(attempt) => is_next && !suits(attempt.role, waiter.role),
-            State::Held(holding) => {
-                holding.has_room(waiter.role) && (is_next || waiter.role == Role::Shared)
-            }
+            State::Acquiring(attempt) => is_next && !suits(attempt.role, role),
+            State::Held(holding) => holding.has_room(role) && (is_next || role == Role::Shared),
         }
     }
 
@@ -269,8 +255,9 @@ impl Cohort {
     }
 
     /// Calls the waiters that may come in, gives up a node or an attempt that no waiter needs, and
-    /// begins the attempt that the next waiter needs.
-    fn settle(&mut self, situation: Situation) -> Step {
+    /// begins the attempt that the next waiter needs. Call this when the time of an unused node may
+    /// be over, or when something has happened to the node.
+    pub(crate) fn settle(&mut self, situation: Situation) -> Step {
         let now = situation.now;
         let serves = match &mut self.state {
             State::Idle => return self.begin(now),
@@ -297,24 +284,15 @@ impl Cohort {
                         break;
                     }
                 }
-                serves
+                let is_wanted = !self.waiting.is_empty();
+                serves || (!is_wanted && holding.lingers(self.bounds, situation))
             }
         };
-        if serves || self.lingers(situation) {
+        if serves {
             return Step::default();
         }
         self.state = State::Idle;
         Step { let_go: true, ..self.begin(now) }
-    }
-
-    /// True if a node is kept for now that is neither used nor wanted in this process.
-    fn lingers(&mut self, situation: Situation) -> bool {
-        match &mut self.state {
-            State::Held(holding) => {
-                self.waiting.is_empty() && holding.lingers(self.bounds, situation)
-            }
-            _ => false,
-        }
     }
 
     /// Begins an attempt for the first waiter that comes when it is called.

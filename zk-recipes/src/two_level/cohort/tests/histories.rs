@@ -166,7 +166,7 @@ impl Model {
         self.wait();
         // As the task does that watches over an unused node; it may be late.
         if self.below(2) == 0 {
-            let step = self.bench.cohort.look(self.bench.situation);
+            let step = self.bench.cohort.settle(self.bench.situation);
             self.bench.carry_out(step);
             self.check_node();
         }
@@ -257,7 +257,7 @@ fn random_histories_keep_every_promise() {
             model.check_node();
         }
         model.bench.situation.has_remote_waiters = true;
-        let step = model.bench.cohort.look(model.bench.situation);
+        let step = model.bench.cohort.settle(model.bench.situation);
         model.bench.carry_out(step);
         assert_eq!((model.bench.held, model.bench.acquiring), (None, None), "seed {seed}");
         (total, overtaken) = (total + model.total, overtaken + model.overtaken);
