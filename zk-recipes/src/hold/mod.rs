@@ -235,9 +235,8 @@ impl Hold {
     /// This reads the clock, so a process that was stopped for too long finds at its first call
     /// that the lock is lost.
     ///
-    /// On Linux and Android the time for which the machine was suspended counts, too. On other
-    /// systems it does not count by default: after a suspension this may return `Held` although the
-    /// ensemble has given the lock away. See [`Clock`](zk_client::Clock) for what to do there.
+    /// On other systems than Linux and Android this may return `Held` after a suspension of the
+    /// machine although the ensemble has given the lock away: see [`Clock`](zk_client::Clock).
     ///
     /// The first call may set a watch on the node. Before the reply to that, this cannot report
     /// that somebody deleted the node, and without the permission to read the node it never can.
@@ -317,7 +316,7 @@ impl Hold {
 
     /// Waits until somebody asks for the lock back. Nothing happens to the lock.
     ///
-    /// A caller asks by [`revoke`](crate::Lock::revoke), by Curator's `Revoker`, or by writing
+    /// A caller asks by [`revoke`](crate::LockFolder::revoke), by Curator's `Revoker`, or by writing
     /// `unlock` to the node.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use crate::hold::ownership::Ownership;
 use crate::hold::{FencingToken, Hold, Release};
 use crate::node::{NodeNaming, Role};
 use crate::options::Options;
+use crate::queue::inspect::LockFolder;
 use crate::queue::wakeups::Timer;
 use crate::queue::{Join, Patience, Queue};
 use crate::two_level::cohort::{Attempt, Cohort, Step, Told, WaitId};
@@ -42,7 +43,7 @@ pub(crate) type Released = Pin<Box<dyn Future<Output = Result<Release, Error>> +
 pub(crate) struct TwoLevel(Arc<Shared>);
 
 struct Shared {
-    queue: Arc<Queue>,
+    folder: LockFolder,
     local: Mutex<Local>,
     wakers: Arc<Wakers>,
     /// Wakes one waiter, which drives the acquire on.
@@ -85,7 +86,8 @@ impl TwoLevel {
             longest,
             linger: options.linger,
         });
-        let queue = Arc::new(Queue::new(client, path, naming, options)?.with_folder_watch());
+        let queue = Queue::new(client, path, naming, options)?.with_folder_watch();
+        let folder = LockFolder(Arc::new(queue));
         let local = Local {
             cohort,
             acquiring: None,
@@ -96,44 +98,23 @@ impl TwoLevel {
         let wakers = Arc::<Wakers>::default();
         let driver = Waker::from(Arc::new(First(Arc::clone(&wakers))));
         let alarm = Waker::from(Arc::new(All(Arc::clone(&wakers))));
-        Ok(Self(Arc::new(Shared { queue, local: Mutex::new(local), wakers, driver, alarm })))
+        Ok(Self(Arc::new(Shared { folder, local: Mutex::new(local), wakers, driver, alarm })))
     }
 
     fn local(&self) -> MutexGuard<'_, Local> {
         self.0.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
-        &self.0.queue
+    pub(crate) fn folder(&self) -> &LockFolder {
+        &self.0.folder
     }
 
-    /// Waits until `owner` is let in.
-    pub(crate) async fn enter(&self, owner: OwnerId, role: Role) -> Result<(Entry, Hold), Error> {
-        match self.wait(owner, role, Patience::Waits).await? {
-            Some(entered) => Ok(entered),
-            // An owner that waits gets no other outcome.
-            None => Err(self.would_deadlock()),
-        }
+    fn queue(&self) -> &Arc<Queue> {
+        self.0.folder.queue()
     }
 
-    /// Lets `owner` in if that is possible at once.
-    pub(crate) async fn try_enter(
-        &self,
-        owner: OwnerId,
-        role: Role,
-    ) -> Result<Option<(Entry, Hold)>, Error> {
-        self.wait(owner, role, Patience::Tries).await
-    }
-
-    /// Takes `owner` out of one level. Returns the release of the node if it is released.
-    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
-        let mut local = self.local();
-        let situation = local.situation(&self.0.queue);
-        let step = local.cohort.leave(owner, situation);
-        self.carry_out(local, step)
-    }
-
-    async fn wait(
+    /// Lets `owner` in. `None` if it would have to wait and is not to.
+    pub(crate) async fn enter(
         &self,
         owner: OwnerId,
         role: Role,
@@ -144,17 +125,25 @@ impl TwoLevel {
         poll_fn(|cx| waiting.poll(cx)).await
     }
 
-    fn would_deadlock(&self) -> Error {
-        Fault::WouldDeadlock(self.0.queue.folder().to_owned()).into()
+    /// Takes `owner` out of one level. Returns the release of the node if it is released.
+    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
+        let mut local = self.local();
+        let situation = local.situation(self.queue());
+        let step = local.cohort.leave(owner, situation);
+        self.carry_out(local, step)
+    }
+
+    pub(crate) fn would_deadlock(&self) -> Error {
+        Fault::WouldDeadlock(self.queue().folder().to_owned()).into()
     }
 
     /// Carries out a step of the cohort, and wakes the waiters that it has called.
     fn carry_out(&self, mut local: MutexGuard<'_, Local>, step: Step) -> Option<Released> {
-        let queue = &self.0.queue;
+        let queue = self.queue();
         let mut released = None;
         if step != Step::default() {
             // The delete and the next create are sent together, in this order.
-            released = queue.client().batch(|| local.carry_out(queue, step));
+            released = queue.client().batch(|| local.apply(queue, step));
         }
         let mut spawned = None;
         if released.is_none() && local.lingers_unwatched() {
@@ -185,8 +174,8 @@ impl TwoLevel {
     /// Releases the node if it is unused, as if the session were in doubt.
     fn give_up_unused(&self, local: &mut Local) -> Option<Released> {
         let situation = Situation { can_hand_on: false, ..local.situation(self.queue()) };
-        let step = local.cohort.look(situation);
-        self.queue().client().batch(|| local.carry_out(&self.0.queue, step))
+        let step = local.cohort.settle(situation);
+        self.queue().client().batch(|| local.apply(self.queue(), step))
     }
 }
 
@@ -218,7 +207,7 @@ impl LingerWatch {
             return None;
         }
         let situation = local.situation(level.queue());
-        let step = local.cohort.look(situation);
+        let step = local.cohort.settle(situation);
         let linger = level.queue().options().linger;
         let unused = local.cohort.unused_since();
         let unused = unused.map(|since| situation.now.saturating_duration_since(since));
@@ -253,7 +242,7 @@ impl Drop for LingerWatch {
 impl fmt::Debug for TwoLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TwoLevel")
-            .field("folder", &self.0.queue.folder())
+            .field("folder", &self.0.folder.path())
             .field("cohort", &self.local().cohort)
             .finish_non_exhaustive()
     }
@@ -271,26 +260,21 @@ impl Local {
     }
 
     /// Carries out what a step says about the node.
-    fn carry_out(&mut self, queue: &Arc<Queue>, step: Step) -> Option<Released> {
+    fn apply(&mut self, queue: &Arc<Queue>, step: Step) -> Option<Released> {
         let mut released = None;
         if step.let_go {
             self.acquiring = None;
             released = self.hold.take().map(|hold| Box::pin(hold.let_go()) as Released);
         }
-        if let Some(attempt) = step.acquire {
-            self.acquire(queue, attempt);
+        if let Some(Attempt { role, tries }) = step.acquire {
+            let patience = if tries.is_some() { Patience::Tries } else { Patience::Waits };
+            let join = Join::send(queue, role, patience);
+            self.acquiring = Some(match patience {
+                Patience::Tries => Box::pin(Hold::if_first(join)),
+                Patience::Waits => Box::pin(async move { Hold::when_first(join).await.map(Some) }),
+            });
         }
         released
-    }
-
-    /// Joins the queue of the folder.
-    fn acquire(&mut self, queue: &Arc<Queue>, Attempt { role, tries }: Attempt) {
-        let patience = if tries.is_some() { Patience::Tries } else { Patience::Waits };
-        let join = Join::send(queue, role, patience);
-        self.acquiring = Some(match patience {
-            Patience::Tries => Box::pin(Hold::if_first(join)),
-            Patience::Waits => Box::pin(async move { Hold::when_first(join).await.map(Some) }),
-        });
     }
 
     /// Prepares for the hand-over. A watch must report the end of the node. And if a waiter that is
@@ -330,7 +314,8 @@ impl Waiting<'_> {
             return Poll::Ready(Ok(None));
         };
         let level = self.level;
-        let Shared { queue, wakers, driver, alarm, .. } = &*level.0;
+        let Shared { folder, wakers, driver, alarm, .. } = &*level.0;
+        let queue = folder.queue();
         loop {
             let mut local = level.local();
             let Local { cohort, hold, .. } = &mut *local;
@@ -424,7 +409,7 @@ impl Drop for Waiting<'_> {
         if let Some(id) = self.id.take() {
             self.level.0.wakers.remove(id);
             let mut local = self.level.local();
-            let situation = local.situation(&self.level.0.queue);
+            let situation = local.situation(self.level.queue());
             let step = local.cohort.cancel(id, situation);
             // This waiter may have been woken to drive the acquire on. Now another one has to.
             let is_acquiring = local.acquiring.is_some();
