@@ -110,7 +110,8 @@ impl Hold {
         let Place { queue, node, own, own_watch, has_waited, others } = place;
         let mut term = queue.options().max_hold;
         if has_waited {
-            // The term must count from now, but a lease counts from the create: add what has passed.
+            // The term must count from now, but a lease counts from the create: add what has
+            // passed.
             let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
             term = term.map(|term| term.saturating_add(age));
         }
@@ -316,8 +317,8 @@ impl Hold {
 
     /// Waits until somebody asks for the lock back. Nothing happens to the lock.
     ///
-    /// A caller asks by [`revoke`](crate::LockFolder::revoke), by Curator's `Revoker`, or by writing
-    /// `unlock` to the node.
+    /// A caller asks by [`revoke`](crate::LockFolder::revoke), by Curator's `Revoker`, or by
+    /// writing `unlock` to the node.
     ///
     /// # Errors
     ///

@@ -55,8 +55,8 @@ impl Place {
     /// false if only a new listing can tell.
     ///
     /// On one connection events come in the order of the changes. So if somebody had deleted our
-    /// node before, the watch on it would have fired by now. Where that watch cannot be set, it stays
-    /// pending, and each contender ahead that left has led to a listing that shows our node.
+    /// node before, the watch on it would have fired by now. Where that watch cannot be set, it
+    /// stays pending, and each contender ahead that left has led to a listing that shows our node.
     fn was_there_until_now(&self, wait: &mut Wait) -> Result<bool, Error> {
         let state = self.queue.client().state();
         if let Some(ended) = state.ended() {

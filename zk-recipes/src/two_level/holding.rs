@@ -175,8 +175,8 @@ impl Holding {
         self.inside.values().all(reads)
     }
 
-    /// Asks whether another owner may come in. The first one may, unless the lock was lost before it
-    /// came. If only the bounds forbid it, and no other process waits, they are counted anew.
+    /// Asks whether another owner may come in. The first one may, unless the lock was lost before
+    /// it came. If only the bounds forbid it, and no other process waits, they are counted anew.
     pub(crate) fn take_pass(&mut self, bounds: Bounds, situation: Situation) -> bool {
         let age = situation.now.saturating_duration_since(self.first);
         if bounds.longest.is_some_and(|longest| age > longest) {
