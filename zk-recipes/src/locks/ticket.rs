@@ -66,9 +66,9 @@ const MARK: &str = "zk-lock-ticket:";
 /// connection was taken connects again.
 ///
 /// The access list of the node records that a ticket is used, by a change that names the version it
-/// replaces. The data of the node and a request to [revoke](crate::LockFolder::revoke) the lock stay
-/// as they are. Resuming needs the permission to change that list ([`Perms::ADMIN`]). If another
-/// client changes the list, the ticket counts as used.
+/// replaces. The data of the node and a request to [revoke](crate::LockFolder::revoke) the lock
+/// stay as they are. Resuming needs the permission to change that list ([`Perms::ADMIN`]). If
+/// another client changes the list, the ticket counts as used.
 #[derive(Clone)]
 pub struct LockTicket {
     session: SessionCredentials,
