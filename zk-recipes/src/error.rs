@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use zk_client::{Ended, Outcome};
+use zk_client::{Ended, ErrorCode, Outcome};
 
 /// The kinds of [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,17 @@ pub enum Timeout {
     /// The client was not connected when the time was over, so it does not know who has the lock.
     #[error("the client is not connected")]
     Disconnected,
+}
+
+/// True if a failure says nothing about the request itself: the connection broke, or the server
+/// shed the request.
+pub(crate) fn is_transient(error: &zk_client::Error) -> bool {
+    error.is_connection_loss() || is_shed(error)
+}
+
+/// True if the server had too many requests, and did not carry out this one.
+pub(crate) fn is_shed(error: &zk_client::Error) -> bool {
+    error.code() == Some(ErrorCode::THROTTLED_OP)
 }
 
 /// Why a lock was not acquired, work under it was not done, or its release was not confirmed.
@@ -223,11 +234,12 @@ impl Error {
 
     /// True if the same call may succeed if it is made again in the same session.
     ///
-    /// The connection broke, or the lock was lost while the session lives on. The
-    /// [`outcome`](Self::outcome) tells whether the call may have been carried out.
+    /// The connection broke, the server had too many requests, or the lock was lost while the
+    /// session lives on. The [`outcome`](Self::outcome) tells whether the call may have been
+    /// carried out.
     pub fn is_transient(&self) -> bool {
         match &self.0 {
-            Fault::Client(error) | Fault::Unconfirmed(error) => error.is_connection_loss(),
+            Fault::Client(error) | Fault::Unconfirmed(error) => is_transient(error),
             Fault::Lost { loss, .. } => !matches!(loss, Loss::SessionOver(_)),
             fault => matches!(fault, Fault::NodeVanished(_) | Fault::TimedOut { .. }),
         }

@@ -182,10 +182,13 @@ pub use coordination::tree_cache::{TreeCache, TreeLimits, TreeNode, TreeStatus, 
 pub use error::{Error, ErrorKind, Loss, Timeout};
 pub use hold::transactions::{Fenced, NotReleased};
 pub use hold::{FencingToken, Hold, InvalidToken, LockState, Release};
-pub use locks::{Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, RwLock, WriteGuard};
+pub use locks::{
+    Exclusive, Guard, Lock, LockTicket, MultiGuard, MultiLock, ReadGuard, Reads, RwLock,
+    WriteGuard, Writes,
+};
 pub use node::Layout;
 pub use options::Options;
-pub use queue::inspect::QueueEntry;
+pub use queue::inspect::{LockFolder, QueueEntry};
 pub use retry::retry;
 pub use stats::{LockMeter, LockStats, LossCounts};
 pub use two_level::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};

@@ -83,7 +83,9 @@ impl Options {
     ///
     /// By default everybody may do everything. Let every contender read the node: servers (3.8.4,
     /// 3.9.2 and later) do not report the end of a node to a client that may not read it, so the
-    /// contenders that wait for this one would have to list the queue again and again.
+    /// contenders that wait for this one would have to list the queue again and again. Let this
+    /// client read it, too: otherwise its guards cannot report that somebody deleted the node, and
+    /// a [`ReentrantLock`](crate::ReentrantLock) is not handed on within the process.
     #[must_use]
     pub fn acl(mut self, acl: &[Acl]) -> Self {
         self.acl = acl.to_vec();

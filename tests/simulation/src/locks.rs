@@ -92,19 +92,19 @@ impl AnyLock {
             .map(AnyGuard::Plain),
             (Self::Rw(lock), Role::Shared) => match manner {
                 Manner::Waits => Some(lock.read().await?),
-                Manner::Within(time) => in_time(lock.read_within(time).await)?,
+                Manner::Within(time) => in_time(lock.within(time, lock.read()).await)?,
                 Manner::Tries => lock.try_read().await?,
             }
             .map(AnyGuard::Reads),
             (Self::Rw(lock), Role::Exclusive) => match manner {
                 Manner::Waits => Some(lock.write().await?),
-                Manner::Within(time) => in_time(lock.write_within(time).await)?,
+                Manner::Within(time) => in_time(lock.within(time, lock.write()).await)?,
                 Manner::Tries => lock.try_write().await?,
             }
             .map(AnyGuard::Writes),
             (Self::Reentrant(lock), _) => match manner {
                 Manner::Waits => Some(lock.acquire(owner).await?),
-                Manner::Within(time) => in_time(lock.acquire_within(owner, time).await)?,
+                Manner::Within(time) => in_time(lock.within(time, lock.acquire(owner)).await)?,
                 Manner::Tries => lock.try_acquire(owner).await?,
             }
             .map(AnyGuard::Reentrant),

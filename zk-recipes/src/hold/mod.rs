@@ -64,8 +64,8 @@ pub enum Release {
 pub struct Hold {
     ownership: Arc<Ownership>,
     _let_go: Arc<LetGo>,
-    /// Our node, or `None` once it was released. It is not in `ownership`, which futures may keep
-    /// when the guard is dropped: the lock must be released then.
+    /// Our node, or `None` once it was released. Kept apart from `ownership`: futures that outlive
+    /// the guard share that, and must not keep the lock.
     node: Arc<Mutex<Option<OwnedNode>>>,
     token: FencingToken,
     /// True once this holder has released it. Others may hold it still, under the same node.
@@ -106,12 +106,14 @@ impl Hold {
         Ok(hold)
     }
 
-    /// Opens a lease, which tells from now on for how long the lock is surely ours.
+    /// A hold that is yet to be confirmed. Its lease tells from now on for how long the lock is
+    /// surely ours.
     pub(crate) fn unconfirmed(place: Place) -> Self {
         let Place { queue, node, own, own_watch, has_waited, others } = place;
         let mut term = queue.options().max_hold;
         if has_waited {
-            // The lease counts from the create. The lock was not held while we waited.
+            // The term must count from now, but a lease counts from the create: add what has
+            // passed.
             let age = queue.client().clock().now().saturating_duration_since(node.requested_at());
             term = term.map(|term| term.saturating_add(age));
         }
@@ -146,12 +148,12 @@ impl Hold {
                 LeaseState::Lapsed(lapse) => return Err(ownership.lost_error(loss_of(lapse))),
                 _ => {
                     ownership.lease.changed(state).await;
-                    ownership.node_checked().await;
+                    ownership.node_is_read().await;
                     state = ownership.lease.state();
                 }
             }
         }
-        ownership.check_node(false).map_or(Ok(()), |loss| Err(ownership.lost_error(loss)))?;
+        ownership.known_loss().map_or(Ok(()), |loss| Err(ownership.lost_error(loss)))?;
         ownership.timer.begin(&ownership.path);
         Ok(())
     }
@@ -212,7 +214,7 @@ impl Hold {
     pub(crate) fn mark_released(&self) -> bool {
         let is_first = !std::mem::replace(&mut *self.is_released(), true);
         if is_first {
-            self.ownership.changes.0.notify_waiters();
+            self.ownership.changes.notify();
         }
         is_first
     }
@@ -244,12 +246,11 @@ impl Hold {
     /// This reads the clock, so a process that was stopped for too long finds at its first call
     /// that the lock is lost.
     ///
-    /// On Linux and Android the time for which the machine was suspended counts, too. On other
-    /// systems it does not count by default: after a suspension this may return `Held` although the
-    /// ensemble has given the lock away. See [`Clock`](zk_client::Clock) for what to do there.
+    /// On other systems than Linux and Android this may return `Held` after a suspension of the
+    /// machine although the ensemble has given the lock away: see [`Clock`](zk_client::Clock).
     ///
     /// The first call may set a watch on the node. Before the reply to that, this cannot report
-    /// that somebody deleted the node.
+    /// that somebody deleted the node, and without the permission to read the node it never can.
     pub fn state(&self) -> LockState {
         if *self.is_released() {
             return LockState::Lost(Loss::Released);
@@ -326,8 +327,8 @@ impl Hold {
 
     /// Waits until somebody asks for the lock back. Nothing happens to the lock.
     ///
-    /// A caller asks by [`revoke`](crate::Lock::revoke), by Curator's `Revoker`, or by writing
-    /// `unlock` to the node.
+    /// A caller asks by [`revoke`](crate::LockFolder::revoke), by Curator's `Revoker`, or by
+    /// writing `unlock` to the node.
     ///
     /// # Errors
     ///

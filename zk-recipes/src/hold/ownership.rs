@@ -5,13 +5,12 @@
 //! first, the third and the last. A watch on the node reports its deletion: either the watch that
 //! the wait has left, or one that is set when somebody first asks for the state.
 
-use std::future::{Future, pending};
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use tokio::task::consume_budget;
-use tokio::time::sleep;
 use tracing::debug;
 use zk_client::{
     Error as ClientError, EventType, Lapse, Lease, LeaseState, Node, Outcome, OwnedNode, Reply,
@@ -22,7 +21,7 @@ use crate::error::{Error, Fault, Loss};
 use crate::node::Contender;
 use crate::queue::Queue;
 use crate::queue::attempts::is_transient;
-use crate::queue::wakeups::{Notifier, QuietWatch, first_of};
+use crate::queue::wakeups::{Notifier, QuietWatch, RecheckTimer, first_of};
 use crate::stats::HoldTimer;
 use crate::trace::LOCK;
 
@@ -62,13 +61,14 @@ struct NodeStatus {
 #[derive(Debug)]
 enum NodeWatch {
     /// The data of the node is not known. The watch may be set: the wait in the queue leaves one.
-    Unread(QuietWatch),
+    WatchOnly(QuietWatch),
     /// The node is being read, with a new watch. Until the reply, the earlier watch reports.
     Reading(Reply<(Node, Watcher)>, QuietWatch),
     /// The data of the node is known, and this watch was set when it was read.
-    Read(QuietWatch),
-    /// No watch can be set: the session is over, or we have no permission to read the node.
-    None,
+    Known(QuietWatch),
+    /// The node could not be read, for instance without the permission, or the session is over. If
+    /// there was an earlier watch, it may still report. Nobody gets in under such a node.
+    Refused(QuietWatch),
 }
 
 impl Ownership {
@@ -86,7 +86,7 @@ impl Ownership {
             revoked: false,
             is_unclear: false,
             is_refused: false,
-            watch: NodeWatch::Unread(own_watch),
+            watch: NodeWatch::WatchOnly(own_watch),
             others,
         };
         let (path, czxid) = (node.path().to_owned(), node.czxid());
@@ -105,7 +105,8 @@ impl Ownership {
 
     /// Makes sure that the node's end becomes known. The watch that the wait has left is enough.
     pub(crate) fn ensure_watched(&self) {
-        let is_watched = matches!(&self.status().watch, NodeWatch::Unread(watch) if watch.is_set());
+        let is_watched =
+            matches!(&self.status().watch, NodeWatch::WatchOnly(watch) if watch.is_set());
         self.check_node(!is_watched);
     }
 
@@ -113,9 +114,10 @@ impl Ownership {
     /// nothing.
     pub(crate) fn can_hand_on(&self) -> bool {
         self.check_node(false);
-        let NodeStatus { lost, revoked, is_unclear, .. } = &*self.status();
+        let NodeStatus { lost, revoked, is_unclear, watch, .. } = &*self.status();
+        let is_watched = !matches!(watch, NodeWatch::Refused(_));
         let is_valid = matches!(self.lease.state(), LeaseState::Valid { .. });
-        lost.is_none() && !revoked && !is_unclear && is_valid
+        lost.is_none() && !revoked && !is_unclear && is_watched && is_valid
     }
 
     /// True if a request for the lock back was seen.
@@ -135,7 +137,7 @@ impl Ownership {
     /// to the node or to the lease.
     pub(crate) async fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         loop {
-            let mut change = pin!(self.changes.0.notified());
+            let mut change = pin!(self.changes.notified());
             change.as_mut().enable();
             let lease = self.lease.state();
             if let Some(found) = look() {
@@ -144,13 +146,11 @@ impl Ownership {
             let lease_changed = async {
                 self.lease.changed(lease).await;
             };
-            let is_refused = self.status().is_refused;
-            let may_retry = async {
-                match is_refused {
-                    true => sleep(self.queue.client().session_timeout()).await,
-                    false => pending().await,
-                }
-            };
+            let (is_refused, mut recheck) = (self.status().is_refused, RecheckTimer::default());
+            let may_retry = poll_fn(|cx| match is_refused {
+                true => recheck.poll(self.queue.client(), cx),
+                false => Poll::Pending,
+            });
             first_of(change, first_of(lease_changed, may_retry)).await;
             // Replies are polled with the waker of `changes`. Outside of a scheduler tokio wakes it
             // at once if the task has used up its budget, and this would loop for ever.
@@ -159,7 +159,7 @@ impl Ownership {
     }
 
     /// Waits until the node was read, or cannot be read, or the lock is lost.
-    pub(crate) async fn node_checked(&self) {
+    pub(crate) async fn node_is_read(&self) {
         self.wait_until(|| {
             let has_lapsed = matches!(self.lease.state(), LeaseState::Lapsed(_));
             let is_lost = has_lapsed || self.check_node(true).is_some();
@@ -184,7 +184,7 @@ impl Ownership {
         status.lost = Some(loss);
         drop(status);
         self.timer.end(&self.path, || Some(loss));
-        self.changes.0.notify_waiters();
+        self.changes.notify();
         loss
     }
 
@@ -236,8 +236,8 @@ impl Ownership {
         let mut cx = Context::from_waker(&waker);
         let mut status = self.status();
         let mut has_changed = false;
-        // Once the node was read, it is read again after each write to it.
-        let may_read = may_read || !matches!(status.watch, NodeWatch::Unread(_));
+        // After the first read every write has it read again, whoever looks.
+        let may_read = may_read || !matches!(status.watch, NodeWatch::WatchOnly(_));
         while status.lost.is_none()
             && let Some(next) = self.poll_watch(&mut status, may_read, &mut cx)
         {
@@ -247,7 +247,7 @@ impl Ownership {
         let lost = status.lost;
         drop(status);
         if has_changed {
-            self.changes.0.notify_waiters();
+            self.changes.notify();
         }
         lost
     }
@@ -260,9 +260,8 @@ impl Ownership {
         may_read: bool,
         cx: &mut Context<'_>,
     ) -> Option<NodeWatch> {
-        let is_unread = matches!(status.watch, NodeWatch::Unread(_));
+        let is_unread = matches!(status.watch, NodeWatch::WatchOnly(_));
         match &mut status.watch {
-            NodeWatch::None => None,
             NodeWatch::Reading(reply, earlier) => {
                 match earlier.poll_changed(cx) {
                     Poll::Pending => {}
@@ -281,35 +280,41 @@ impl Ownership {
                     Ok((node, watcher)) => {
                         status.revoked |= REVOKE.contains(&&*node.data);
                         status.is_unclear = false;
-                        Some(NodeWatch::Read(watcher.into()))
+                        Some(NodeWatch::Known(watcher.into()))
                     }
                     Err(error) if error.is_no_node() => Some(self.note_deleted(status)),
                     // The node is read again at once.
                     Err(error) if is_transient(&error) => {
                         status.is_unclear = true;
-                        Some(NodeWatch::Unread(std::mem::take(earlier)))
+                        Some(NodeWatch::WatchOnly(std::mem::take(earlier)))
                     }
                     Err(error) => {
                         debug!(target: LOCK, node = self.path, %error, "not watched");
                         if error.is_session_over() || error.code().is_some() {
-                            return Some(NodeWatch::None);
+                            return Some(NodeWatch::Refused(std::mem::take(earlier)));
                         }
                         // A limit of this client was reached: the next look reads the node again.
                         (status.is_unclear, status.is_refused) = (true, true);
-                        status.watch = NodeWatch::Unread(std::mem::take(earlier));
+                        status.watch = NodeWatch::WatchOnly(std::mem::take(earlier));
                         None
                     }
                 }
             }
-            NodeWatch::Unread(watch) | NodeWatch::Read(watch) => match watch.poll_changed(cx) {
+            NodeWatch::Refused(watch) => match watch.poll_changed(cx) {
+                Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
+                    Some(self.note_deleted(status))
+                }
+                _ => None,
+            },
+            NodeWatch::WatchOnly(watch) | NodeWatch::Known(watch) => match watch.poll_changed(cx) {
                 Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
                     Some(self.note_deleted(status))
                 }
                 Poll::Ready(Ok(_)) => {
                     status.is_unclear = true;
-                    Some(NodeWatch::Unread(QuietWatch::default()))
+                    Some(NodeWatch::WatchOnly(QuietWatch::default()))
                 }
-                Poll::Ready(Err(_)) => Some(NodeWatch::None),
+                Poll::Ready(Err(_)) => Some(NodeWatch::Refused(QuietWatch::default())),
                 Poll::Pending if may_read && is_unread => {
                     let reply = self.queue.client().get_data_and_watch(&self.path);
                     status.is_refused = false;
@@ -323,7 +328,7 @@ impl Ownership {
     fn note_deleted(&self, status: &mut NodeStatus) -> NodeWatch {
         self.timer.end(&self.path, || Some(Loss::NodeDeleted));
         status.lost = Some(Loss::NodeDeleted);
-        NodeWatch::None
+        NodeWatch::Refused(QuietWatch::default())
     }
 }
 

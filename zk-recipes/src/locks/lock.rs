@@ -16,7 +16,7 @@ use crate::hold::transactions::NotReleased;
 use crate::hold::{Hold, Release};
 use crate::node::Role;
 use crate::options::Options;
-use crate::queue::inspect::QueueEntry;
+use crate::queue::inspect::LockFolder;
 use crate::queue::{Join, Queue};
 
 /// An exclusive lock: it has one holder at a time, across all processes.
@@ -47,12 +47,9 @@ use crate::queue::{Join, Queue};
 /// # What it does not promise
 ///
 /// A holder that is stopped for longer than its session timeout, or cut off, loses the lock, and
-/// another contender gets it. The guard reports this ([`state`](Hold::state), [`lost`](Hold::lost),
-/// [`run`](Hold::run)), but not to a process that is stopped. Where that would do harm, let the
-/// resource refuse tokens that are older than the newest it has seen ([`token`](Hold::token)), or
-/// write to ZooKeeper by [`fenced`](Hold::fenced).
+/// another contender gets it. The [guard](Hold) reports this, but not to a process that is stopped.
 #[derive(Clone, Debug)]
-pub struct Lock(Arc<Queue>);
+pub struct Lock(LockFolder);
 
 impl Lock {
     /// Makes a lock on the folder `path`, which should hold nothing else.
@@ -73,16 +70,7 @@ impl Lock {
     /// The path is not valid in ZooKeeper.
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
         let queue = Queue::new(client, path, options.layout.mutex(), options)?;
-        Ok(Self(Arc::new(queue)))
-    }
-
-    pub(crate) fn queue(&self) -> &Arc<Queue> {
-        &self.0
-    }
-
-    /// The path of the folder.
-    pub fn path(&self) -> &str {
-        self.0.folder()
+        Ok(Self(LockFolder(Arc::new(queue))))
     }
 
     /// Waits in the queue until the lock is ours.
@@ -114,7 +102,7 @@ impl Lock {
     /// behind it wait until it is polled or dropped. So drop a future that will not be polled soon,
     /// or spawn it as a task.
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        Hold::acquire(&self.0, Role::Exclusive).await.map(Guard::new)
+        Hold::acquire(self.queue(), Role::Exclusive).await.map(Guard::new)
     }
 
     /// Takes the lock if it is free, and returns `None` if it is not.
@@ -129,10 +117,10 @@ impl Lock {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
-        Ok(Hold::try_acquire(&self.0, Role::Exclusive).await?.map(Guard::new))
+        Ok(Hold::try_acquire(self.queue(), Role::Exclusive).await?.map(Guard::new))
     }
 
-    /// Waits for the lock for no longer than `time`.
+    /// Waits for the lock for no longer than `time`: [`within`](LockFolder::within) of an acquire.
     ///
     /// When the time is over it leaves the queue: our node, if there is one, is deleted as soon as
     /// a server is reached.
@@ -162,26 +150,13 @@ impl Lock {
     pub async fn acquire_within(&self, time: Duration) -> Result<Guard, Error> {
         self.0.within(time, self.acquire()).await
     }
+}
 
-    /// All contenders, which hold the lock or wait for it, in the order of the queue.
-    ///
-    /// # Errors
-    ///
-    /// As any read, for instance without permission.
-    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
-        self.0.contenders().await
-    }
+impl Deref for Lock {
+    type Target = LockFolder;
 
-    /// Asks the holder to give the lock back. Returns how many contenders were asked.
-    ///
-    /// Like Curator's `Revoker`, this replaces the data of the holder's node by `__REVOKE__`. The
-    /// holder decides what to do ([`revoke_requested`](Hold::revoke_requested)).
-    ///
-    /// # Errors
-    ///
-    /// As any read and write, for instance without permission.
-    pub async fn revoke(&self) -> Result<usize, Error> {
-        self.0.revoke().await
+    fn deref(&self) -> &LockFolder {
+        &self.0
     }
 }
 
@@ -202,27 +177,31 @@ impl Lock {
 /// [`release`](Self::release) or [`Client::close`], and await it.
 ///
 /// [`Hold`] describes what it reports about the lock, and what can be done under the lock.
+///
+/// `K` is the kind of the guard: this one, a [`ReadGuard`](crate::ReadGuard) or a
+/// [`WriteGuard`](crate::WriteGuard).
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock"]
-pub struct Guard {
-    hold: Hold,
-    /// How often the lock was resumed by a ticket.
-    resumes: i32,
+pub struct Guard<K = Exclusive> {
+    pub(crate) hold: Hold,
+    pub(crate) kind: K,
 }
 
-impl Guard {
-    fn new(hold: Hold) -> Self {
-        Self::resumed(hold, 0)
-    }
+/// The kind of a [`Guard`] of a [`Lock`].
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Exclusive {
+    /// How often the lock was resumed by a ticket.
+    pub(crate) resumes: i32,
+}
 
-    pub(crate) fn resumed(hold: Hold, resumes: i32) -> Self {
-        Self { hold, resumes }
+impl<K: Default> Guard<K> {
+    pub(crate) fn new(hold: Hold) -> Self {
+        Self { hold, kind: K::default() }
     }
+}
 
-    pub(crate) fn resumes(&self) -> i32 {
-        self.resumes
-    }
-
+impl<K> Guard<K> {
     /// Releases the lock and waits until the server has confirmed it.
     ///
     /// From the call on, all tasks that share this guard see the lock as
@@ -243,7 +222,7 @@ impl Guard {
     /// # Cancel safety
     ///
     /// The release is on its way when this returns, whether or not the future is awaited.
-    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
+    pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<K> {
         self.hold.let_go()
     }
 
@@ -268,7 +247,9 @@ impl Guard {
             Err(error) => Err(NotReleased { guard: self.hold.has_node().then_some(self), error }),
         }
     }
+}
 
+impl Guard {
     /// Releases the lock and queues up for it again, behind all contenders that wait.
     ///
     /// Both are one transaction, so no client sees the queue without us.
@@ -291,7 +272,7 @@ impl Guard {
     }
 }
 
-impl Deref for Guard {
+impl<K> Deref for Guard<K> {
     type Target = Hold;
 
     fn deref(&self) -> &Hold {

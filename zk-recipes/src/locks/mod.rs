@@ -5,7 +5,7 @@ pub(crate) mod multi_lock;
 pub(crate) mod rwlock;
 pub(crate) mod ticket;
 
-pub use lock::{Guard, Lock};
+pub use lock::{Exclusive, Guard, Lock};
 pub use multi_lock::{MultiGuard, MultiLock};
-pub use rwlock::{ReadGuard, RwLock, WriteGuard};
+pub use rwlock::{ReadGuard, Reads, RwLock, WriteGuard, Writes};
 pub use ticket::LockTicket;

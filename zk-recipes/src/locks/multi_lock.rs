@@ -69,9 +69,7 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Makes a lock on these folders.
-    ///
-    /// Where a folder is missing, an acquire creates it and its ancestors as containers.
+    /// Makes a lock on these folders, each as [`Lock::new`](crate::Lock::new) does.
     ///
     /// # Errors
     ///
@@ -83,14 +81,10 @@ impl MultiLock {
         Self::with_options(client, paths, &Options::new())
     }
 
-    /// Makes a lock on these folders with other settings than the defaults.
+    /// As [`new`](Self::new), with other settings than the defaults.
     ///
     /// Sequence numbers that are nearly used up are an error here: no folder is
     /// [rotated](Options::rotate).
-    ///
-    /// # Errors
-    ///
-    /// A path is not valid in ZooKeeper, is named twice, or there is none.
     pub fn with_options<P: AsRef<str>>(
         client: &Client,
         paths: impl IntoIterator<Item = P>,
@@ -205,13 +199,13 @@ impl MultiLock {
             let made = Made::of(folders).await;
             let error = match all_created(created).await {
                 Ok(nodes) => {
-                    let seats = queues.iter().zip(nodes).zip(lists);
-                    return all(seats.map(|((queue, node), list)| async {
+                    let mut seats = Vec::new();
+                    for ((queue, node), list) in queues.iter().zip(nodes).zip(lists) {
                         let mut place = Place::new(queue, node)?;
                         let standing = place.listed(list).await?;
-                        Ok((place, standing))
-                    }))
-                    .await;
+                        seats.push((place, standing));
+                    }
+                    return Ok(seats);
                 }
                 Err(error) => error,
             };
@@ -261,7 +255,11 @@ pub struct MultiGuard(Vec<Hold>);
 impl MultiGuard {
     /// Turns places that are first into holds, all or none.
     pub(crate) async fn hold(places: Vec<Place>) -> Result<Self, Error> {
-        all(places.into_iter().map(Hold::new)).await.map(Self)
+        let holds = places.into_iter().map(Hold::unconfirmed).collect::<Vec<_>>();
+        for hold in &holds {
+            hold.confirm().await?;
+        }
+        Ok(Self(holds))
     }
 
     /// The hold of each lock, in the order in which the locks were named.
@@ -397,30 +395,4 @@ impl MultiGuard {
             all
         }
     }
-}
-
-/// Waits for all futures together, or for the first error.
-async fn all<T, F: Future<Output = Result<T, Error>>>(
-    futures: impl Iterator<Item = F>,
-) -> Result<Vec<T>, Error> {
-    let mut running = futures.map(|future| (Some(Box::pin(future)), None)).collect::<Vec<_>>();
-    poll_fn(|cx| {
-        let mut is_done = true;
-        for (future, result) in &mut running {
-            let Some(pending) = future else {
-                continue;
-            };
-            match pending.as_mut().poll(cx) {
-                Poll::Pending => is_done = false,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(value)) => {
-                    *future = None;
-                    *result = Some(value);
-                }
-            }
-        }
-        if is_done { Poll::Ready(Ok(())) } else { Poll::Pending }
-    })
-    .await?;
-    Ok(running.into_iter().filter_map(|(_, result)| result).collect())
 }

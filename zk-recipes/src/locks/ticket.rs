@@ -19,7 +19,7 @@ use zk_client::{
 
 use crate::error::{Error, Fault, Loss};
 use crate::hold::{Hold, LockState};
-use crate::locks::lock::{Guard, Lock};
+use crate::locks::lock::{Exclusive, Guard, Lock};
 use crate::queue::attempts::is_transient;
 use crate::queue::{Place, Queue};
 
@@ -66,9 +66,9 @@ const MARK: &str = "zk-lock-ticket:";
 /// connection was taken connects again.
 ///
 /// The access list of the node records that a ticket is used, by a change that names the version it
-/// replaces. The data of the node and a request to [revoke](Lock::revoke) the lock stay as they
-/// are. Resuming needs the permission to change that list ([`Perms::ADMIN`]). If another client
-/// changes the list, the ticket counts as used.
+/// replaces. The data of the node and a request to [revoke](crate::LockFolder::revoke) the lock
+/// stay as they are. Resuming needs the permission to change that list ([`Perms::ADMIN`]). If
+/// another client changes the list, the ticket counts as used.
 #[derive(Clone)]
 pub struct LockTicket {
     session: SessionIdentity,
@@ -190,7 +190,7 @@ impl Guard {
             return Err(self.ownership().mark_deleted());
         };
         let node = owned.path().to_owned();
-        let ticket = LockTicket::new(session, owned.czxid(), self.resumes(), node);
+        let ticket = LockTicket::new(session, owned.czxid(), self.kind.resumes, node);
         owned.disown();
         Ok(ticket)
     }
@@ -256,7 +256,7 @@ impl Lock {
         left.0 = None;
         drop(left);
         *usage = Usage::Used;
-        Ok(Guard::resumed(hold, ticket.resumes.saturating_add(1)))
+        Ok(Guard { hold, kind: Exclusive { resumes: ticket.resumes.saturating_add(1) } })
     }
 }
 

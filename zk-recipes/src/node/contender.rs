@@ -21,14 +21,9 @@ impl Contender {
     }
 
     /// True if this contender must wait for the one with this role, sequence number and name.
-    fn waits_for(&self, role: Role, sequence: i32, name: &str) -> bool {
+    pub(crate) fn waits_for(&self, role: Role, sequence: i32, name: &str) -> bool {
         let is_ahead = (sequence, role, name) < (self.sequence, self.role, self.name.as_str());
         is_ahead && (role, self.role) != (Role::Shared, Role::Shared)
-    }
-
-    /// True if `other` must wait for this contender.
-    pub(crate) fn blocks(&self, other: &Self) -> bool {
-        other.waits_for(self.role, self.sequence, &self.name)
     }
 }
 

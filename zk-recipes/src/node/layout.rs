@@ -105,7 +105,8 @@ impl Layout {
         }
         zk_client::check_path(&format!("/{parts}"))?;
         let [prefix, exclusive, shared] = [prefix, exclusive, shared].map(str::to_owned);
-        Ok(Self(Family::Custom(NodeNaming::new(prefix, false, exclusive, shared))))
+        let naming = NodeNaming::new(prefix, false, exclusive, shared);
+        Ok(Self(Family::Custom(NodeNaming { separator: "", ..naming })))
     }
 
     /// The names of a lock that has no readers.
@@ -149,6 +150,8 @@ pub(crate) struct NodeNaming {
     prefix: Text,
     /// True if the unique part is written like a UUID.
     uuid: bool,
+    /// What follows the unique part: a dash behind Curator's prefix.
+    separator: &'static str,
     exclusive: Text,
     shared: Text,
 }
@@ -160,7 +163,9 @@ impl NodeNaming {
         alone: impl Into<Text>,
         shared: impl Into<Text>,
     ) -> Self {
-        Self { prefix: prefix.into(), uuid, exclusive: alone.into(), shared: shared.into() }
+        let prefix = prefix.into();
+        let separator = if prefix == CURATORS { "-" } else { "" };
+        Self { prefix, uuid, separator, exclusive: alone.into(), shared: shared.into() }
     }
 
     /// The names of a semaphore's leases, which are Curator's.
@@ -204,9 +209,7 @@ impl NodeNaming {
                 unique.insert(at, '-');
             }
         }
-        // With Curator's prefix, a dash follows the unique part.
-        let dash = if self.prefix == CURATORS { "-" } else { "" };
-        format!("{}{unique}{dash}{}", self.prefix, self.marker(role))
+        format!("{}{unique}{}{}", self.prefix, self.separator, self.marker(role))
     }
 
     /// The common beginning of the names of all contenders whose unique part has this upper half.
@@ -289,6 +292,8 @@ mod tests {
         assert_eq!(kazoo.stem(Role::Shared, UNIQUE), format!("{hex}__rlock__"));
         let own = Layout::custom("p-", "-w-", "-r-").unwrap().mutex();
         assert_eq!(own.stem(Role::Exclusive, UNIQUE), format!("p-{hex}-w-"));
+        let own = Layout::custom("_c_", "-w-", "-r-").unwrap().mutex();
+        assert_eq!(own.stem(Role::Exclusive, UNIQUE), format!("_c_{hex}-w-"));
     }
 
     #[test]

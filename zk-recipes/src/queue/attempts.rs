@@ -11,7 +11,7 @@ use zk_client::{
 };
 
 use crate::error::Error;
-use crate::node::Folder;
+pub(crate) use crate::error::is_transient;
 use crate::options::Options;
 use crate::trace::QUEUE;
 
@@ -19,22 +19,6 @@ use crate::trace::QUEUE;
 /// request that breaks each connection on which it is sent would take all other requests of the
 /// session with it.
 pub(crate) const MAX_LOSSES: u32 = 5;
-
-/// True if a failure says nothing about the request itself: the connection broke, or the server
-/// shed the request.
-pub(crate) fn is_transient(error: &ClientError) -> bool {
-    error.is_connection_loss() || error.code() == Some(ErrorCode::THROTTLED_OP)
-}
-
-/// Creates the folder and its ancestors, if `options` are given.
-pub(crate) fn make_folders(
-    client: &Client,
-    folder: &Folder,
-    options: Option<&CreateOptions<'_>>,
-) -> Vec<Reply<Created>> {
-    let make = |options| folder.ancestors().map(move |path| client.create(path, b"", options));
-    options.into_iter().flat_map(make).collect()
-}
 
 /// Waits until the folder is empty, and deletes it. The next contender creates it again, and the
 /// numbers begin again.

@@ -1,4 +1,9 @@
-//! Lists the contenders in a lock's queue, and asks holders for the lock, from outside.
+//! What all handles of locks have in common: the folder, its contenders, and how to ask the holders
+//! for the lock, from outside.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
 use zk_client::{Node, SessionId, Zxid};
 
@@ -39,47 +44,130 @@ impl QueueEntry {
     }
 }
 
-impl Queue {
-    /// All contenders in the order of the queue. Contenders that leave meanwhile are left out.
-    pub(crate) async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
-        let client = self.client();
-        let list = match client.get_children(self.folder()).await {
+/// The folder of a lock: the handles of all locks that have one dereference to it.
+#[derive(Clone, Debug)]
+pub struct LockFolder(pub(crate) Arc<Queue>);
+
+impl LockFolder {
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.0
+    }
+
+    /// The path of the folder.
+    pub fn path(&self) -> &str {
+        self.0.folder()
+    }
+
+    /// Waits for one acquire of this lock for no longer than `time`.
+    ///
+    /// When the time is over, `acquiring` is dropped, which leaves the queue. For two-level locks
+    /// the time counts for both levels together.
+    ///
+    /// ```
+    /// # async fn f(lock: &zk_recipes::RwLock) -> Result<(), zk_recipes::Error> {
+    /// let guard = lock.within(std::time::Duration::from_secs(5), lock.read()).await?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors and cancel safety
+    ///
+    /// Those of `acquiring`, and [`TimedOut`](crate::ErrorKind::TimedOut), with its
+    /// [reason](Error::timeout).
+    pub async fn within<G>(
+        &self,
+        time: Duration,
+        acquiring: impl Future<Output = Result<G, Error>>,
+    ) -> Result<G, Error> {
+        self.0.within(time, acquiring).await
+    }
+
+    /// All contenders, which hold the lock or wait for it, in the order of the queue.
+    ///
+    /// Contenders that leave meanwhile are left out. The tasks of a process that share a two-level
+    /// lock are one contender.
+    ///
+    /// # Errors
+    ///
+    /// As any read, for instance without permission.
+    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
+        let (queue, client) = (&self.0, self.0.client());
+        let list = match client.get_children(queue.folder()).await {
             Ok(list) => list.names,
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         };
-        let parse = |name: &str| Contender::parse(self.naming(), name);
+        let parse = |name: &str| Contender::parse(queue.naming(), name);
         let mut contenders = list.iter().filter_map(parse).collect::<Vec<_>>();
         contenders.sort_unstable();
         let replies = client.batch(|| {
-            let read = |one: &Contender| client.get_data(&self.child(&one.name));
+            let read = |one: &Contender| client.get_data(&queue.child(&one.name));
             contenders.iter().map(read).collect::<Vec<_>>()
         });
+        let holders = holders(&contenders);
         let mut entries = Vec::new();
-        for (contender, reply) in contenders.iter().zip(replies) {
+        for (at, (contender, reply)) in contenders.iter().zip(replies).enumerate() {
             let node = match reply.await {
                 Ok(node) => node,
                 Err(error) if error.is_no_node() => continue,
                 Err(error) => return Err(error.into()),
             };
-            let is_first = !contenders.iter().any(|other| other.blocks(contender));
-            let path = self.child(&contender.name);
-            entries.push(QueueEntry::new(path, contender, &node, is_first));
+            let path = queue.child(&contender.name);
+            entries.push(QueueEntry::new(path, contender, &node, at < holders));
         }
         Ok(entries)
     }
 
-    /// Asks all holders for the lock. Returns how many were asked.
-    pub(crate) async fn revoke(&self) -> Result<usize, Error> {
-        let client = self.client();
+    /// Asks all holders to give the lock back. Returns how many were asked.
+    ///
+    /// Like Curator's `Revoker`, this replaces the data of a holder's node by `__REVOKE__`. The
+    /// holder decides what to do ([`revoke_requested`](crate::Hold::revoke_requested)). A process
+    /// with a two-level lock hands it on among its tasks no more.
+    ///
+    /// # Errors
+    ///
+    /// As any read and write, for instance without permission.
+    pub async fn revoke(&self) -> Result<usize, Error> {
         let mut asked = 0;
         for entry in self.contenders().await?.into_iter().filter(|entry| entry.is_first) {
-            match client.set_data(&entry.node, b"__REVOKE__", None).await {
+            match self.0.client().set_data(&entry.node, b"__REVOKE__", None).await {
                 Ok(_) => asked += 1,
                 Err(error) if error.is_no_node() => {}
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(asked)
+    }
+}
+
+/// How many contenders hold the lock: a writer that is the first, or all readers ahead of the first
+/// writer. They are sorted.
+fn holders(contenders: &[Contender]) -> usize {
+    let is_reader = |one: &&Contender| one.role == Role::Shared;
+    let readers = contenders.iter().take_while(is_reader).count();
+    readers.max(contenders.len().min(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holders_are_those_who_wait_for_nobody() {
+        for roles in 0..1 << 5 {
+            for len in 0..=5 {
+                let contender = |sequence: i32| {
+                    let role = [Role::Exclusive, Role::Shared][roles >> sequence & 1];
+                    Contender { sequence, role, name: format!("{sequence}") }
+                };
+                let queue = (0..len).map(contender).collect::<Vec<_>>();
+                let waits = |one: &&Contender| {
+                    queue.iter().any(|other| one.waits_for(other.role, other.sequence, &other.name))
+                };
+                let expected = queue.iter().filter(|one| !waits(one)).count();
+                assert_eq!(holders(&queue), expected, "{queue:?}");
+            }
+        }
     }
 }

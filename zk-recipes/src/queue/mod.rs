@@ -24,7 +24,7 @@ use zk_client::{
 use crate::error::{Error, Fault, Timeout};
 use crate::node::{Contender, Folder, NodeNaming, Role, Standing};
 use crate::options::Options;
-use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient, make_folders, rotate};
+use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient, rotate};
 use crate::queue::wakeups::QuietWatch;
 use crate::trace::QUEUE;
 
@@ -132,7 +132,10 @@ impl Queue {
 
     /// Creates the folder and its ancestors, if `options` are given.
     pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
-        make_folders(&self.client, &self.folder, options)
+        let make = |options| {
+            self.folder.ancestors().map(move |path| self.client.create(path, b"", options))
+        };
+        options.into_iter().flat_map(make).collect()
     }
 
     /// Acquires for no longer than `time`.
@@ -170,6 +173,7 @@ const REPLACED: usize = 1;
 pub(crate) struct Join {
     queue: Arc<Queue>,
     role: Role,
+    /// Whether to wait for an exhausted folder to empty.
     patience: Patience,
     requests: Requests,
 }
@@ -205,8 +209,8 @@ impl Join {
         Self { queue: Arc::clone(queue), role, patience: Patience::Waits, requests }
     }
 
-    /// Waits for the replies. Returns our place and who is ahead, or `None` in its stead if the
-    /// reply to the listing was lost.
+    /// Waits for the replies. Returns our place, and who is ahead unless the reply to the listing
+    /// was lost.
     ///
     /// If the folder is missing, it is created, and the requests are sent again.
     pub(crate) async fn finish(self) -> Result<(Place, Option<Standing>), Error> {

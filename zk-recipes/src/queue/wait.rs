@@ -24,7 +24,7 @@ impl Place {
         let mut wait = Wait::new(self, standing);
         loop {
             // Nobody is ahead: all contenders of our last listing were seen to go.
-            if wait.is_over() && self.confirm(&mut wait)? {
+            if wait.is_over() && self.was_there_until_now(&mut wait)? {
                 break;
             }
             // Sets the watches that are missing, and lists the queue again where that is needed.
@@ -56,8 +56,9 @@ impl Place {
     /// false if only a new listing can tell.
     ///
     /// On one connection events come in the order of the changes. So if somebody had deleted our
-    /// node before, the watch on it would have fired by now.
-    fn confirm(&self, wait: &mut Wait) -> Result<bool, Error> {
+    /// node before, the watch on it would have fired by now. Where that watch cannot be set, it
+    /// stays pending, and each contender ahead that left has led to a listing that shows our node.
+    fn was_there_until_now(&self, wait: &mut Wait) -> Result<bool, Error> {
         let state = self.queue.client().state();
         if let Some(ended) = state.ended() {
             return Err(ClientError::from(ended).into());
@@ -128,8 +129,8 @@ impl Place {
             for (contender, mut watcher) in unwatched.into_iter().zip(watchers) {
                 match watcher.poll_changed(&mut Context::from_waker(Waker::noop())) {
                     Poll::Pending => wait.watched.push(Watched { contender, watcher }),
-                    // The server found no node when it set this watch. It found our own node at the
-                    // same moment, so this is as good as a listing without the contender.
+                    // This request found the node missing and ours present, so nobody has to be
+                    // listed.
                     Poll::Ready(Ok(event)) if event.missed => {
                         gone.extend(is_deleted(&event).then_some(contender));
                     }
@@ -202,7 +203,7 @@ struct Wait {
     /// True if the nearest contender may have become unreadable.
     doubts_nearest: bool,
     /// True if a writer ahead may leave a reader in its place, for which we must wait, too.
-    has_readers: bool,
+    may_downgrade: bool,
     /// How many times in a row replies were lost, and why the last one was.
     losses: u32,
     loss: Option<ClientError>,
@@ -238,7 +239,7 @@ impl Wait {
             unreadable: false,
             folder: None,
             doubts_nearest: false,
-            has_readers: place.own.role == Role::Exclusive && place.queue.naming().has_readers(),
+            may_downgrade: place.own.role == Role::Exclusive && place.queue.naming().has_readers(),
             losses: 0,
             loss: None,
             recheck: RecheckTimer::default(),
@@ -292,11 +293,11 @@ impl Wait {
         self.standing.remove(contender);
         self.must_list |= self.standing.farther > 0;
         // Curator's writers put a reader in their place when they downgrade.
-        self.must_list |= self.has_readers && contender.role == Role::Exclusive;
+        self.must_list |= self.may_downgrade && contender.role == Role::Exclusive;
     }
 
     /// Waits for the first watch to fire. The watch on our own node comes last, since
-    /// [`Place::confirm`] polls it again before we count as first.
+    /// [`Place::was_there_until_now`] polls it again before we count as first.
     fn poll_woken(
         &mut self,
         place: &Place,

@@ -5,21 +5,39 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
+use std::time::Duration;
 
+use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
-use tokio::time::{Sleep, sleep};
+use tokio::sync::futures::Notified;
+use tokio::task::unconstrained;
+use tokio::time::{Sleep, sleep, sleep_until};
 use zk_client::{Client, Error as ClientError, WatchedEvent, Watcher};
 
-/// Fires when nothing has happened for one session timeout. Taking a permission away silences a
-/// watch, so a waiter lists the queue again then.
+/// A timer that any runtime may poll. If the last one that did was another, which may have ended
+/// since, the timer moves. Outside of a runtime it stays pending: there only events wake a waiter.
 #[derive(Debug, Default)]
-pub(crate) struct RecheckTimer(Option<Pin<Box<Sleep>>>);
+pub(crate) struct Timer(Option<(runtime::Id, Pin<Box<Sleep>>)>);
 
-impl RecheckTimer {
-    pub(crate) fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = || Box::pin(sleep(client.session_timeout()));
-        let sleep = self.0.get_or_insert_with(timeout);
-        let fired = sleep.as_mut().poll(cx);
+impl Timer {
+    /// Sets the timer to `time` from now, unless it is set. Ready when that has passed, once.
+    pub(crate) fn poll(
+        &mut self,
+        time: impl FnOnce() -> Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let Ok(here) = Handle::try_current().map(|runtime| runtime.id()) else {
+            return Poll::Pending;
+        };
+        let elsewhere = self.0.take_if(|(runtime, _)| *runtime != here);
+        let (_, timer) = self.0.get_or_insert_with(|| {
+            let timer = match elsewhere {
+                Some((_, timer)) => sleep_until(timer.deadline()),
+                None => sleep(time()),
+            };
+            (here, Box::pin(timer))
+        });
+        let fired = pin!(unconstrained(timer.as_mut())).poll(cx);
         if fired.is_ready() {
             self.0 = None;
         }
@@ -27,14 +45,35 @@ impl RecheckTimer {
     }
 }
 
+/// Fires when nothing has happened for one session timeout. Taking a permission away silences a
+/// watch, so a waiter lists the queue again then.
+#[derive(Debug, Default)]
+pub(crate) struct RecheckTimer(Timer);
+
+impl RecheckTimer {
+    pub(crate) fn poll(&mut self, client: &Client, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll(|| client.session_timeout(), cx)
+    }
+}
+
 /// Wakes all tasks that wait for one source. A source remembers only the last waker, so it is given
 /// this one.
 #[derive(Debug, Default)]
-pub(crate) struct Notifier(pub(crate) Notify);
+pub(crate) struct Notifier(Notify);
+
+impl Notifier {
+    pub(crate) fn notify(&self) {
+        self.0.notify_waiters();
+    }
+
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        self.0.notified()
+    }
+}
 
 impl Wake for Notifier {
     fn wake(self: Arc<Self>) {
-        self.0.notify_waiters();
+        self.notify();
     }
 }
 

@@ -14,7 +14,7 @@ use crate::two_level::holding::{Bounds, Entry, Holding, OwnerId, Situation, Woul
 
 /// One wait of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct WaitId(u64);
 
 /// How long other waiters wait for one that was called. This is longer than a task waits to be
 /// polled on a busy runtime. A waiter that is passed over all the same gets in after the one that
@@ -23,7 +23,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
 /// The result of polling a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Told {
     /// The owner has to wait longer.
     Waits,
     Entered(Entry),
@@ -47,7 +47,7 @@ pub(crate) struct Step {
 pub(crate) struct Attempt {
     pub(crate) role: Role,
     /// The waiter for which the attempt was begun, if that one does not want to wait.
-    pub(crate) tries: Option<Ticket>,
+    pub(crate) tries: Option<WaitId>,
 }
 
 /// The local level.
@@ -55,16 +55,16 @@ pub(crate) struct Attempt {
 pub(crate) struct Cohort {
     bounds: Bounds,
     state: State,
-    /// In the order of their tickets, which is the order in which they asked.
+    /// In the order of their ids, which is the order in which they asked.
     waiting: VecDeque<Waiter>,
     /// The waiters that were called, and are still to be woken.
-    calls: Vec<Ticket>,
+    calls: Vec<WaitId>,
     next: u64,
 }
 
 #[derive(Debug)]
 struct Waiter {
-    ticket: Ticket,
+    id: WaitId,
     owner: OwnerId,
     role: Role,
     /// True if it does not want to wait.
@@ -95,25 +95,23 @@ impl Cohort {
     }
 
     /// Adds an owner that wants in. It must be polled at once, which returns the outcome.
-    pub(crate) fn ask(&mut self, owner: OwnerId, role: Role, tries: bool) -> Ticket {
-        let ticket = Ticket(self.next);
+    pub(crate) fn ask(&mut self, owner: OwnerId, role: Role, tries: bool) -> WaitId {
+        let id = WaitId(self.next);
         self.next += 1;
-        self.waiting.push_back(Waiter { ticket, owner, role, tries, called: None });
-        ticket
+        self.waiting.push_back(Waiter { id, owner, role, tries, called: None });
+        id
     }
 
     /// Polls a waiter, whether it was called or not. Unless the outcome is `Waits`, it is a waiter
     /// no longer.
     pub(crate) fn poll(
         &mut self,
-        ticket: Ticket,
+        id: WaitId,
         situation: impl FnOnce() -> Situation,
-    ) -> (Outcome, Step) {
-        let Ok(at) = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket) else {
-            return (Outcome::Refused, Step::default());
-        };
-        let Some(waiter) = self.waiting.get_mut(at) else {
-            return (Outcome::Refused, Step::default());
+    ) -> (Told, Step) {
+        let found = self.waiting.binary_search_by_key(&id, |waiter| waiter.id).ok();
+        let Some((at, waiter)) = found.and_then(|at| Some((at, self.waiting.get_mut(at)?))) else {
+            return (Told::Refused, Step::default());
         };
         waiter.called = None;
         let (owner, role, tries) = (waiter.owner, waiter.role, waiter.tries);
@@ -122,27 +120,27 @@ impl Cohort {
             return (outcome, Step::default());
         }
         let mut step = Step::default();
-        if self.may_matter(at) {
+        if self.may_matter(at, role) {
             let situation = situation();
             if let Some(entry) = self.admit(at, situation) {
-                return (Outcome::Entered(entry), self.settle(situation));
+                return (Told::Entered(entry), self.settle(situation));
             }
             step = self.settle(situation);
         }
         let is_tried = matches!(
             self.state,
-            State::Acquiring(Attempt { tries: Some(tries), .. }) if tries == ticket
+            State::Acquiring(Attempt { tries: Some(tries), .. }) if tries == id
         );
         if tries && !is_tried {
             self.waiting.remove(at);
-            return (Outcome::Refused, step);
+            return (Told::Refused, step);
         }
-        (Outcome::Waits, step)
+        (Told::Waits, step)
     }
 
-    /// Removes the waiter with this ticket.
-    pub(crate) fn cancel(&mut self, ticket: Ticket, situation: Situation) -> Step {
-        self.remove(ticket);
+    /// Removes the waiter with this id.
+    pub(crate) fn cancel(&mut self, id: WaitId, situation: Situation) -> Step {
+        self.remove(id);
         self.settle(situation)
     }
 
@@ -156,8 +154,8 @@ impl Cohort {
     }
 
     /// Notes that the node was not got. This waiter returns the error; another waiter tries again.
-    pub(crate) fn failed(&mut self, ticket: Ticket, now: Instant) -> Step {
-        self.remove(ticket);
+    pub(crate) fn failed(&mut self, id: WaitId, now: Instant) -> Step {
+        self.remove(id);
         self.state = State::Idle;
         self.begin(now)
     }
@@ -165,10 +163,10 @@ impl Cohort {
     /// Notes that the attempt would have had to wait. For a waiter that does not want to wait it is
     /// over; if there are others, another attempt is made.
     pub(crate) fn refused(&mut self, now: Instant) -> Step {
-        if let State::Acquiring(Attempt { tries: Some(ticket), .. }) = self.state {
+        if let State::Acquiring(Attempt { tries: Some(id), .. }) = self.state {
             // It has to be polled to return that.
-            self.remove(ticket);
-            self.calls.push(ticket);
+            self.remove(id);
+            self.calls.push(id);
         }
         self.state = State::Idle;
         self.begin(now)
@@ -176,13 +174,12 @@ impl Cohort {
 
     /// Takes an owner out of one of the levels at which it is inside.
     pub(crate) fn leave(&mut self, owner: OwnerId, situation: Situation) -> Step {
-        let State::Held(holding) = &mut self.state else {
-            return Step::default();
-        };
-        if !holding.leave(owner) {
-            return Step::default();
+        if let State::Held(holding) = &mut self.state
+            && holding.leave(owner)
+        {
+            return self.settle(situation);
         }
-        self.settle(situation)
+        Step::default()
     }
 
     /// Since when an unused node lingers, if one does.
@@ -193,14 +190,8 @@ impl Cohort {
         }
     }
 
-    /// Checks whether an unused node is to be released. Call this when its time may be over, or
-    /// when something has happened to the node.
-    pub(crate) fn look(&mut self, situation: Situation) -> Step {
-        self.settle(situation)
-    }
-
     /// Takes the waiters that were called, for the caller to wake.
-    pub(crate) fn take_calls(&mut self) -> Vec<Ticket> {
+    pub(crate) fn take_calls(&mut self) -> Vec<WaitId> {
         std::mem::take(&mut self.calls)
     }
 
@@ -211,35 +202,30 @@ impl Cohort {
         due.unwrap_or(now + GRACE)
     }
 
-    fn remove(&mut self, ticket: Ticket) {
-        if let Ok(at) = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
+    fn remove(&mut self, id: WaitId) {
+        if let Ok(at) = self.waiting.binary_search_by_key(&id, |waiter| waiter.id) {
             self.waiting.remove(at);
         }
     }
 
     /// True if this waiter's poll may change anything. If not, the caller need not look around.
-    fn may_matter(&self, at: usize) -> bool {
-        let Some(waiter) = self.waiting.get(at) else {
-            return false;
-        };
+    fn may_matter(&self, at: usize, role: Role) -> bool {
         // A waiter ahead may have been called without coming.
         let is_next = at == 0 || self.waiting.front().is_some_and(|front| front.called.is_some());
         match &self.state {
             State::Idle => true,
-            State::Acquiring(attempt) => is_next && !suits(attempt.role, waiter.role),
-            State::Held(holding) => {
-                holding.has_room(waiter.role) && (is_next || waiter.role == Role::Shared)
-            }
+            State::Acquiring(attempt) => is_next && !suits(attempt.role, role),
+            State::Held(holding) => holding.has_room(role) && (is_next || role == Role::Shared),
         }
     }
 
     /// Lets an owner in that is inside already, since it would wait for itself.
-    fn nest(&mut self, owner: OwnerId, role: Role) -> Option<Outcome> {
+    fn nest(&mut self, owner: OwnerId, role: Role) -> Option<Told> {
         let State::Held(holding) = &mut self.state else {
             return None;
         };
         let entry = holding.nest(owner, role)?;
-        Some(entry.map_or_else(|WouldDeadlock| Outcome::WouldDeadlock, Outcome::Entered))
+        Some(entry.map_or_else(|WouldDeadlock| Told::WouldDeadlock, Told::Entered))
     }
 
     /// Lets in a waiter that is being polled, if it is its turn.
@@ -256,7 +242,7 @@ impl Cohort {
         if !holding.suits(waiter.role)
             || !holding.has_room(waiter.role)
             || ahead.any(|ahead| ahead.blocks(waiter.role, holding, situation.now))
-            || !holding.may_pass(self.bounds, situation)
+            || !holding.take_pass(self.bounds, situation)
         {
             return None;
         }
@@ -269,8 +255,9 @@ impl Cohort {
     }
 
     /// Calls the waiters that may come in, gives up a node or an attempt that no waiter needs, and
-    /// begins the attempt that the next waiter needs.
-    fn settle(&mut self, situation: Situation) -> Step {
+    /// begins the attempt that the next waiter needs. Call this when the time of an unused node may
+    /// be over, or when something has happened to the node.
+    pub(crate) fn settle(&mut self, situation: Situation) -> Step {
         let now = situation.now;
         let serves = match &mut self.state {
             State::Idle => return self.begin(now),
@@ -288,7 +275,7 @@ impl Cohort {
                     }
                     let joins = holding.has_room(waiter.role) && holding.suits(waiter.role);
                     let writes = waiter.role == Role::Exclusive;
-                    if !joins || (reads && writes) || !holding.may_pass(self.bounds, situation) {
+                    if !joins || (reads && writes) || !holding.take_pass(self.bounds, situation) {
                         break;
                     }
                     waiter.call(now, &mut self.calls);
@@ -297,24 +284,15 @@ impl Cohort {
                         break;
                     }
                 }
-                serves
+                let is_wanted = !self.waiting.is_empty();
+                serves || (!is_wanted && holding.lingers(self.bounds, situation))
             }
         };
-        if serves || self.lingers(situation) {
+        if serves {
             return Step::default();
         }
         self.state = State::Idle;
         Step { let_go: true, ..self.begin(now) }
-    }
-
-    /// True if a node is kept for now that is neither used nor wanted in this process.
-    fn lingers(&mut self, situation: Situation) -> bool {
-        match &mut self.state {
-            State::Held(holding) => {
-                self.waiting.is_empty() && holding.lingers(self.bounds, situation)
-            }
-            _ => false,
-        }
     }
 
     /// Begins an attempt for the first waiter that comes when it is called.
@@ -323,7 +301,7 @@ impl Cohort {
             return Step::default();
         };
         head.call(now, &mut self.calls);
-        let attempt = Attempt { role: head.role, tries: head.tries.then_some(head.ticket) };
+        let attempt = Attempt { role: head.role, tries: head.tries.then_some(head.id) };
         self.state = State::Acquiring(attempt);
         Step { let_go: false, acquire: Some(attempt) }
     }
@@ -331,10 +309,10 @@ impl Cohort {
 
 impl Waiter {
     /// Has the waiter woken, unless it was called before and has not come yet.
-    fn call(&mut self, now: Instant, calls: &mut Vec<Ticket>) {
+    fn call(&mut self, now: Instant, calls: &mut Vec<WaitId>) {
         if self.called.is_none() {
             self.called = Some(now);
-            calls.push(self.ticket);
+            calls.push(self.id);
         }
     }
 

@@ -60,7 +60,7 @@ pub(crate) struct WouldDeadlock;
 pub(crate) struct Holding {
     /// The role of the node.
     role: Role,
-    inside: BTreeMap<OwnerId, Inside>,
+    inside: BTreeMap<OwnerId, (Role, Entry)>,
     /// Since when no owner of this process has used or wanted the node, if it lingers.
     unused_since: Option<Instant>,
     /// How many owners got in since the node became first.
@@ -71,13 +71,6 @@ pub(crate) struct Holding {
     since: Instant,
     /// How many owners got in since then.
     streak: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Inside {
-    role: Role,
-    pass: u32,
-    depth: u32,
 }
 
 /// True if an unused node is surely still ours, and no other process wants the lock.
@@ -124,12 +117,12 @@ impl Holding {
 
     /// Lets an owner in for the first time.
     pub(crate) fn enter(&mut self, owner: OwnerId, role: Role) -> Entry {
-        let pass = self.pass;
-        self.inside.insert(owner, Inside { role, pass, depth: 1 });
+        let entry = Entry { pass: self.pass, depth: 1 };
+        self.inside.insert(owner, (role, entry));
         self.unused_since = None;
-        self.pass = pass.saturating_add(1);
+        self.pass = self.pass.saturating_add(1);
         self.streak = self.streak.saturating_add(1);
-        Entry { pass, depth: 1 }
+        entry
     }
 
     /// Lets an owner in again that is inside already. `None` if it is not inside.
@@ -138,21 +131,20 @@ impl Holding {
         owner: OwnerId,
         role: Role,
     ) -> Option<Result<Entry, WouldDeadlock>> {
-        let inside = self.inside.get_mut(&owner)?;
-        if (inside.role, role) == (Role::Shared, Role::Exclusive) {
+        let (has, entry) = self.inside.get_mut(&owner)?;
+        if !suits(*has, role) {
             return Some(Err(WouldDeadlock));
         }
-        inside.depth += 1;
-        Some(Ok(Entry { pass: inside.pass, depth: inside.depth }))
+        entry.depth += 1;
+        Some(Ok(*entry))
     }
 
     /// Takes an owner out of one of the levels at which it is inside. False if it is inside still.
     pub(crate) fn leave(&mut self, owner: OwnerId) -> bool {
-        let Some(inside) = self.inside.get_mut(&owner) else {
-            return true;
-        };
-        inside.depth -= 1;
-        if inside.depth > 0 {
+        if let Some((_, entry)) = self.inside.get_mut(&owner)
+            && entry.depth > 1
+        {
+            entry.depth -= 1;
             return false;
         }
         self.inside.remove(&owner);
@@ -166,8 +158,8 @@ impl Holding {
             return false;
         }
         let now = situation.now;
-        let is_old =
-            longest.is_some_and(|longest| now.saturating_duration_since(self.first) >= longest);
+        let age = now.saturating_duration_since(self.first);
+        let is_old = longest.is_some_and(|longest| age >= longest);
         let since = *self.unused_since.get_or_insert(now);
         !is_old && now.saturating_duration_since(since) < linger
     }
@@ -179,13 +171,13 @@ impl Holding {
 
     /// True if the owners inside leave room for one with this role.
     pub(crate) fn has_room(&self, role: Role) -> bool {
-        let reads = |inside: &Inside| inside.role == Role::Shared;
-        self.inside.is_empty() || (role == Role::Shared && self.inside.values().all(reads))
+        let reads = |(has, _): &(Role, Entry)| (*has, role) == (Role::Shared, Role::Shared);
+        self.inside.values().all(reads)
     }
 
-    /// True if another owner may come in. The first one may, unless the lock was lost before it
-    /// came.
-    pub(crate) fn may_pass(&mut self, bounds: Bounds, situation: Situation) -> bool {
+    /// Asks whether another owner may come in. The first one may, unless the lock was lost before
+    /// it came. If only the bounds forbid it, and no other process waits, they are counted anew.
+    pub(crate) fn take_pass(&mut self, bounds: Bounds, situation: Situation) -> bool {
         let age = situation.now.saturating_duration_since(self.first);
         if bounds.longest.is_some_and(|longest| age > longest) {
             return false;
@@ -204,8 +196,7 @@ impl Holding {
         // A caller that lets a node linger accepts that other processes wait for so long if no
         // notification reports them.
         let longest = UNASKED.max(bounds.linger);
-        let unasked = situation.now.saturating_duration_since(self.first) >= longest;
-        if situation.has_remote_waiters || unasked {
+        if situation.has_remote_waiters || age >= longest {
             return false;
         }
         // No other process is kept waiting: the bounds are counted from here.

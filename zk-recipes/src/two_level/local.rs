@@ -13,8 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::task::{Unconstrained, unconstrained};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::timeout;
 use zk_client::Client;
 
 use crate::error::{Error, Fault};
@@ -22,8 +21,10 @@ use crate::hold::ownership::Ownership;
 use crate::hold::{FencingToken, Hold, Release};
 use crate::node::{NodeNaming, Role};
 use crate::options::Options;
+use crate::queue::inspect::LockFolder;
+use crate::queue::wakeups::Timer;
 use crate::queue::{Join, Patience, Queue};
-use crate::two_level::cohort::{Attempt, Cohort, Outcome, Step, Ticket};
+use crate::two_level::cohort::{Attempt, Cohort, Step, Told, WaitId};
 use crate::two_level::holding::{Bounds, Entry, OwnerId, Situation};
 use crate::two_level::wakers::{All, First, Wakers};
 
@@ -42,7 +43,7 @@ pub(crate) type Released = Pin<Box<dyn Future<Output = Result<Release, Error>> +
 pub(crate) struct TwoLevel(Arc<Shared>);
 
 struct Shared {
-    queue: Arc<Queue>,
+    folder: LockFolder,
     local: Mutex<Local>,
     wakers: Arc<Wakers>,
     /// Wakes one waiter, which drives the acquire on.
@@ -57,13 +58,8 @@ struct Local {
     hold: Option<Hold>,
     /// The node over which a task watches while it is not used.
     watched_over: Option<FencingToken>,
-    alarm: Option<Alarm>,
-}
-
-/// Wakes all waiters after a time, since one that was called may not be polled.
-struct Alarm {
-    at: Instant,
-    _sleep: Pin<Box<Unconstrained<Sleep>>>,
+    /// Wakes all waiters after a time, since one that was called may not be polled.
+    alarm: Timer,
 }
 
 /// A wait at the local level.
@@ -71,7 +67,7 @@ struct Waiting<'l> {
     level: &'l TwoLevel,
     owner: OwnerId,
     /// `None` once the outcome is known.
-    ticket: Option<Ticket>,
+    id: Option<WaitId>,
 }
 
 impl TwoLevel {
@@ -90,57 +86,43 @@ impl TwoLevel {
             longest,
             linger: options.linger,
         });
-        let queue = Arc::new(Queue::new(client, path, naming, options)?.with_folder_watch());
-        let local = Local { cohort, acquiring: None, hold: None, watched_over: None, alarm: None };
+        let queue = Queue::new(client, path, naming, options)?.with_folder_watch();
+        let folder = LockFolder(Arc::new(queue));
+        let local = Local {
+            cohort,
+            acquiring: None,
+            hold: None,
+            watched_over: None,
+            alarm: Timer::default(),
+        };
         let wakers = Arc::<Wakers>::default();
         let driver = Waker::from(Arc::new(First(Arc::clone(&wakers))));
         let alarm = Waker::from(Arc::new(All(Arc::clone(&wakers))));
-        Ok(Self(Arc::new(Shared { queue, local: Mutex::new(local), wakers, driver, alarm })))
+        Ok(Self(Arc::new(Shared { folder, local: Mutex::new(local), wakers, driver, alarm })))
     }
 
     fn local(&self) -> MutexGuard<'_, Local> {
         self.0.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
-        &self.0.queue
+    pub(crate) fn folder(&self) -> &LockFolder {
+        &self.0.folder
     }
 
-    /// Waits until `owner` is let in.
-    pub(crate) async fn enter(&self, owner: OwnerId, role: Role) -> Result<(Entry, Hold), Error> {
-        match self.wait(owner, role, Patience::Waits).await? {
-            Some(entered) => Ok(entered),
-            // An owner that waits gets no other outcome.
-            None => Err(self.would_deadlock()),
-        }
+    fn queue(&self) -> &Arc<Queue> {
+        self.0.folder.queue()
     }
 
-    /// Lets `owner` in if that is possible at once.
-    pub(crate) async fn try_enter(
-        &self,
-        owner: OwnerId,
-        role: Role,
-    ) -> Result<Option<(Entry, Hold)>, Error> {
-        self.wait(owner, role, Patience::Tries).await
-    }
-
-    /// Takes `owner` out of one level. Returns the release of the node if it is released.
-    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
-        let mut local = self.local();
-        let situation = local.situation(&self.0.queue);
-        let step = local.cohort.leave(owner, situation);
-        self.carry_out(local, step)
-    }
-
-    async fn wait(
+    /// Lets `owner` in. `None` if it would have to wait and is not to.
+    pub(crate) async fn enter(
         &self,
         owner: OwnerId,
         role: Role,
         patience: Patience,
     ) -> Result<Option<(Entry, Hold)>, Error> {
         let asked = self.queue().options().meter.is_some().then(|| self.now());
-        let ticket = self.local().cohort.ask(owner, role, patience == Patience::Tries);
-        let mut waiting = Waiting { level: self, owner, ticket: Some(ticket) };
+        let id = self.local().cohort.ask(owner, role, patience == Patience::Tries);
+        let mut waiting = Waiting { level: self, owner, id: Some(id) };
         let entered = poll_fn(|cx| waiting.poll(cx)).await?;
         if let (Some((Entry { pass: 1.., depth: 1 }, _)), Some(asked)) = (&entered, asked) {
             let waited = self.now().saturating_duration_since(asked);
@@ -156,17 +138,25 @@ impl TwoLevel {
         self.queue().client().clock().now()
     }
 
-    fn would_deadlock(&self) -> Error {
-        Fault::WouldDeadlock(self.0.queue.folder().to_owned()).into()
+    /// Takes `owner` out of one level. Returns the release of the node if it is released.
+    pub(crate) fn leave(&self, owner: OwnerId) -> Option<Released> {
+        let mut local = self.local();
+        let situation = local.situation(self.queue());
+        let step = local.cohort.leave(owner, situation);
+        self.carry_out(local, step)
+    }
+
+    pub(crate) fn would_deadlock(&self) -> Error {
+        Fault::WouldDeadlock(self.queue().folder().to_owned()).into()
     }
 
     /// Carries out a step of the cohort, and wakes the waiters that it has called.
     fn carry_out(&self, mut local: MutexGuard<'_, Local>, step: Step) -> Option<Released> {
-        let queue = &self.0.queue;
+        let queue = self.queue();
         let mut released = None;
         if step != Step::default() {
             // The delete and the next create are sent together, in this order.
-            released = queue.client().batch(|| local.carry_out(queue, step));
+            released = queue.client().batch(|| local.apply(queue, step));
         }
         let mut spawned = None;
         if released.is_none() && local.lingers_unwatched() {
@@ -177,7 +167,7 @@ impl TwoLevel {
         }
         let calls = local.cohort.take_calls();
         drop(local);
-        calls.into_iter().for_each(|ticket| self.0.wakers.wake(ticket));
+        calls.into_iter().for_each(|id| self.0.wakers.wake(id));
         if let Some((runtime, watch)) = spawned {
             // A runtime that has ended drops it here and now.
             runtime.spawn(watch.linger(queue.options().linger));
@@ -197,8 +187,8 @@ impl TwoLevel {
     /// Releases the node if it is unused, as if the session were in doubt.
     fn give_up_unused(&self, local: &mut Local) -> Option<Released> {
         let situation = Situation { can_hand_on: false, ..local.situation(self.queue()) };
-        let step = local.cohort.look(situation);
-        self.queue().client().batch(|| local.carry_out(&self.0.queue, step))
+        let step = local.cohort.settle(situation);
+        self.queue().client().batch(|| local.apply(self.queue(), step))
     }
 }
 
@@ -230,7 +220,7 @@ impl LingerWatch {
             return None;
         }
         let situation = local.situation(level.queue());
-        let step = local.cohort.look(situation);
+        let step = local.cohort.settle(situation);
         let linger = level.queue().options().linger;
         let unused = local.cohort.unused_since();
         let unused = unused.map(|since| situation.now.saturating_duration_since(since));
@@ -265,7 +255,7 @@ impl Drop for LingerWatch {
 impl fmt::Debug for TwoLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TwoLevel")
-            .field("folder", &self.0.queue.folder())
+            .field("folder", &self.0.folder.path())
             .field("cohort", &self.local().cohort)
             .finish_non_exhaustive()
     }
@@ -283,26 +273,21 @@ impl Local {
     }
 
     /// Carries out what a step says about the node.
-    fn carry_out(&mut self, queue: &Arc<Queue>, step: Step) -> Option<Released> {
+    fn apply(&mut self, queue: &Arc<Queue>, step: Step) -> Option<Released> {
         let mut released = None;
         if step.let_go {
             self.acquiring = None;
             released = self.hold.take().map(|hold| Box::pin(hold.let_go()) as Released);
         }
-        if let Some(attempt) = step.acquire {
-            self.acquire(queue, attempt);
+        if let Some(Attempt { role, tries }) = step.acquire {
+            let patience = if tries.is_some() { Patience::Tries } else { Patience::Waits };
+            let join = Join::send(queue, role, patience);
+            self.acquiring = Some(match patience {
+                Patience::Tries => Box::pin(Hold::if_first(join)),
+                Patience::Waits => Box::pin(async move { Hold::when_first(join).await.map(Some) }),
+            });
         }
         released
-    }
-
-    /// Joins the queue of the folder.
-    fn acquire(&mut self, queue: &Arc<Queue>, Attempt { role, tries }: Attempt) {
-        let patience = if tries.is_some() { Patience::Tries } else { Patience::Waits };
-        let join = Join::send(queue, role, patience);
-        self.acquiring = Some(match patience {
-            Patience::Tries => Box::pin(Hold::if_first(join)),
-            Patience::Waits => Box::pin(async move { Hold::when_first(join).await.map(Some) }),
-        });
     }
 
     /// Prepares for the hand-over. A watch must report the end of the node. And if a waiter that is
@@ -311,17 +296,16 @@ impl Local {
         if let Some(hold) = &self.hold {
             hold.ownership().ensure_watched();
         }
-        let now = queue.client().clock().now();
-        let is_set = self.alarm.as_ref().is_some_and(|alarm| now < alarm.at);
-        if is_set || self.cohort.waiting() < 2 || Handle::try_current().is_err() {
-            return;
+        let time = || {
+            let now = queue.client().clock().now();
+            self.cohort.due(now).saturating_duration_since(now)
+        };
+        // If the alarm is due already, the waiters set it anew when they have looked around.
+        if self.cohort.waiting() > 1
+            && self.alarm.poll(time, &mut Context::from_waker(waker)).is_ready()
+        {
+            waker.wake_by_ref();
         }
-        let at = self.cohort.due(now);
-        let time = at.saturating_duration_since(now);
-        let mut sleep = Box::pin(unconstrained(sleep(time)));
-        // From here on the timer has the waker.
-        let is_pending = sleep.as_mut().poll(&mut Context::from_waker(waker)).is_pending();
-        self.alarm = is_pending.then_some(Alarm { at, _sleep: sleep });
     }
 }
 
@@ -339,16 +323,17 @@ fn situation(hold: Option<&Hold>, queue: &Queue) -> Situation {
 impl Waiting<'_> {
     /// Ready with `None` if the owner would have to wait, and does not want to.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<(Entry, Hold)>, Error>> {
-        let Some(ticket) = self.ticket else {
+        let Some(id) = self.id else {
             return Poll::Ready(Ok(None));
         };
         let level = self.level;
-        let Shared { queue, wakers, driver, alarm, .. } = &*level.0;
+        let Shared { folder, wakers, driver, alarm, .. } = &*level.0;
+        let queue = folder.queue();
         loop {
             let mut local = level.local();
             let Local { cohort, hold, .. } = &mut *local;
-            let (outcome, step) = cohort.poll(ticket, || situation(hold.as_ref(), queue));
-            if outcome != Outcome::Waits {
+            let (outcome, step) = cohort.poll(id, || situation(hold.as_ref(), queue));
+            if outcome != Told::Waits {
                 return Poll::Ready(self.end(local, outcome, step));
             }
             if step != Step::default() {
@@ -356,7 +341,7 @@ impl Waiting<'_> {
                 continue;
             }
             // This comes before anything can call this waiter.
-            wakers.insert(ticket, cx.waker());
+            wakers.insert(id, cx.waker());
             let mut acquired = Poll::Pending;
             if let Some(acquiring) = &mut local.acquiring {
                 acquired = acquiring.as_mut().poll(&mut Context::from_waker(driver));
@@ -368,7 +353,7 @@ impl Waiting<'_> {
             };
             local.acquiring = None;
             // This waiter is being polled, so it need not be woken.
-            wakers.remove(ticket);
+            wakers.remove(id);
             let now = queue.client().clock().now();
             match acquired {
                 Ok(Some(hold)) => {
@@ -385,8 +370,8 @@ impl Waiting<'_> {
                     drop(level.carry_out(local, step));
                 }
                 Err(error) => {
-                    self.ticket = None;
-                    let step = local.cohort.failed(ticket, now);
+                    self.id = None;
+                    let step = local.cohort.failed(id, now);
                     drop(level.carry_out(local, step));
                     return Poll::Ready(Err(error));
                 }
@@ -398,15 +383,15 @@ impl Waiting<'_> {
     fn end(
         &mut self,
         local: MutexGuard<'_, Local>,
-        outcome: Outcome,
+        outcome: Told,
         step: Step,
     ) -> Result<Option<(Entry, Hold)>, Error> {
         let level = self.level;
-        if let Some(ticket) = self.ticket.take() {
-            level.0.wakers.remove(ticket);
+        if let Some(id) = self.id.take() {
+            level.0.wakers.remove(id);
         }
         let hold = match outcome {
-            Outcome::Entered(entry) => local.hold.as_ref().map(|hold| {
+            Told::Entered(entry) => local.hold.as_ref().map(|hold| {
                 if entry.pass > 0 {
                     // Nobody else gets in under a node that somebody has deleted.
                     hold.ownership().ensure_watched();
@@ -416,7 +401,7 @@ impl Waiting<'_> {
             _ => None,
         };
         drop(level.carry_out(local, step));
-        if outcome == Outcome::WouldDeadlock {
+        if outcome == Told::WouldDeadlock {
             return Err(level.would_deadlock());
         }
         // The lock that the owner has already may have been lost since.
@@ -434,11 +419,11 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.level.0.wakers.remove(ticket);
+        if let Some(id) = self.id.take() {
+            self.level.0.wakers.remove(id);
             let mut local = self.level.local();
-            let situation = local.situation(&self.level.0.queue);
-            let step = local.cohort.cancel(ticket, situation);
+            let situation = local.situation(self.level.queue());
+            let step = local.cohort.cancel(id, situation);
             // This waiter may have been woken to drive the acquire on. Now another one has to.
             let is_acquiring = local.acquiring.is_some();
             // The client deletes the node.

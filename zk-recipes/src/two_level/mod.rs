@@ -4,14 +4,10 @@
 //! [`holding`] is the node of the process, and [`cohort`] decides who is next, both without any
 //! I/O. [`local`] carries that out. [`reentrant`] has the handles and guards.
 
-mod holding;
-
 mod cohort;
-
-mod wakers;
-
+mod holding;
 mod local;
-
 mod reentrant;
+mod wakers;
 
 pub use reentrant::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};

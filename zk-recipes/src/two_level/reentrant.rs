@@ -4,11 +4,9 @@
 //! A holder is an [`Owner`], which may acquire the lock again at once. The module `local` connects
 //! the two levels; this one has the handles and the guard.
 
-use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use zk_client::Client;
 
@@ -16,7 +14,8 @@ use crate::error::Error;
 use crate::hold::{Hold, Release};
 use crate::node::Role;
 use crate::options::Options;
-use crate::queue::inspect::QueueEntry;
+use crate::queue::Patience;
+use crate::queue::inspect::LockFolder;
 use crate::two_level::holding::{Entry, OwnerId};
 use crate::two_level::local::{Released, TwoLevel};
 
@@ -65,29 +64,14 @@ impl Owner {
 pub struct ReentrantLock(TwoLevel);
 
 impl ReentrantLock {
-    /// Makes a lock on the folder `path`.
-    ///
-    /// A missing folder is created with its ancestors, as containers. It should hold nothing else.
-    ///
-    /// # Errors
-    ///
-    /// The path breaks a rule of ZooKeeper's.
+    /// As [`Lock::new`](crate::Lock::new).
     pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
         Self::with_options(client, path, Options::new())
     }
 
-    /// Makes a lock with other settings.
-    ///
-    /// # Errors
-    ///
-    /// The path breaks a rule of ZooKeeper's.
+    /// As [`Lock::with_options`](crate::Lock::with_options).
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
         TwoLevel::new(client, path, options.layout.mutex(), options).map(Self)
-    }
-
-    /// The path of the folder.
-    pub fn path(&self) -> &str {
-        self.0.queue().folder()
     }
 
     /// Waits until `owner` has the lock. An owner that has it already gets in again at once.
@@ -130,41 +114,15 @@ impl ReentrantLock {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
-        ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive).await
+        ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive, Patience::Tries).await
     }
+}
 
-    /// Calls [`acquire`](Self::acquire) for no longer than `time`, for both levels together: see
-    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
-    ///
-    /// # Errors and cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_within(
-        &self,
-        owner: &Owner,
-        time: Duration,
-    ) -> Result<ReentrantGuard, Error> {
-        self.0.queue().within(time, self.acquire(owner)).await
-    }
+impl Deref for ReentrantLock {
+    type Target = LockFolder;
 
-    /// Lists the processes that hold the lock or wait for it, in the order of the queue.
-    ///
-    /// # Errors
-    ///
-    /// As any read, for instance without permission.
-    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
-        self.0.queue().contenders().await
-    }
-
-    /// Asks the holders to give the lock back: see [`Lock::revoke`](crate::Lock::revoke).
-    ///
-    /// A process that is asked hands it on among its tasks no more.
-    ///
-    /// # Errors
-    ///
-    /// As any read and write, for instance without permission.
-    pub async fn revoke(&self) -> Result<usize, Error> {
-        self.0.queue().revoke().await
+    fn deref(&self) -> &LockFolder {
+        self.0.folder()
     }
 }
 
@@ -194,29 +152,14 @@ impl ReentrantLock {
 pub struct ReentrantRwLock(TwoLevel);
 
 impl ReentrantRwLock {
-    /// Makes a lock on the folder `path`.
-    ///
-    /// A missing folder is created with its ancestors, as containers. It should hold nothing else.
-    ///
-    /// # Errors
-    ///
-    /// The path breaks a rule of ZooKeeper's.
+    /// As [`Lock::new`](crate::Lock::new).
     pub fn new(client: &Client, path: &str) -> Result<Self, Error> {
         Self::with_options(client, path, Options::new())
     }
 
-    /// Makes a lock with other settings.
-    ///
-    /// # Errors
-    ///
-    /// The path breaks a rule of ZooKeeper's.
+    /// As [`Lock::with_options`](crate::Lock::with_options).
     pub fn with_options(client: &Client, path: &str, options: Options) -> Result<Self, Error> {
         TwoLevel::new(client, path, options.layout.read_write(), options).map(Self)
-    }
-
-    /// The path of the folder.
-    pub fn path(&self) -> &str {
-        self.0.queue().folder()
     }
 
     /// Waits until no writer is ahead of `owner`.
@@ -230,102 +173,38 @@ impl ReentrantRwLock {
 
     /// Waits until nobody is ahead of `owner`.
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
-    /// As [`ReentrantLock::acquire`]; [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at once if
-    /// the owner reads.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`ReentrantLock::acquire`].
+    /// As [`ReentrantLock::acquire`], and [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) at
+    /// once if the owner reads.
     pub async fn write(&self, owner: &Owner) -> Result<ReentrantGuard, Error> {
         ReentrantGuard::enter(&self.0, owner, Role::Exclusive).await
     }
 
-    /// Calls [`read`](Self::read) for no longer than `time`, for both levels together: see
-    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
+    /// Reads if that is possible at once, as [`ReentrantLock::try_acquire`] does.
     ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`ReentrantLock::acquire`].
-    pub async fn read_within(
-        &self,
-        owner: &Owner,
-        time: Duration,
-    ) -> Result<ReentrantGuard, Error> {
-        self.0.queue().within(time, self.read(owner)).await
-    }
-
-    /// Calls [`write`](Self::write) for no longer than `time`, for both levels together: see
-    /// [`Lock::acquire_within`](crate::Lock::acquire_within).
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`ReentrantLock::acquire`].
-    pub async fn write_within(
-        &self,
-        owner: &Owner,
-        time: Duration,
-    ) -> Result<ReentrantGuard, Error> {
-        self.0.queue().within(time, self.write(owner)).await
-    }
-
-    /// Reads if that is possible at once, in at most one round trip.
-    ///
-    /// While the client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
-    ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
     /// As [`read`](Self::read).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`ReentrantLock::acquire`].
     pub async fn try_read(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
-        ReentrantGuard::try_enter(&self.0, owner, Role::Shared).await
+        ReentrantGuard::try_enter(&self.0, owner, Role::Shared, Patience::Tries).await
     }
 
-    /// Writes if that is possible at once, in at most one round trip.
+    /// Writes if that is possible at once, as [`ReentrantLock::try_acquire`] does.
     ///
-    /// While the client is cut off it waits: see [`Lock::try_acquire`](crate::Lock::try_acquire).
-    ///
-    /// # Errors
+    /// # Errors and cancel safety
     ///
     /// As [`write`](Self::write).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`ReentrantLock::acquire`].
     pub async fn try_write(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
-        ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive).await
+        ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive, Patience::Tries).await
     }
+}
 
-    /// Lists the processes that hold the lock or wait for it, in the order of the queue.
-    ///
-    /// # Errors
-    ///
-    /// As any read, for instance without permission.
-    pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
-        self.0.queue().contenders().await
-    }
+impl Deref for ReentrantRwLock {
+    type Target = LockFolder;
 
-    /// Asks the holders to give the lock back: see [`Lock::revoke`](crate::Lock::revoke).
-    ///
-    /// A process that is asked hands it on among its tasks no more.
-    ///
-    /// # Errors
-    ///
-    /// As any read and write, for instance without permission.
-    pub async fn revoke(&self) -> Result<usize, Error> {
-        self.0.queue().revoke().await
+    fn deref(&self) -> &LockFolder {
+        self.0.folder()
     }
 }
 
@@ -336,6 +215,7 @@ impl ReentrantRwLock {
 /// Guards of one owner may be dropped in any order; the last one hands the lock on or releases it.
 /// It is a [`Hold`], with what [`Guard`](crate::Guard) says about dropping. Its token orders it
 /// after all earlier holders, in this process and elsewhere; guards of one owner share it.
+#[derive(Debug)]
 #[must_use = "dropping it releases the lock"]
 pub struct ReentrantGuard {
     level: TwoLevel,
@@ -346,17 +226,25 @@ pub struct ReentrantGuard {
 
 impl ReentrantGuard {
     async fn enter(level: &TwoLevel, owner: &Owner, role: Role) -> Result<Self, Error> {
-        level.enter(owner.0, role).await.map(|entered| Self::new(level, owner, entered))
+        let entered = Self::try_enter(level, owner, role, Patience::Waits).await?;
+        // An owner that waits gets in, or an error.
+        entered.ok_or_else(|| level.would_deadlock())
     }
 
-    async fn try_enter(level: &TwoLevel, owner: &Owner, role: Role) -> Result<Option<Self>, Error> {
-        let entered = level.try_enter(owner.0, role).await?;
-        Ok(entered.map(|entered| Self::new(level, owner, entered)))
-    }
-
-    fn new(level: &TwoLevel, owner: &Owner, (entry, hold): (Entry, Hold)) -> Self {
-        let Entry { depth, .. } = entry;
-        Self { level: level.clone(), owner: owner.0, depth, hold }
+    async fn try_enter(
+        level: &TwoLevel,
+        owner: &Owner,
+        role: Role,
+        patience: Patience,
+    ) -> Result<Option<Self>, Error> {
+        let entered = level.enter(owner.0, role, patience).await?;
+        let guard = |(Entry { depth, .. }, hold)| Self {
+            level: level.clone(),
+            owner: owner.0,
+            depth,
+            hold,
+        };
+        Ok(entered.map(guard))
     }
 
     /// How many times the owner had the lock when it got this guard, this time included.
@@ -406,14 +294,5 @@ impl Deref for ReentrantGuard {
 
     fn deref(&self) -> &Hold {
         &self.hold
-    }
-}
-
-impl fmt::Debug for ReentrantGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentrantGuard")
-            .field("hold", &self.hold)
-            .field("depth", &self.depth)
-            .finish_non_exhaustive()
     }
 }

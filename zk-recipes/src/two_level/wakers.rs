@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-use crate::two_level::cohort::Ticket;
+use crate::two_level::cohort::WaitId;
 
 /// The waiting tasks that were polled since they were last woken.
 #[derive(Debug, Default)]
-pub(crate) struct Wakers(Mutex<BTreeMap<Ticket, Waker>>);
+pub(crate) struct Wakers(Mutex<BTreeMap<WaitId, Waker>>);
 
 /// Wakes the first task. If that one is not polled, the next call wakes the next one.
 pub(crate) struct First(pub(crate) Arc<Wakers>);
@@ -21,20 +21,20 @@ pub(crate) struct First(pub(crate) Arc<Wakers>);
 pub(crate) struct All(pub(crate) Arc<Wakers>);
 
 impl Wakers {
-    fn wakers(&self) -> MutexGuard<'_, BTreeMap<Ticket, Waker>> {
+    fn wakers(&self) -> MutexGuard<'_, BTreeMap<WaitId, Waker>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn insert(&self, ticket: Ticket, waker: &Waker) {
-        self.wakers().insert(ticket, waker.clone());
+    pub(crate) fn insert(&self, id: WaitId, waker: &Waker) {
+        self.wakers().insert(id, waker.clone());
     }
 
-    pub(crate) fn remove(&self, ticket: Ticket) {
-        self.wakers().remove(&ticket);
+    pub(crate) fn remove(&self, id: WaitId) {
+        self.wakers().remove(&id);
     }
 
-    pub(crate) fn wake(&self, ticket: Ticket) {
-        let waker = self.wakers().remove(&ticket);
+    pub(crate) fn wake(&self, id: WaitId) {
+        let waker = self.wakers().remove(&id);
         waker.into_iter().for_each(Waker::wake);
     }
 }

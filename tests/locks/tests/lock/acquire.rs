@@ -7,10 +7,10 @@ use zk_embedded::{Change, Config, ErrorCode, Fault, OpCode};
 use zk_proto::{
     CreateRequest, GetChildren2Response, GetChildrenResponse, List, SyncResponse, Text,
 };
-use zk_recipes::{ErrorKind, Lock, LockState, Loss, Options, Release};
+use zk_recipes::{ErrorKind, Lock, LockState, Loss, Options, Release, retry};
 use zk_tests::explore::{Script, actor, explore, sweep};
 use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
-use zk_tests::peer::{Network, Peer, SESSION, stat_of};
+use zk_tests::peer::{Clock, Network, Peer, SESSION, stat_of};
 use zk_tests::raw::{RawClient, delete};
 
 /// Takes the lock, checks that the guard is the owner, and releases it.
@@ -80,6 +80,7 @@ async fn a_create_that_is_refused_is_told_whatever_the_list_says() {
         world.server.inject(Fault::refuse(code).op(OpCode::CREATE2));
         let error = lock.acquire().await.unwrap_err();
         assert_eq!(error.client().and_then(zk_client::Error::code), Some(code));
+        assert_eq!(error.is_transient(), code == ErrorCode::THROTTLED_OP);
         assert_eq!(world.queue(), [""; 0]);
     }
     turn(&world, &lock).await;
@@ -316,4 +317,18 @@ async fn persistent_folders_are_not_reaped() {
     turn(&world, &lock).await;
     world.server.reap();
     assert!(world.server.has_node(LOCK));
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_a_busy_server_shed_is_done_again_after_a_pause() {
+    let world = World::new();
+    let lock = world.lock().await;
+    turn(&world, &lock).await;
+    for _ in 0..3 {
+        world.server.inject(Fault::refuse(ErrorCode::THROTTLED_OP).op(OpCode::CREATE2));
+    }
+    let clock = Clock::start();
+    let guard = retry(|| lock.acquire()).await.unwrap();
+    world.is_owner(&guard);
+    assert!(clock.elapsed() >= Duration::from_secs(1), "{:?}", clock.elapsed());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::yield_now;
-use zk_client::Client;
+use zk_client::{Acl, Client, Id, Perms};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_recipes::{Lock, Options, Owner, ReentrantLock};
 use zk_tests::explore::{poll_once, settle};
@@ -161,4 +161,28 @@ async fn the_watch_on_the_folder_tells_of_another_process() {
     assert_ne!(theirs.node(), node);
     drop(theirs);
     turns.await.unwrap();
+}
+
+/// Servers do not tell a client of the end of a node that it may not read.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_end_cannot_be_seen_is_not_handed_on() {
+    let world = World::new();
+    let hidden = [Acl::new(Perms::ALL.without(Perms::READ), Id::ANYONE)];
+    let (client, remote) = (world.client().await, world.lock().await);
+    let options = Options::new().acl(&hidden);
+    let lock = ReentrantLock::with_options(&client, LOCK, options).unwrap();
+    let (one, other) = (Owner::new(), Owner::new());
+    let guard = lock.acquire(&one).await.unwrap();
+    let node = guard.node().to_owned();
+    let waiting = tokio::spawn(async move { lock.acquire(&other).await.unwrap() });
+    settle().await;
+    world.client().await.delete(&node, None).await.unwrap();
+    let held = remote.acquire().await.unwrap();
+    drop(guard);
+    settle().await;
+    assert!(!waiting.is_finished(), "another process has it");
+    drop(held);
+    let guard = waiting.await.unwrap();
+    assert_ne!(guard.node(), node);
+    world.is_owner(&guard);
 }

@@ -22,6 +22,7 @@ mod metrics;
 mod multi;
 mod old_server;
 mod requeue;
+mod runtimes;
 mod rw;
 mod semaphore;
 mod service;

@@ -422,7 +422,7 @@ async fn a_try_leaves_nothing_behind_locally_either() {
     assert!(tried.unwrap().is_none());
     assert_eq!(requests, 0);
     let time = Duration::from_millis(10);
-    let error = lock.acquire_within(&mine, time).await.unwrap_err();
+    let error = lock.within(time, lock.acquire(&mine)).await.unwrap_err();
     assert_eq!(error.timeout(), Some(Timeout::Contended));
     drop(held);
     world.is_free(&lock).await;

@@ -26,11 +26,11 @@ struct Bench {
     cohort: Cohort,
     situation: Situation,
     /// Those who come as soon as they are called.
-    present: BTreeSet<Ticket>,
+    present: BTreeSet<WaitId>,
     /// When those were called who have not come since.
-    called: BTreeMap<Ticket, Instant>,
+    called: BTreeMap<WaitId, Instant>,
     /// What was told to whom, in order.
-    outcomes: Vec<(Ticket, Outcome)>,
+    outcomes: Vec<(WaitId, Told)>,
     acquiring: Option<Role>,
     held: Option<Role>,
     let_go: u32,
@@ -61,14 +61,14 @@ impl Bench {
             assert!(round < 1000, "somebody is called for ever");
             let calls = self.cohort.take_calls();
             let now = self.situation.now;
-            self.called.extend(calls.iter().map(|ticket| (*ticket, now)));
-            let called = calls.into_iter().filter(|ticket| self.present.contains(ticket));
+            self.called.extend(calls.iter().map(|id| (*id, now)));
+            let called = calls.into_iter().filter(|id| self.present.contains(id));
             let called = called.collect::<Vec<_>>();
             if called.is_empty() {
                 return;
             }
-            for ticket in called {
-                let step = self.look(ticket);
+            for id in called {
+                let step = self.look(id);
                 self.obey(step);
             }
         }
@@ -86,45 +86,45 @@ impl Bench {
         }
     }
 
-    fn look(&mut self, ticket: Ticket) -> Step {
-        self.called.remove(&ticket);
-        let (outcome, step) = self.cohort.poll(ticket, || self.situation);
-        if outcome != Outcome::Waits {
-            self.present.remove(&ticket);
-            self.outcomes.push((ticket, outcome));
+    fn look(&mut self, id: WaitId) -> Step {
+        self.called.remove(&id);
+        let (outcome, step) = self.cohort.poll(id, || self.situation);
+        if outcome != Told::Waits {
+            self.present.remove(&id);
+            self.outcomes.push((id, outcome));
         }
         step
     }
 
     /// Has one come that was away, or looks around.
-    fn poll(&mut self, ticket: Ticket) {
-        self.present.insert(ticket);
-        let step = self.look(ticket);
+    fn poll(&mut self, id: WaitId) {
+        self.present.insert(id);
+        let step = self.look(id);
         self.carry_out(step);
     }
 
     /// Nobody polls it from now on.
-    fn stays_away(&mut self, ticket: Ticket) {
-        self.present.remove(&ticket);
+    fn stays_away(&mut self, id: WaitId) {
+        self.present.remove(&id);
     }
 
-    fn ask(&mut self, owner: OwnerId, role: Role) -> Ticket {
-        let ticket = self.cohort.ask(owner, role, false);
-        self.poll(ticket);
-        ticket
+    fn ask(&mut self, owner: OwnerId, role: Role) -> WaitId {
+        let id = self.cohort.ask(owner, role, false);
+        self.poll(id);
+        id
     }
 
-    fn tries(&mut self, owner: OwnerId, role: Role) -> Ticket {
-        let ticket = self.cohort.ask(owner, role, true);
-        self.poll(ticket);
-        ticket
+    fn tries(&mut self, owner: OwnerId, role: Role) -> WaitId {
+        let id = self.cohort.ask(owner, role, true);
+        self.poll(id);
+        id
     }
 
-    fn lock(&mut self, owner: OwnerId) -> Ticket {
+    fn lock(&mut self, owner: OwnerId) -> WaitId {
         self.ask(owner, Role::Exclusive)
     }
 
-    fn read(&mut self, owner: OwnerId) -> Ticket {
+    fn read(&mut self, owner: OwnerId) -> WaitId {
         self.ask(owner, Role::Shared)
     }
 
@@ -135,10 +135,10 @@ impl Bench {
         self.carry_out(step);
     }
 
-    fn fail(&mut self, ticket: Ticket) {
+    fn fail(&mut self, id: WaitId) {
         self.acquiring = None;
-        self.present.remove(&ticket);
-        let step = self.cohort.failed(ticket, self.situation.now);
+        self.present.remove(&id);
+        let step = self.cohort.failed(id, self.situation.now);
         self.carry_out(step);
     }
 
@@ -153,9 +153,9 @@ impl Bench {
         self.carry_out(step);
     }
 
-    fn cancel(&mut self, ticket: Ticket) {
-        self.present.remove(&ticket);
-        let step = self.cohort.cancel(ticket, self.situation);
+    fn cancel(&mut self, id: WaitId) {
+        self.present.remove(&id);
+        let step = self.cohort.cancel(id, self.situation);
         self.carry_out(step);
     }
 
@@ -164,25 +164,25 @@ impl Bench {
     }
 
     /// Who would come first.
-    fn head(&self) -> Option<Ticket> {
-        self.cohort.waiting.front().map(|waiter| waiter.ticket)
+    fn head(&self) -> Option<WaitId> {
+        self.cohort.waiting.front().map(|waiter| waiter.id)
     }
 
     /// True if a wait ends inside.
-    fn enters(&mut self, ticket: Ticket) -> bool {
-        matches!(self.told(ticket), Some(Outcome::Entered(_)))
+    fn enters(&mut self, id: WaitId) -> bool {
+        matches!(self.told(id), Some(Told::Entered(_)))
     }
 
     /// What came of a wait, once.
-    fn told(&mut self, ticket: Ticket) -> Option<Outcome> {
-        let at = self.outcomes.iter().position(|(told, _)| *told == ticket)?;
+    fn told(&mut self, id: WaitId) -> Option<Told> {
+        let at = self.outcomes.iter().position(|(told, _)| *told == id)?;
         Some(self.outcomes.remove(at).1)
     }
 }
 
 /// What a wait comes to that ends inside, with this pass and at this depth.
-fn entered(pass: u32, depth: u32) -> Option<Outcome> {
-    Some(Outcome::Entered(Entry { pass, depth }))
+fn entered(pass: u32, depth: u32) -> Option<Told> {
+    Some(Told::Entered(Entry { pass, depth }))
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_reader_that_would_write_is_told_at_once() {
     bench.read(1);
     bench.grant();
     let writing = bench.lock(1);
-    assert_eq!(bench.told(writing), Some(Outcome::WouldDeadlock));
+    assert_eq!(bench.told(writing), Some(Told::WouldDeadlock));
     // A writer may read.
     bench.leave(1);
     bench.lock(2);
@@ -246,7 +246,7 @@ fn passes_are_bounded_by_number_while_strangers_wait() {
     for (strangers, expected) in [(true, 3), (false, 10)] {
         let mut bench = Bench::new();
         bench.situation.has_remote_waiters = strangers;
-        let tickets = (0..10).map(|owner| bench.lock(owner)).collect::<Vec<_>>();
+        let ids = (0..10).map(|owner| bench.lock(owner)).collect::<Vec<_>>();
         bench.grant();
         let mut tenures = 0;
         while bench.let_go == 0 {
@@ -254,7 +254,7 @@ fn passes_are_bounded_by_number_while_strangers_wait() {
             tenures += 1;
         }
         assert_eq!(tenures, expected);
-        let next = tickets.get(expected as usize);
+        let next = ids.get(expected as usize);
         assert_eq!(bench.acquiring.is_some(), next.is_some(), "the rest queue up anew");
         assert_eq!(bench.head(), next.copied());
     }
@@ -461,15 +461,15 @@ fn who_does_not_want_to_wait_is_told_so() {
     let mut bench = Bench::new();
     let one = bench.tries(1, Role::Exclusive);
     let (other, two) = (bench.tries(2, Role::Exclusive), bench.lock(3));
-    assert_eq!((bench.told(one), bench.told(other)), (None, Some(Outcome::Refused)));
+    assert_eq!((bench.told(one), bench.told(other)), (None, Some(Told::Refused)));
     // It stays away, and the other one has seen what came of it.
     bench.stays_away(one);
     bench.refuse();
     assert_eq!(bench.acquiring, Some(Role::Exclusive), "for the other one, who waits");
     bench.poll(one);
-    assert_eq!(bench.told(one), Some(Outcome::Refused));
+    assert_eq!(bench.told(one), Some(Told::Refused));
     bench.grant();
     assert_eq!(bench.told(two), entered(0, 1));
     let late = bench.tries(4, Role::Exclusive);
-    assert_eq!(bench.told(late), Some(Outcome::Refused));
+    assert_eq!(bench.told(late), Some(Told::Refused));
 }

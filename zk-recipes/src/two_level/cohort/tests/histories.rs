@@ -7,11 +7,11 @@ use super::*;
 struct Model {
     bench: Bench,
     random: u64,
-    owners: BTreeMap<Ticket, (OwnerId, Role)>,
+    owners: BTreeMap<WaitId, (OwnerId, Role)>,
     /// Not told anything yet.
-    waiting: Vec<Ticket>,
+    waiting: Vec<WaitId>,
     /// Who does not want to wait.
-    trying: BTreeSet<Ticket>,
+    trying: BTreeSet<WaitId>,
     /// When they are to look around.
     due: Instant,
     /// Who is inside, with role and depth.
@@ -36,42 +36,42 @@ impl Model {
         (self.random >> 33) % n
     }
 
-    fn any(&mut self, of: &[Ticket]) -> Ticket {
+    fn any(&mut self, of: &[WaitId]) -> WaitId {
         of[self.below(of.len() as u64) as usize]
     }
 
     /// Those who wait and come when they are called, or those who do not.
-    fn waiting(&self, present: bool) -> Vec<Ticket> {
+    fn waiting(&self, present: bool) -> Vec<WaitId> {
         let waiting = self.waiting.iter().copied();
-        waiting.filter(|ticket| self.bench.present.contains(ticket) == present).collect()
+        waiting.filter(|id| self.bench.present.contains(id) == present).collect()
     }
 
     /// Whether somebody who waits may be passed over: it was called and has not come in time.
-    fn is_absent(&self, ticket: Ticket) -> bool {
-        let called = self.bench.called.get(&ticket);
-        !self.bench.present.contains(&ticket)
+    fn is_absent(&self, id: WaitId) -> bool {
+        let called = self.bench.called.get(&id);
+        !self.bench.present.contains(&id)
             && called.is_some_and(|called| *called + GRACE <= self.bench.situation.now)
     }
 
     fn check_node(&mut self) {
-        for (ticket, outcome) in std::mem::take(&mut self.bench.outcomes) {
-            let (owner, role) = self.owners[&ticket];
-            self.waiting.retain(|other| *other != ticket);
+        for (id, outcome) in std::mem::take(&mut self.bench.outcomes) {
+            let (owner, role) = self.owners[&id];
+            self.waiting.retain(|other| *other != id);
             let before = self.inside.get(&owner).copied();
             let entry = match outcome {
-                Outcome::WouldDeadlock => {
+                Told::WouldDeadlock => {
                     assert_eq!(
                         (before.map(|it| it.0), role),
                         (Some(Role::Shared), Role::Exclusive)
                     );
                     continue;
                 }
-                Outcome::Refused => {
-                    assert!(self.trying.remove(&ticket), "it would have waited");
+                Told::Refused => {
+                    assert!(self.trying.remove(&id), "it would have waited");
                     continue;
                 }
-                Outcome::Waits => unreachable!("that is no end"),
-                Outcome::Entered(entry) => entry,
+                Told::Waits => unreachable!("that is no end"),
+                Told::Entered(entry) => entry,
             };
             self.total += 1;
             match before {
@@ -81,13 +81,13 @@ impl Model {
                 }
                 None => {
                     self.retaken += u64::from(self.inside.is_empty() && self.entries > 0);
-                    for other in self.waiting.iter().filter(|other| **other < ticket) {
+                    for other in self.waiting.iter().filter(|other| **other < id) {
                         let (rival, wanted) = self.owners[other];
                         let excuse = self.inside.contains_key(&rival)
                             || (role, wanted) == (Role::Shared, Role::Shared)
                             // It may be over for it, and it has yet to hear so.
                             || self.trying.contains(other);
-                        assert!(excuse || self.is_absent(*other), "{ticket:?} has overtaken");
+                        assert!(excuse || self.is_absent(*other), "{id:?} has overtaken");
                         self.overtaken += u64::from(!excuse);
                     }
                     let alone = role == Role::Exclusive && !self.inside.is_empty();
@@ -120,7 +120,7 @@ impl Model {
         }
         if self.bench.held.is_some() && self.inside.is_empty() {
             let away = self.waiting(false);
-            let called = away.iter().any(|ticket| self.bench.called.contains_key(ticket));
+            let called = away.iter().any(|id| self.bench.called.contains_key(id));
             let lingers = self.bench.cohort.unused_since().is_some();
             assert!(called || lingers, "a node for nobody");
             self.lingered += u64::from(lingers);
@@ -145,16 +145,16 @@ impl Model {
         let pause = [0, 0, 0, 100, 300, 3000][self.below(6) as usize];
         self.bench.wait(Duration::from_millis(pause));
         if self.bench.situation.now >= self.due {
-            for ticket in self.waiting(true) {
-                if self.bench.present.contains(&ticket) {
-                    self.bench.poll(ticket);
+            for id in self.waiting(true) {
+                if self.bench.present.contains(&id) {
+                    self.bench.poll(id);
                 }
             }
             self.check_node();
             let stuck = self.bench.held.is_some() && self.inside.is_empty();
             if stuck && !self.waiting(true).is_empty() {
                 let mut called = self.bench.called.keys();
-                assert!(called.any(|ticket| !self.is_absent(*ticket)), "passed over nobody");
+                assert!(called.any(|id| !self.is_absent(*id)), "passed over nobody");
             }
         }
     }
@@ -166,7 +166,7 @@ impl Model {
         self.wait();
         // As the task does that watches over an unused node; it may be late.
         if self.below(2) == 0 {
-            let step = self.bench.cohort.look(self.bench.situation);
+            let step = self.bench.cohort.settle(self.bench.situation);
             self.bench.carry_out(step);
             self.check_node();
         }
@@ -175,23 +175,23 @@ impl Model {
                 let role = if self.below(2) == 0 { Role::Exclusive } else { Role::Shared };
                 let owner = self.below(6);
                 let tries = self.below(8) == 0;
-                let ticket =
+                let id =
                     if tries { self.bench.tries(owner, role) } else { self.bench.ask(owner, role) };
-                self.owners.insert(ticket, (owner, role));
-                self.waiting.push(ticket);
-                self.trying.extend(tries.then_some(ticket));
+                self.owners.insert(id, (owner, role));
+                self.waiting.push(id);
+                self.trying.extend(tries.then_some(id));
             }
             4 if !self.waiting.is_empty() => {
-                let ticket = self.any(&self.waiting.clone());
-                self.waiting.retain(|other| *other != ticket);
-                self.bench.cancel(ticket);
+                let id = self.any(&self.waiting.clone());
+                self.waiting.retain(|other| *other != id);
+                self.bench.cancel(id);
             }
             // Whoever is polled drives.
             5..7 if self.bench.acquiring.is_some() && !self.waiting(true).is_empty() => {
                 match self.below(6) {
                     0 => {
                         let driver = self.any(&self.waiting(true));
-                        self.waiting.retain(|ticket| *ticket != driver);
+                        self.waiting.retain(|id| *id != driver);
                         self.bench.fail(driver);
                     }
                     1 if !self.trying.is_empty() => self.bench.refuse(),
@@ -199,12 +199,12 @@ impl Model {
                 }
             }
             7 if !self.waiting(true).is_empty() => {
-                let ticket = self.any(&self.waiting(true));
-                self.bench.stays_away(ticket);
+                let id = self.any(&self.waiting(true));
+                self.bench.stays_away(id);
             }
             8 if !self.waiting(false).is_empty() => {
-                let ticket = self.any(&self.waiting(false));
-                self.bench.poll(ticket);
+                let id = self.any(&self.waiting(false));
+                self.bench.poll(id);
             }
             _ => {
                 let any = self.below(self.inside.len().max(1) as u64) as usize;
@@ -245,8 +245,8 @@ fn random_histories_keep_every_promise() {
         }
         // Everybody who waits gets in when those inside leave.
         model.bench.situation.can_hand_on = true;
-        for ticket in model.waiting(false) {
-            model.bench.poll(ticket);
+        for id in model.waiting(false) {
+            model.bench.poll(id);
             model.check_node();
         }
         while !(model.waiting.is_empty() && model.inside.is_empty()) {
@@ -257,7 +257,7 @@ fn random_histories_keep_every_promise() {
             model.check_node();
         }
         model.bench.situation.has_remote_waiters = true;
-        let step = model.bench.cohort.look(model.bench.situation);
+        let step = model.bench.cohort.settle(model.bench.situation);
         model.bench.carry_out(step);
         assert_eq!((model.bench.held, model.bench.acquiring), (None, None), "seed {seed}");
         (total, overtaken) = (total + model.total, overtaken + model.overtaken);

@@ -75,7 +75,7 @@ fn an_unused_node_goes_when_its_time_is_over() {
     bench.leave(1);
     for (seconds, gone) in [(59, 0), (1, 1)] {
         bench.wait(Duration::from_secs(seconds));
-        let step = bench.cohort.look(bench.situation);
+        let step = bench.cohort.settle(bench.situation);
         bench.carry_out(step);
         assert_eq!(bench.let_go, gone);
     }
