@@ -106,7 +106,7 @@ fn each_case_names_its_hazard_its_reports_and_the_file_that_handles_it() {
             assert!(row.contains(number), "{title}: {number} is not in {row}");
         }
         let program = format!("zk-recipes/examples/tour/naive/{folder}/broken.rs");
-        for file in [handled_in, &program] {
+        for file in [*handled_in, program.as_str()] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
             assert!(path.is_file(), "{title}: {file}");
         }

@@ -12,7 +12,7 @@ pub(crate) async fn tell(stage: &Stage, case: &Case) -> Result<(), Error> {
     stage.text(&format!("The program is {FOLDER}/{}/broken.rs:", case.folder));
     stage.line(Style::Text, "");
     for line in case.source(Version::Broken).lines() {
-        stage.line(Style::Code, format!("    {line}"));
+        stage.line(Style::Code, format!("    {line}").trim_end());
     }
     stage.pause().await;
 

@@ -88,7 +88,7 @@ impl Story {
     /// Whether the contender is in the queue and watches the one right ahead.
     pub(crate) fn waits(&self) -> bool {
         let watches = self.nearest.as_ref().is_some_and(|nearest| self.watched.contains(nearest));
-        self.asked.is_empty() && self.placed && watches
+        self.asked.is_empty() && watches
     }
 
     /// Tells every whole frame in `bytes`.
@@ -213,7 +213,7 @@ impl Story {
             OpCode::SYNC => {
                 let path = SyncRequest::decode(reader)?.path.to_string_lossy();
                 if path != HEARS {
-                    self.line("->", &format!("{op} {path}"), "let my server catch up");
+                    self.line("->", &format!("{op} {}", short(&path)), "let my server catch up");
                 }
                 return Ok(path);
             }
@@ -221,6 +221,8 @@ impl Story {
                 let meaning = match op {
                     OpCode::SET_WATCHES2 => "set my watches again",
                     OpCode::CLOSE_SESSION => "end the session",
+                    OpCode::GET_ACL => "who may do what with the node?",
+                    OpCode::SET_ACL => "mark the node, if nobody has done so",
                     _ => "",
                 };
                 self.line("->", &op.to_string(), meaning);
@@ -248,7 +250,7 @@ impl Story {
 
     /// Whose node is watched.
     fn watches(&mut self, path: &str) -> &'static str {
-        if self.is_own(path) {
+        if self.is_own(path) || self.is_mine(path) {
             return "my own";
         }
         let nearest = self.nearest.get_or_insert_with(|| path.to_owned());
@@ -278,12 +280,14 @@ impl Story {
         if !self.is_own(path) {
             return "";
         }
-        self.placed = false;
+        (self.placed, self.nearest) = (false, None);
         "I leave the queue"
     }
 
     fn is_own(&self, path: &str) -> bool {
-        self.own.as_deref() == Some(person(path))
+        // A contender for several locks has the same name in each folder.
+        let name = |path: &str| person(path).rsplit('/').next().map(str::to_owned);
+        self.own.as_deref().is_some_and(|own| name(own) == name(path))
     }
 
     /// Whether it is this contender's, of now or of before: a client's half of the random part
@@ -408,6 +412,7 @@ impl Story {
             EventType::NODE_DELETED if own && self.placed => "my own node is gone",
             // Of our own doing.
             EventType::NODE_DELETED if self.is_mine(path) => return Ok(()),
+            EventType::NODE_DELETED if self.own.is_none() => "the watch fires",
             EventType::NODE_DELETED if nearest => "the one right ahead is gone",
             EventType::NODE_DELETED => "one further ahead is gone",
             _ => "the watch fires",

@@ -18,14 +18,20 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let ben_waits = ben.queue_up(&ben.lock()?).await?;
 
     cast.say(
-        "CHO ASKS. Ana has a watch on her own node, which she needs anyway: it tells her if \
-         somebody deletes the node. So she hears of the wish, and it is hers to decide. Here she \
-         ends her job early and releases.",
+        "CHO ASKS. Ana's program listens for such wishes while it works: it watches her own node. \
+         So it is notified, reads the word, and the decision is Ana's. Here she ends her job early \
+         and releases.",
     )
     .await?;
-    let asked = cho.lock()?.revoke().await?;
-    cast.note(&format!("Holders that were asked: {asked}"));
-    guard.revoke_requested().await?;
+    let lock_of_cho = cho.lock()?;
+    let cho_asks = async {
+        // Until Ana's watch is set.
+        ana.hears().await?;
+        Ok::<_, Error>(lock_of_cho.revoke().await?)
+    };
+    let (heard, asked) = tokio::join!(guard.revoke_requested(), cho_asks);
+    heard?;
+    cast.note(&format!("Holders that were asked: {}", asked?));
     cast.note("Ana hears that somebody wants the lock, and ends her job.");
     guard.release().await?;
     ben_waits.await??.release().await?;

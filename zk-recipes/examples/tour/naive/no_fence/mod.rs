@@ -17,7 +17,7 @@ const BALANCE: u32 = 100;
 pub(crate) const CASE: Case = Case {
     title: "No fence",
     hazard: "H17",
-    reports: "no client can repair this alone; Martin Kleppmann, How to do distributed locking",
+    reports: "every lease of every lock service: Martin Kleppmann, How to do distributed locking",
     story: "The balance in a store is 100. Ana takes 20 and Ben takes 30, both under the lock. Ana \
             has read the balance when her process is stopped for 30 seconds, as by a debugger, a \
             full disk or a paused machine. A deadline does not help her: she may be stopped \
