@@ -2,9 +2,26 @@
 
 use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
+use tokio::sync::OnceCell;
 
 /// Runs an example of any crate, and returns its output. Fails if the example fails.
 pub async fn run(name: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    BUILT.get_or_try_init(build).await?;
+    let tests = std::env::current_exe()?;
+    let profile = tests.ancestors().nth(2).context("no folder of what Cargo built")?;
+    let run = Command::new(profile.join("examples").join(name)).args(arguments).output().await?;
+    let said = String::from_utf8(run.stdout)?;
+    if !run.status.success() {
+        bail!("{name}: {said}\n{}", String::from_utf8_lossy(&run.stderr));
+    }
+    Ok(said)
+}
+
+/// Whether the examples are built: once is enough for the tests of a program.
+static BUILT: OnceCell<()> = OnceCell::const_new();
+
+/// Builds all examples.
+async fn build() -> anyhow::Result<()> {
     // Build all of the workspace at once, as `cargo test` does: with other features Cargo would
     // build the crates a second time.
     let mut build = Command::new(env!("CARGO"));
@@ -19,14 +36,7 @@ pub async fn run(name: &str, arguments: &[&str]) -> anyhow::Result<String> {
     }
     let build = build.output().await?;
     ensure!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
-    let tests = std::env::current_exe()?;
-    let profile = tests.ancestors().nth(2).context("no folder of what Cargo built")?;
-    let run = Command::new(profile.join("examples").join(name)).args(arguments).output().await?;
-    let said = String::from_utf8(run.stdout)?;
-    if !run.status.success() {
-        bail!("{name}: {said}\n{}", String::from_utf8_lossy(&run.stderr));
-    }
-    Ok(said)
+    Ok(())
 }
 
 /// True if a variable configures Cargo, and does not describe the current package.

@@ -293,7 +293,8 @@ impl Story {
     /// Whether it is this contender's, of now or of before: a client's half of the random part
     /// stays.
     fn is_mine(&self, path: &str) -> bool {
-        let half = |path: &str| person(path).rsplitn(3, '-').nth(2).map(str::to_owned);
+        let name = |path: &str| person(path).rsplit('/').next().map(str::to_owned);
+        let half = |path: &str| name(path)?.rsplitn(3, '-').nth(2).map(str::to_owned);
         let is_unique = person(path) != path;
         is_unique && self.own.as_deref().is_some_and(|own| half(own) == half(path))
     }

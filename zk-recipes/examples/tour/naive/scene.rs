@@ -29,6 +29,8 @@ pub(crate) struct Scene {
     /// A client that is no contender.
     pub(crate) stage: Client,
     start: Instant,
+    /// How many contenders there have been.
+    connected: Cell<u64>,
     log: RefCell<Vec<String>>,
     inside: RefCell<Vec<&'static str>>,
     most: Cell<usize>,
@@ -39,8 +41,8 @@ impl Scene {
         let server = Server::in_memory(Config::new());
         let stage = Client::builder().connector(server.connector()).connect("memory").await?;
         let start = stage.clock().now();
-        let (log, inside, most) = Default::default();
-        Ok(Self { server, stage, start, log, inside, most })
+        let (connected, log, inside, most) = Default::default();
+        Ok(Self { server, stage, start, connected, log, inside, most })
     }
 
     /// A scene with the folder of a queue.
@@ -52,7 +54,11 @@ impl Scene {
 
     /// A contender with a session of its own, which ends after 10 seconds of silence.
     pub(crate) async fn connect(&self) -> Result<Client, Error> {
-        Client::builder().connector(self.server.connector()).connect("memory").await
+        // So that the names that it draws are the same each time.
+        self.connected.set(self.connected.get() + 1);
+        let builder = Client::builder().connector(self.server.connector());
+        let builder = builder.seed(self.connected.get());
+        builder.connect("memory").await
     }
 
     /// Whose session the server is to do something to.
