@@ -83,9 +83,9 @@ pub(crate) fn list() -> String {
     for (number, chapter) in (1..).zip(&CHAPTERS) {
         if let Some((_, part)) = PARTS.iter().find(|(first, _)| *first == number) {
             // Writing to a string does not fail.
-            write!(list, "\n{part}\n").ok();
+            writeln!(list, "\n{part}").ok();
         }
-        write!(list, "  {number:>2}  {}\n", chapter.title).ok();
+        writeln!(list, "  {number:>2}  {}", chapter.title).ok();
     }
     list.trim().to_owned()
 }

@@ -137,6 +137,12 @@ impl Stage {
         self.state().in_haste = in_haste;
     }
 
+    /// True if something has happened that was not shown yet.
+    pub(crate) fn has_events(&self) -> bool {
+        let is_event = |(style, _): &(Style, String)| !matches!(style, Style::Text | Style::Title);
+        self.state().lines.iter().any(is_event)
+    }
+
     /// True if a reader wants to see the state after each step.
     pub(crate) fn is_stepping(&self) -> bool {
         let state = self.state();
@@ -167,7 +173,7 @@ impl Stage {
             print(&lines, settings);
             return;
         }
-        // On a thread of its own, so that the clients go on. Meanwhile a virtual clock stands still.
+        // On a thread of its own, so that the clients go on. A virtual clock stands still.
         let shown = tokio::task::spawn_blocking(move || {
             print(&lines, settings);
             !settings.step || enter(settings.colour)

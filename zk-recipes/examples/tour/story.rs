@@ -116,7 +116,13 @@ impl Story {
     /// What the contender is up to.
     fn summary(&self) -> String {
         let own = match &self.own {
-            Some(own) if self.placed => format!("its node: {}", short(own)),
+            Some(own) if self.placed => {
+                let name = own.rsplit('/').next().unwrap_or_default();
+                match name.get(..7).filter(|_| name.starts_with("_c_")) {
+                    Some(start) => format!("in a queue as {start}.."),
+                    None => format!("in a queue as {name}"),
+                }
+            }
             _ => "no node in a queue".to_owned(),
         };
         let watched = self.watched.iter().map(|path| short(path)).collect::<Vec<_>>().join(", ");

@@ -11,7 +11,8 @@ use zk_embedded::{Config, Server};
 
 use crate::Error;
 use crate::contender::Contender;
-use crate::stage::{Stage, Style};
+use crate::names::{digits, short};
+use crate::stage::{Stage, Style, wrap};
 
 /// The folders of the locks, and what one of them protects.
 pub(crate) const LOCK: &str = "/zk-recipes-tour";
@@ -95,12 +96,12 @@ impl World {
                 };
                 is_empty = false;
                 let mut children = list.names.iter().collect::<Vec<_>>();
-                children.sort_unstable_by_key(|name| std::cmp::Reverse(crate::names::digits(name)));
+                children.sort_unstable_by_key(|name| std::cmp::Reverse(digits(name)));
                 nodes.extend(children.into_iter().map(|name| format!("{node}/{name}")));
-                let short = crate::names::short(&node);
-                let indent = if short == node { "    " } else { "      " };
+                let name = short(&node);
+                let indent = if name == node { "    " } else { "      " };
                 let data = String::from_utf8_lossy(&data.data).into_owned();
-                line(format!("{indent}{short:<40} {data}").trim_end().to_owned());
+                line(format!("{indent}{name:<40} {data}").trim_end().to_owned());
             }
         }
         if is_empty {
@@ -108,7 +109,9 @@ impl World {
         }
         line("  The clients now:".to_owned());
         for client in self.stage.clients() {
-            line(format!("    {client}"));
+            for (index, part) in wrap(&client, 84).into_iter().enumerate() {
+                line(format!("{}{part}", if index == 0 { "    " } else { "         " }));
+            }
         }
         Ok(())
     }
@@ -123,7 +126,12 @@ impl World {
 
     /// Shows what has happened, and waits for a reader who goes step by step.
     pub(crate) async fn end_step(&self) -> Result<(), Error> {
-        if self.stage.is_stepping() && !self.stage.clients().is_empty() {
+        if !self.stage.has_events() {
+            // A paragraph follows the heading.
+            self.stage.show().await;
+            return Ok(());
+        }
+        if self.stage.is_stepping() {
             self.show_state().await?;
         }
         self.stage.pause().await;

@@ -30,9 +30,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.note(&format!("Cho: the leader is {}.", String::from_utf8_lossy(&leader.data)));
 
     cast.say(
-        "ANA STEPS DOWN. Ben leads, and Cho sees it. His fencing token is greater than Ana's, so \
-         what Ana may still send can be told apart. A leader may be cut off like any holder of a \
-         lock, so Election::lead stops the leader's work when its leadership is in doubt.",
+        "ANA STEPS DOWN. Ben leads, and Cho sees it. His fencing token is greater than Ana's, \
+         so what Ana may still send can be told apart. A leader may be cut off like any holder \
+         of a lock, so Election::lead stops the leader's work when its leadership is in doubt.",
     )
     .await?;
     leading.release().await?;

@@ -11,8 +11,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, world, .. } = cast;
     world.make(&[STOCK]).await?;
     cast.say(
-        "Ana's process wants the lock again and again, and others rarely do. \
-         With Options::linger it keeps its node for some time after the last guard has gone. When \
+        "Ana's process wants the lock again and again, and others rarely do. With \
+         Options::linger it keeps its node for some time after the last guard has gone. When \
          she joins, the list comes with a watch that reports anybody who joins later.",
     )
     .await?;
@@ -34,8 +34,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 
     cast.say(
         "BEN WANTS IT. His node fires Ana's watch, and her process deletes the node that nobody \
-         uses. The price: Ben waits for one notification and one delete longer. If Ana's process \
-         had died, he would wait for the end of its session, although nobody used the lock.",
+         uses. The price: Ben waits for one notification and one delete longer. If Ana's \
+         process had died, he would wait for the end of its session, although nobody used the \
+         lock.",
     )
     .await?;
     let lock_of_ben = Lock::with_options(&ben.client, STOCK, ben.options())?;

@@ -7,11 +7,11 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, world, .. } = cast;
     world.make(&[LOCK]).await?;
     cast.say(
-        "The server creates Ana's node, and the connection breaks before she \
-         gets the reply. If she just tried again, she would queue up behind her own lost node, for \
-         as long as her session lives. So she resumes the session on a new connection, and looks. \
-         The sync comes first, since the new server may be behind the old one. She recognises her \
-         node in the list by its random part, and exists shows that her session owns it.",
+        "The server creates Ana's node, and the connection breaks before she gets the reply. If \
+         she just tried again, she would queue up behind her own lost node, for as long as her \
+         session lives. So she resumes the session on a new connection, and looks. The sync \
+         comes first, since the new server may be behind the old one. She recognises her node \
+         in the list by its random part, and exists shows that her session owns it.",
     )
     .await?;
     ana.narrator.lose_reply_of_create();

@@ -12,10 +12,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     world.make(&[LOCK]).await?;
     world.observer.create(BALANCE, b"", &CreateOptions::persistent()).await?;
     cast.say(
-        "Dan holds the lock, and Ben waits. Then Dan is stopped, as processes \
-         are by a paused machine or a debugger. The ensemble receives nothing from him for a \
-         session timeout, and ends his session. The tour does not wait for that: Eve resumes Dan's \
-         session and closes it. His node goes with it, and Ben is woken as if Dan had released.",
+        "Dan holds the lock, and Ben waits. Then Dan is stopped, as processes are by a paused \
+         machine or a debugger. The ensemble receives nothing from him for a session timeout, \
+         and ends his session. The tour does not wait for that: Eve resumes Dan's session and \
+         closes it. His node goes with it, and Ben is woken as if Dan had released.",
     )
     .await?;
     let dan = Contender::connect("Dan", world).await?;
@@ -34,9 +34,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let guard_of_ben = ben_waits.await??;
 
     cast.say(
-        "BEN WRITES, with proof of his right. A store outside of ZooKeeper receives his token with \
-         each write, and remembers the greatest. A node is written in one transaction with a check \
-         that Ben's own node is there.",
+        "BEN WRITES, with proof of his right. A store outside of ZooKeeper receives his token \
+         with each write, and remembers the greatest. A node is written in one transaction with \
+         a check that Ben's own node is there.",
     )
     .await?;
     let mut store = Store { greatest: guard_of_dan.token() };
@@ -44,8 +44,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     guard_of_ben.fenced(Op::set_data(BALANCE, b"Ben's", None)).await?;
 
     cast.say(
-        "DAN GOES ON, and cannot know what he missed: his guard still says that he holds the lock. \
-         No check on his side can close this gap. But the store refuses his token.",
+        "DAN GOES ON, and cannot know what he missed: his guard still says that he holds the \
+         lock. No check on his side can close this gap. But the store refuses his token.",
     )
     .await?;
     dan.narrator.go_on();
@@ -54,8 +54,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     world.set_hasty(false);
 
     cast.say(
-        "SO DOES THE ENSEMBLE: Dan's transaction finds his connection closed, and the next one is \
-         refused. Now his guard knows.",
+        "SO DOES THE ENSEMBLE: Dan's transaction finds his connection closed, and the next one \
+         is refused. Now his guard knows.",
     )
     .await?;
     let late = Op::set_data(BALANCE, b"Dan's", None);

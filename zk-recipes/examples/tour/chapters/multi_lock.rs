@@ -10,10 +10,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, cho, world } = cast;
     world.make(&[CATALOGUE, STOCK]).await?;
     cast.say(
-        "Some work needs two locks, here those of the catalogue and of the stock. If one program \
-         takes them in one order and another in the other order, each may get one and wait for \
-         the other's: a deadlock. A MultiLock takes all or none. Ana's create is one transaction \
-         with a node in each folder. Both are free, so both are hers.",
+        "Some work needs two locks, here those of the catalogue and of the stock. If one \
+         program takes them in one order and another in the other order, each may get one and \
+         wait for the other's: a deadlock. A MultiLock takes all or none. Ana's create is one \
+         transaction with a node in each folder. Both are free, so both are hers.",
     )
     .await?;
     let both = lock(ana, [STOCK, CATALOGUE])?.acquire().await?;
@@ -22,10 +22,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     both.release().await?;
 
     cast.say(
-        "ONE OF THEM IS TAKEN. Ben holds the stock, and Ana wants both again. She keeps what comes \
-         first in the order of the paths, the catalogue, and waits for the stock. Whatever comes \
-         behind a lock that is not free, she gives back at once. So whoever waits holds only locks \
-         with smaller paths, and there can be no circle.",
+        "ONE OF THEM IS TAKEN. Ben holds the stock, and Ana wants both again. She keeps what \
+         comes first in the order of the paths, the catalogue, and waits for the stock. \
+         Whatever comes behind a lock that is not free, she gives back at once. So whoever \
+         waits holds only locks with smaller paths, and there can be no circle.",
     )
     .await?;
     let lock_of_ben = Lock::with_options(&ben.client, STOCK, ben.options())?;
@@ -37,8 +37,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.note("Ana waits.");
 
     cast.say(
-        "CHO WANTS BOTH, in the other order. She waits for the catalogue, and her node in the queue \
-         of the stock is gone again.",
+        "CHO WANTS BOTH, in the other order. She waits for the catalogue, and her node in the \
+         queue of the stock is gone again.",
     )
     .await?;
     ana.narrator.quiet();

@@ -10,9 +10,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, cho, world } = cast;
     world.make(&[CATALOGUE]).await?;
     cast.say(
-        "Readers share a lock, and a writer has it alone. It is the same queue with \
-         two kinds of nodes: a reader waits for the writers ahead of it, a writer for everybody \
-         ahead. Ana and Ben read.",
+        "Readers share a lock, and a writer has it alone. It is the same queue with two kinds \
+         of nodes: a reader waits for the writers ahead of it, a writer for everybody ahead. \
+         Ana and Ben read.",
     )
     .await?;
     let guard_of_ana = ana.told(lock(ana)?.read()).await?;
@@ -30,9 +30,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let writing = cho_waits.await??;
 
     cast.say(
-        "CHO BECOMES A READER, while Ana waits to read again. In one transaction a reader's node \
-         takes the place of the writer's, with the same number: no writer can get in between, so \
-         what Cho wrote is what she reads. Ana waits for writers alone, and now reads, too.",
+        "CHO BECOMES A READER, while Ana waits to read again. In one transaction a reader's \
+         node takes the place of the writer's, with the same number: no writer can get in \
+         between, so what Cho wrote is what she reads. Ana waits for writers alone, and now \
+         reads, too.",
     )
     .await?;
     ana.narrator.quiet();

@@ -16,9 +16,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
         world.observer.create(&folder, b"", &CreateOptions::persistent()).await?;
     }
     cast.say(
-        "Three parts of the last chapter make a lock: a sequential node gives each contender its \
-         place in the queue, an ephemeral node frees the place when its session ends, and a watch \
-         tells the next one. This is the whole program, from zk-recipes/examples/textbook_lock.rs:",
+        "Three parts of the last chapter make a lock: a sequential node gives each contender \
+         its place in the queue, an ephemeral node frees the place when its session ends, and a \
+         watch tells the next one. This is the whole program, from \
+         zk-recipes/examples/textbook_lock.rs:",
     )
     .await?;
     world.stage.line(Style::Text, "");
@@ -38,7 +39,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 
     cast.say(
         "BEN AND CHO WANT IT, TOO. Ben finds Ana ahead of him and watches her node. Cho watches \
-         Ben's node, not Ana's: she need not wake up when Ana goes, since it will be Ben's turn.",
+         Ben's node, not Ana's: she need not wake up when Ana goes, since it will be Ben's \
+         turn.",
     )
     .await?;
     let ben_waits = queue_up(cast, ben, client_of_ben.clone()).await?;

@@ -11,8 +11,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     world.make(&[LOCK]).await?;
     cast.say(
         "Ana's program holds a lock for days, and is to be restarted with a new version. If it \
-         released the lock, Ben would get it, and the work would move to another machine. Instead \
-         it leaves a ticket: the session with its password, and the path of its node.",
+         released the lock, Ben would get it, and the work would move to another machine. \
+         Instead it leaves a ticket: the session with its password, and the path of its node.",
     )
     .await?;
     let guard = ana.acquire(&ana.lock()?).await?;

@@ -13,9 +13,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, world, .. } = cast;
     world.make(&[STOCK]).await?;
     cast.say(
-        "Ana's process has three tasks. With a ReentrantLock they queue up among \
-         themselves first, and in the folder once for all of them. Task 1 acquires the lock, and \
-         acquires it again in a nested call: no frame.",
+        "Ana's process has three tasks. With a ReentrantLock they queue up among themselves \
+         first, and in the folder once for all of them. Task 1 acquires the lock, and acquires \
+         it again in a nested call: no frame.",
     )
     .await?;
     let options = ana.options().local_handoffs(1).local_handoff_time(Duration::from_secs(3600));
@@ -26,8 +26,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.note(&format!("Ana's task 1 holds it {} times.", inner.depth()));
 
     cast.say(
-        "BEN QUEUES UP, in the folder: for him this is a Lock like any other. Ana's tasks 2 and 3 \
-         queue up in their process: no frame.",
+        "BEN QUEUES UP, in the folder: for him this is a Lock like any other. Ana's tasks 2 and \
+         3 queue up in their process: no frame.",
     )
     .await?;
     let lock_of_ben = Lock::with_options(&ben.client, STOCK, ben.options())?;
@@ -43,9 +43,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.note("Ana's tasks 2 and 3 wait.");
 
     cast.say(
-        "TASK 1 IS DONE. When its last guard is gone the lock is task 2's, under the same node: no \
-         frame, and Ben, who is next in the folder, cannot tell. The second part of the token \
-         counts these passes.",
+        "TASK 1 IS DONE. When its last guard is gone the lock is task 2's, under the same node: \
+         no frame, and Ben, who is next in the folder, cannot tell. The second part of the \
+         token counts these passes.",
     )
     .await?;
     drop(outer);
@@ -54,9 +54,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 
     cast.say(
         "TASK 2 IS DONE. While others wait, a process may keep the lock for 32 passes or half a \
-         second by default, and here for one pass. So Ana's process lets its node go and, in the \
-         same packet, queues up behind Ben with a new one, for task 3. It is Ben's turn before \
-         that.",
+         second by default, and here for one pass. So Ana's process lets its node go and, in \
+         the same packet, queues up behind Ben with a new one, for task 3. It is Ben's turn \
+         before that.",
     )
     .await?;
     drop(guard);

@@ -34,8 +34,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 
     cast.say(
         "A LOCK makes sure that only one of several programs does something at a time, for \
-         instance that one of them changes a file. If the programs run on several machines, they \
-         need somebody to agree with. That is what ZooKeeper is for.",
+         instance that one of them changes a file. If the programs run on several machines, \
+         they need somebody to agree with. That is what ZooKeeper is for.",
     )
     .await?;
     cast.say(
@@ -46,33 +46,34 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     .await?;
     cast.say(
         "A FRAME is one message on a connection: a request, a reply or a notification. In this \
-         course, -> is a frame that a client sends and <- is one that it receives. What it means \
-         to the client is on the right. Replies that only confirm a request are not shown, and \
-         neither are the pings that a client sends while it has nothing else to send.",
+         course, -> is a frame that a client sends and <- is one that it receives. What it \
+         means to the client is on the right. Replies that only confirm a request are not \
+         shown, and neither are the pings that a client sends while it has nothing else to \
+         send.",
     )
     .await?;
     cast.say(
-        "A SESSION is what the ensemble knows of a client. Dan connects, and gets one. It is not \
-         the connection: if that breaks, Dan's client resumes the session on a new one, at any \
-         server. The session ends when Dan closes it, or when the ensemble has received nothing \
-         from him for the timeout. A session that has ended never comes back.",
+        "A SESSION is what the ensemble knows of a client. Dan connects, and gets one. It is \
+         not the connection: if that breaks, Dan's client resumes the session on a new one, at \
+         any server. The session ends when Dan closes it, or when the ensemble has received \
+         nothing from him for the timeout. A session that has ended never comes back.",
     )
     .await?;
     let dan = Contender::connect("Dan", world).await?;
 
     cast.say(
         "A NODE is a name in the tree, with some data: at most a megabyte, usually a few bytes. \
-         A node has a path like a file, and it may have data and children at once. Ana makes one. \
-         The ensemble numbers every change of the tree. The number of a change is its ZXID, and \
-         zxids only grow.",
+         A node has a path like a file, and it may have data and children at once. Ana makes \
+         one. The ensemble numbers every change of the tree. The number of a change is its \
+         ZXID, and zxids only grow.",
     )
     .await?;
     ana.client.create(&greeting, b"hello", &CreateOptions::persistent()).await?;
 
     cast.say(
-        "A WATCH. Ben reads the node and asks to be notified of its next change. Then Ana writes. \
-         The notification says that the node has changed, but not what it says now: Ben would \
-         have to read again. It is sent once, and after it the watch is gone.",
+        "A WATCH. Ben reads the node and asks to be notified of its next change. Then Ana \
+         writes. The notification says that the node has changed, but not what it says now: Ben \
+         would have to read again. It is sent once, and after it the watch is gone.",
     )
     .await?;
     let (_, mut watch) = ben.client.get_data_and_watch(&greeting).await?;
@@ -80,9 +81,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     watch.changed().await?;
 
     cast.say(
-        "AN EPHEMERAL NODE belongs to a session, and ends with it. Dan makes one, and Ben watches \
-         it. Then Dan's session ends: here he closes it. If his program crashed, the same would \
-         happen one timeout later. So others can tell that he is gone, and what he had is free.",
+        "AN EPHEMERAL NODE belongs to a session, and ends with it. Dan makes one, and Ben \
+         watches it. Then Dan's session ends: here he closes it. If his program crashed, the \
+         same would happen one timeout later. So others can tell that he is gone, and what he \
+         had is free.",
     )
     .await?;
     dan.client.create(&nodes, b"", &CreateOptions::ephemeral()).await?;

@@ -12,8 +12,8 @@ pub(crate) const CASE: Case = Case {
     title: "Check, then create",
     hazard: "H09",
     reports: "kazoo #563; the constructor of canal's DistributedLock",
-    story: "The first idea of everybody: the lock is one node, /lock. Look whether it is there, and \
-            create it if it is not. The fault is only bad luck: Ana and Ben look at the same \
+    story: "The first idea of everybody: the lock is one node, /lock. Look whether it is there, \
+            and create it if it is not. The fault is only bad luck: Ana and Ben look at the same \
             moment.",
     lesson: "Between the look and the create, somebody else can do the same. What a client has \
              read may be out of date by the time it has read it, so no decision about a lock may \
