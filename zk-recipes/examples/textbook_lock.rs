@@ -20,11 +20,11 @@
 use zk_client::{Client, CreateOptions, Error};
 use zk_embedded::Server;
 
-const FOLDER: &str = "/lock";
+pub(crate) const FOLDER: &str = "/lock";
 const NUMBER: &str = "/number";
 
 /// Returns the path of our node, once it holds the lock. Deleting it releases the lock.
-async fn acquire(client: &Client) -> Result<String, Error> {
+pub(crate) async fn acquire(client: &Client) -> Result<String, Error> {
     // Join: a node that goes with our session, at the end of the queue.
     let stem = format!("{FOLDER}/lock-");
     let ours = client.create(&stem, b"", &CreateOptions::ephemeral().sequential()).await?.path;

@@ -106,8 +106,3 @@ fn a_server_serves_clients_of_other_runtimes() {
         });
     }
 }
-
-#[tokio::test]
-async fn the_tour_needs_no_other_server() -> anyhow::Result<()> {
-    zk_tests::tour::check(&[]).await
-}

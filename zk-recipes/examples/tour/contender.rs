@@ -1,45 +1,63 @@
-//! Somebody with a session of their own, whose frames are told.
+//! Somebody with a session of their own, whose frames are shown.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_client::{Client, ClientBuilder, SessionIdentity};
 use zk_recipes::{Guard, Hold, Lock, Options};
 
+use crate::Error;
 use crate::narrator::Narrator;
+use crate::stage::Stage;
 use crate::story::HEARS;
-use crate::text::note;
-use crate::{Error, LOCK};
+use crate::world::{LOCK, World};
 
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) client: Client,
     pub(crate) narrator: Narrator,
+    stage: Stage,
 }
 
 impl Contender {
-    pub(crate) async fn connect(name: &'static str, server: &str) -> Result<Self, Error> {
-        Self::build(name, server, Client::builder()).await
+    pub(crate) async fn connect(name: &'static str, world: &World) -> Result<Self, Error> {
+        Self::build(name, world, Client::builder(), true).await
     }
 
-    /// With a session that is there already.
+    /// The same, without showing it.
+    pub(crate) async fn meet(name: &'static str, world: &World) -> Result<Self, Error> {
+        Self::build(name, world, Client::builder(), false).await
+    }
+
+    /// With a session that exists already.
     pub(crate) async fn resume(
         name: &'static str,
-        server: &str,
+        world: &World,
         session: SessionIdentity,
     ) -> Result<Self, Error> {
-        Self::build(name, server, Client::builder().session(session)).await
+        Self::build(name, world, Client::builder().session(session), true).await
     }
 
     async fn build(
         name: &'static str,
-        server: &str,
+        world: &World,
         builder: ClientBuilder,
+        is_shown: bool,
     ) -> Result<Self, Error> {
-        let narrator = Narrator::new(name);
+        let stage = world.stage.clone();
+        let narrator = Narrator::new(name, stage.clone(), Arc::clone(&world.network));
+        if !is_shown {
+            narrator.quiet();
+        }
         let builder = builder.connect_timeout(Duration::from_secs(5)).connector(narrator.clone());
-        Ok(Self { name, client: builder.connect(server).await?, narrator })
+        // In memory the same names are drawn each time, so that the tour is the same.
+        let seed = name.bytes().fold(1, |seed, byte| seed * 31 + u64::from(byte));
+        let builder = if world.is_real { builder } else { builder.seed(seed) };
+        let client = builder.connect(&world.address).await?;
+        narrator.loud();
+        Ok(Self { name, client, narrator, stage })
     }
 
     pub(crate) fn options(&self) -> Options {
@@ -50,13 +68,21 @@ impl Contender {
         Ok(Lock::with_options(&self.client, LOCK, self.options())?)
     }
 
-    /// Returns once all is told that the server has to tell by now.
+    /// Returns once the contender has received all that the server has sent by now.
     pub(crate) async fn hears(&self) -> Result<(), Error> {
         Ok(self.client.sync(HEARS).await?)
     }
 
     pub(crate) async fn acquire(&self, lock: &Lock) -> Result<Guard, Error> {
-        told(self.name, lock.acquire()).await
+        self.told(lock.acquire()).await
+    }
+
+    /// Waits for a lock, and says who got it.
+    pub(crate) async fn told<G: Deref<Target = Hold>>(
+        &self,
+        acquire: impl Future<Output = Result<G, zk_recipes::Error>>,
+    ) -> Result<G, Error> {
+        told(&self.stage, self.name, acquire).await
     }
 
     /// Starts to acquire, and returns once there is nothing to do but wait.
@@ -73,9 +99,10 @@ impl Contender {
     where
         G: Deref<Target = Hold> + Send + 'static,
     {
-        let waiting = tokio::spawn(told(self.name, acquire));
+        let (stage, name) = (self.stage.clone(), self.name);
+        let waiting = tokio::spawn(async move { told(&stage, name, acquire).await });
         self.narrator.waits().await?;
-        note(&format!("{} waits.", self.name));
+        self.stage.note(&format!("{} waits.", self.name));
         Ok(waiting)
     }
 }
@@ -83,12 +110,13 @@ impl Contender {
 /// What a contender that waits comes to.
 pub(crate) type Waiting<G> = JoinHandle<Result<G, Error>>;
 
-/// Waits for the lock, and says who got it.
+/// Waits for a lock, and says who got it.
 pub(crate) async fn told<G: Deref<Target = Hold>>(
+    stage: &Stage,
     name: &str,
     acquire: impl Future<Output = Result<G, zk_recipes::Error>>,
 ) -> Result<G, Error> {
     let guard = acquire.await?;
-    note(&format!("{name} holds the lock. Fencing token: {}", guard.token()));
+    stage.note(&format!("{name} holds the lock. Fencing token: {}", guard.token()));
     Ok(guard)
 }

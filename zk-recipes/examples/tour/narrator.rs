@@ -1,8 +1,7 @@
 //! Listens to the connections of one contender, and can do to them what networks do.
 //!
-//! A connector of the client's own kind, which hands out TCP connections with an ear on both
-//! directions. It needs nothing of the client's inside, and does not know what the frames mean:
-//! that is the [`Story`].
+//! A connector that hands out connections and listens to both directions. It needs nothing but the
+//! public interface of the client, and does not know what the frames mean: that is the [`Story`].
 
 use std::io;
 use std::pin::Pin;
@@ -12,14 +11,16 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
-use zk_client::{Connecting, Connector, Host, TcpConnector, Transport};
+use zk_client::{Connecting, Connector, Host, Transport};
 
+use crate::stage::Stage;
 use crate::story::Story;
 
 /// Makes connections that tell what passes over them. Clones are one narrator.
 #[derive(Clone)]
 pub(crate) struct Narrator {
     told: Arc<Mutex<Told>>,
+    network: Arc<dyn Connector>,
     waiting: watch::Receiver<bool>,
 }
 
@@ -33,11 +34,12 @@ struct Told {
 }
 
 impl Narrator {
-    pub(crate) fn new(name: &'static str) -> Self {
+    /// Connects by `network`.
+    pub(crate) fn new(name: &'static str, stage: Stage, network: Arc<dyn Connector>) -> Self {
         let (told, waiting) = watch::channel(false);
         let (stopped, wakers) = (false, Vec::new());
-        let told = Told { story: Story::new(name), waiting: told, stopped, wakers };
-        Self { told: Arc::new(Mutex::new(told)), waiting }
+        let told = Told { story: Story::new(name, stage), waiting: told, stopped, wakers };
+        Self { told: Arc::new(Mutex::new(told)), network, waiting }
     }
 
     /// Returns once the contender has a node in the queue and nothing left to do but wait.
@@ -80,7 +82,7 @@ impl Narrator {
 impl Connector for Narrator {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
         Box::pin(async move {
-            let io = TcpConnector.connect(host).await?;
+            let io = self.network.connect(host).await?;
             self.told().story.connecting();
             let (sent, received) = (BytesMut::new(), BytesMut::new());
             Ok(Box::new(Tap { io, sent, received, narrator: self.clone() }) as Box<dyn Transport>)

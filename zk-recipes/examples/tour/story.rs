@@ -11,10 +11,11 @@ use zk_proto::{
     CreateMode, CreateRequest, Decode, DecodeError, DeleteRequest, ErrorCode, EventType,
     ExistsRequest, GetChildren2Response, GetChildrenResponse, GetDataRequest, List, MultiOp,
     MultiRequest, MultiResponse, OpCode, Reader, RemoveWatchesRequest, ReplyHeader, RequestHeader,
-    SessionId, SetDataRequest, SetWatches, SyncRequest, WatcherEvent, Xid, frame,
+    SessionId, SetDataRequest, SetWatches, SyncRequest, WatcherEvent, Xid, Zxid, frame,
 };
 
-use crate::text::{digits, person, short, tail};
+use crate::names::{digits, person, short, tail};
+use crate::stage::{Stage, Style};
 
 /// A sync of this is not told: it makes the story wait until a contender has heard all.
 pub(crate) const HEARS: &str = "/";
@@ -22,6 +23,7 @@ pub(crate) const HEARS: &str = "/";
 /// One contender's side of the story.
 pub(crate) struct Story {
     name: &'static str,
+    stage: Stage,
     connected: bool,
     /// Whether the session was there before the connection.
     resumes: bool,
@@ -44,9 +46,10 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    pub(crate) fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str, stage: Stage) -> Self {
         Self {
             name,
+            stage,
             connected: false,
             resumes: false,
             asked: VecDeque::new(),
@@ -85,7 +88,7 @@ impl Story {
     /// Whether the contender is in the queue and watches the one right ahead.
     pub(crate) fn waits(&self) -> bool {
         let watches = self.nearest.as_ref().is_some_and(|nearest| self.watched.contains(nearest));
-        self.asked.is_empty() && self.placed && watches
+        self.asked.is_empty() && watches
     }
 
     /// Tells every whole frame in `bytes`.
@@ -104,9 +107,28 @@ impl Story {
                 }
             };
             if let Err(error) = told {
-                println!("  ??    a frame of {}'s that does not decode: {error}", self.name);
+                self.line("??", "a frame that does not decode", &error.to_string());
             }
         }
+        self.stage.set_client(self.name, self.summary());
+    }
+
+    /// What the contender is up to.
+    fn summary(&self) -> String {
+        let own = match &self.own {
+            Some(own) if self.placed => {
+                let name = own.rsplit('/').next().unwrap_or_default();
+                match name.get(..7).filter(|_| name.starts_with("_c_")) {
+                    Some(start) => format!("in a queue as {start}.."),
+                    None => format!("in a queue as {name}"),
+                }
+            }
+            _ => "no node in a queue".to_owned(),
+        };
+        let watched = self.watched.iter().map(|path| short(path)).collect::<Vec<_>>().join(", ");
+        let watched = if watched.is_empty() { "nothing".to_owned() } else { watched };
+        let connected = if self.connected { "connected" } else { "not connected" };
+        format!("{connected}; {own}; requests in flight: {}; watches {watched}", self.asked.len())
     }
 
     pub(crate) fn sent(&mut self, frame: &[u8]) -> Result<(), DecodeError> {
@@ -141,8 +163,16 @@ impl Story {
                 (path, self.deletes(path))
             }
             OpCode::GET_DATA => {
-                let GetDataRequest { path, .. } = Decode::decode(reader)?;
-                (path, self.watches(path))
+                let GetDataRequest { path, watch } = Decode::decode(reader)?;
+                match (watch, &self.own) {
+                    (false, _) => (path, "read it"),
+                    (true, None) => (path, "read it, and tell me when it changes"),
+                    (true, Some(_)) => (path, self.watches(path)),
+                }
+            }
+            OpCode::SET_DATA => {
+                let SetDataRequest { path, .. } = Decode::decode(reader)?;
+                (path, "write this")
             }
             OpCode::REMOVE_WATCHES => {
                 let RemoveWatchesRequest { path, .. } = Decode::decode(reader)?;
@@ -189,7 +219,7 @@ impl Story {
             OpCode::SYNC => {
                 let path = SyncRequest::decode(reader)?.path.to_string_lossy();
                 if path != HEARS {
-                    self.line("->", &format!("{op} {path}"), "let my server catch up");
+                    self.line("->", &format!("{op} {}", short(&path)), "let my server catch up");
                 }
                 return Ok(path);
             }
@@ -197,6 +227,8 @@ impl Story {
                 let meaning = match op {
                     OpCode::SET_WATCHES2 => "set my watches again",
                     OpCode::CLOSE_SESSION => "end the session",
+                    OpCode::GET_ACL => "who may do what with the node?",
+                    OpCode::SET_ACL => "mark the node, if nobody has done so",
                     _ => "",
                 };
                 self.line("->", &op.to_string(), meaning);
@@ -224,7 +256,7 @@ impl Story {
 
     /// Whose node is watched.
     fn watches(&mut self, path: &str) -> &'static str {
-        if self.is_own(path) {
+        if self.is_own(path) || self.is_mine(path) {
             return "my own";
         }
         let nearest = self.nearest.get_or_insert_with(|| path.to_owned());
@@ -232,8 +264,13 @@ impl Story {
     }
 
     fn creates(&mut self, path: &str, mode: CreateMode) -> &'static str {
-        if mode == CreateMode::CONTAINER {
-            return "make the folder";
+        match mode {
+            CreateMode::CONTAINER => return "make the folder",
+            CreateMode::PERSISTENT => return "make a node that stays",
+            CreateMode::EPHEMERAL if person(path) == path => {
+                return "make a node that ends with my session";
+            }
+            _ => {}
         }
         self.own = Some(person(path).to_owned());
         (self.placed, self.nearest) = (false, None);
@@ -249,19 +286,23 @@ impl Story {
         if !self.is_own(path) {
             return "";
         }
-        self.placed = false;
+        (self.placed, self.nearest) = (false, None);
         "I leave the queue"
     }
 
     fn is_own(&self, path: &str) -> bool {
-        self.own.as_deref() == Some(person(path))
+        // A contender for several locks has the same name in each folder.
+        let name = |path: &str| person(path).rsplit('/').next().map(str::to_owned);
+        self.own.as_deref().is_some_and(|own| name(own) == name(path))
     }
 
     /// Whether it is this contender's, of now or of before: a client's half of the random part
     /// stays.
     fn is_mine(&self, path: &str) -> bool {
-        let half = |path: &str| person(path).rsplitn(3, '-').nth(2).map(str::to_owned);
-        self.own.as_deref().is_some_and(|own| half(own) == half(path))
+        let name = |path: &str| person(path).rsplit('/').next().map(str::to_owned);
+        let half = |path: &str| name(path)?.rsplitn(3, '-').nth(2).map(str::to_owned);
+        let is_unique = person(path) != path;
+        is_unique && self.own.as_deref().is_some_and(|own| half(own) == half(path))
     }
 
     pub(crate) fn received(&mut self, frame: &[u8]) -> Result<(), DecodeError> {
@@ -280,13 +321,15 @@ impl Story {
             }
             return Ok(());
         }
-        let ReplyHeader { xid, error, .. } = Decode::decode(&mut reader)?;
+        let ReplyHeader { xid, error, zxid } = Decode::decode(&mut reader)?;
         match xid {
             Xid::NOTIFICATION => return self.event(&mut reader),
             Xid::SET_WATCHES => self.watched.extend(self.arming.pop_front().unwrap_or_default()),
             Xid::PING => {}
             _ => match self.asked.pop_front() {
-                Some((op, path)) if error == ErrorCode::OK => self.done(op, path, &mut reader)?,
+                Some((op, path)) if error == ErrorCode::OK => {
+                    self.done(op, path, zxid, &mut reader)?
+                }
                 Some((op, _)) => self.refused(op, error),
                 None => self.line("??", &error.to_string(), "a reply to nothing"),
             },
@@ -299,6 +342,7 @@ impl Story {
         &mut self,
         op: OpCode,
         path: String,
+        zxid: Zxid,
         reader: &mut Reader<'_>,
     ) -> Result<(), DecodeError> {
         match op {
@@ -308,10 +352,15 @@ impl Story {
             }
             OpCode::CREATE2 => {
                 let created = Create2Response::decode(reader)?;
-                self.placed = true;
-                let meaning = format!("mine, by transaction {}", created.stat.czxid);
+                self.placed = self.own.is_some();
+                if self.placed {
+                    self.own = Some(person(created.path).to_owned());
+                }
+                let whose = if self.placed { "mine" } else { "made" };
+                let meaning = format!("{whose}, by transaction {zxid}");
                 self.line("<-", &short(created.path), &meaning);
             }
+            OpCode::SET_DATA => self.line("<-", "ok", &format!("written, by transaction {zxid}")),
             OpCode::GET_CHILDREN => self.list(&GetChildrenResponse::decode(reader)?.children),
             OpCode::GET_CHILDREN2 => self.list(&GetChildren2Response::decode(reader)?.children),
             OpCode::EXISTS => self.line("<-", "ok", "owned by my session"),
@@ -370,6 +419,7 @@ impl Story {
             EventType::NODE_DELETED if own && self.placed => "my own node is gone",
             // Of our own doing.
             EventType::NODE_DELETED if self.is_mine(path) => return Ok(()),
+            EventType::NODE_DELETED if self.own.is_none() => "the watch fires",
             EventType::NODE_DELETED if nearest => "the one right ahead is gone",
             EventType::NODE_DELETED => "one further ahead is gone",
             _ => "the watch fires",
@@ -382,6 +432,12 @@ impl Story {
         if !self.told {
             return;
         }
-        println!("{}", format!("  {} {arrow} {what:<40} {meaning}", self.name).trim_end());
+        let style = match arrow {
+            "<-" => Style::Received,
+            "xx" | "??" => Style::Broken,
+            _ => Style::Sent,
+        };
+        let line = format!("  {} {arrow} {what:<40} {meaning}", self.name);
+        self.stage.line(style, line.trim_end());
     }
 }

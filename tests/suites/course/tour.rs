@@ -1,0 +1,79 @@
+//! The course runs to its end without a key press, and each of its options shows its part.
+
+use anyhow::Result;
+use zk_tests::tour::{check, run};
+
+#[tokio::test]
+async fn the_tour_needs_no_other_server() -> Result<()> {
+    check(&[]).await
+}
+
+/// The server is in this process and the time is virtual, so there is nothing to differ.
+#[tokio::test]
+async fn the_tour_is_the_same_each_time() -> Result<()> {
+    let (first, second) = (run("tour", &[]).await?, run("tour", &[]).await?);
+    let difference = first.lines().zip(second.lines()).find(|(first, second)| first != second);
+    assert_eq!(difference, None);
+    assert_eq!(first.len(), second.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_chapter_of_the_list_is_shown_alone_under_its_title() -> Result<()> {
+    let list = run("tour", &["--list"]).await?;
+    let is_number = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let chapters = list.lines().filter(is_number).collect::<Vec<_>>();
+    assert_eq!(chapters.len(), 23, "{list}");
+    for (number, chapter) in (1..).zip(chapters) {
+        let title = chapter.trim().strip_prefix(&number.to_string()).unwrap().trim();
+        let shown = run("tour", &["--chapter", &number.to_string()]).await?;
+        let heading = format!("\n{number}. {}\n", title.to_uppercase());
+        assert!(shown.starts_with(&heading), "{heading}: {shown}");
+    }
+    assert!(run("tour", &["--chapter", "24"]).await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_broken_locks_are_shown_alone_each_with_its_repair() -> Result<()> {
+    let shown = run("tour", &["--naive"]).await?;
+    for (what, times) in [("THE REPAIR.", 9), ("  Broken: ", 9), ("  It holds: ", 9), ("->", 0)] {
+        let found = shown.lines().filter(|line| line.trim_start().starts_with(what.trim()));
+        assert_eq!(found.count(), times, "{what}: {shown}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_answer_points_at_a_chapter_with_the_title_that_it_names() -> Result<()> {
+    let list = run("tour", &["--list"]).await?;
+    let shown = run("tour", &["--questions"]).await?;
+    let references = shown.lines().filter_map(|line| line.strip_prefix("See chapter "));
+    let references = references.collect::<Vec<_>>();
+    assert_eq!(references.len(), shown.matches("\nQuestion ").count(), "{shown}");
+    for reference in references {
+        let (chapter, _) = reference.split_once(": tour").unwrap();
+        let (number, title) = chapter.split_once(", ").unwrap();
+        assert!(list.contains(&format!("{number:>2}  {title}\n")), "{reference}");
+    }
+    Ok(())
+}
+
+/// Step by step, with nobody at the keyboard: the state is shown once, and then the tour goes on.
+#[tokio::test]
+async fn a_step_shows_the_tree_and_the_clients() -> Result<()> {
+    let shown = run("tour", &["--step", "--chapter", "12"]).await?;
+    for line in ["The tree now:", "The clients now:", "Ana  connected", "[Enter]"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(shown.contains("Ben -> delete"), "{shown}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pipe_gets_no_colours_and_no_wrong_option_is_ignored() -> Result<()> {
+    let shown = run("tour", &["--chapter", "3", "--pace", "1"]).await?;
+    assert!(!shown.contains('\x1b'), "{shown}");
+    assert!(run("tour", &["--chapters"]).await.is_err());
+    Ok(())
+}

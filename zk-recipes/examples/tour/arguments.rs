@@ -1,0 +1,71 @@
+//! The command line.
+
+use std::time::Duration;
+
+use lexopt::{Arg, ValueExt};
+
+use crate::stage::Settings;
+
+pub(crate) const USAGE: &str = "\
+Usage: tour [OPTIONS]
+
+A course on distributed locks: what ZooKeeper is, how locks go wrong, and the frames of locks that
+do not.
+
+  --list              list the chapters
+  --chapter N         show chapter N alone
+  --naive             show only the locks that are broken on purpose
+  --questions         show only the questions at the end
+  --step              wait for the Enter key after each step, and show the tree and the clients
+  --pace MS           how long to look at a line; by default 300 on a terminal and 0 elsewhere
+  --connect HOST:PORT play on a real server; by default a server in this process plays along
+  -h, --help          print this text
+
+Colours are left out if NO_COLOR is set.";
+
+/// What is to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Show {
+    Help,
+    List,
+    Everything,
+    Chapter(usize),
+    Broken,
+    Questions,
+}
+
+pub(crate) struct Arguments {
+    pub(crate) show: Show,
+    /// The real server to play on.
+    pub(crate) server: Option<String>,
+    pub(crate) settings: Settings,
+}
+
+impl Arguments {
+    pub(crate) fn parse() -> Result<Self, lexopt::Error> {
+        let mut arguments =
+            Self { show: Show::Everything, server: None, settings: Settings::of_output() };
+        let mut pace = None;
+        let mut parser = lexopt::Parser::from_env();
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Arg::Long("list") => arguments.show = Show::List,
+                Arg::Long("chapter") => arguments.show = Show::Chapter(parser.value()?.parse()?),
+                Arg::Long("naive") => arguments.show = Show::Broken,
+                Arg::Long("questions") => arguments.show = Show::Questions,
+                Arg::Long("step") => arguments.settings.step = true,
+                Arg::Long("pace") => pace = Some(parser.value()?.parse()?),
+                Arg::Long("connect") => arguments.server = Some(parser.value()?.string()?),
+                Arg::Short('h') | Arg::Long("help") => arguments.show = Show::Help,
+                other => return Err(other.unexpected()),
+            }
+        }
+        match pace {
+            Some(pace) => arguments.settings.pace = Duration::from_millis(pace),
+            // The Enter key is the pace.
+            None if arguments.settings.step => arguments.settings.pace = Duration::ZERO,
+            None => {}
+        }
+        Ok(arguments)
+    }
+}

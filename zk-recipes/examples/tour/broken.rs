@@ -1,0 +1,54 @@
+//! How a lock that is broken on purpose is shown: the program, what happens to it, and its repair.
+
+use crate::Error;
+use crate::naive::diff::{Line, changes};
+use crate::naive::{Case, Version};
+use crate::stage::{Stage, Style};
+
+const FOLDER: &str = "zk-recipes/examples/tour/naive";
+
+pub(crate) async fn tell(stage: &Stage, case: &Case) -> Result<(), Error> {
+    stage.text(case.story);
+    stage.text(&format!("The program is {FOLDER}/{}/broken.rs:", case.folder));
+    stage.line(Style::Text, "");
+    for line in case.source(Version::Broken).lines() {
+        stage.line(Style::Code, format!("    {line}").trim_end());
+    }
+    stage.pause().await;
+
+    run(stage, case, Version::Broken).await?;
+    stage.text(case.lesson);
+    let (hazard, reports) = (case.hazard, case.reports);
+    stage.text(&format!("Seen in: {reports}. In tests/CATALOGUE.md this is hazard {hazard}."));
+    stage.pause().await;
+
+    stage.text(&format!("THE REPAIR. {}", case.repair));
+    stage.line(Style::Text, "");
+    for line in changes(case.source(Version::Broken), case.source(Version::Repaired), 2) {
+        let (style, line) = match line {
+            Line::Both(line) => (Style::Code, format!("    {line}")),
+            Line::Removed(line) => (Style::Removed, format!("  - {line}")),
+            Line::Added(line) => (Style::Added, format!("  + {line}")),
+            Line::Gap => (Style::Code, "    ...".to_owned()),
+        };
+        stage.line(style, line.trim_end());
+    }
+    stage.pause().await;
+
+    run(stage, case, Version::Repaired).await?;
+    stage.text(&format!("Where this is taken care of: {}", case.handled_in));
+    stage.pause().await;
+    Ok(())
+}
+
+/// Runs one of the programs, and shows what happened.
+async fn run(stage: &Stage, case: &Case, version: Version) -> Result<(), Error> {
+    let report = case.run(version).await?;
+    stage.line(Style::Text, "");
+    for event in report.log {
+        stage.line(Style::Event, format!("  {event}"));
+    }
+    let style = if report.is_broken { Style::Broken } else { Style::Good };
+    stage.line(style, format!("  {}", report.verdict));
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! A lock that is handed to the next process of a program.
+
+use zk_recipes::LockTicket;
+
+use crate::Error;
+use crate::contender::Contender;
+use crate::world::{Cast, LOCK};
+
+pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
+    let Cast { ana, ben, world, .. } = cast;
+    world.make(&[LOCK]).await?;
+    cast.say(
+        "Ana's program holds a lock for days, and is to be restarted with a new version. If it \
+         released the lock, Ben would get it, and the work would move to another machine. \
+         Instead it leaves a ticket: the session with its password, and the path of its node.",
+    )
+    .await?;
+    let guard = ana.acquire(&ana.lock()?).await?;
+    ben.narrator.quiet();
+    let ben_waits = ben.queue_up(&ben.lock()?).await?;
+    let secret = guard.into_ticket()?.to_secret();
+    // From here on the session has no client, and goes on until its timeout.
+    ana.client.detach().await;
+    cast.note("Ana has written the ticket to a file, and her process has ended.");
+    world.set_hasty(true);
+
+    cast.say(
+        "THE NEXT PROCESS reads the ticket. Eve resumes the session before its timeout is over, \
+         and the lock with it: the node has been there all the time, so nobody else was let in. \
+         Two processes with one ticket would both believe in the lock. So Eve marks the node's \
+         access list, and only one who has made that mark goes on.",
+    )
+    .await?;
+    let ticket = secret.parse::<LockTicket>()?;
+    let eve = Contender::resume("Eve", world, ticket.session()).await?;
+    let guard = eve.told(eve.lock()?.resume(&ticket)).await?;
+    world.set_hasty(false);
+
+    cast.say("EVE RELEASES as if she had acquired the lock herself, and Ben gets it.").await?;
+    guard.release().await?;
+    let guard_of_ben = ben_waits.await??;
+    eve.narrator.quiet();
+    guard_of_ben.release().await?;
+    eve.client.close().await;
+    Ok(())
+}

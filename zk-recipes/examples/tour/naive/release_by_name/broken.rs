@@ -1,0 +1,22 @@
+//! Releases by deleting the node whose name it got.
+
+use zk_client::{Client, CreateOptions, Error};
+
+use crate::naive::queue::{FOLDER, join, wait_for_turn};
+
+/// Returns the path of our node, once it holds the lock.
+pub(crate) async fn acquire(client: &Client) -> Result<String, Error> {
+    client.ensure(FOLDER, &CreateOptions::container()).await?;
+    let ours = join(client, "lock-").await?;
+    wait_for_turn(client, &ours).await?;
+    Ok(ours)
+}
+
+/// Releases the lock.
+pub(crate) async fn release(client: &Client, ours: &str) -> Result<(), Error> {
+    match client.delete(ours, None).await {
+        // It has gone with its session.
+        Err(error) if error.is_no_node() => Ok(()),
+        deleted => deleted,
+    }
+}
