@@ -18,6 +18,7 @@ mod linger;
 mod losses;
 mod multi;
 mod old_server;
+mod partitioner;
 mod requeue;
 mod rw;
 mod semaphore;
