@@ -62,7 +62,7 @@ impl Member {
                 shard.stopping().await;
                 // The last step of the work.
                 drop(shard.fenced(()).await);
-                working.send_modify(|working| drop(working.remove(&name)));
+                working.send_modify(|working| working.retain(|one, _| *one != name));
             };
             partitioner.run_until(id, stopped, work).await
         });

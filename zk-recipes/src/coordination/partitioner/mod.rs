@@ -346,6 +346,11 @@ impl Partitioner {
                 view = next;
             }
             match view {
+                Ok(view) if !view.members.iter().any(|member| member.node == own.node()) => {
+                    plan.send_replace(Plan::default());
+                    // This finds the loss although its event may not have come.
+                    own.verify().await?;
+                }
                 Ok(view) => {
                     let shards = self.shards_of(own, &view);
                     debug!(id = own.id(), epoch = %view.epoch, ?shards, "the shards to have");
@@ -357,12 +362,8 @@ impl Partitioner {
         }
     }
 
-    /// The shards that should be ours. None if the view does not have us, or another with our id.
+    /// The shards that should be ours.
     fn shards_of(&self, own: &Membership, view: &View) -> BTreeSet<Arc<str>> {
-        let is_own = |node: &str| node == own.node();
-        if !view.members.iter().any(|member| is_own(&member.node)) {
-            return BTreeSet::new();
-        }
         let members = view.members.iter().map(|member| member.id.as_str()).collect::<Vec<_>>();
         let shards = self.shards().collect::<Vec<_>>();
         shards_of(own.id(), &members, &shards).into_iter().map(Arc::from).collect()
