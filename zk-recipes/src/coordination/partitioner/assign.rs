@@ -2,8 +2,8 @@
 //! the same view agree without talking to each other.
 //!
 //! It is rendezvous hashing with a limit: each shard goes to the member with the highest score that
-//! has room. So loads differ by at most one, and a change of members moves little more than it must.
-//! Pure: knows no client.
+//! has room. So loads differ by at most one, and a change of members moves few shards more than it
+//! must. Pure: knows no client.
 
 /// The shards that should be with the member `id`.
 ///

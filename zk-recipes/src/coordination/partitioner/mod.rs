@@ -65,7 +65,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// ```
 ///
 /// A shard is a name, such as that of a queue, a table or a range of keys. Each has a
-/// [`Lock`](crate::Lock), which its member holds while it works on it. The ids of the members and
+/// [`Lock`], which its member holds while it works on it. The ids of the members and
 /// the names of the shards decide which member should have which shard. When a member comes, goes,
 /// crashes or loses its session, some shards move: the member that had one stops its work and then
 /// releases the lock, and the next one waits in the queue of that lock.
@@ -215,8 +215,8 @@ impl Partitioner {
     /// Works as the member `id`, until an error ends it.
     ///
     /// `work` is called with each [`Shard`] that becomes this member's, and what it returns is run,
-    /// all of it by the task that polls this future. While the work on one shard blocks, that on the
-    /// others waits.
+    /// all of it by the task that polls this future. While the work on one shard blocks, that on
+    /// the others waits.
     ///
     /// Work is [told to stop](Shard::stopping) when its shard is to move, and dropped where it
     /// stands when it goes on for [longer than it may](Self::grace) or when the shard is lost, by
