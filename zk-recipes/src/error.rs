@@ -17,6 +17,8 @@ pub enum ErrorKind {
     InvalidSet,
     /// Wrong use: a group has no member with this id, because no node can have it in its name.
     InvalidMemberId,
+    /// Wrong use: a partitioner has no shard of this name, because no node can have it.
+    InvalidShard,
     /// Wrong use: an owner that reads the lock asked to write it, and would wait for itself for
     /// ever.
     WouldDeadlock,
@@ -127,6 +129,8 @@ pub(crate) enum Fault {
     Set(String),
     #[error("id of a member: {0:?} is empty, has a slash or a tilde, or is not allowed in a path")]
     MemberId(String),
+    #[error("name of a shard: {0:?} is empty, has a slash, or is not allowed in a path")]
+    Shard(String),
     #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
     #[error("{path}: {asked} permits of a semaphore that has {permits}")]
@@ -171,6 +175,7 @@ impl Error {
             Fault::Layout(_) => ErrorKind::InvalidLayout,
             Fault::Set(_) => ErrorKind::InvalidSet,
             Fault::MemberId(_) => ErrorKind::InvalidMemberId,
+            Fault::Shard(_) => ErrorKind::InvalidShard,
             Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
             Fault::Permits { .. } => ErrorKind::InvalidPermits,
             Fault::NoParties(_) => ErrorKind::NoParties,

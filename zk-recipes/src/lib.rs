@@ -15,6 +15,7 @@
 //! | [`Cached`] | the value of a node at hand, for instance a live configuration |
 //! | [`TreeCache`] | a node and everything below it at hand |
 //! | [`Group`] | which processes of a service are there, with their data for all to see |
+//! | [`Partitioner`] | which of them works on which shards of the work |
 //!
 //! The tasks of one process hand a reentrant lock on among themselves without a request, and an
 //! owner may acquire it again.
@@ -151,7 +152,8 @@
 //! hold                   acquire (join, wait, hold); being the owner: state, lost, transactions
 //! locks                  Lock, RwLock, MultiLock, LockTicket
 //! two_level              holding (the node of the process), cohort (who is next), local, reentrant
-//! coordination           election, semaphore, both barriers, group, counter, cached, tree_cache
+//! coordination           election, semaphore, both barriers, group, partitioner (of group and
+//!                        lock), counter, cached, tree_cache
 //! ```
 
 mod coordination;
@@ -177,6 +179,7 @@ pub use coordination::counter::{Counter, CounterFormat};
 pub use coordination::double_barrier::{DoubleBarrier, Round};
 pub use coordination::election::{Election, Leaders, StepDown};
 pub use coordination::group::{Group, Member, Members, Membership, View};
+pub use coordination::partitioner::{Partitioner, Shard};
 pub use coordination::semaphore::{Permit, Semaphore};
 pub use coordination::tree_cache::{TreeCache, TreeLimits, TreeNode, TreeStatus, TreeView};
 pub use error::{Error, ErrorKind, Loss, Timeout};

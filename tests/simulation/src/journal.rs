@@ -13,17 +13,22 @@ use super::network::now;
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
 
-/// The folders that a semaphore has in its own.
-const SUBFOLDERS: [&str; 2] = ["locks", "leases"];
+/// The folders that semaphores and partitioners have in their own. The last one has a folder for
+/// each shard.
+const SUBFOLDERS: [&str; 4] = ["locks", "leases", "members", "shards"];
 
-/// The paths of all nodes that stand for a contender or a permit.
+/// The paths of all nodes that stand for a contender, a permit or a member.
 pub(super) fn nodes(core: &Core) -> Vec<String> {
+    let children = |folder: &str| {
+        let children = core.children(folder).into_iter();
+        children.map(|child| format!("{folder}/{child}")).collect::<Vec<_>>()
+    };
     let mut nodes = Vec::new();
-    for child in core.children(FOLDER) {
-        let path = format!("{FOLDER}/{child}");
-        match SUBFOLDERS.contains(&child.as_str()) {
-            true => nodes.extend(core.children(&path).iter().map(|one| format!("{path}/{one}"))),
-            false => nodes.push(path),
+    for path in children(FOLDER) {
+        match path.rsplit_once('/') {
+            Some((_, "shards")) => nodes.extend(children(&path).iter().flat_map(|it| children(it))),
+            Some((_, name)) if SUBFOLDERS.contains(&name) => nodes.extend(children(&path)),
+            _ => nodes.push(path),
         }
     }
     nodes

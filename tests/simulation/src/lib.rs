@@ -35,6 +35,8 @@ mod counts;
 
 mod leads;
 
+mod shards;
+
 mod folder;
 
 mod nemesis;
@@ -80,11 +82,13 @@ pub enum Family {
     Counter,
     /// Elections.
     Election,
+    /// Partitioners.
+    Partitioner,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Lock,
         Self::RwLock,
         Self::ReentrantLock,
@@ -93,6 +97,7 @@ impl Family {
         Self::Semaphore,
         Self::Counter,
         Self::Election,
+        Self::Partitioner,
     ];
 
     /// The same locks with only one level.
@@ -101,7 +106,7 @@ impl Family {
             Self::Lock | Self::ReentrantLock => Self::Lock,
             Self::RwLock | Self::ReentrantRwLock => Self::RwLock,
             Self::Requeue => Self::Requeue,
-            Self::Semaphore | Self::Counter | Self::Election => self,
+            Self::Semaphore | Self::Counter | Self::Election | Self::Partitioner => self,
         }
     }
 
@@ -207,7 +212,8 @@ impl Simulation {
             let family = if random.percent(mixed) { family.flat() } else { family };
             let tasks = match family.has_levels() {
                 true => random.within(2..7) as usize,
-                false if rounds => 1,
+                // Clients wake tasks that look at their state in any order.
+                false if rounds || family == Family::Partitioner => 1,
                 false if random.percent(30) => 2,
                 false => 1,
             };
@@ -241,10 +247,15 @@ impl Simulation {
         drop(nemesis);
         self.stage.cast.lock().unwrap().reliable = Some(now() + 2 * SESSION);
         self.stage.begin(Phase::Calm);
-        self.until("gets the lock", TURNS_WITHIN, |cast, name| {
-            cast.served.get(name).is_some_and(|turns| *turns >= TURNS)
-        })
-        .await?;
+        match self.family {
+            Family::Partitioner => self.shards_are_even().await?,
+            _ => {
+                self.until("gets the lock", TURNS_WITHIN, |cast, name| {
+                    cast.served.get(name).is_some_and(|turns| *turns >= TURNS)
+                })
+                .await?;
+            }
+        }
         self.stage.begin(Phase::Idle);
         self.until("comes to rest", 2 * SESSION, |cast, name| cast.idle.contains(name)).await?;
         // Longer than sessions without a client can live.
@@ -339,6 +350,20 @@ impl Simulation {
                 Some(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
+    }
+
+    /// Waits until each shard has one worker, and checks that it stays so.
+    async fn shards_are_even(&self) -> Result<(), String> {
+        // The sessions of the storm end first, and those who had them begin anew.
+        tokio::time::sleep(2 * SESSION).await;
+        let members = self.names.len();
+        let is_even = |cast: &process::Cast, _: &Name| shards::are_even(cast, members);
+        self.until("has its part of the shards", TURNS_WITHIN, is_even).await?;
+        for _ in 0..20 {
+            tokio::time::sleep(SESSION / 20).await;
+            self.until("keeps its part of the shards", Duration::ZERO, is_even).await?;
+        }
+        Ok(())
     }
 
     /// Checks that nothing is left behind.

@@ -54,7 +54,10 @@ impl AnyLock {
             | Family::Requeue
             | Family::Semaphore
             | Family::Counter
-            | Family::Election => Self::Plain(Lock::with_options(client, FOLDER, options).unwrap()),
+            | Family::Election
+            | Family::Partitioner => {
+                Self::Plain(Lock::with_options(client, FOLDER, options).unwrap())
+            }
             Family::RwLock => Self::Rw(RwLock::with_options(client, FOLDER, options).unwrap()),
             Family::ReentrantLock => {
                 Self::Reentrant(ReentrantLock::with_options(client, FOLDER, options).unwrap())

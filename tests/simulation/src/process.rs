@@ -21,6 +21,7 @@ use super::locks::AnyLock;
 use super::network::{Party, Shared};
 use super::permits::Held;
 use super::random::Random;
+use super::shards::Works;
 use super::wire::Dialer;
 use super::work::Job;
 
@@ -75,6 +76,7 @@ pub(super) struct Cast {
     pub(super) permits: u32,
     pub(super) held: Vec<Held>,
     pub(super) adds: Adds,
+    pub(super) works: Works,
 }
 
 impl Stage {

@@ -51,6 +51,9 @@ impl Job {
                 Phase::Storm | Phase::Calm if self.family == Family::Election => {
                     self.lead().await;
                 }
+                Phase::Storm | Phase::Calm if self.family == Family::Partitioner => {
+                    self.share_work().await;
+                }
                 Phase::Storm | Phase::Calm => self.turn().await,
                 Phase::Idle => {
                     self.stage.cast.lock().unwrap().idle.insert(self.who.name);

@@ -158,6 +158,28 @@ const ELECTION: &[&str] = &[
     "terms to the end",
 ];
 
+/// The events that must have happened in any hundred seeds of the partitioner.
+const PARTITIONER: &[&str] = &[
+    "acquires cancelled",
+    "acquires ended with the session",
+    "born with the names of the last life",
+    "cut",
+    "deleted by the operator",
+    "deleted by the operator, with others",
+    "event lost",
+    "expired",
+    "half-open",
+    "machine died",
+    "members that left",
+    "partitioned",
+    "paused",
+    "process died",
+    "reply lost",
+    "request lost",
+    "server restarted",
+    "work beside that of a loser",
+];
+
 /// The events that must have happened in any hundred seeds of the ensemble.
 const ENSEMBLE: &[&str] = &[
     "client cut",
@@ -348,6 +370,11 @@ fn the_counter_counts_each_add_once_whatever_goes_wrong() {
 #[test]
 fn one_leads_at_a_time_and_stops_when_its_term_is_over() {
     check(Family::Election, &[ELECTION]);
+}
+
+#[test]
+fn each_shard_has_one_worker_whatever_goes_wrong() {
+    check(Family::Partitioner, &[PARTITIONER]);
 }
 
 #[test]

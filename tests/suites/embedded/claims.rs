@@ -49,6 +49,7 @@ zk_tests::lock_claims!(lock, Server::start().await?);
 zk_tests::semaphore_claims!(semaphore, Server::start().await?);
 zk_tests::barrier_claims!(barrier, Server::start().await?);
 zk_tests::group_claims!(group, Server::start().await?);
+zk_tests::partitioner_claims!(partitioner, Server::start().await?);
 
 async fn server(version: ServerVersion) -> Result<Server> {
     Ok(Server::with(equipped(Config::new().server_version(version))).await?)

@@ -15,6 +15,7 @@ zk_tests::lock_claims!(real, Standalone::start().await?);
 zk_tests::semaphore_claims!(semaphore, Standalone::start().await?);
 zk_tests::barrier_claims!(barrier, Standalone::start().await?);
 zk_tests::group_claims!(group, Standalone::start().await?);
+zk_tests::partitioner_claims!(partitioner, Standalone::start().await?);
 
 /// A server that lags reports several turns at once.
 #[tokio::test]

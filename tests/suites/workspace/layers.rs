@@ -219,6 +219,8 @@ const CRATES: &[Layers] = &[
             "coordination/semaphore",
             "coordination/group/members",
             "coordination/group",
+            "coordination/partitioner/assign",
+            "coordination/partitioner",
             "coordination",
             "lib",
         ],

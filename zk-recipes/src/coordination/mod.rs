@@ -12,6 +12,8 @@ pub(crate) mod election;
 
 pub(crate) mod group;
 
+pub(crate) mod partitioner;
+
 pub(crate) mod semaphore;
 
 pub(crate) mod tree_cache;

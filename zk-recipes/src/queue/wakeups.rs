@@ -1,10 +1,11 @@
 //! What wakes a future: a timer, a notification for all that wait, a watch that sends nothing when
-//! it is dropped, or the first of two futures.
+//! it is dropped, the first of two futures, or any of many.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
@@ -88,6 +89,51 @@ pub(crate) async fn first_of<T>(
         ready => ready,
     })
     .await
+}
+
+/// Waits until all futures are done, or until one of them fails. Each is polled only when it was
+/// woken.
+pub(crate) async fn all_of<E>(
+    futures: impl Iterator<Item = impl Future<Output = Result<(), E>>>,
+) -> Result<(), E> {
+    let all = Arc::new(Mutex::new(Waker::noop().clone()));
+    let one = || Arc::new(One { is_woken: AtomicBool::new(true), all: Arc::clone(&all) });
+    let mut running = futures.map(|future| (Box::pin(future), one())).collect::<Vec<_>>();
+    poll_fn(|cx| {
+        all.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
+        let mut failed = None;
+        running.retain_mut(|(future, one)| {
+            if failed.is_some() || !one.is_woken.swap(false, Ordering::AcqRel) {
+                return true;
+            }
+            let waker = Waker::from(Arc::clone(one));
+            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Pending => return true,
+                Poll::Ready(done) => failed = done.err(),
+            }
+            false
+        });
+        match failed {
+            Some(error) => Poll::Ready(Err(error)),
+            None if running.is_empty() => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// What wakes one of many futures, and the task of all of them.
+struct One {
+    is_woken: AtomicBool,
+    all: Arc<Mutex<Waker>>,
+}
+
+impl Wake for One {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.wake();
+    }
 }
 
 /// A watch, if it is set. Dropping it sends no request, as a watcher's would: our own node, which

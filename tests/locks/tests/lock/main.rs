@@ -21,6 +21,7 @@ mod meter;
 mod metrics;
 mod multi;
 mod old_server;
+mod partitioner;
 mod requeue;
 mod runtimes;
 mod rw;

@@ -4,8 +4,8 @@
 //!
 //! Each file has a macro that lists its claims. [`lock_claims!`](crate::lock_claims),
 //! [`semaphore_claims!`](crate::semaphore_claims), [`barrier_claims!`](crate::barrier_claims),
-//! [`group_claims!`](crate::group_claims) and [`leak_claims!`](crate::leak_claims) make tests of
-//! claims that take an address. The others take
+//! [`group_claims!`](crate::group_claims), [`partitioner_claims!`](crate::partitioner_claims) and
+//! [`leak_claims!`](crate::leak_claims) make tests of claims that take an address. The others take
 //! a value that becomes a [`Target`]: [`client_claims!`](crate::client_claims),
 //! [`composed_claims!`](crate::composed_claims), [`operation_claims!`](crate::operation_claims),
 //! [`auth_claims!`](crate::auth_claims), [`cached_claims!`](crate::cached_claims),
@@ -24,6 +24,7 @@ pub mod group;
 pub mod leaks;
 pub mod lock;
 pub mod operations;
+pub mod partitioner;
 pub mod semaphore;
 pub mod target;
 pub mod tree_cache;
@@ -158,7 +159,8 @@ mod tests {
         let (group, semaphore) = (include_str!("group.rs"), include_str!("semaphore.rs"));
         let (cached, counter) = (include_str!("cached.rs"), include_str!("counter.rs"));
         let tree_cache = include_str!("tree_cache.rs");
-        let locks = [include_str!("barrier.rs"), group, leaks, lock, semaphore];
+        let partitioner = include_str!("partitioner.rs");
+        let locks = [include_str!("barrier.rs"), group, leaks, lock, partitioner, semaphore];
         let others = [alone, auth, cached, client, composed, counter, operations, tree_cache];
         for file in locks.into_iter().chain(others) {
             for function in file.split("pub async fn ").skip(1) {

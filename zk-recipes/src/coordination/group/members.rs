@@ -3,7 +3,7 @@
 //! An observer keeps a watch on the folder and one on each member, and lists the group when any of
 //! them fires. It reads a member again only if that member is new or has changed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -82,7 +82,7 @@ pub struct Members {
     folder_watch: Option<Watcher>,
     /// The members that were read, by the names of their nodes. Each has a watch that has not
     /// fired.
-    known: HashMap<String, (Member, Watcher)>,
+    known: BTreeMap<String, (Member, Watcher)>,
     /// Shows that the connection has changed.
     states: watch::Receiver<SessionState>,
     /// Runs from one look at the group to the next, over all calls in between.
@@ -98,7 +98,7 @@ impl Members {
             client: client.clone(),
             folder: folder.clone(),
             folder_watch: None,
-            known: HashMap::new(),
+            known: BTreeMap::new(),
             states: client.states(),
             recheck: RecheckTimer::default(),
             is_due: true,
@@ -211,9 +211,12 @@ impl Members {
             earlier.abandon();
         }
         let nodes = nodes_of_members(&list);
-        let names = nodes.iter().map(|&(_, name)| name).collect::<HashSet<_>>();
-        for (_, (_, gone)) in self.known.extract_if(|name, _| !names.contains(name.as_str())) {
-            gone.abandon();
+        let names = nodes.iter().map(|&(_, name)| name).collect::<BTreeSet<_>>();
+        let gone = self.known.keys().filter(|name| !names.contains(name.as_str()));
+        for gone in gone.cloned().collect::<Vec<_>>() {
+            if let Some((_, watcher)) = self.known.remove(&gone) {
+                watcher.abandon();
+            }
         }
         let unknown = nodes.iter().filter(|(_, name)| !self.known.contains_key(*name));
         let unknown = unknown.map(|&(id, name)| (id, name, folder.child(name))).collect::<Vec<_>>();
@@ -292,7 +295,7 @@ fn nodes_of_members(list: &Names) -> Vec<(&str, &str)> {
 /// again. True if there was an event, or the session is over.
 fn poll_events(
     folder_watch: &mut Option<Watcher>,
-    known: &mut HashMap<String, (Member, Watcher)>,
+    known: &mut BTreeMap<String, (Member, Watcher)>,
     cx: &mut Context<'_>,
 ) -> bool {
     let before = known.len();

@@ -1,0 +1,751 @@
+//! Partitioners: one member works on a shard at a time, shards move one by one and when their work
+//! has ended, each is with somebody in the end, and nothing is left behind.
+
+use std::collections::BTreeMap;
+use std::future::{Future, pending};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use zk_client::{Client, ErrorCode, SessionId};
+use zk_embedded::{Fault, OpCode};
+use zk_recipes::{
+    Error, ErrorKind, FencingToken, Group, LockState, Loss, Options, Partitioner, Shard,
+};
+use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
+use zk_tests::locks::{LOCK, TIMEOUT, World};
+
+const SHARDS: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
+
+fn partitioner(client: &Client) -> Partitioner {
+    Partitioner::new(client, LOCK, SHARDS).unwrap()
+}
+
+/// Who works on which shard, with what was seen of it before.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Entries>>);
+
+#[derive(Default)]
+struct Entries {
+    now: BTreeMap<String, &'static str>,
+    tokens: BTreeMap<String, FencingToken>,
+    begun: usize,
+    /// A member whose session the server ends before its time, so that it is told too late.
+    ends_early: Option<&'static str>,
+}
+
+/// The work on a shard, until it is dropped.
+struct AtWork(Log, Shard, &'static str);
+
+impl Log {
+    fn begin(&self, who: &'static str, shard: Shard) -> AtWork {
+        assert_eq!(shard.state(), LockState::Held);
+        let mut entries = self.entries();
+        let name = shard.name().to_owned();
+        let other = entries.now.insert(name.clone(), who);
+        if let Some(other) = other.filter(|_| other != entries.ends_early) {
+            panic!("{name}: {who} begins, and {other} is at work");
+        }
+        let last = entries.tokens.insert(name, shard.token());
+        assert!(last < Some(shard.token()), "{last:?}, and then {shard:?}");
+        entries.begun += 1;
+        drop(entries);
+        AtWork(self.clone(), shard, who)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many shards each member works on.
+    fn loads(&self) -> BTreeMap<&'static str, usize> {
+        let mut loads = BTreeMap::new();
+        for who in self.entries().now.values() {
+            *loads.entry(*who).or_default() += 1;
+        }
+        loads
+    }
+
+    fn now(&self) -> BTreeMap<String, &'static str> {
+        self.entries().now.clone()
+    }
+
+    fn begun(&self) -> usize {
+        self.entries().begun
+    }
+
+    /// Waits until all shards are worked on, and as equally as can be by so many members.
+    async fn is_even(&self, shards: usize, members: usize) {
+        let is_even = || {
+            let loads = self.loads();
+            let counts = loads.values().copied();
+            loads.values().sum::<usize>() == shards
+                && loads.len() == members.min(shards)
+                && counts.clone().max().unwrap_or(0) - counts.min().unwrap_or(0) <= 1
+        };
+        let even = async {
+            while !is_even() {
+                sleep(Duration::from_millis(7)).await;
+            }
+        };
+        timeout(4 * TIMEOUT, even).await.unwrap_or_else(|_| panic!("{:?}", self.now()));
+        let (now, begun) = (self.now(), self.begun());
+        sleep(TIMEOUT).await;
+        assert_eq!((self.now(), self.begun()), (now, begun), "it does not stay so");
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        let Self(log, shard, who) = self;
+        log.entries().now.retain(|name, worker| name != shard.name() || worker != who);
+    }
+}
+
+/// A member that works until each shard is to move.
+struct Worker {
+    session: SessionId,
+    client: Client,
+    running: JoinHandle<Result<(), Error>>,
+    stop: Arc<Notify>,
+}
+
+impl Worker {
+    async fn start(world: &World, log: &Log, id: &'static str) -> Self {
+        Self::with(world, log, id, |partitioner| partitioner, async |shard| shard.stopping().await)
+            .await
+    }
+
+    async fn with<W: Future<Output = ()> + Send>(
+        world: &World,
+        log: &Log,
+        id: &'static str,
+        set: impl FnOnce(Partitioner) -> Partitioner,
+        work: impl Fn(Shard) -> W + Send + Sync + 'static,
+    ) -> Self {
+        let client = world.client().await;
+        let (partitioner, log) = (set(partitioner(&client)), log.clone());
+        let (stop, session) = (Arc::new(Notify::new()), client.session().unwrap().id);
+        let stopped = Arc::clone(&stop);
+        let running = tokio::spawn(async move {
+            let work = |shard: Shard| {
+                let at_work = log.begin(id, shard.clone());
+                let work = work(shard);
+                async move {
+                    work.await;
+                    drop(at_work);
+                }
+            };
+            partitioner.run_until(id, stopped.notified(), work).await
+        });
+        Self { session, client, running, stop }
+    }
+
+    async fn leave(self) {
+        self.stop.notify_one();
+        self.running.await.unwrap().unwrap();
+    }
+}
+
+/// Checks that no node and no watch is left.
+async fn is_empty(world: &World) {
+    settle().await;
+    assert_eq!(world.server.children(&format!("{LOCK}/members")), [""; 0]);
+    for shard in world.server.children(&format!("{LOCK}/shards")) {
+        assert_eq!(world.server.children(&format!("{LOCK}/shards/{shard}")), [""; 0], "{shard}");
+    }
+    assert_eq!(world.server.watch_count(), 0, "watches are left");
+}
+
+/// The node of the member, or of the holder of a shard.
+fn node(world: &World, folder: &str) -> String {
+    let names = world.server.children(&format!("{LOCK}/{folder}"));
+    let first = names.iter().min_by_key(|name| name[name.len() - 10..].to_owned()).unwrap();
+    format!("{LOCK}/{folder}/{first}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_are_with_one_member_each_and_evenly_whoever_comes_and_goes() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    log.is_even(5, 1).await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(5, 2).await;
+    let eva = Worker::start(&world, &log, "eva").await;
+    log.is_even(5, 3).await;
+    let before = log.now();
+    ben.leave().await;
+    log.is_even(5, 2).await;
+    for (shard, who) in log.now() {
+        assert!(before[&shard] == "ben" || before[&shard] == who, "{shard} has moved to {who}");
+    }
+    // As if its process had been dropped.
+    ana.running.abort();
+    log.is_even(5, 1).await;
+    eva.leave().await;
+    assert_eq!(log.now(), BTreeMap::new());
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_members_than_shards_leave_some_without_work() {
+    let world = World::new();
+    let log = Log::default();
+    let mut workers = Vec::new();
+    for id in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        workers.push(Worker::start(&world, &log, id).await);
+    }
+    log.is_even(5, 8).await;
+    for worker in workers {
+        worker.leave().await;
+    }
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shards_of_a_session_that_ends_go_to_the_others() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(5, 2).await;
+    log.entries().ends_early = Some("ana");
+    world.server.expire(ana.session);
+    assert!(ana.running.await.unwrap().unwrap_err().is_session_over());
+    log.is_even(5, 1).await;
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_cut_off_has_stopped_before_others_begin() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(5, 2).await;
+    // Pings are answered all the same, and `begin` looks that nobody else is at work.
+    world.server.partition(ana.session);
+    log.is_even(5, 1).await;
+    assert_eq!(log.loads().keys().collect::<Vec<_>>(), [&"ben"]);
+    world.server.heal();
+    assert!(ana.running.await.unwrap().unwrap_err().is_session_over());
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_cut_moves_and_stops_nothing() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(5, 2).await;
+    let begun = log.begun();
+    for _ in 0..3 {
+        world.server.set_serving(false);
+        ana.client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+        settle().await;
+        world.server.set_serving(true);
+        log.is_even(5, 2).await;
+    }
+    assert_eq!(log.begun(), begun);
+    ana.leave().await;
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_member_begins_when_the_work_has_ended() {
+    const LAST_STEP: Duration = Duration::from_secs(3);
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::with(
+        &world,
+        &log,
+        "ana",
+        |it| it,
+        async |shard| {
+            assert!(!shard.is_stopping());
+            shard.stopping().await;
+            assert!(shard.is_stopping());
+            shard.run(sleep(LAST_STEP)).await.unwrap();
+        },
+    );
+    let ana = ana.await;
+    log.is_even(5, 1).await;
+    let begins = Instant::now();
+    let ben = Worker::start(&world, &log, "ben").await;
+    sleep(LAST_STEP - Duration::from_millis(100)).await;
+    assert_eq!(log.loads(), [("ana", 5)].into());
+    log.is_even(5, 2).await;
+    assert!(begins.elapsed() < LAST_STEP + TIMEOUT + Duration::from_secs(1), "it took longer");
+    let left = Instant::now();
+    ana.leave().await;
+    assert!((LAST_STEP..2 * LAST_STEP).contains(&left.elapsed()), "{:?}", left.elapsed());
+    log.is_even(5, 1).await;
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_does_not_stop_is_dropped_after_the_time_it_has() {
+    for grace in [Duration::ZERO, Duration::from_secs(2)] {
+        let world = World::new();
+        let log = Log::default();
+        let set = move |it: Partitioner| it.grace(grace);
+        let ana = Worker::with(&world, &log, "ana", set, async |_| pending().await).await;
+        log.is_even(5, 1).await;
+        let ben = Worker::start(&world, &log, "ben").await;
+        sleep(grace.saturating_sub(Duration::from_millis(100))).await;
+        assert_eq!(log.loads().get("ben"), None);
+        sleep(Duration::from_millis(200)).await;
+        assert!(log.loads().contains_key("ben"), "{:?}", log.now());
+        log.is_even(5, 2).await;
+        ana.leave().await;
+        ben.leave().await;
+        is_empty(&world).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_is_done_is_not_begun_again_and_its_shard_moves_at_once() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::with(&world, &log, "ana", |it| it, async |_| {}).await;
+    sleep(TIMEOUT).await;
+    assert_eq!((log.begun(), log.loads()), (5, BTreeMap::new()));
+    let node = node(&world, "shards/s0");
+    assert!(world.server.has_node(&node), "the shard stays with its member");
+    let ben = Worker::start(&world, &log, "ben").await;
+    sleep(Duration::from_millis(100)).await;
+    let moved = log.loads()["ben"];
+    assert!((2..4).contains(&moved), "{moved} without waiting for work");
+    ben.leave().await;
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(log.begun(), 5 + 2 * moved, "what comes back is new work");
+    ana.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_whose_node_is_deleted_is_worked_on_anew_with_a_greater_token() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    log.is_even(5, 1).await;
+    let admin = world.client().await;
+    for round in 1..4 {
+        admin.delete(&node(&world, "shards/s3"), None).await.unwrap();
+        log.is_even(5, 1).await;
+        assert_eq!(log.begun(), 5 + round);
+    }
+    ana.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_was_done_and_whose_node_is_deleted_is_worked_on_anew() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::with(&world, &log, "ana", |it| it, async |_| {}).await;
+    sleep(TIMEOUT).await;
+    let admin = world.client().await;
+    admin.delete(&node(&world, "shards/s3"), None).await.unwrap();
+    sleep(TIMEOUT).await;
+    assert_eq!(log.begun(), 6);
+    ana.leave().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_node_is_deleted_joins_again() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(5, 2).await;
+    let admin = world.client().await;
+    admin.delete(&node(&world, "members"), None).await.unwrap();
+    log.is_even(5, 2).await;
+    ana.leave().await;
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_has_one_member_and_the_other_one_waits() {
+    let world = World::new();
+    let log = Log::default();
+    let first = Worker::start(&world, &log, "ana").await;
+    log.is_even(5, 1).await;
+    let begun = log.begun();
+    let second = Worker::start(&world, &log, "ana").await;
+    // It can be stopped while it waits.
+    let third = Worker::start(&world, &log, "ana").await;
+    log.is_even(5, 1).await;
+    assert_eq!(log.begun(), begun);
+    third.leave().await;
+    assert!(!second.running.is_finished());
+    first.leave().await;
+    log.is_even(5, 1).await;
+    assert_eq!(log.begun(), 2 * begun);
+    second.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_id_is_taken_over_hands_over_its_shards() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(5, 2).await;
+    let group = Group::new(&world.client().await, &format!("{LOCK}/members")).unwrap();
+    let other = group.take_over("ana", "").await.unwrap();
+    sleep(TIMEOUT).await;
+    // The other one has them now, and does not work on them.
+    assert_eq!(log.loads().get("ana"), None);
+    assert_eq!(log.loads().len(), 1);
+    drop(other);
+    log.is_even(5, 2).await;
+    ana.leave().await;
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_within_the_delay_moves_no_shards_of_others() {
+    const DELAY: Duration = Duration::from_secs(4);
+    let world = World::new();
+    let log = Log::default();
+    let set = |it: Partitioner| it.delay(DELAY);
+    let work = async |shard: Shard| shard.stopping().await;
+    let ana = Worker::with(&world, &log, "ana", set, work).await;
+    sleep(DELAY / 2).await;
+    assert_eq!(log.begun(), 0);
+    let ben = Worker::with(&world, &log, "ben", set, work).await;
+    log.is_even(5, 2).await;
+    assert_eq!(log.begun(), 5, "both have begun together");
+    let (before, of_ben) = (log.now(), log.loads()["ben"]);
+    ben.leave().await;
+    sleep(DELAY / 2).await;
+    let ben = Worker::with(&world, &log, "ben", set, work).await;
+    log.is_even(5, 2).await;
+    assert_eq!(log.now(), before);
+    assert_eq!(log.begun(), 5 + of_ben);
+    // A member that does not come again is replaced.
+    ben.leave().await;
+    sleep(DELAY / 2).await;
+    assert_eq!(log.loads().len(), 1);
+    assert!(log.now().len() < 5);
+    log.is_even(5, 1).await;
+    ana.leave().await;
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_or_the_end_of_the_future_drops_all_work_and_releases_all() {
+    let world = World::new();
+    let log = Log::default();
+    let client = world.client().await;
+    let (of_spawned, told) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU32::new(0)));
+    {
+        let partitioner = partitioner(&client);
+        let work = |shard: Shard| {
+            let (at_work, told) = (log.begin("ana", shard.clone()), Arc::clone(&told));
+            of_spawned.lock().unwrap().push(tokio::spawn(async move {
+                let lost = shard.run(pending::<()>()).await.unwrap_err().loss();
+                assert_eq!(lost, Some(Loss::Released));
+                assert!(shard.is_stopping());
+                shard.stopping().await;
+                told.fetch_add(1, Ordering::Relaxed);
+                shard
+            }));
+            async move {
+                pending::<()>().await;
+                drop(at_work);
+            }
+        };
+        let mut running = Box::pin(partitioner.run("ana", work));
+        while log.loads().get("ana") != Some(&5) {
+            assert!(poll_once(running.as_mut()).is_pending());
+            settle().await;
+        }
+        drop(running);
+        assert_eq!(log.loads(), BTreeMap::new(), "all work is dropped by now");
+    }
+    // Their clones of the guards are alive.
+    let mut shards = Vec::new();
+    for spawned in std::mem::take(&mut *of_spawned.lock().unwrap()) {
+        shards.push(spawned.await.unwrap());
+    }
+    assert_eq!(told.load(Ordering::Relaxed), 5);
+    is_empty(&world).await;
+    drop(shards);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_refuses_is_an_error() {
+    let check = |error: Error| {
+        assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_AUTH), "{error}");
+    };
+    for hidden in ["members", "shards/s2"] {
+        let world = World::new();
+        let log = Log::default();
+        let ana = Worker::start(&world, &log, "ana").await;
+        log.is_even(5, 1).await;
+        ana.leave().await;
+        world.hide(&format!("{LOCK}/{hidden}")).await;
+        let ana = Worker::start(&world, &log, "ana").await;
+        check(timeout(TIMEOUT, ana.running).await.unwrap().unwrap().unwrap_err());
+        assert_eq!(log.loads(), BTreeMap::new());
+        is_empty(&world).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_fit_into_no_path_are_refused() {
+    let world = World::new();
+    let client = world.client().await;
+    for name in ["", "a/b", "/", ".", "..", "a\0"] {
+        let refused = Partitioner::new(&client, LOCK, ["fine", name]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidShard, "{name:?}");
+    }
+    assert!(Partitioner::new(&client, "no/path", SHARDS).is_err());
+    let twice = Partitioner::new(&client, LOCK, ["b", "a", "b"]).unwrap();
+    assert_eq!(twice.shards().collect::<Vec<_>>(), ["a", "b"]);
+    let refused = twice.run("a~b", async |_| {}).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidMemberId);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_without_shards_is_one_until_it_is_stopped() {
+    let world = World::new();
+    let none = Partitioner::new(&world.client().await, LOCK, [""; 0]).unwrap();
+    let stop = Notify::new();
+    let mut running = Box::pin(none.run_until("ana", stop.notified(), async |_| {}));
+    for _ in 0..3 {
+        assert!(poll_once(running.as_mut()).is_pending());
+        settle().await;
+    }
+    assert_eq!(none.group().members().await.unwrap().members.len(), 1);
+    stop.notify_one();
+    running.await.unwrap();
+    is_empty(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_data_of_a_member_and_of_its_locks_is_there_for_observers() {
+    let world = World::new();
+    let client = world.client().await;
+    let options = Options::new().data("10.0.0.7").max_hold(TIMEOUT);
+    let partitioner = Partitioner::with_options(&client, LOCK, ["one"], options).unwrap();
+    let (log, begun) = (Log::default(), Instant::now());
+    let work = async |shard: Shard| {
+        let _at_work = log.begin("ana", shard.clone());
+        let data = client.get_data(shard.node()).await.unwrap().data;
+        assert_eq!(&data[..], b"10.0.0.7");
+        pending().await
+    };
+    let mut members = partitioner.group().watch();
+    let running = partitioner.run("ana", work);
+    let watching = async {
+        assert_eq!(members.next().await.unwrap().members.len(), 0);
+        assert_eq!(members.next().await.unwrap().members[0].data, b"10.0.0.7");
+        // The longest time is for the shards, and not for the membership.
+        assert!(timeout(4 * TIMEOUT, members.next()).await.is_err());
+    };
+    tokio::select! {
+        biased;
+        () = watching => {}
+        _ = running => unreachable!(),
+    }
+    let rounds = begun.elapsed().as_secs() / TIMEOUT.as_secs();
+    assert!((rounds as usize - 1..rounds as usize + 2).contains(&log.begun()), "{}", log.begun());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_polled_only_when_it_was_woken() {
+    let world = World::new();
+    let client = world.client().await;
+    let partitioner = partitioner(&client);
+    let polls = [const { AtomicU32::new(0) }; 5];
+    let work = |shard: Shard| {
+        let at = shard.name()[1..].parse::<usize>().unwrap();
+        let polls = &polls;
+        let mut ticking = Box::pin(async move {
+            loop {
+                // Only the first one wakes again and again.
+                sleep(if at == 0 { Duration::from_millis(1) } else { 100 * TIMEOUT }).await;
+            }
+        });
+        std::future::poll_fn(move |cx| {
+            polls[at].fetch_add(1, Ordering::Relaxed);
+            ticking.as_mut().poll(cx)
+        })
+    };
+    let ran = timeout(Duration::from_secs(1), partitioner.run("ana", work)).await;
+    assert!(ran.is_err());
+    let polls = polls.map(AtomicU32::into_inner);
+    assert!(polls[0] > 900 && polls[1..].iter().all(|polls| *polls < 10), "{polls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_comes_or_goes_costs_a_view_each_and_a_few_requests_a_shard() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(5, 2).await;
+    let even = async |members| {
+        while log.loads().len() < members || log.loads().values().sum::<usize>() < 5 {
+            settle().await;
+        }
+    };
+    let client = world.client().await;
+    let partitioner = partitioner(&client);
+    let stop = Notify::new();
+    let work = async |shard: Shard| {
+        let _at_work = log.begin("eva", shard.clone());
+        shard.stopping().await;
+    };
+    let mut running = Box::pin(partitioner.run_until("eva", stop.notified(), work));
+    // One shard of five moves, or two.
+    let (requests, ()) = world
+        .requests(async {
+            tokio::select! {
+                _ = running.as_mut() => unreachable!(),
+                () = even(3) => {}
+            }
+        })
+        .await;
+    let moved = log.loads()["eva"] as u64;
+    assert!((1..=2).contains(&moved));
+    // A create with its list, a view of three members, and two with one new member. For each shard
+    // a delete, a create with its list, and up to three watches.
+    let joins = 2 + (1 + 3) + 2 * (1 + 1);
+    assert!((joins + 3 * moved..=joins + 6 * moved).contains(&requests), "{requests} requests");
+    let (requests, ()) = world
+        .requests(async {
+            stop.notify_one();
+            running.await.unwrap();
+            even(2).await;
+        })
+        .await;
+    // A delete and two lists.
+    assert!((3 + 3 * moved..=3 + 6 * moved).contains(&requests), "{requests} requests");
+    ana.leave().await;
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
+#[test]
+fn a_fault_at_any_request_costs_no_shard() {
+    type MakeFault = fn() -> Fault;
+    let faults: [MakeFault; 3] =
+        [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
+    for fault in faults {
+        let places = sweep(|at| async move {
+            let world = World::new();
+            let log = Log::default();
+            let ana = Worker::start(&world, &log, "ana").await;
+            world.server.inject(fault().session(ana.session).after(at));
+            log.is_even(5, 1).await;
+            let ben = Worker::start(&world, &log, "ben").await;
+            log.is_even(5, 2).await;
+            ben.leave().await;
+            log.is_even(5, 1).await;
+            let happened = world.server.pending_faults() == 0;
+            world.server.clear_faults();
+            ana.leave().await;
+            is_empty(&world).await;
+            happened
+        });
+        assert!(places >= 20, "{places} places");
+    }
+}
+
+#[test]
+fn a_member_may_be_dropped_at_any_await() {
+    let runs = explore(|script: Script| async move {
+        let world = World::new();
+        let log = Log::default();
+        let ben = Worker::start(&world, &log, "ben").await;
+        settle().await;
+        let client = world.client().await;
+        let partitioner = partitioner(&client).grace(Duration::from_secs(1));
+        let stop = Notify::new();
+        let work = async |shard: Shard| {
+            let _at_work = log.begin("ana", shard.clone());
+            shard.stopping().await;
+            tokio::task::yield_now().await;
+        };
+        let mut running = Box::pin(partitioner.run_until("ana", stop.notified(), work));
+        let polls = script.choose(24);
+        let stops = script.choose(2) == 1;
+        for poll in 0..polls {
+            if stops && poll == 12 {
+                stop.notify_one();
+            }
+            if poll_once(running.as_mut()).is_ready() {
+                break;
+            }
+            match poll < 3 && script.choose(2) == 0 {
+                true => tokio::task::yield_now().await,
+                false => settle().await,
+            }
+        }
+        drop(running);
+        log.is_even(5, 1).await;
+        ben.leave().await;
+        is_empty(&world).await;
+    });
+    assert!(runs > 100, "{runs} runs");
+}
+
+/// The folders are containers, which servers remove while nobody is there.
+#[tokio::test(start_paused = true)]
+async fn folders_that_the_server_removes_are_made_again() {
+    let world = World::new();
+    let log = Log::default();
+    Worker::start(&world, &log, "ana").await.leave().await;
+    for _ in 0..4 {
+        world.server.reap();
+    }
+    assert!(!world.server.has_node(&format!("{LOCK}/shards")), "containers were removed");
+    let ana = Worker::start(&world, &log, "ana").await;
+    log.is_even(5, 1).await;
+    ana.leave().await;
+}
+
+/// The reply to the create of a place in a shard's queue is lost, and the shard is to stay where it
+/// was by then.
+#[tokio::test(start_paused = true)]
+async fn a_place_in_the_queue_of_a_shard_is_left_when_the_shard_is_not_to_come() {
+    let world = World::new();
+    let log = Log::default();
+    let slow = async |shard: Shard| {
+        shard.stopping().await;
+        sleep(Duration::from_secs(2)).await;
+    };
+    let ana = Worker::with(&world, &log, "ana", |it| it, slow).await;
+    log.is_even(5, 1).await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    let create = Fault::lose_reply().op(OpCode::CREATE2).session(ben.session).after(2);
+    world.server.inject(create);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.server.pending_faults(), 0);
+    let waits = |shard: &&str| world.server.children(&format!("{LOCK}/shards/{shard}")).len() > 1;
+    assert!(SHARDS.iter().any(|shard| waits(&shard)), "ben waits for his shards");
+    ben.leave().await;
+    settle().await;
+    assert!(!SHARDS.iter().any(|shard| waits(&shard)), "and has left");
+    sleep(Duration::from_secs(2)).await;
+    log.is_even(5, 1).await;
+    ana.leave().await;
+    is_empty(&world).await;
+}

@@ -1,0 +1,195 @@
+//! The work of a process that is a member of a partitioner, and what must hold of all shards: one
+//! worker at a time, and, once nothing goes wrong any more, one for each and evenly.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zk_embedded::SessionId;
+use zk_recipes::{LockState, Partitioner, Shard};
+
+use super::journal::{FOLDER, Role};
+use super::judge::{self, Ask};
+use super::network::now;
+use super::process::{Cast, Phase, Stage};
+use super::work::{Job, for_polls};
+
+const SHARDS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// A shard that somebody works on. It is forgotten when the work is dropped.
+#[derive(Debug)]
+pub(super) struct AtWork {
+    who: String,
+    session: SessionId,
+    node: String,
+    czxid: i64,
+    shard: Shard,
+}
+
+/// All work, by numbers that are never used again.
+#[derive(Debug, Default)]
+pub(super) struct Works {
+    next: u64,
+    now: BTreeMap<u64, AtWork>,
+}
+
+/// The work on one shard, until it is dropped.
+struct Working {
+    stage: Arc<Stage>,
+    number: u64,
+}
+
+impl Job {
+    /// Is a member of the partitioner until the calm is over, the session is, or it has enough.
+    pub(super) async fn share_work(&mut self) {
+        tokio::time::sleep(self.random.millis(0..60)).await;
+        let who = self.who;
+        let partitioner = Partitioner::new(&self.client, FOLDER, SHARDS).unwrap();
+        let partitioner = partitioner.grace(self.random.millis(0..1000));
+        let partitioner = partitioner.delay(
+            self.random
+                .pick(&[0, 0, 50])
+                .map_or_else(Default::default, std::time::Duration::from_millis),
+        );
+        let is_cut = self.is_storm() && self.random.percent(30);
+        let polls = if is_cut { self.random.within(1..200) } else { u64::MAX };
+        let leaves = self.is_storm() && self.random.percent(40);
+        let time = self.random.millis(0..4000);
+        let stage = Arc::clone(&self.stage);
+        let stop = async {
+            let over = async {
+                while stage.phase() < Phase::Idle {
+                    stage.changed.notified().await;
+                }
+            };
+            match leaves {
+                true => drop(tokio::time::timeout(time, over).await),
+                false => over.await,
+            }
+        };
+        let (role, at) = (Role::Exclusive, now());
+        let ask = Ask { who, role, level: None, passes: 0, has_term: false, at };
+        self.stage.note(|| format!("{who} becomes a member, for {polls} polls"));
+        let session = self.client.session().map(|session| session.id);
+        let seeds = std::sync::Mutex::new(self.random.fork());
+        let work = |shard: Shard| {
+            let session = session.or(self.client.session().map(|session| session.id));
+            let working = Working::begin(&stage, who, session.unwrap_or_default(), shard.clone());
+            let mut random = seeds.lock().unwrap().fork();
+            async move {
+                let ends = random.percent(20);
+                let last_step = random.millis(0..300);
+                while !shard.is_stopping() {
+                    let pause = random.millis(1..200);
+                    drop(tokio::time::timeout(pause, shard.stopping()).await);
+                    working.look(&shard);
+                }
+                if ends {
+                    tokio::time::sleep(last_step).await;
+                    working.look(&shard);
+                }
+            }
+        };
+        // Two tasks of one process would have one id.
+        let id = format!("{}-{}", who.name.0, who.name.1);
+        let member = for_polls(polls, partitioner.run_until(&id, stop, work));
+        let ended = match is_cut {
+            // Some are dropped while they work, and all of them before the calm is long over.
+            true => tokio::time::timeout(time, member).await.unwrap_or_default(),
+            false => member.await,
+        };
+        match ended {
+            Some(Ok(())) => self.stage.count("members that left"),
+            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
+            None => self.stage.count("acquires cancelled"),
+        }
+    }
+}
+
+impl Working {
+    fn begin(
+        stage: &Arc<Stage>,
+        who: super::process::Who,
+        session: SessionId,
+        shard: Shard,
+    ) -> Self {
+        let mut cast = stage.cast.lock().unwrap();
+        let mut world = stage.world.lock().unwrap();
+        let sessions = world.core.sessions();
+        let journal = &mut world.journal;
+        journal.count("grants");
+        journal.note(|| format!("{who} WORKS on {shard:?}"));
+        let node = shard.node().to_owned();
+        let czxid = shard.token().czxid();
+        for other in cast.works.now.values() {
+            if other.shard.name() != shard.name() {
+                continue;
+            }
+            journal.count("work beside that of a loser");
+            let AtWork { who: whose, session, node, czxid, .. } = other;
+            let by = journal.end(*czxid).and_then(|(_, by)| by);
+            if journal.is_alive(node, *czxid) {
+                journal.violate(format!("{who} works on {shard:?} beside {whose}"));
+            } else if by == Some(*session) && sessions.contains(session) {
+                // The end of a session deletes its nodes in its name, too.
+                journal.violate(format!("{whose} works on {node} that it has released"));
+            } else if !sessions.contains(session)
+                && !journal.ended_early.contains(session)
+                && !matches!(other.shard.state(), LockState::Lost(_))
+            {
+                journal.violate(format!("{whose} works on {node}, whose session is over"));
+            }
+        }
+        let who = who.to_string();
+        let at_work = AtWork { who, session, node, czxid, shard };
+        let works = &mut cast.works;
+        works.next += 1;
+        let number = works.next;
+        works.now.insert(number, at_work);
+        Self { stage: Arc::clone(stage), number }
+    }
+
+    /// Checks that the work has not gone on for too long.
+    fn look(&self, shard: &Shard) {
+        let said = shard.state();
+        let cast = self.stage.cast.lock().unwrap();
+        let mut world = self.stage.world.lock().unwrap();
+        let sessions = world.core.sessions();
+        let AtWork { who, session, node, czxid, .. } = &cast.works.now[&self.number];
+        let journal = &mut world.journal;
+        let by_itself = journal.end(*czxid).is_some_and(|(_, by)| by == Some(*session));
+        match said {
+            LockState::Lost(loss) => {
+                journal.violate(format!("{who} works on {node}, which is lost: {loss}"));
+            }
+            _ if by_itself && sessions.contains(session) => {
+                journal.violate(format!("{who} works on {node} that it has released"));
+            }
+            _ if !sessions.contains(session) && !journal.ended_early.contains(session) => {
+                journal.violate(format!("{who} works on {node} in {session}, which is over"));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let ended = self.stage.cast.lock().unwrap().works.now.remove(&self.number);
+        if let Some(AtWork { who, node, .. }) = &ended {
+            self.stage.note(|| format!("{who} ends its work on {node}"));
+        }
+        // The clone of the guard goes when nobody holds a lock of the stage.
+        drop(ended);
+    }
+}
+
+/// True if each shard has one worker, and as many as any other process, or one more or less.
+pub(super) fn are_even(cast: &Cast, members: usize) -> bool {
+    let mut loads = BTreeMap::<&str, usize>::new();
+    let mut shards = cast.works.now.values().map(|work| work.shard.name()).collect::<Vec<_>>();
+    shards.sort_unstable();
+    cast.works.now.values().for_each(|work| *loads.entry(&work.who).or_default() += 1);
+    let most = loads.values().max().copied().unwrap_or_default();
+    let least = if loads.len() < members { 0 } else { loads.values().min().copied().unwrap_or(0) };
+    shards == SHARDS && most - least <= 1
+}
