@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use zk_client::{Client, ErrorCode, SessionId};
 use zk_embedded::{Fault, OpCode};
 use zk_recipes::{
@@ -278,15 +278,17 @@ async fn the_next_member_begins_when_the_work_has_ended() {
     );
     let ana = ana.await;
     log.is_even(5, 1).await;
-    let begins = Instant::now();
+    let clock = world.client().await;
+    let begins = clock.clock().now();
     let ben = Worker::start(&world, &log, "ben").await;
     sleep(LAST_STEP - Duration::from_millis(100)).await;
     assert_eq!(log.loads(), [("ana", 5)].into());
     log.is_even(5, 2).await;
-    assert!(begins.elapsed() < LAST_STEP + TIMEOUT + Duration::from_secs(1), "it took longer");
-    let left = Instant::now();
+    let since = |time| clock.clock().now() - time;
+    assert!(since(begins) < LAST_STEP + TIMEOUT + Duration::from_secs(1), "it took longer");
+    let left = clock.clock().now();
     ana.leave().await;
-    assert!((LAST_STEP..2 * LAST_STEP).contains(&left.elapsed()), "{:?}", left.elapsed());
+    assert!((LAST_STEP..2 * LAST_STEP).contains(&since(left)), "{:?}", since(left));
     log.is_even(5, 1).await;
     ben.leave().await;
     is_empty(&world).await;
@@ -480,7 +482,8 @@ async fn an_error_or_the_end_of_the_future_drops_all_work_and_releases_all() {
     }
     // Their clones of the guards are alive.
     let mut shards = Vec::new();
-    for spawned in std::mem::take(&mut *of_spawned.lock().unwrap()) {
+    let spawned = std::mem::take(&mut *of_spawned.lock().unwrap());
+    for spawned in spawned {
         shards.push(spawned.await.unwrap());
     }
     assert_eq!(told.load(Ordering::Relaxed), 5);
@@ -544,7 +547,7 @@ async fn the_data_of_a_member_and_of_its_locks_is_there_for_observers() {
     let client = world.client().await;
     let options = Options::new().data("10.0.0.7").max_hold(TIMEOUT);
     let partitioner = Partitioner::with_options(&client, LOCK, ["one"], options).unwrap();
-    let (log, begun) = (Log::default(), Instant::now());
+    let (log, begun) = (Log::default(), client.clock().now());
     let work = async |shard: Shard| {
         let _at_work = log.begin("ana", shard.clone());
         let data = client.get_data(shard.node()).await.unwrap().data;
@@ -564,7 +567,7 @@ async fn the_data_of_a_member_and_of_its_locks_is_there_for_observers() {
         () = watching => {}
         _ = running => unreachable!(),
     }
-    let rounds = begun.elapsed().as_secs() / TIMEOUT.as_secs();
+    let rounds = (client.clock().now() - begun).as_secs() / TIMEOUT.as_secs();
     assert!((rounds as usize - 1..rounds as usize + 2).contains(&log.begun()), "{}", log.begun());
 }
 
@@ -740,10 +743,10 @@ async fn a_place_in_the_queue_of_a_shard_is_left_when_the_shard_is_not_to_come()
     sleep(Duration::from_secs(1)).await;
     assert_eq!(world.server.pending_faults(), 0);
     let waits = |shard: &&str| world.server.children(&format!("{LOCK}/shards/{shard}")).len() > 1;
-    assert!(SHARDS.iter().any(|shard| waits(&shard)), "ben waits for his shards");
+    assert!(SHARDS.iter().any(waits), "ben waits for his shards");
     ben.leave().await;
     settle().await;
-    assert!(!SHARDS.iter().any(|shard| waits(&shard)), "and has left");
+    assert!(!SHARDS.iter().any(waits), "and has left");
     sleep(Duration::from_secs(2)).await;
     log.is_even(5, 1).await;
     ana.leave().await;

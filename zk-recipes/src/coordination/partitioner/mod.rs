@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 use zk_client::Client;
 
@@ -338,10 +338,10 @@ impl Partitioner {
         let mut members = self.group.watch();
         loop {
             let mut view = members.next().await;
-            let moving = Instant::now() + self.delay;
+            let mut moving = pin!(sleep(self.delay));
             while view.is_ok()
                 && !self.delay.is_zero()
-                && let Ok(next) = timeout_at(moving, members.next()).await
+                && let Some(next) = unless(moving.as_mut(), members.next()).await
             {
                 view = next;
             }
