@@ -198,8 +198,8 @@ impl Page {
 
     /// What the locks of each name have done.
     fn locks(&mut self, locks: &[(&str, LockStats)]) {
-        type Read = fn(&LockStats) -> u64;
-        let families: [(&str, &str, Read); 6] = [
+        type Family<T> = (&'static str, &'static str, fn(&LockStats) -> T);
+        let families: [Family<u64>; 6] = [
             ("joined", "Contenders that joined a queue.", |stats| stats.joined),
             ("waited", "Contenders that found others ahead.", |stats| stats.waited),
             ("ahead", "Contenders ahead of those, added up.", |stats| stats.ahead),
@@ -236,7 +236,7 @@ impl Page {
         for (lock, stats) in locks {
             self.sample("zk_lock_held", &[("lock", lock)], stats.held());
         }
-        let histograms: [(&str, &str, fn(&LockStats) -> Latencies); 2] = [
+        let histograms: [Family<Latencies>; 2] = [
             ("zk_lock_wait_seconds", "How long acquires waited.", |stats| stats.waits),
             ("zk_lock_hold_seconds", "How long locks were held.", |stats| stats.holds),
         ];

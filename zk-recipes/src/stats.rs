@@ -54,9 +54,9 @@ impl LockMeter {
 ///
 /// All of them only grow. A [`Semaphore`](crate::Semaphore) queues up once for an acquire, and then
 /// holds a node for each permit: `waits` counts from the request of that node, when the caller is
-/// first in the queue. A [`MultiLock`](crate::MultiLock) counts for each of its locks. For two-level
-/// locks such as [`ReentrantLock`](crate::ReentrantLock), the holds are those of the process, under
-/// one node.
+/// first in the queue. A [`MultiLock`](crate::MultiLock) counts for each of its locks. For
+/// two-level locks such as [`ReentrantLock`](crate::ReentrantLock), the holds are those of the
+/// process, under one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockStats {

@@ -3,7 +3,6 @@
 
 mod barriers;
 mod clients;
-mod costs;
 mod counters;
 mod elections;
 mod groups;

@@ -44,19 +44,18 @@ impl Costs {
         Self { requests, events: count("Sent: ").wrapping_sub(requests) }
     }
 
-    /// The costs on one row of the table of relatives on the performance page: ours, and Curator's
-    /// where it has the operation.
-    pub fn documented() -> Vec<(String, Self, Option<Self>)> {
+    /// The rows of the table of relatives on the performance page.
+    pub fn documented() -> Vec<(String, Self)> {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../zk-client/src/performance.md");
         let page = std::fs::read_to_string(page).expect("the page");
         let (_, table) = page.split_once("# Relatives of locks").expect("the table");
         let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
         let row = |line: &str| {
-            let mut cells = line.trim_matches('|').split('|').map(str::trim);
-            let name = cells.next().expect("a name").replace('`', "");
-            let numbers = cells.map(|cell| cell.parse().ok()).collect::<Vec<_>>();
-            let costs = |at: usize| Some(Self { requests: numbers[at]?, events: numbers[at + 1]? });
-            (name, costs(0).expect("ours"), costs(2))
+            let cells = line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
+            let [name, requests, events] = cells[..] else { panic!("{line}") };
+            let number = |cell: &str| cell.parse().expect("a number");
+            let costs = Self { requests: number(requests), events: number(events) };
+            (name.replace('`', ""), costs)
         };
         rows.map(row).collect()
     }
