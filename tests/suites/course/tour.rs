@@ -63,7 +63,7 @@ async fn each_answer_points_at_a_chapter_with_the_title_that_it_names() -> Resul
 #[tokio::test]
 async fn a_step_shows_the_tree_and_the_clients() -> Result<()> {
     let shown = run("tour", &["--step", "--chapter", "12"]).await?;
-    for line in ["The tree now:", "The clients now:", "Ana  connected", "[Enter]"] {
+    for line in ["The tree now:", "The clients now:", "Ana: connected", "[Enter]"] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     assert!(shown.contains("Ben -> delete"), "{shown}");

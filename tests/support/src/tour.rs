@@ -54,7 +54,6 @@ pub async fn check(arguments: &[&str]) -> anyhow::Result<()> {
         "1. NODES, SESSIONS, WATCHES, ZXIDS, FRAMES",
         "Dan <- welcome",
         "Ana -> create2",
-        "Ana <- ok",
         "Ben <- NodeDataChanged",
         "Dan -> closeSession",
         "Ben <- NodeDeleted",

@@ -124,7 +124,7 @@ impl Stage {
     /// The clients and what they are up to.
     pub(crate) fn clients(&self) -> Vec<String> {
         let state = self.state();
-        state.clients.iter().map(|(name, doing)| format!("{name}  {doing}")).collect()
+        state.clients.iter().map(|(name, doing)| format!("{name}: {doing}")).collect()
     }
 
     /// Forgets the clients of the last chapter.
