@@ -34,8 +34,9 @@ async fn serve(world: &World, happens: impl AsyncFnOnce(&Service, &Service)) -> 
     one.keeper.close().await;
     other.keeper.close().await;
     let rest = async {
+        // A job takes some time, which passes only while nothing else is to do.
         while !world.server.children("/service/jobs").is_empty() {
-            tokio::task::yield_now().await;
+            sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::select! {
