@@ -79,7 +79,10 @@ async fn election(table: &mut Table) {
     observed.requests -= handed_over.requests;
     observed.events -= handed_over.events;
     let third = third.await.unwrap();
-    table.row("the last one resigns", async || third.release().await).await.unwrap();
+    table
+        .row("the last one resigns, which had waited", async || third.release().await)
+        .await
+        .unwrap();
 }
 
 async fn semaphore(table: &mut Table) {
