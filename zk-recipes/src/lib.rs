@@ -136,6 +136,12 @@
 //! | | debug | `no permit is free` of a semaphore, for the first in its queue | `folder` |
 //! | | debug | `a round begins` of a double barrier | `folder`, `number`, `members` |
 //! | | debug | `somebody deleted the marker` of a counter | `node`, `error` |
+//! | | debug | `the shards to have`, of a partitioner's member | `id`, `epoch`, `shards` |
+//! | | debug | `the work was dropped`, since its shard was lost | `shard`, `error` |
+//! | | debug | `the work has not stopped in time`, and was dropped | `shard` |
+//! | | debug | `the release of a shard is unconfirmed` | `shard`, `error` |
+//! | | debug | `a departure is unconfirmed`, of a member | `id`, `error` |
+//! | | debug | `the member tries again`, of a partitioner | `of`, `error` |
 //!
 //! They are reported in the caller's span, and contain no data. An owner of a two-level lock that
 //! gets in under a node that its process has already is counted and not traced.

@@ -28,6 +28,7 @@ use crate::node::Folder;
 use crate::options::Options;
 use crate::queue::attempts::is_transient;
 use crate::queue::wakeups::{all_of, first_of};
+use crate::trace::COORDINATION;
 
 use assign::shards_of;
 
@@ -314,7 +315,7 @@ impl Partitioner {
                 None => {
                     plan.send_replace(Plan { is_over: true, ..Plan::default() });
                     if let Err(error) = membership.leave().await {
-                        debug!(id, %error, "the end of a membership is not confirmed");
+                        debug!(target: COORDINATION, id, %error, "a departure is unconfirmed");
                     }
                     break;
                 }
@@ -353,7 +354,8 @@ impl Partitioner {
                 }
                 Ok(view) => {
                     let shards = self.shards_of(own, &view);
-                    debug!(id = own.id(), epoch = %view.epoch, ?shards, "the shards to have");
+                    let (id, epoch) = (own.id(), view.epoch);
+                    debug!(target: COORDINATION, id, %epoch, ?shards, "the shards to have");
                     plan.send_replace(Plan { shards, is_over: false });
                 }
                 // The plan stays as it is while the group cannot be seen.
@@ -406,18 +408,22 @@ impl Partitioner {
             let mut working = pin!(term.0.run(work(shard)));
             match unless(unplanned(plan, name), working.as_mut()).await {
                 Some(Ok(())) => drop(unless(unplanned(plan, name), term.0.lost()).await),
-                Some(Err(error)) => debug!(shard = &**name, %error, "the work was dropped"),
+                Some(Err(error)) => {
+                    debug!(target: COORDINATION, shard = &**name, %error, "the work was dropped");
+                }
                 None => {
                     stop.send_replace(true);
                     if timeout(self.grace, working).await.is_err() {
-                        debug!(shard = &**name, "the work has not stopped in time");
+                        let shard = &**name;
+                        debug!(target: COORDINATION, shard, "the work has not stopped in time");
                     }
                 }
             }
         }
         // The work has been dropped, and the next member may begin.
         if let Err(error) = term.0.release().await {
-            debug!(shard = &**name, %error, "the release of a shard is not confirmed");
+            let shard = &**name;
+            debug!(target: COORDINATION, shard, %error, "the release of a shard is unconfirmed");
         }
     }
 }
@@ -432,7 +438,7 @@ async fn may_pass(of: &str, error: Error) -> Result<(), Error> {
     if !error.is_transient() && !error.client().is_some_and(is_transient) {
         return Err(error);
     }
-    debug!(of, %error, "trying again");
+    debug!(target: COORDINATION, of, %error, "the member tries again");
     sleep(PAUSE).await;
     Ok(())
 }
