@@ -220,6 +220,7 @@ const CRATES: &[Layers] = &[
             "coordination/group/members",
             "coordination/group",
             "coordination/partitioner/assign",
+            "coordination/partitioner/shard",
             "coordination/partitioner",
             "coordination",
             "lib",

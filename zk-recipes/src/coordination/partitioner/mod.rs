@@ -5,12 +5,11 @@
 //! views cost time, and never let two of them work on one shard.
 
 mod assign;
+mod shard;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::fmt;
 use std::future::{Future, pending};
-use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +21,17 @@ use zk_client::Client;
 
 use crate::coordination::group::{Group, Membership, View};
 use crate::error::{Error, Fault};
+#[cfg(doc)]
 use crate::hold::Hold;
 use crate::locks::{Guard, Lock};
 use crate::node::Folder;
 use crate::options::Options;
-use crate::queue::attempts::is_transient;
 use crate::queue::wakeups::{all_of, first_of};
 use crate::trace::COORDINATION;
 
 use assign::shards_of;
+
+pub use shard::Shard;
 
 /// For how long work may go on by default after it was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -403,7 +404,7 @@ impl Partitioner {
     ) {
         let term = Term(Arc::new(guard));
         let (stop, stopping) = watch::channel(false);
-        let shard = Shard { name: Arc::clone(name), guard: Arc::clone(&term.0), stopping };
+        let shard = Shard::new(Arc::clone(name), Arc::clone(&term.0), stopping);
         {
             let mut working = pin!(term.0.run(work(shard)));
             match unless(unplanned(plan, name), working.as_mut()).await {
@@ -435,7 +436,7 @@ async fn unplanned(plan: &mut watch::Receiver<Plan>, shard: &Arc<str>) {
 
 /// Waits a little after an error that may not come again. Fails with any other.
 async fn may_pass(of: &str, error: Error) -> Result<(), Error> {
-    if !error.is_transient() && !error.client().is_some_and(is_transient) {
+    if !error.is_transient() {
         return Err(error);
     }
     debug!(target: COORDINATION, of, %error, "the member tries again");
@@ -468,56 +469,5 @@ impl Drop for Term {
     fn drop(&mut self) {
         // The delete is on its way when this returns.
         drop(self.0.release());
-    }
-}
-
-/// A shard that is this member's to work on, until its work has ended: see [`Partitioner::run`].
-///
-/// It dereferences to [`Hold`], which tells whether the shard is surely still this member's, and
-/// for how long. It has a [token](Hold::token), and [writes](Hold::fenced) only while that is so.
-#[derive(Clone)]
-pub struct Shard {
-    name: Arc<str>,
-    guard: Arc<Guard>,
-    stopping: watch::Receiver<bool>,
-}
-
-impl Shard {
-    /// The name of the shard.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Waits until the work on this shard should stop, because the shard is to move.
-    ///
-    /// The work has the [`grace`](Partitioner::grace) time from then on. The shard moves as soon as
-    /// the work is done.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing. Any number of tasks may wait, and from then on each call
-    /// returns at once.
-    pub async fn stopping(&self) {
-        // An error means that the shard was released.
-        drop(self.stopping.clone().wait_for(|is_stopping| *is_stopping).await);
-    }
-
-    /// True once the work on this shard should stop.
-    pub fn is_stopping(&self) -> bool {
-        *self.stopping.borrow() || self.stopping.has_changed().is_err()
-    }
-}
-
-impl Deref for Shard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.guard
-    }
-}
-
-impl fmt::Debug for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shard").field("name", &self.name).field("guard", &self.guard).finish()
     }
 }
