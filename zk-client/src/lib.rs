@@ -213,15 +213,18 @@
 //! | `connect`, `keeper`, `run_each` | how sessions begin | the ways to a `Client` |
 //! | `fuzz` | the body of the fuzz target, behind a feature | nothing: no other file uses it |
 //!
-//! The words of TLS errors are in `net/tls/error_text`, and those of all others in `error/fault`.
+//! The words of a TLS connection that failed are in `net/tls/error_text`, and those of unusable
+//! files and names beside their checks in `net/tls`. Those of all other errors are in `error/fault`
+//! (what failed) and `error/reasons` (why).
 //!
 //! A request passes through thirteen files. This is the path of [`Client::get_data`]. The first
 //! nine steps run in the call, the last four in the driver's task:
 //!
 //! ```text
 //!  1  client/reads             makes the request's record
-//!  2  client/handle            checks the path, and hands the request to the session
-//!  3  model/path               puts the chroot in front; `zk_proto::path` has the rules for paths
+//!  2  client/handle            has the path checked, and hands the request to the session
+//!  3  model/path               checks the path by the rules in `zk_proto::path`, and puts the
+//!                              chroot in front
 //!  4  driver/shared_session    takes the lock; wakes the driver once it is released
 //!  5  driver/reply_slot        opens a slot for the answer
 //!  6  session/requests         rejects it if the session is over or the server lacks the operation
@@ -243,7 +246,7 @@
 //!  2  driver/wire              reads a buffer full
 //!  3  driver/task              takes a turn
 //!  4  driver/shared_session    takes the lock, and reads the time
-//!  5  net/codec                splits off one frame
+//!  5  net/codec                splits off one frame, and tells events from replies
 //!  6  session/connection       decides by its phase what kind of frame it is
 //!  7  session/replies          decodes the header, and applies what the reply changes
 //!  8  session/pipeline         finds the request: the oldest one in flight
@@ -283,8 +286,10 @@
 //! session/timeouts         a ping, when nothing else was sent for a while; session/pings keeps the
 //!                          times of those without a reply
 //! session/reattach         first on each connection: credentials from session/auths, watches from
-//!                          session/watches, the search for lost creates from session/owned_nodes,
-//!                          whose files owned (`search`) and node_request say what is sent
+//!                          session/watches, the search for lost creates of owned nodes from
+//!                          session/owned_nodes: `on_new_connection` chooses the nodes, its file
+//!                          owned (`search`) asks for them, node_request says with which requests,
+//!                          and `answered` judges the replies
 //! session/housekeeping     the deletes of owned nodes, searches again, watches that nobody wants
 //! net/hosts                no request: says how long driver/task waits before it reconnects, with
 //!                          delays from net/backoff

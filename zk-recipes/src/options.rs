@@ -214,9 +214,4 @@ impl Options {
     pub(crate) fn folders(&self) -> CreateOptions<'static> {
         if self.persistent { CreateOptions::persistent() } else { CreateOptions::container() }
     }
-
-    /// True if the access list is not open to everybody.
-    pub(crate) fn has_acl(&self) -> bool {
-        self.acl != Acl::OPEN
-    }
 }

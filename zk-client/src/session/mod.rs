@@ -67,7 +67,7 @@ mod notifications;
 /// Authentication by SASL.
 mod sasl;
 
-/// What happens when a timer is due. Pings are sent here.
+/// What happens when a timer is due. Pings are queued here.
 mod timeouts;
 
 /// What is sent first on a new connection: credentials, watches, the search for lost creates.

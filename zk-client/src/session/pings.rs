@@ -1,4 +1,5 @@
-//! Pings without a reply, and when they were sent. `session/timeouts` sends them.
+//! Pings without a reply, and when they were sent. `session/timeouts` queues them, and
+//! `session/connection` sends them.
 //!
 //! Pings are answered in order but are not in the pipeline, so this is all that is known about
 //! them. The size is bounded: with many in flight, some count as sent when an older one was.

@@ -29,7 +29,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
             let requests = self.rearming;
             debug!(target: trace::WATCH, watches, streams, requests, "rearming");
         }
-        self.owned_nodes.attached();
+        self.owned_nodes.on_new_connection();
+        // Sends what that has left to do.
         self.do_housekeeping(Priority::Urgent);
     }
 }

@@ -24,7 +24,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 Timer::Attempt => {
                     self.hang_up(Hangup::AttemptTimedOut(self.attempt_timeout()));
                 }
-                Timer::Ping => self.send_ping(now),
+                Timer::Ping => self.queue_ping(now),
                 Timer::Silence => self.hang_up(Hangup::Silence(timers::silence(self.timeout))),
                 Timer::Expiry => self.end(Ended::Expired),
                 Timer::Close => self.end(Ended::Closed),
@@ -44,7 +44,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     /// Queues a ping ahead of all requests, and sets the timer of the next one.
-    fn send_ping(&mut self, now: Instant) {
+    fn queue_ping(&mut self, now: Instant) {
         self.put_control(|writer| {
             let ping = PingRequest;
             RequestHeader { xid: Xid::PING, op: ping.op() }.encode(writer);

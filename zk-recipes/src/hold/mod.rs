@@ -106,8 +106,8 @@ impl Hold {
         Ok(hold)
     }
 
-    /// A hold that is yet to be confirmed. Its lease tells from now on for how long the lock is
-    /// surely ours.
+    /// A hold that is yet to be confirmed. Its [`Lease`](zk_client::Lease) tells from now on
+    /// until when the ensemble surely keeps our node, and so the lock.
     pub(crate) fn unconfirmed(place: Place) -> Self {
         let Place { queue, node, own, own_watch, has_waited, others } = place;
         let mut term = queue.options().max_hold;

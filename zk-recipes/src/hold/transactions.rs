@@ -161,17 +161,13 @@ pub struct Fenced<R> {
 impl<R> Future for Fenced<R> {
     type Output = Result<R, Error>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let reply = match &mut self.reply {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { reply, ownership } = self.get_mut();
+        let done = match reply {
             Ok(reply) => ready!(Pin::new(reply).poll(cx)),
-            Err(loss) => {
-                let loss = *loss;
-                return Poll::Ready(Err(self.ownership.lost_error(loss)));
-            }
+            Err(loss) => return Poll::Ready(Err(ownership.lost_error(*loss))),
         };
-        Poll::Ready(
-            reply.map(|((), results)| results).map_err(|error| self.ownership.fence_error(error)),
-        )
+        Poll::Ready(done.map(|((), results)| results).map_err(|error| ownership.fence_error(error)))
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use zk_client::{Client, CreateOptions, Created, Op, Operations, OwnedNode, Reply};
+use zk_client::{Client, Op, Operations};
 
 use crate::error::{Error, Fault, Loss};
 use crate::hold::{Hold, LockState, Release};
@@ -21,7 +21,7 @@ use crate::node::{Role, Standing};
 use crate::options::Options;
 use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created, is_transient};
 use crate::queue::wakeups::first_of;
-use crate::queue::{Listing, Place, Queue};
+use crate::queue::{Place, Queue};
 
 /// Several [`Lock`](crate::Lock)s that are acquired together: all of them or none.
 ///
@@ -190,12 +190,24 @@ impl MultiLock {
         Ok(MultiGuard(holds.into_iter().map(|(_, hold)| hold).collect()))
     }
 
-    /// Gets a place in each queue, by one transaction.
-    async fn join(queues: &[Arc<Queue>]) -> Result<Vec<Seat>, Error> {
+    /// Gets a place in each queue, by one transaction, with the listing behind it.
+    async fn join(queues: &[Arc<Queue>]) -> Result<Vec<(Place, Option<Standing>)>, Error> {
+        let Some(first) = queues.first() else { return Ok(Vec::new()) };
+        let (client, options) = (first.client(), first.options());
+        let node = options.node();
         let mut retry = Retry::default();
         loop {
-            let Requests { folders, created, lists } =
-                Self::request_places(queues, retry.folders.as_ref());
+            let stems: Vec<_> = queues.iter().map(|queue| queue.stem(Role::Exclusive)).collect();
+            let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &node));
+            let ops: Vec<_> = ops.collect();
+            let folders = retry.folders.as_ref();
+            let (folders, created, lists) = client.batch(|| {
+                let folders = queues.iter().flat_map(|queue| queue.make_folders(folders));
+                let folders: Vec<_> = folders.collect();
+                let created = client.multi_owned(&ops);
+                let lists: Vec<_> = queues.iter().map(|queue| queue.list()).collect();
+                (folders, created, lists)
+            });
             let made = Made::of(folders).await;
             let error = match all_created(created).await {
                 Ok(nodes) => {
@@ -209,40 +221,10 @@ impl MultiLock {
                 }
                 Err(error) => error,
             };
-            let failed = error.failed_op().and_then(|index| queues.get(index));
-            match failed.or(queues.first()) {
-                Some(queue) => retry.after(queue.folder(), queue.options(), error, made)?,
-                None => return Err(error.into()),
-            }
+            let failed = error.failed_op().and_then(|index| queues.get(index)).unwrap_or(first);
+            retry.after(failed.folder(), failed.options(), error, made)?;
         }
     }
-
-    /// Requests a place in each queue.
-    fn request_places(queues: &[Arc<Queue>], folders: Option<&CreateOptions<'_>>) -> Requests {
-        let Some(first) = queues.first() else {
-            return Requests { folders: Vec::new(), created: Vec::new(), lists: Vec::new() };
-        };
-        let (client, options) = (first.client(), first.options());
-        let stems = queues.iter().map(|queue| queue.stem(Role::Exclusive)).collect::<Vec<_>>();
-        let node = options.node();
-        let ops = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &node));
-        let ops = ops.collect::<Vec<_>>();
-        client.batch(|| Requests {
-            folders: queues.iter().flat_map(|queue| queue.make_folders(folders)).collect(),
-            created: client.multi_owned(&ops),
-            lists: queues.iter().map(|queue| queue.list()).collect(),
-        })
-    }
-}
-
-/// A place with the listing behind it.
-type Seat = (Place, Option<Standing>);
-
-/// The requests that get a contender into all queues.
-struct Requests {
-    folders: Vec<Reply<Created>>,
-    created: Vec<Reply<OwnedNode>>,
-    lists: Vec<Listing>,
 }
 
 /// Proof of holding all locks of a [`MultiLock`], until it is dropped or released.

@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::fmt::Write as _;
+use std::mem;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -251,10 +252,9 @@ impl Lock {
             }
         };
         let hold = Hold::unconfirmed(Place::new(queue, node)?);
-        let mut left = LeftHeld(Some(&hold));
+        let left = LeftHeld(&hold);
         hold.confirm().await?;
-        left.0 = None;
-        drop(left);
+        mem::forget(left);
         *usage = Usage::Used;
         Ok(Guard { hold, kind: Exclusive { resumes: ticket.resumes.saturating_add(1) } })
     }
@@ -333,11 +333,11 @@ fn is_made_by(client: &Client, mark: &Id) -> bool {
 }
 
 /// Keeps the node of a lock when this is dropped.
-struct LeftHeld<'h>(Option<&'h Hold>);
+struct LeftHeld<'h>(&'h Hold);
 
 impl Drop for LeftHeld<'_> {
     fn drop(&mut self) {
-        if let Some(node) = self.0.and_then(Hold::take_node) {
+        if let Some(node) = self.0.take_node() {
             node.disown();
         }
     }

@@ -72,11 +72,6 @@ impl Standing {
     pub(crate) fn is_first(&self) -> bool {
         self.nearest.is_empty() && self.farther == 0
     }
-
-    /// Removes a contender ahead that was seen to go.
-    pub(crate) fn remove(&mut self, gone: &Contender) {
-        self.nearest.retain(|one| one != gone);
-    }
 }
 
 #[cfg(test)]

@@ -212,9 +212,10 @@ impl NodeNaming {
         format!("{}{unique}{}{}", self.prefix, self.separator, self.marker(role))
     }
 
-    /// The common beginning of the names of all contenders whose unique part has this upper half.
-    pub(crate) fn session_prefix(&self, upper: u64) -> String {
-        let mut stem = self.stem(Role::Exclusive, u128::from(upper) << 64);
+    /// The common beginning of the names of all contenders whose unique numbers have the same upper
+    /// half as this one.
+    pub(crate) fn session_prefix(&self, unique: u128) -> String {
+        let mut stem = self.stem(Role::Exclusive, unique);
         // The upper half of a UUID contains two dashes.
         stem.truncate(self.prefix.len() + if self.uuid { 18 } else { 16 });
         stem
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recast_contender_keeps_its_place() {
+    fn a_downgraded_contender_keeps_its_place() {
         let rw = Layout::CURATOR.read_write();
         let writer = format!("{}0000000007", rw.stem(Role::Exclusive, UNIQUE));
         let reader = rw.downgraded_name(&writer, Role::Exclusive, Role::Shared).unwrap();

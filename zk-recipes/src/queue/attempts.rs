@@ -97,7 +97,8 @@ impl Retry {
             self.folders = Some(CreateOptions::persistent());
         }
         if error.is_connection_loss() && error.outcome() == Outcome::NotApplied {
-            // The client has checked that nothing is left of this attempt.
+            // The client has looked for the node in vain. Should it appear later, the client
+            // deletes it.
             self.losses += 1;
             return if self.losses < MAX_LOSSES { Ok(()) } else { Err(error.into()) };
         }

@@ -61,7 +61,7 @@ impl Queue {
         zk_client::check_path(folder)?;
         let session_prefix = match client.is_resumed() {
             true => String::new(),
-            false => naming.session_prefix((client.unique() >> 64) as u64),
+            false => naming.session_prefix(client.unique()),
         };
         Ok(Self {
             client: client.clone(),
@@ -158,7 +158,8 @@ impl Queue {
     }
 }
 
-/// Whether a contender waits for its turn, or gives up if it would have to wait.
+/// What the caller will do if somebody is ahead: see [`Hold::when_first`](crate::hold::Hold) and
+/// `if_first`. A join itself asks only whether it may wait until an exhausted folder is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     Waits,
@@ -173,7 +174,6 @@ const REPLACED: usize = 1;
 pub(crate) struct Join {
     queue: Arc<Queue>,
     role: Role,
-    /// Whether to wait for an exhausted folder to empty.
     patience: Patience,
     requests: Requests,
 }

@@ -1,15 +1,17 @@
 //! Waiting until nobody is ahead, without a request at the hand-over.
 //!
 //! A listing shows the contenders ahead. Later ones queue up behind us, so the contenders ahead can
-//! only leave. We watch the two nearest of them, and our own node. Once events have told that all
-//! of them have left, we are first, and need no other listing. If an event may have been missed, or
-//! our own node may be gone, we list the queue again.
+//! only leave (but a writer of Curator's may leave a reader in its place). We watch the two nearest
+//! of them, and our own node. Once events have told that all of them have left, we are first, and
+//! need no other listing. If an event may have been missed, or our own node may be gone, we list
+//! the queue again. A server that lags behind may answer that: its state contains our node, and
+//! whoever is not ahead of it there never will be.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
 use tracing::{debug, trace};
-use zk_client::{Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher};
+use zk_client::{Acl, Error as ClientError, ErrorCode, EventType, WatchedEvent, Watcher};
 
 use crate::error::Error;
 use crate::node::{Contender, Role, Standing};
@@ -56,8 +58,9 @@ impl Place {
     /// false if only a new listing can tell.
     ///
     /// On one connection events come in the order of the changes. So if somebody had deleted our
-    /// node before, the watch on it would have fired by now. Where that watch cannot be set, it
-    /// stays pending, and each contender ahead that left has led to a listing that shows our node.
+    /// node before, the watch on it would have fired by now. A watch that is not set is pending.
+    /// Then nobody was ahead in the last listing, which shows our node; or we may not watch our
+    /// node, and each contender ahead that left has led to such a listing.
     fn was_there_until_now(&self, wait: &mut Wait) -> Result<bool, Error> {
         let state = self.queue.client().state();
         if let Some(ended) = state.ended() {
@@ -91,7 +94,7 @@ impl Place {
         }
         let (queue, client) = (&self.queue, self.queue.client());
         // With an access list, we may not be allowed to read our own node. Only a read shows that.
-        let reads_own = watch_own && queue.options().has_acl();
+        let reads_own = watch_own && queue.options().acl != Acl::OPEN;
         let mut nodes: Vec<String> =
             unwatched.iter().map(|contender| queue.child(&contender.name)).collect();
         nodes.extend((watch_own && !reads_own).then(|| self.node.path().to_owned()));
@@ -123,14 +126,15 @@ impl Place {
         if let Some(reply) = watched
             && let Some(mut watchers) = self.survive(wait, reply.await)?
         {
+            // Our own node was the last of `nodes`.
             if watchers.len() > unwatched.len() {
                 wait.own = watchers.pop().map(QuietWatch::from).unwrap_or_default();
             }
             for (contender, mut watcher) in unwatched.into_iter().zip(watchers) {
                 match watcher.poll_changed(&mut Context::from_waker(Waker::noop())) {
                     Poll::Pending => wait.watched.push(Watched { contender, watcher }),
-                    // This request found the node missing and ours present, so nobody has to be
-                    // listed.
+                    // The watch on our node is in this request or older, so it tells if our node
+                    // has gone as well. Nobody has to be listed.
                     Poll::Ready(Ok(event)) if event.missed => {
                         gone.extend(is_deleted(&event).then_some(contender));
                     }
@@ -211,7 +215,6 @@ struct Wait {
 }
 
 /// A contender ahead with a watch on its node.
-#[derive(Debug)]
 struct Watched {
     contender: Contender,
     watcher: Watcher,
@@ -290,7 +293,7 @@ impl Wait {
     /// A contender ahead has gone. It may have been waiting like us, and since the last listing
     /// nothing is known about the contenders in front of the two nearest ones.
     fn note_gone(&mut self, contender: &Contender) {
-        self.standing.remove(contender);
+        self.standing.nearest.retain(|one| one != contender);
         self.must_list |= self.standing.farther > 0;
         // Curator's writers put a reader in their place when they downgrade.
         self.must_list |= self.may_downgrade && contender.role == Role::Exclusive;

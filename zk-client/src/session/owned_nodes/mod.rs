@@ -8,10 +8,13 @@
 //!
 //! Pure: replies and losses go in, [`Effect`]s come out, and the session carries them out.
 
+/// Which requests ask for a node, and what they answer.
 mod node_request;
 
+/// Nodes that are created by one transaction.
 mod multi;
 
+/// One node: what state it is in, and what follows from a reply.
 mod owned;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -430,8 +433,9 @@ impl<T> OwnedNodes<T> {
         self.effects = effects;
     }
 
-    /// The session is attached to a server again. Sends what must precede all other requests.
-    pub(crate) fn attached(&mut self) {
+    /// The session is attached to a server again. Chooses what must precede all other requests: the
+    /// searches for creates and the deletes whose replies were lost.
+    pub(crate) fn on_new_connection(&mut self) {
         self.epoch += 1;
         self.searches = 0;
         for (id, node) in self.nodes.iter_mut().filter(|(_, node)| node.open_requests == 0) {

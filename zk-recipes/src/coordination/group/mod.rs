@@ -263,7 +263,8 @@ async fn replace(queue: &Arc<Queue>, old: &[String]) -> Result<Option<Hold>, Err
     }
 }
 
-/// True if a connection was lost, and the client has checked that nothing is left of the request.
+/// True if a connection was lost, and the client has looked for the node in vain. Should it appear
+/// later, the client deletes it.
 fn lost_and_not_applied(error: &Error) -> bool {
     let is_lost = error.client().is_some_and(ClientError::is_connection_loss);
     is_lost && error.outcome() == Outcome::NotApplied
