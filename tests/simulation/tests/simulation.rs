@@ -378,6 +378,21 @@ fn each_shard_has_one_worker_whatever_goes_wrong() {
 }
 
 #[test]
+fn nobody_passes_a_barrier_that_stands_and_everybody_does_once_it_is_open() {
+    check(Family::Barrier, &[]);
+}
+
+#[test]
+fn rounds_of_a_double_barrier_begin_and_end_for_all_parties_together() {
+    check(Family::DoubleBarrier, &[]);
+}
+
+#[test]
+fn an_id_has_one_member_and_each_view_is_the_group_at_its_epoch() {
+    check(Family::Group, &[]);
+}
+
+#[test]
 fn no_guard_says_that_it_holds_what_another_one_owns() {
     let (counts, seeds) = explore(Model::Ensemble, &[ENSEMBLE]);
     assert!(counts["grants"] >= 5 * seeds, "too few grants");
