@@ -55,7 +55,13 @@ mod check;
 
 pub mod ensemble;
 
+mod history;
+
 pub mod trees;
+
+pub mod cached;
+
+pub mod happenings;
 
 use std::collections::BTreeMap;
 use std::mem::take;
