@@ -12,7 +12,7 @@ use zk_recipes::{
     Error, ErrorKind, Group, LockState, Loss, Members, Membership, Options, Release, View,
 };
 use zk_tests::explore::{Script, actor, explore, poll_once, settle, sweep};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_tests::locks::{LOCK, READ_FAULTS, TIMEOUT, WRITE_FAULTS, World};
 
 fn group(client: &Client) -> Group {
     Group::new(client, LOCK).unwrap()
@@ -373,10 +373,7 @@ fn survives(
 
 #[test]
 fn a_join_and_a_takeover_survive_a_fault_at_any_request() {
-    type MakeFault = fn() -> Fault;
-    let faults: [MakeFault; 3] =
-        [Fault::lose_request, Fault::lose_reply, || Fault::serve_late(Duration::from_secs(1))];
-    for fault in faults {
+    for fault in WRITE_FAULTS {
         survives(false, fault, async |group| group.join("ana", "new").await.map(Some));
         survives(false, fault, async |group| group.try_join("ana", "new").await);
         survives(false, fault, async |group| group.take_over("ana", "new").await.map(Some));
@@ -535,10 +532,7 @@ async fn a_member_that_joins_while_the_folder_is_found_missing_is_in_the_first_v
 
 #[test]
 fn a_list_of_the_members_is_whole_past_a_fault_at_any_request() {
-    type MakeFault = fn() -> Fault;
-    let faults: [MakeFault; 3] =
-        [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
-    for fault in faults {
+    for fault in READ_FAULTS {
         let places = sweep(|at| async move {
             let world = World::new();
             let others = new_group(&world).await;
@@ -602,10 +596,7 @@ async fn connections_that_break_now_and_then_do_not_end_an_observer() {
 
 #[test]
 fn an_observer_ends_up_with_the_truth_past_a_fault_at_any_request() {
-    type MakeFault = fn() -> Fault;
-    let faults: [MakeFault; 3] =
-        [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
-    for fault in faults {
+    for fault in READ_FAULTS {
         let places = sweep(|at| async move {
             let world = World::new();
             let client = world.client().await;
