@@ -56,8 +56,8 @@ impl Job {
         }
     }
 
-    /// Checks that the barrier was open, or closed, at a moment since the request was made, and that
-    /// who waited for that moment did so for no longer than a notification takes.
+    /// Checks that the barrier was open, or closed, at a moment since the request was made, and
+    /// that a task that waited for that moment passes promptly.
     fn saw_barrier(&self, act: Act, ask: &Ask, since: Zxid, is_open: bool) {
         if act == Act::Wait {
             self.stage.serves(self.who.name);

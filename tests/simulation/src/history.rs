@@ -75,7 +75,8 @@ impl History {
         Outcome { counts: self.counts, violation: result.err(), trace: self.trace }
     }
 
-    /// Writes, breaks something, or lets time pass. False if it is time to wait for what was written.
+    /// Writes, breaks something, or lets time pass. False if it is time to wait for what was
+    /// written.
     pub(super) async fn step(&mut self) -> bool {
         match self.random.within(0..100) {
             0..60 => self.write().await,

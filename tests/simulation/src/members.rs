@@ -99,7 +99,8 @@ impl Job {
         }
     }
 
-    /// Checks that nobody else has the id: of all nodes with it, the member's has the lowest number.
+    /// Checks that nobody else has the id: of all nodes with it, the member's has the lowest
+    /// number.
     fn joined(&self, member: &Membership) -> usize {
         self.stage.serves(self.who.name);
         let mut cast = self.stage.cast.lock().unwrap();

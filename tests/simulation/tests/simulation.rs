@@ -1,9 +1,9 @@
 //! Runs the locks of all families against all faults, by seeds.
 //!
-//! `ZK_SIM_SEEDS` is the number of seeds that each model runs. The first seed that fails ends the
-//! run and is printed with the command that runs it alone and prints its trace. With
-//! `ZK_SIM_COUNT=1` all seeds run, and those that fail are counted, which shows how many seeds it
-//! takes to find a defect.
+//! `ZK_SIM_SEEDS` is the number of seeds that each model runs; with `ZK_SOAK` it is 10,000 unless
+//! that says otherwise. The first seed that fails ends the run and is printed with the command that
+//! runs it alone and prints its trace. With `ZK_SIM_COUNT=1` all seeds run, and those that fail are
+//! counted, which shows how many seeds it takes to find a defect.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +17,7 @@ use zk_simulation::happenings::{
 use zk_simulation::{Family, Outcome, cached, ensemble, trees};
 
 const DEFAULT_SEEDS: u64 = 125;
+const SOAK_SEEDS: u64 = 10_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
@@ -84,7 +85,9 @@ fn check(family: Family, happenings: &[&[&str]]) -> BTreeMap<&'static str, u64> 
 /// Runs the number of seeds that is asked for. Returns how often each event happened, and that
 /// number.
 fn explore(model: Model, happenings: &[&[&str]]) -> (BTreeMap<&'static str, u64>, u64) {
-    let seeds = number("ZK_SIM_SEEDS").unwrap_or(DEFAULT_SEEDS);
+    let is_soak = std::env::var_os("ZK_SOAK").is_some();
+    let usual = if is_soak { SOAK_SEEDS } else { DEFAULT_SEEDS };
+    let seeds = number("ZK_SIM_SEEDS").unwrap_or(usual);
     let name = model.name();
     let next = AtomicU64::new(0);
     let counts = Mutex::new(BTreeMap::<&'static str, u64>::new());
