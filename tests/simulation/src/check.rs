@@ -129,9 +129,9 @@ pub(super) fn grants(history: &[Commit], grants: &[Grant]) -> Result<(), String>
     Ok(())
 }
 
-/// How long it may take until a contender that has become first has the lock, without faults: a few
-/// round trips, and no session timeout.
-const PROMPT: Duration = Duration::from_millis(250);
+/// How long it may take without faults until a task knows of a change: a few round trips, and no
+/// session timeout.
+pub(super) const PROMPT: Duration = Duration::from_millis(250);
 
 /// No contender that was first has waited for longer than a notification takes.
 pub(super) fn prompt(history: &[Commit], journal: &Journal) -> Result<(), String> {

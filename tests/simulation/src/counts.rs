@@ -6,10 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use zk_embedded::SessionId;
 use zk_recipes::{Counter, Error, ErrorKind};
 
-use super::journal::{FOLDER, Journal, Role};
+use super::journal::{FOLDER, Journal};
 use super::judge::{self, Ask};
-use super::network::now;
-use super::process::Phase;
 use super::work::{Job, for_polls};
 
 /// The adds of all tasks. Each adds one.
@@ -30,11 +28,8 @@ impl Job {
         let counter = Counter::new(&self.client, FOLDER).unwrap();
         for _ in 0..self.random.within(1..6) {
             tokio::time::sleep(self.random.millis(0..60)).await;
-            let who = self.who;
-            let (role, at) = (Role::Exclusive, now());
-            let ask = Ask { who, role, level: None, passes: 0, has_term: false, at };
-            let is_cut = self.is_storm() && self.random.percent(5);
-            let polls = if is_cut { self.random.within(1..8) } else { u64::MAX };
+            let (who, ask) = (self.who, self.asks());
+            let polls = self.polls(5, 8);
             self.stage.note(|| format!("{who} adds, {polls}"));
             // If the process dies meanwhile, the outcome stays open.
             let session = self.client.session().map(|session| session.id);
@@ -62,11 +57,9 @@ impl Job {
     }
 
     fn added(&self, value: i64) {
+        self.stage.serves(self.who.name);
         let mut cast = self.stage.cast.lock().unwrap();
         let mut world = self.stage.world.lock().unwrap();
-        if self.stage.phase() != Phase::Storm {
-            *cast.served.entry(self.who.name).or_default() += 1;
-        }
         let (who, journal) = (self.who, &mut world.journal);
         journal.count("grants");
         journal.note(|| format!("{who} has added to {value}"));
@@ -86,8 +79,7 @@ impl Job {
         match error.kind() {
             ErrorKind::InDoubt => {
                 self.stage.count("adds in doubt");
-                let reliable = self.stage.cast.lock().unwrap().reliable;
-                if reliable.is_some_and(|from| ask.at >= from) {
+                if self.stage.is_reliable(ask.at) {
                     self.violate(format!("in doubt though nothing goes wrong: {error}"));
                 }
             }

@@ -9,7 +9,7 @@ use zk_recipes::{Error, ErrorKind, Hold, LockState, Loss};
 
 use super::journal::{Grant, Journal, Level, Role};
 use super::network::now;
-use super::process::{Phase, Stage, Who};
+use super::process::{Stage, Who};
 
 /// A request for the lock: the task and the role.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +34,7 @@ pub(super) fn granted(
     heard: Option<Zxid>,
 ) -> usize {
     let Ask { who, role, level, .. } = *ask;
-    if stage.phase() != Phase::Storm {
-        *stage.cast.lock().unwrap().served.entry(who.name).or_default() += 1;
-    }
+    stage.serves(who.name);
     let mut world = stage.world.lock().unwrap();
     let (node, token) = (guard.node().to_owned(), guard.token());
     // A downgraded guard keeps the writer's token.
@@ -198,7 +196,7 @@ pub(super) fn leaves(stage: &Stage, grant: usize) {
 /// Judges the error of an acquire.
 pub(super) fn failed(stage: &Stage, ask: &Ask, error: &Error) {
     let who = ask.who;
-    let reliable = stage.cast.lock().unwrap().reliable.is_some_and(|from| ask.at >= from);
+    let reliable = stage.is_reliable(ask.at);
     let mut world = stage.world.lock().unwrap();
     world.journal.note(|| format!("{who} fails: {error}"));
     let what = match error.kind() {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use zk_recipes::{Election, Guard, LockState, StepDown};
 
-use super::journal::{FOLDER, Role};
-use super::judge::{self, Ask};
-use super::network::now;
+use super::journal::FOLDER;
+use super::judge;
 use super::process::Stage;
 use super::work::{Job, for_polls};
 
@@ -31,11 +30,8 @@ impl Job {
             false => StepDown::Deadline,
         };
         let election = Election::new(&self.client, FOLDER).unwrap().step_down(step_down);
-        let who = self.who;
-        let (role, at) = (Role::Exclusive, now());
-        let ask = Ask { who, role, level: None, passes: 0, has_term: false, at };
-        let is_cut = self.is_storm() && self.random.percent(10);
-        let polls = if is_cut { self.random.within(1..12) } else { u64::MAX };
+        let (who, ask) = (self.who, self.asks());
+        let polls = self.polls(10, 12);
         self.stage.note(|| format!("{who} is a candidate: {step_down:?}, {polls}"));
         let (stage, client) = (Arc::clone(&self.stage), self.client.clone());
         let mut random = self.random.fork();

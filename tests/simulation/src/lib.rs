@@ -7,6 +7,8 @@
 
 mod random;
 
+mod family;
+
 mod gate;
 
 mod journal;
@@ -29,6 +31,8 @@ mod work;
 
 mod requeue;
 
+mod held;
+
 mod permits;
 
 mod counts;
@@ -36,6 +40,12 @@ mod counts;
 mod leads;
 
 mod shards;
+
+mod barrier;
+
+mod rounds;
+
+mod members;
 
 mod folder;
 
@@ -45,7 +55,13 @@ mod check;
 
 pub mod ensemble;
 
+mod history;
+
 pub mod trees;
+
+pub mod cached;
+
+pub mod happenings;
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -56,64 +72,13 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Config;
 
+pub use self::family::Family;
 use self::journal::{COUNTER, Journal, nodes};
 use self::nemesis::Nemesis;
 use self::network::{Party, World, now};
 use self::process::{Name, Phase, Plan, Stage, TIMEOUTS};
 use self::random::Random;
 use self::wire::Dialer;
-
-/// The locks that contend for the folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// Exclusive locks.
-    Lock,
-    /// Read/write locks.
-    RwLock,
-    /// Two-level exclusive locks, in some seeds beside one-level locks.
-    ReentrantLock,
-    /// Two-level read/write locks, in some seeds beside one-level locks.
-    ReentrantRwLock,
-    /// Exclusive locks that are requeued turn after turn, until something disturbs that.
-    Requeue,
-    /// Semaphores, of which tasks want one permit or several.
-    Semaphore,
-    /// A counter.
-    Counter,
-    /// Elections.
-    Election,
-    /// Partitioners.
-    Partitioner,
-}
-
-impl Family {
-    /// All families.
-    pub const ALL: [Self; 9] = [
-        Self::Lock,
-        Self::RwLock,
-        Self::ReentrantLock,
-        Self::ReentrantRwLock,
-        Self::Requeue,
-        Self::Semaphore,
-        Self::Counter,
-        Self::Election,
-        Self::Partitioner,
-    ];
-
-    /// The same locks with only one level.
-    fn flat(self) -> Self {
-        match self {
-            Self::Lock | Self::ReentrantLock => Self::Lock,
-            Self::RwLock | Self::ReentrantRwLock => Self::RwLock,
-            Self::Requeue => Self::Requeue,
-            Self::Semaphore | Self::Counter | Self::Election | Self::Partitioner => self,
-        }
-    }
-
-    fn has_levels(self) -> bool {
-        self != self.flat()
-    }
-}
 
 /// The result of one seed.
 #[derive(Debug)]
@@ -212,8 +177,7 @@ impl Simulation {
             let family = if random.percent(mixed) { family.flat() } else { family };
             let tasks = match family.has_levels() {
                 true => random.within(2..7) as usize,
-                // Clients wake tasks that look at their state in any order.
-                false if rounds || family == Family::Partitioner => 1,
+                false if family.is_single() => 1,
                 false if random.percent(30) => 2,
                 false => 1,
             };
@@ -224,6 +188,10 @@ impl Simulation {
             };
             let plan = Plan { process, family, tasks, late };
             tokio::spawn(process::live(Arc::clone(&stage), plan, random.fork()));
+        }
+        if family == Family::DoubleBarrier {
+            let parties = random.within(1..names.len() as u64 + 1) as u32;
+            stage.cast.lock().unwrap().parties = parties;
         }
         Self { stage, operator, family, names, processes }
     }
@@ -249,12 +217,17 @@ impl Simulation {
         self.stage.begin(Phase::Calm);
         match self.family {
             Family::Partitioner => self.shards_are_even().await?,
-            _ => {
-                self.until("gets the lock", TURNS_WITHIN, |cast, name| {
-                    cast.served.get(name).is_some_and(|turns| *turns >= TURNS)
-                })
-                .await?;
+            Family::Barrier => {
+                // Until then somebody may close it who will not open it.
+                tokio::time::sleep(2 * SESSION).await;
+                drop(self.operator.delete(barrier::BARRIER, None).await);
+                self.all_are_served().await?;
             }
+            Family::Group => {
+                self.all_are_served().await?;
+                self.views_are_true().await?;
+            }
+            _ => self.all_are_served().await?,
         }
         self.stage.begin(Phase::Idle);
         self.until("comes to rest", 2 * SESSION, |cast, name| cast.idle.contains(name)).await?;
@@ -350,6 +323,33 @@ impl Simulation {
                 Some(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
+    }
+
+    /// Waits until everybody has had their turns.
+    async fn all_are_served(&self) -> Result<(), String> {
+        let is_served = |cast: &process::Cast, name: &Name| {
+            cast.served.get(name).is_some_and(|turns| *turns >= TURNS)
+        };
+        self.until("gets the lock", TURNS_WITHIN, is_served).await
+    }
+
+    /// Waits until the group is at rest, and checks that each observer sees it as it is.
+    async fn views_are_true(&self) -> Result<(), String> {
+        // The sessions of the storm end first, and those who had them begin anew.
+        tokio::time::sleep(2 * SESSION).await;
+        let is_at_rest = |cast: &process::Cast, name: &Name| cast.views.contains_key(name);
+        self.until("comes to rest in the group", TURNS_WITHIN, is_at_rest).await?;
+        for _ in 0..20 {
+            tokio::time::sleep(check::PROMPT).await;
+            self.sound()?;
+            let cast = self.stage.cast.lock().unwrap();
+            let core = &self.stage.world.lock().unwrap().core;
+            match members::outdated(&cast, core.history(), core.last_zxid()) {
+                Some(outdated) => return Err(outdated),
+                None => {}
+            }
+        }
+        Ok(())
     }
 
     /// Waits until each shard has one worker, and checks that it stays so.

@@ -50,14 +50,6 @@ fn in_time<G>(acquired: Result<G, Error>) -> Result<Option<G>, Error> {
 impl AnyLock {
     pub(super) fn new(family: Family, client: &Client, options: Options) -> Self {
         match family {
-            Family::Lock
-            | Family::Requeue
-            | Family::Semaphore
-            | Family::Counter
-            | Family::Election
-            | Family::Partitioner => {
-                Self::Plain(Lock::with_options(client, FOLDER, options).unwrap())
-            }
             Family::RwLock => Self::Rw(RwLock::with_options(client, FOLDER, options).unwrap()),
             Family::ReentrantLock => {
                 Self::Reentrant(ReentrantLock::with_options(client, FOLDER, options).unwrap())
@@ -65,6 +57,7 @@ impl AnyLock {
             Family::ReentrantRwLock => {
                 Self::ReentrantRw(ReentrantRwLock::with_options(client, FOLDER, options).unwrap())
             }
+            _ => Self::Plain(Lock::with_options(client, FOLDER, options).unwrap()),
         }
     }
 

@@ -18,19 +18,8 @@ use super::random::Random;
 /// How long a fault of the server waits for a request that matches it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The requests of contenders, the create of a place first.
-const OPS: [OpCode; 4] = [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA];
-
-/// The requests of contenders that requeue.
-const ROUND_OPS: [OpCode; 4] =
-    [OpCode::MULTI, OpCode::SET_WATCHES, OpCode::CREATE2, OpCode::GET_CHILDREN2];
-
-/// The requests of those who want permits.
-const PERMIT_OPS: [OpCode; 4] =
-    [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE];
-
-/// The requests of those who count.
-const COUNTER_OPS: [OpCode; 4] = [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_DATA, OpCode::SYNC];
+/// The fault of the server that ends a session before its timeout.
+const EXPIRED_BY_REPLY: &str = "expired by a reply";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -117,7 +106,7 @@ pub(super) struct Nemesis {
     /// The requests that contenders send most.
     ops: [OpCode; 4],
     /// A fault that was injected into the server, and the time by which it should have struck.
-    pending: Option<(&'static str, Instant)>,
+    pending: Option<(&'static str, SessionId, Instant)>,
 }
 
 impl Nemesis {
@@ -138,12 +127,7 @@ impl Nemesis {
         });
         let others = Others::new(Arc::clone(&stage), operator, random.fork());
         let weights = weights.to_vec();
-        let ops = match family {
-            Family::Requeue => ROUND_OPS,
-            Family::Semaphore => PERMIT_OPS,
-            Family::Counter => COUNTER_OPS,
-            _ => OPS,
-        };
+        let ops = family.ops();
         Self { stage, others, random, weights, processes, rounds, ops, pending: None }
     }
 
@@ -260,7 +244,7 @@ impl Nemesis {
 
     /// Checks whether the server's fault has struck.
     fn look_after(&mut self) {
-        let Some((name, until)) = self.pending else {
+        let Some((name, session, until)) = self.pending else {
             return;
         };
         let world = &mut *self.stage.world.lock().unwrap();
@@ -269,6 +253,9 @@ impl Nemesis {
             self.pending = None;
         } else if until <= now() {
             world.core.clear_faults();
+            if world.core.sessions().contains(&session) {
+                world.journal.ended_early.retain(|ended| *ended != session);
+            }
             self.pending = None;
         }
     }
@@ -402,7 +389,7 @@ impl Nemesis {
         let Some(session) = self.victim() else {
             return;
         };
-        let (name, fault) = match self.random.within(0..9) {
+        let (name, fault) = match self.random.within(0..10) {
             0 => ("request lost", Fault::lose_request()),
             1..4 => ("reply lost", Fault::lose_reply()),
             4 => {
@@ -412,6 +399,7 @@ impl Nemesis {
             5 => ("silent from a reply on", Fault::go_silent()),
             6 => ("reply delayed", Fault::delay(self.random.millis(1..1500))),
             7 => ("request refused", Fault::refuse(ErrorCode::THROTTLED_OP)),
+            8 => (EXPIRED_BY_REPLY, Fault::expire_session()),
             _ => ("session swapped", Fault::swap_session()),
         };
         let ops = self.ops;
@@ -429,7 +417,10 @@ impl Nemesis {
         let world = &mut *self.stage.world.lock().unwrap();
         world.journal.note(|| format!("armed: {fault:?}"));
         world.core.inject(fault);
-        self.pending = Some((name, now() + PATIENCE));
+        if name == EXPIRED_BY_REPLY {
+            world.journal.ended_early.push(session);
+        }
+        self.pending = Some((name, session, now() + PATIENCE));
     }
 
     /// Stops a process for a while, which may be longer than its session timeout.

@@ -17,9 +17,9 @@ use zk_recipes::{Options, Owner};
 use super::Family;
 use super::counts::Adds;
 use super::gate::Gate;
+use super::held::Held;
 use super::locks::AnyLock;
 use super::network::{Party, Shared};
-use super::permits::Held;
 use super::random::Random;
 use super::shards::Works;
 use super::wire::Dialer;
@@ -75,6 +75,10 @@ pub(super) struct Cast {
     /// How many permits a semaphore has, and those that tasks believe they hold.
     pub(super) permits: u32,
     pub(super) held: Vec<Held>,
+    /// How many parties a round of a double barrier has.
+    pub(super) parties: u32,
+    /// What each task that rests has seen last of the group: the nodes of its members.
+    pub(super) views: BTreeMap<Name, Vec<String>>,
     pub(super) adds: Adds,
     pub(super) works: Works,
 }
@@ -94,6 +98,25 @@ impl Stage {
         self.note(|| format!("{phase:?}"));
         *self.phase.lock().unwrap() = phase;
         self.changed.notify_waiters();
+    }
+
+    /// Waits until no task wants anything any more.
+    pub(super) async fn calm_is_over(&self) {
+        while self.phase() < Phase::Idle {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Records that a task got what it wanted, if that is to be counted.
+    pub(super) fn serves(&self, name: Name) {
+        if self.phase() != Phase::Storm {
+            *self.cast.lock().unwrap().served.entry(name).or_default() += 1;
+        }
+    }
+
+    /// True if nothing has gone wrong for so long that a request of that time must succeed.
+    pub(super) fn is_reliable(&self, at: Instant) -> bool {
+        self.cast.lock().unwrap().reliable.is_some_and(|from| at >= from)
     }
 
     /// Makes a process give up the place where it waits.

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use zk_embedded::SessionId;
 use zk_recipes::{LockState, Partitioner, Shard};
 
-use super::journal::{FOLDER, Role};
-use super::judge::{self, Ask};
-use super::network::now;
-use super::process::{Cast, Phase, Stage};
+use super::journal::FOLDER;
+use super::judge;
+use super::process::{Cast, Stage};
 use super::work::{Job, for_polls};
 
 const SHARDS: [&str; 4] = ["a", "b", "c", "d"];
@@ -56,18 +55,12 @@ impl Job {
         let time = self.random.millis(0..4000);
         let stage = Arc::clone(&self.stage);
         let stop = async {
-            let over = async {
-                while stage.phase() < Phase::Idle {
-                    stage.changed.notified().await;
-                }
-            };
             match leaves {
-                true => drop(tokio::time::timeout(time, over).await),
-                false => over.await,
+                true => drop(tokio::time::timeout(time, stage.calm_is_over()).await),
+                false => stage.calm_is_over().await,
             }
         };
-        let (role, at) = (Role::Exclusive, now());
-        let ask = Ask { who, role, level: None, passes: 0, has_term: false, at };
+        let ask = self.asks();
         self.stage.note(|| format!("{who} becomes a member, for {polls} polls"));
         let session = self.client.session().map(|session| session.id);
         let seeds = std::sync::Mutex::new(self.random.fork());

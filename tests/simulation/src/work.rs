@@ -39,22 +39,17 @@ impl Job {
     pub(super) async fn run(mut self) {
         while self.client.state().ended().is_none() {
             match self.stage.phase() {
-                Phase::Storm | Phase::Calm if self.family == Family::Requeue => {
-                    self.requeue_again().await;
-                }
-                Phase::Storm | Phase::Calm if self.family == Family::Semaphore => {
-                    self.use_permits().await;
-                }
-                Phase::Storm | Phase::Calm if self.family == Family::Counter => {
-                    self.count_up().await;
-                }
-                Phase::Storm | Phase::Calm if self.family == Family::Election => {
-                    self.lead().await;
-                }
-                Phase::Storm | Phase::Calm if self.family == Family::Partitioner => {
-                    self.share_work().await;
-                }
-                Phase::Storm | Phase::Calm => self.turn().await,
+                Phase::Storm | Phase::Calm => match self.family {
+                    Family::Requeue => self.requeue_again().await,
+                    Family::Semaphore => self.use_permits().await,
+                    Family::Counter => self.count_up().await,
+                    Family::Election => self.lead().await,
+                    Family::Partitioner => self.share_work().await,
+                    Family::Barrier => self.use_barrier().await,
+                    Family::DoubleBarrier => self.take_part().await,
+                    Family::Group => self.be_member().await,
+                    _ => self.turn().await,
+                },
                 Phase::Idle => {
                     self.stage.cast.lock().unwrap().idle.insert(self.who.name);
                     let over = self.stage.changed.notified();
@@ -76,6 +71,19 @@ impl Job {
     pub(super) fn violate(&self, what: String) {
         let who = self.who;
         self.stage.world.lock().unwrap().journal.violate(format!("{who}: {what}"));
+    }
+
+    /// A request of this task for something that one has alone.
+    pub(super) fn asks(&self) -> Ask {
+        let (role, at) = (Role::Exclusive, now());
+        Ask { who: self.who, role, level: None, passes: 0, has_term: false, at }
+    }
+
+    /// The number of polls after which a request is given up, in some percent of the cases, and
+    /// only in the storm.
+    pub(super) fn polls(&mut self, percent: u64, most: u64) -> u64 {
+        let is_cut = self.is_storm() && self.random.percent(percent);
+        if is_cut { self.random.within(1..most) } else { u64::MAX }
     }
 
     pub(super) fn is_storm(&self) -> bool {

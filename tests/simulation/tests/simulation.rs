@@ -1,225 +1,23 @@
 //! Runs the locks of all families against all faults, by seeds.
 //!
-//! `ZK_SIM_SEEDS` is the number of seeds that each model runs. The first seed that fails ends the
-//! run and is printed with the command that runs it alone and prints its trace. With
-//! `ZK_SIM_COUNT=1` all seeds run, and those that fail are counted, which shows how many seeds it
-//! takes to find a defect.
+//! `ZK_SIM_SEEDS` is the number of seeds that each model runs; with `ZK_SOAK` it is 10,000 unless
+//! that says otherwise. The first seed that fails ends the run and is printed with the command that
+//! runs it alone and prints its trace. With `ZK_SIM_COUNT=1` all seeds run, and those that fail are
+//! counted, which shows how many seeds it takes to find a defect.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zk_simulation::{Family, Outcome, ensemble, trees};
+use zk_simulation::happenings::{
+    BARRIER, CACHED, COUNTER, DOUBLE_BARRIER, ELECTION, ENSEMBLE, GROUP, HAPPENINGS, ONE_LEVEL,
+    PARTITIONER, RELATIVES, REQUEUE, SEMAPHORE, SHARED, TREE, TWO_LEVELS,
+};
+use zk_simulation::{Family, Outcome, cached, ensemble, trees};
 
 const DEFAULT_SEEDS: u64 = 125;
-
-/// The events that must have happened in any hundred seeds of any family.
-const HAPPENINGS: &[&str] = &[
-    "acquires cancelled",
-    "acquires ended with the session",
-    "acquires that connections broke",
-    "acquires whose node vanished",
-    "all hung up",
-    "born with the names of the last life",
-    "cut",
-    "cut in the middle",
-    "deleted by the operator",
-    "deleted by the operator, with others",
-    "event lost",
-    "expired",
-    "folder reaped",
-    "grants told too late",
-    "half-open",
-    "hung up",
-    "latency changed",
-    "machine died",
-    "one way silent",
-    "partitioned",
-    "paused",
-    "process died",
-    "releases of what was lost",
-    "releases unconfirmed",
-    "reply cut",
-    "reply delayed",
-    "reply lost",
-    "request lost",
-    "request refused",
-    "server restarted",
-    "session swapped",
-    "silent from a reply on",
-    "unreachable",
-    "written by the operator",
-];
-
-/// Further events with one-level locks.
-const ONE_LEVEL: &[&str] = &["released with a write"];
-
-/// Further events with readers.
-const SHARED: &[&str] = &["grants to readers"];
-
-/// Further events with two-level locks.
-const TWO_LEVELS: &[&str] = &["grants within a process", "nested"];
-
-/// The events that must have happened in any hundred seeds where contenders requeue.
-const REQUEUE: &[&str] = &[
-    "acquires cancelled",
-    "acquires ended with the session",
-    "acquires whose node vanished",
-    "all hung up",
-    "born with the names of the last life",
-    "cut",
-    "cut in the middle",
-    "deleted by the operator",
-    "deleted by the operator, with others",
-    "expired",
-    "grants told too late",
-    "guards that saw their node go",
-    "held back",
-    "latency changed",
-    "machine died",
-    "other children",
-    "paused",
-    "places beside the own",
-    "process died",
-    "strangers",
-    "torn",
-    "turns left out",
-    "two deleted at once",
-    "written by the operator",
-    "written under the lock",
-];
-
-/// The events that must have happened in any hundred seeds of the semaphore.
-const SEMAPHORE: &[&str] = &[
-    "acquires cancelled",
-    "acquires ended with the session",
-    "acquires that connections broke",
-    "acquires whose node vanished",
-    "born with the names of the last life",
-    "cut",
-    "deleted by the operator",
-    "deleted by the operator, with others",
-    "expired",
-    "folder reaped",
-    "half-open",
-    "machine died",
-    "partitioned",
-    "paused",
-    "permits lost",
-    "permits of many",
-    "permits tried for",
-    "process died",
-    "reply lost",
-    "request lost",
-    "server restarted",
-];
-
-/// The events that must have happened in any hundred seeds of the counter.
-const COUNTER: &[&str] = &[
-    "acquires cancelled",
-    "acquires ended with the session",
-    "adds in doubt",
-    "born with the names of the last life",
-    "cut",
-    "deleted by the operator",
-    "expired",
-    "half-open",
-    "machine died",
-    "partitioned",
-    "paused",
-    "process died",
-    "reply lost",
-    "request lost",
-    "server restarted",
-    "written by the operator",
-];
-
-/// The events that must have happened in any hundred seeds of the election.
-const ELECTION: &[&str] = &[
-    "acquires cancelled",
-    "acquires ended with the session",
-    "acquires that connections broke",
-    "acquires whose node vanished",
-    "born with the names of the last life",
-    "cut",
-    "deleted by the operator",
-    "event lost",
-    "expired",
-    "half-open",
-    "machine died",
-    "partitioned",
-    "paused",
-    "process died",
-    "reply lost",
-    "request lost",
-    "server restarted",
-    "terms after another",
-    "terms to the end",
-];
-
-/// The events that must have happened in any hundred seeds of the partitioner.
-const PARTITIONER: &[&str] = &[
-    "acquires cancelled",
-    "acquires ended with the session",
-    "born with the names of the last life",
-    "cut",
-    "deleted by the operator",
-    "deleted by the operator, with others",
-    "event lost",
-    "expired",
-    "half-open",
-    "machine died",
-    "members that left",
-    "partitioned",
-    "paused",
-    "process died",
-    "reply lost",
-    "request lost",
-    "server restarted",
-    "work beside that of a loser",
-];
-
-/// The events that must have happened in any hundred seeds of the ensemble.
-const ENSEMBLE: &[&str] = &[
-    "client cut",
-    "client silent",
-    "client stalled",
-    "follower cut",
-    "follower delayed",
-    "follower gave up",
-    "follower isolated",
-    "follower stalled",
-    "guards held to the end",
-    "guards past their deadline",
-    "guards past their term",
-    "latency changed",
-    "process killed",
-    "process paused",
-    "sessions expired",
-    "tickets",
-    "tickets resumed",
-    "writes refused because the session had moved",
-];
-
-/// The events that must have happened in any hundred histories of a tree in memory.
-const TREE: &[&str] = &[
-    "created",
-    "cut",
-    "delayed",
-    "deleted",
-    "deleted with all below",
-    "expired",
-    "made anew",
-    "missed much",
-    "partitioned",
-    "refused",
-    "reply lost",
-    "request lost",
-    "set",
-    "set without waiting",
-    "waited",
-];
+const SOAK_SEEDS: u64 = 10_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
@@ -234,6 +32,8 @@ enum Model {
     Ensemble,
     /// A tree that is kept in memory.
     TreeCache,
+    /// A value that is kept in memory.
+    Cached,
 }
 
 impl Model {
@@ -247,6 +47,7 @@ impl Model {
             Self::Server(family) => format!("{family:?}"),
             Self::Ensemble => "Ensemble".to_owned(),
             Self::TreeCache => "TreeCache".to_owned(),
+            Self::Cached => "Cached".to_owned(),
         }
     }
 
@@ -255,6 +56,7 @@ impl Model {
             Self::Server(family) => zk_simulation::run(family, seed, traced),
             Self::Ensemble => ensemble::run(seed, traced),
             Self::TreeCache => trees::run(seed, traced),
+            Self::Cached => cached::run(seed, traced),
         }
     }
 }
@@ -283,7 +85,9 @@ fn check(family: Family, happenings: &[&[&str]]) -> BTreeMap<&'static str, u64> 
 /// Runs the number of seeds that is asked for. Returns how often each event happened, and that
 /// number.
 fn explore(model: Model, happenings: &[&[&str]]) -> (BTreeMap<&'static str, u64>, u64) {
-    let seeds = number("ZK_SIM_SEEDS").unwrap_or(DEFAULT_SEEDS);
+    let is_soak = std::env::var_os("ZK_SOAK").is_some();
+    let usual = if is_soak { SOAK_SEEDS } else { DEFAULT_SEEDS };
+    let seeds = number("ZK_SIM_SEEDS").unwrap_or(usual);
     let name = model.name();
     let next = AtomicU64::new(0);
     let counts = Mutex::new(BTreeMap::<&'static str, u64>::new());
@@ -359,22 +163,37 @@ fn the_lock_holds_where_contenders_requeue_until_something_disturbs_them() {
 
 #[test]
 fn the_semaphore_gives_no_more_permits_than_it_has() {
-    check(Family::Semaphore, &[SEMAPHORE]);
+    check(Family::Semaphore, &[RELATIVES, SEMAPHORE]);
 }
 
 #[test]
 fn the_counter_counts_each_add_once_whatever_goes_wrong() {
-    check(Family::Counter, &[COUNTER]);
+    check(Family::Counter, &[RELATIVES, COUNTER]);
 }
 
 #[test]
 fn one_leads_at_a_time_and_stops_when_its_term_is_over() {
-    check(Family::Election, &[ELECTION]);
+    check(Family::Election, &[RELATIVES, ELECTION]);
 }
 
 #[test]
 fn each_shard_has_one_worker_whatever_goes_wrong() {
-    check(Family::Partitioner, &[PARTITIONER]);
+    check(Family::Partitioner, &[RELATIVES, PARTITIONER]);
+}
+
+#[test]
+fn nobody_passes_a_barrier_that_stands_and_everybody_does_once_it_is_open() {
+    check(Family::Barrier, &[RELATIVES, BARRIER]);
+}
+
+#[test]
+fn rounds_of_a_double_barrier_begin_and_end_for_all_parties_together() {
+    check(Family::DoubleBarrier, &[RELATIVES, DOUBLE_BARRIER]);
+}
+
+#[test]
+fn an_id_has_one_member_and_each_view_is_the_group_at_its_epoch() {
+    check(Family::Group, &[RELATIVES, GROUP]);
 }
 
 #[test]
@@ -386,6 +205,11 @@ fn no_guard_says_that_it_holds_what_another_one_owns() {
 #[test]
 fn the_tree_in_memory_is_the_server_s_whatever_was_missed() {
     explore(Model::TreeCache, &[TREE]);
+}
+
+#[test]
+fn the_value_in_memory_only_moves_forward_and_is_never_current_while_cut_off() {
+    explore(Model::Cached, &[CACHED]);
 }
 
 #[test]
@@ -406,8 +230,9 @@ fn a_seed_decides_everything() {
 fn replay() {
     let seed = number("ZK_SIM_SEED").unwrap_or_default();
     let name = std::env::var("ZK_SIM_FAMILY").unwrap_or_else(|_| "Lock".to_owned());
-    let model = Model::all().chain([Model::TreeCache]).find(|model| model.name() == name);
-    let model = model.expect("a family, Ensemble or TreeCache");
+    let others = [Model::TreeCache, Model::Cached];
+    let model = Model::all().chain(others).find(|model| model.name() == name);
+    let model = model.expect("a family, Ensemble, TreeCache or Cached");
     let outcome = model.run(seed, true);
     println!("{}", outcome.trace);
     assert_eq!(outcome.violation, None, "{name}, seed {seed}");

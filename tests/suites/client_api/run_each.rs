@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
-use zk_client::{Client, CreateOptions, Error, ErrorCode, ErrorKind, Outcome, SessionKeeper};
+use zk_client::{Client, CreateOptions, Error, ErrorKind, Outcome, SessionKeeper};
 use zk_embedded::{Config, Fault, OpCode, Server};
 use zk_tests::explore::{in_virtual_time, settle};
 
@@ -216,7 +216,7 @@ fn a_request_that_is_refused_since_the_session_is_expired_is_no_error_of_the_wor
     in_virtual_time(async {
         let server = server();
         let keeper = keep(&server).await;
-        server.inject(Fault::refuse(ErrorCode::SESSION_EXPIRED).op(OpCode::CREATE2));
+        server.inject(Fault::expire_session().op(OpCode::CREATE2));
         let tried = AtomicU32::new(0);
         let tried = &tried;
         let work = |client: Client| async move {
@@ -232,5 +232,7 @@ fn a_request_that_is_refused_since_the_session_is_expired_is_no_error_of_the_wor
         keeper.run_each(work).await.unwrap();
         assert_eq!(tried.load(Ordering::Relaxed), 2);
         assert!(server.has_node("/here"));
+        // The first session has ended by the reply, and the client has left its connection.
+        assert_eq!(server.sessions().len(), 1);
     });
 }

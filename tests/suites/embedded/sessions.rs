@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use zk_embedded::{Config, Server, SessionId};
+use zk_embedded::{Config, Fault, Server, SessionId};
 use zk_proto::{
     AuthPacket, CloseSessionRequest, ConnectRequest, ConnectResponse, CreateMode, Decode, Encode,
     ErrorCode, GetDataResponse, GetSaslRequest, OpCode, Password, Reader, ReplyHeader, Secret,
@@ -400,4 +400,24 @@ async fn the_nodes_of_a_session_go_in_one_transaction() {
     let [.., first, second] = &server.history()[..] else { panic!("two deletions") };
     assert_eq!(first.zxid, second.zxid);
     assert_eq!([first.session, second.session], [Some(client.session); 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_tells_of_the_end_of_a_session_whose_connection_lives() {
+    let server = server();
+    let mut watcher = RawClient::open(&server).await;
+    let mut client = RawClient::open(&server).await;
+    client.reply(&create("/mine", CreateMode::EPHEMERAL)).await;
+    watcher.reply(&exists("/mine", true)).await;
+    server.inject(Fault::expire_session().op(OpCode::SET_DATA));
+    let write = request(7, OpCode::SET_DATA, &set_data("/mine"));
+    let late = request(8, OpCode::CREATE, &create("/late", CreateMode::EPHEMERAL));
+    client.write(&[write, late].concat()).await;
+    assert_eq!(client.heard().await, ["7 SessionExpired"], "it is not hung up on");
+    assert_eq!(watcher.heard().await, ["NodeDeleted /mine"]);
+    assert_eq!(server.pending_faults(), 0);
+    assert!(!server.has_node("/late"));
+    assert_eq!(server.sessions(), [watcher.session]);
+    let again = RawClient::connect(&server).greet(client.resume()).await.unwrap();
+    assert!(again.is_expired());
 }

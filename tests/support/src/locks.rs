@@ -5,8 +5,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use zk_client::{Acl, Client, ClientBuilder, CreateOptions, Id, Perms};
-use zk_embedded::{Config, Server};
+use zk_client::{Acl, Client, ClientBuilder, CreateOptions, ErrorCode, Id, Perms};
+use zk_embedded::{Config, Fault, Server};
 use zk_proto::{List, SetAclRequest};
 use zk_recipes::{Hold, Lock};
 
@@ -18,6 +18,14 @@ pub const LOCK: &str = "/locks/one";
 
 /// The session timeout of most tests.
 pub const TIMEOUT: Duration = Duration::from_secs(6);
+
+/// What happens to a read, or to any request that is made again when it is refused.
+pub const READ_FAULTS: [fn() -> Fault; 3] =
+    [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
+
+/// What happens to a write: it may also be carried out when its connection has gone.
+pub const WRITE_FAULTS: [fn() -> Fault; 3] =
+    [Fault::lose_request, Fault::lose_reply, || Fault::serve_late(Duration::from_secs(1))];
 
 /// An identity that no connection in memory has.
 pub fn nobody() -> Acl {

@@ -42,6 +42,7 @@ pub(crate) enum Effect {
     GoSilent,
     Delay(Duration),
     Refuse(ErrorCode),
+    ExpireSession,
     SwapSession,
 }
 
@@ -110,6 +111,16 @@ impl Fault {
     /// A typical code is [`ErrorCode::THROTTLED_OP`]. `OK` makes a reply that no client can decode.
     pub fn refuse(code: ErrorCode) -> Self {
         Self::new(Effect::Refuse(code))
+    }
+
+    /// Ends the session without serving the request, and answers it with
+    /// [`ErrorCode::SESSION_EXPIRED`].
+    ///
+    /// The connection stays open, and what else comes on it is ignored. So the reply is all that
+    /// the client hears of the end. A real server does the same with a write that comes while it
+    /// ends the session, and drops the requests of a session that it no longer has.
+    pub fn expire_session() -> Self {
+        Self::new(Effect::ExpireSession)
     }
 
     /// Gives another session to the next client that wants to resume its own.

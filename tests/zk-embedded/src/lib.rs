@@ -60,6 +60,7 @@
 //! | the connection falls silent without being cut | [`Fault::go_silent`] |
 //! | a reply comes late | [`Fault::delay`] |
 //! | a request is refused, for example as throttled | [`Fault::refuse`] |
+//! | a reply says that the session is expired | [`Fault::expire_session`] |
 //! | a reconnecting client gets another session than its own | [`Fault::swap_session`] |
 //! | a session expires now | [`Server::expire`] |
 //! | connections are cut | [`Server::disconnect`], [`Server::disconnect_all`] |

@@ -18,7 +18,7 @@ use zk_proto::{
 
 use crate::asked::{Asked, read};
 use crate::config::ServerVersion;
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, Phase};
 use crate::create::Created;
 use crate::decodable_path::{begins_with_path, is_single_write, with_decodable_path};
 use crate::fault::{Effect, RequestInfo};
@@ -78,6 +78,7 @@ impl State {
                 return self.end(connection);
             }
             Some(Effect::Refuse(code)) => return self.fail(asked, code),
+            Some(Effect::ExpireSession) => return self.expire_by_reply(asked),
             Some(effect) => {
                 let effect = match effect {
                     Effect::Delay(by) => Effect::Delay(now + by),
@@ -93,6 +94,17 @@ impl State {
             self.fail(asked, code);
         }
         self.leave_if_closing(connection);
+    }
+
+    /// Ends the session of a request, and tells its client in the reply alone: the connection stays
+    /// open.
+    fn expire_by_reply(&mut self, asked: Asked) {
+        self.end_session(asked.now, asked.session);
+        self.fail(asked, ErrorCode::SESSION_EXPIRED);
+        if let Some(from) = self.connections.get_mut(asked.connection) {
+            from.phase = Phase::Closing;
+        }
+        self.leave_if_closing(asked.connection);
     }
 
     /// Serves a request of a connection that was closed meanwhile. The reply goes nowhere.

@@ -12,7 +12,7 @@ use zk_client::{Client, CreateOptions, ErrorCode, Op, Zxid};
 use zk_embedded::{Change, Fault, OpCode};
 use zk_recipes::{DoubleBarrier, Error, ErrorKind, LockState, Loss, Round};
 use zk_tests::explore::{Script, actor, explore, poll_once, settle, sweep};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_tests::locks::{LOCK, TIMEOUT, WRITE_FAULTS, World};
 
 fn of(client: &Client, parties: u32) -> DoubleBarrier {
     DoubleBarrier::new(client, LOCK, parties).unwrap()
@@ -395,10 +395,7 @@ fn survives(fault: fn() -> Fault, is_first: bool) {
 
 #[test]
 fn two_rounds_survive_a_fault_at_any_request() {
-    type MakeFault = fn() -> Fault;
-    let faults: [MakeFault; 3] =
-        [Fault::lose_request, Fault::lose_reply, || Fault::serve_late(Duration::from_secs(1))];
-    for fault in faults {
+    for fault in WRITE_FAULTS {
         survives(fault, true);
         survives(fault, false);
     }

@@ -12,7 +12,7 @@ use zk_recipes::{
     Error, ErrorKind, Group, LockState, Loss, Members, Membership, Options, Release, View,
 };
 use zk_tests::explore::{Script, actor, explore, poll_once, settle, sweep};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_tests::locks::{LOCK, READ_FAULTS, TIMEOUT, WRITE_FAULTS, World};
 
 fn group(client: &Client) -> Group {
     Group::new(client, LOCK).unwrap()
@@ -373,10 +373,7 @@ fn survives(
 
 #[test]
 fn a_join_and_a_takeover_survive_a_fault_at_any_request() {
-    type MakeFault = fn() -> Fault;
-    let faults: [MakeFault; 3] =
-        [Fault::lose_request, Fault::lose_reply, || Fault::serve_late(Duration::from_secs(1))];
-    for fault in faults {
+    for fault in WRITE_FAULTS {
         survives(false, fault, async |group| group.join("ana", "new").await.map(Some));
         survives(false, fault, async |group| group.try_join("ana", "new").await);
         survives(false, fault, async |group| group.take_over("ana", "new").await.map(Some));
@@ -535,10 +532,7 @@ async fn a_member_that_joins_while_the_folder_is_found_missing_is_in_the_first_v
 
 #[test]
 fn a_list_of_the_members_is_whole_past_a_fault_at_any_request() {
-    type MakeFault = fn() -> Fault;
-    let faults: [MakeFault; 3] =
-        [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
-    for fault in faults {
+    for fault in READ_FAULTS {
         let places = sweep(|at| async move {
             let world = World::new();
             let others = new_group(&world).await;
@@ -602,10 +596,7 @@ async fn connections_that_break_now_and_then_do_not_end_an_observer() {
 
 #[test]
 fn an_observer_ends_up_with_the_truth_past_a_fault_at_any_request() {
-    type MakeFault = fn() -> Fault;
-    let faults: [MakeFault; 3] =
-        [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
-    for fault in faults {
+    for fault in READ_FAULTS {
         let places = sweep(|at| async move {
             let world = World::new();
             let client = world.client().await;
@@ -709,6 +700,64 @@ async fn changes_of_several_kinds_that_come_together_make_one_view() {
     assert_eq!(next(&mut members).await, None, "it was all in one view");
     drop((ana, eva, members));
     world.is_empty().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_that_changes_before_the_group_is_listed_is_in_the_view() {
+    let world = World::new();
+    let others = new_group(&world).await;
+    let ana = others.join("ana", "1").await.unwrap();
+    let (client, driver) = world.builder().split("zk").unwrap();
+    let mut driver = Box::pin(driver);
+    let mut members = group(&client).watch();
+    macro_rules! driven {
+        ($future:expr) => {
+            tokio::select! {
+                view = $future => view.unwrap(),
+                _ = driver.as_mut() => panic!("the client is there"),
+            }
+        };
+    }
+    assert_eq!(text(&driven!(members.next())), "ana=1");
+    let ben = others.join("ben", "2").await.unwrap();
+    let view = {
+        let mut next = Box::pin(members.next());
+        drop(timeout(Duration::from_millis(1), async { driven!(next.as_mut()) }).await);
+        // It asks for the list, which is not sent before the data has changed.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(poll_once(next.as_mut()).is_pending());
+        ana.set_data("2").await.unwrap();
+        driven!(next)
+    };
+    assert_eq!(text(&view), "ana=2 ben=2");
+    assert!(view.epoch >= view.members[0].mzxid);
+    let more = async { driven!(members.next()) };
+    assert!(timeout(TIMEOUT / 2, more).await.is_err(), "it was all in one view");
+    drop((ana, ben));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_of_data_that_is_newer_than_the_list_has_an_epoch_of_its_own() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    let mut members = group(&client).watch();
+    assert_eq!(next(&mut members).await, shows("ana=1"));
+    let before = members.last().unwrap().epoch;
+    // The list in each session timeout, with the event of a later change right behind it.
+    let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
+    world.server.inject(late.session(client.session().unwrap().id));
+    let changing = async {
+        while world.server.pending_faults() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        ana.set_data("2").await.unwrap();
+    };
+    let (view, ()) = tokio::join!(members.next(), changing);
+    let view = view.unwrap();
+    assert_eq!(text(&view), "ana=2");
+    assert!(view.epoch > before, "{view:?} after {before}");
+    assert_eq!(next(&mut members).await, None, "it was all in one view");
 }
 
 #[tokio::test(start_paused = true)]

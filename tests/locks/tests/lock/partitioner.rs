@@ -16,7 +16,7 @@ use zk_recipes::{
     Error, ErrorKind, FencingToken, Group, LockState, Loss, Options, Partitioner, Shard,
 };
 use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
-use zk_tests::locks::{LOCK, TIMEOUT, World};
+use zk_tests::locks::{LOCK, READ_FAULTS, TIMEOUT, World};
 
 const SHARDS: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
 
@@ -648,10 +648,7 @@ async fn a_member_that_comes_or_goes_costs_a_view_each_and_a_few_requests_a_shar
 
 #[test]
 fn a_fault_at_any_request_costs_no_shard() {
-    type MakeFault = fn() -> Fault;
-    let faults: [MakeFault; 3] =
-        [Fault::lose_request, Fault::lose_reply, || Fault::refuse(ErrorCode::THROTTLED_OP)];
-    for fault in faults {
+    for fault in READ_FAULTS {
         let places = sweep(|at| async move {
             let world = World::new();
             let log = Log::default();

@@ -35,7 +35,8 @@ pub struct View {
     /// depend on what servers store with the folder, which ClickHouse Keeper does not store
     /// (issue 115457).
     pub epoch: Zxid,
-    /// The members, in the order of their ids. Their data may be newer than the epoch.
+    /// The members, in the order of their ids. Their data may be newer than the epoch, and is
+    /// never older.
     pub members: Vec<Member>,
 }
 
@@ -139,12 +140,17 @@ impl Members {
             }
             // What comes from here on is looked at again.
             self.states.mark_unchanged();
-            self.take_events();
             match self.look().await {
                 Ok(Some(view)) => {
-                    (losses, self.is_due) = (0, false);
+                    losses = 0;
+                    let changed = self.last.as_ref().filter(|last| last.members != view.members);
+                    if changed.is_some_and(|last| last.epoch >= view.epoch) {
+                        // The data is newer than the list. The next list has an epoch of its own.
+                        continue;
+                    }
+                    self.is_due = false;
                     self.recheck = RecheckTimer::default();
-                    if self.last.as_ref().is_none_or(|last| last.members != view.members) {
+                    if self.last.is_none() || changed.is_some() {
                         self.last = Some(view.clone());
                         return Ok(view);
                     }
@@ -167,11 +173,6 @@ impl Members {
     /// [`next`](Self::next) has seen a sign of a change, until it has looked at the group again.
     pub fn may_be_outdated(&self) -> bool {
         self.is_due || self.states.has_changed().unwrap_or(true)
-    }
-
-    fn take_events(&mut self) {
-        let mut cx = Context::from_waker(Waker::noop());
-        poll_events(&mut self.folder_watch, &mut self.known, &mut cx);
     }
 
     /// Waits for the first sign of a change, or for one session timeout.
@@ -207,6 +208,12 @@ impl Members {
             }
             Err(error) => return Err(error),
         };
+        // The events of what the list reflects have come ahead of it.
+        poll_events(
+            &mut self.folder_watch,
+            &mut self.known,
+            &mut Context::from_waker(Waker::noop()),
+        );
         if let Some(earlier) = self.folder_watch.replace(watcher) {
             earlier.abandon();
         }

@@ -1,0 +1,109 @@
+//! The work of a task at a barrier, and what must be true of it: nobody passes while it stands, and
+//! everybody does once it is open.
+
+use zk_embedded::{Change, Commit, Zxid};
+use zk_recipes::Barrier;
+
+use super::check::PROMPT;
+use super::judge::{self, Ask};
+use super::network::now;
+use super::work::{Job, for_polls};
+
+/// The node of the barrier, in the folder where the operator deletes and writes.
+pub(super) const BARRIER: &str = "/locks/simulated/barrier";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Close,
+    Open,
+    Look,
+    Wait,
+}
+
+impl Job {
+    /// Does something at the barrier. In the calm, who closes it opens it again.
+    pub(super) async fn use_barrier(&mut self) {
+        let acts: &[Act] = match self.random.within(0..100) {
+            0..30 if !self.is_storm() => &[Act::Close, Act::Open],
+            0..20 => &[Act::Close],
+            20..35 => &[Act::Open],
+            35..50 => &[Act::Look],
+            _ => &[Act::Wait],
+        };
+        for act in acts {
+            tokio::time::sleep(self.random.millis(0..60)).await;
+            self.act(*act).await;
+        }
+    }
+
+    async fn act(&mut self, act: Act) {
+        let barrier = Barrier::new(&self.client, BARRIER).unwrap();
+        let (who, ask, polls) = (self.who, self.asks(), self.polls(10, 12));
+        let since = self.stage.world.lock().unwrap().core.last_zxid();
+        self.stage.note(|| format!("{who} begins to {act:?}, {polls}"));
+        let acting = async {
+            match act {
+                Act::Close => barrier.close().await.map(|()| false),
+                Act::Open => barrier.open().await.map(|()| true),
+                Act::Look => barrier.is_open().await,
+                Act::Wait => barrier.wait().await.map(|()| true),
+            }
+        };
+        match for_polls(polls, acting).await {
+            Some(Ok(is_open)) => self.saw_barrier(act, &ask, since, is_open),
+            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
+            None => self.stage.count("acquires cancelled"),
+        }
+    }
+
+    /// Checks that the barrier was open, or closed, at a moment since the request was made, and
+    /// that a task that waited for that moment passes promptly.
+    fn saw_barrier(&self, act: Act, ask: &Ask, since: Zxid, is_open: bool) {
+        if act == Act::Wait {
+            self.stage.serves(self.who.name);
+        }
+        let is_reliable = self.stage.is_reliable(ask.at);
+        let mut world = self.stage.world.lock().unwrap();
+        let first = first_moment(world.core.history(), since, is_open);
+        let (who, journal) = (self.who, &mut world.journal);
+        journal.note(|| format!("{who} is done: {act:?}, open: {is_open}, {first:?}"));
+        journal.count(match act {
+            Act::Wait => "grants",
+            Act::Close => "closed",
+            Act::Open => "opened",
+            Act::Look if is_open => "found open",
+            Act::Look => "found closed",
+        });
+        let Some(first) = first else {
+            return journal.violate(format!(
+                "{who}: {act:?} ends as if the barrier was open, {is_open}, and it never was since"
+            ));
+        };
+        if act != Act::Wait {
+            return;
+        }
+        if first > since {
+            journal.count("waits that were worth it");
+        }
+        let from = journal.times.get(&first).map_or(ask.at, |at| ask.at.max(*at));
+        let waited = now().saturating_duration_since(from);
+        if is_reliable && waited > PROMPT {
+            journal.violate(format!("{who} passes {waited:?} after it could"));
+        }
+    }
+}
+
+/// The first transaction not before `since` after which the barrier was open, or closed.
+fn first_moment(history: &[Commit], since: Zxid, is_open: bool) -> Option<Zxid> {
+    let changes = history.iter().filter_map(|Commit { zxid, change, path, .. }| match change {
+        Change::Created if path == BARRIER => Some((*zxid, false)),
+        Change::Deleted if path == BARRIER => Some((*zxid, true)),
+        _ => None,
+    });
+    let before = changes.clone().take_while(|(zxid, _)| *zxid <= since).last();
+    if before.is_none_or(|(_, open)| open) == is_open {
+        return Some(since);
+    }
+    let mut later = changes.skip_while(|(zxid, _)| *zxid <= since);
+    later.find(|(_, open)| *open == is_open).map(|(zxid, _)| zxid)
+}

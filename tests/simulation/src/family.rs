@@ -1,0 +1,87 @@
+//! The families of locks and of their relatives, and what tells them apart in a run.
+
+use zk_embedded::OpCode;
+
+/// The locks that contend for the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Exclusive locks.
+    Lock,
+    /// Read/write locks.
+    RwLock,
+    /// Two-level exclusive locks, in some seeds beside one-level locks.
+    ReentrantLock,
+    /// Two-level read/write locks, in some seeds beside one-level locks.
+    ReentrantRwLock,
+    /// Exclusive locks that are requeued turn after turn, until something disturbs that.
+    Requeue,
+    /// Semaphores, of which tasks want one permit or several.
+    Semaphore,
+    /// A counter.
+    Counter,
+    /// Elections.
+    Election,
+    /// Partitioners.
+    Partitioner,
+    /// Barriers.
+    Barrier,
+    /// Double barriers.
+    DoubleBarrier,
+    /// Groups, with observers.
+    Group,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Self; 12] = [
+        Self::Lock,
+        Self::RwLock,
+        Self::ReentrantLock,
+        Self::ReentrantRwLock,
+        Self::Requeue,
+        Self::Semaphore,
+        Self::Counter,
+        Self::Election,
+        Self::Partitioner,
+        Self::Barrier,
+        Self::DoubleBarrier,
+        Self::Group,
+    ];
+
+    /// The same locks with only one level.
+    pub(super) fn flat(self) -> Self {
+        match self {
+            Self::ReentrantLock => Self::Lock,
+            Self::ReentrantRwLock => Self::RwLock,
+            _ => self,
+        }
+    }
+
+    pub(super) fn has_levels(self) -> bool {
+        self != self.flat()
+    }
+
+    /// True if each process has one task alone: clients wake tasks that look at their state in any
+    /// order.
+    pub(super) fn is_single(self) -> bool {
+        matches!(self, Self::Requeue | Self::Partitioner | Self::Group)
+    }
+
+    /// The requests that tasks send most, the first one most of all.
+    pub(super) fn ops(self) -> [OpCode; 4] {
+        match self {
+            Self::Requeue => {
+                [OpCode::MULTI, OpCode::SET_WATCHES, OpCode::CREATE2, OpCode::GET_CHILDREN2]
+            }
+            Self::Semaphore => {
+                [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::DELETE]
+            }
+            Self::Counter => [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_DATA, OpCode::SYNC],
+            Self::Barrier => [OpCode::CREATE2, OpCode::DELETE, OpCode::EXISTS, OpCode::GET_DATA],
+            Self::DoubleBarrier | Self::Group => {
+                [OpCode::MULTI, OpCode::CREATE2, OpCode::GET_CHILDREN2, OpCode::GET_DATA]
+            }
+            _ => [OpCode::CREATE2, OpCode::DELETE, OpCode::GET_CHILDREN2, OpCode::GET_DATA],
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The work of a member of a group and of its observers, and what must be true of memberships and
+//! views: one member for an id, and each view is the group at its epoch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zk_embedded::{Change, Commit, SessionId, Zxid};
+use zk_recipes::{Group, Member, Members, Membership, View};
+
+use super::held::Held;
+use super::journal::FOLDER;
+use super::judge;
+use super::network::World;
+use super::process::Cast;
+use super::work::{Job, for_polls};
+
+/// Few, so that several tasks want the same one.
+const IDS: [&str; 3] = ["ana", "ben", "eva"];
+
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    Joins,
+    Tries,
+    TakesOver,
+}
+
+impl Job {
+    /// Is a member for a while, or observes the group. Who has been a member often enough in the
+    /// calm stays until it is over.
+    pub(super) async fn be_member(&mut self) {
+        tokio::time::sleep(self.random.millis(0..60)).await;
+        let group = Group::new(&self.client, FOLDER).unwrap();
+        let turns = self.stage.cast.lock().unwrap().served.get(&self.who.name).copied();
+        if turns.is_some_and(|turns| turns >= super::TURNS) {
+            return self.rest(&group).await;
+        }
+        let time = self.random.millis(0..1500);
+        if self.is_storm() && self.random.percent(30) {
+            drop(tokio::time::timeout(time, self.observe(&group, |_| ())).await);
+            return;
+        }
+        let id = self.random.pick(&IDS).unwrap_or_default();
+        let manner = match self.random.within(0..10) {
+            _ if !self.is_storm() => Manner::Joins,
+            0..2 => Manner::Tries,
+            2..4 => Manner::TakesOver,
+            _ => Manner::Joins,
+        };
+        let (who, ask, polls) = (self.who, self.asks(), self.polls(15, 12));
+        self.stage.note(|| format!("{who} {manner:?} as {id}, {polls}"));
+        let data = self.random.next().to_string();
+        let joining = async {
+            match manner {
+                Manner::Joins => group.join(id, data).await.map(Some),
+                Manner::Tries => group.try_join(id, data).await,
+                Manner::TakesOver => group.take_over(id, data).await.map(Some),
+            }
+        };
+        match for_polls(polls, joining).await {
+            Some(Ok(Some(member))) => {
+                if matches!(manner, Manner::TakesOver) {
+                    self.stage.count("takeovers");
+                }
+                self.be_joined(member).await;
+            }
+            Some(Ok(None)) => self.stage.count("tries in vain"),
+            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
+            None => self.stage.count("acquires cancelled"),
+        }
+    }
+
+    /// Is a member for a while, and leaves.
+    async fn be_joined(&mut self, member: Membership) {
+        let held = self.joined(&member);
+        for _ in 0..self.random.within(1..4) {
+            let time = self.random.millis(0..80);
+            match self.random.within(0..4) {
+                0 => drop(tokio::time::timeout(time, member.lost()).await),
+                1 => {
+                    let data = self.random.next().to_string();
+                    let ask = self.asks();
+                    match member.set_data(data).await {
+                        Ok(()) => self.stage.count("data changed"),
+                        Err(error) => judge::failed(&self.stage, &ask, &error),
+                    }
+                }
+                _ => tokio::time::sleep(time).await,
+            }
+            self.look_at(held, member.state());
+        }
+        self.gives_back(held);
+        match self.random.within(0..3) {
+            0 => drop(member),
+            1 => drop(for_polls(1, member.leave()).await),
+            _ => {
+                let left = member.leave().await;
+                self.has_given_back(held, left);
+            }
+        }
+    }
+
+    /// Checks that nobody else has the id: of all nodes with it, the member's has the lowest
+    /// number.
+    fn joined(&self, member: &Membership) -> usize {
+        self.stage.serves(self.who.name);
+        let mut cast = self.stage.cast.lock().unwrap();
+        let mut world = self.stage.world.lock().unwrap();
+        cast.held.push(Held::new(self, &world, [member.node()].into_iter()));
+        let World { core, journal, .. } = &mut *world;
+        let now = members_at(core.history(), core.last_zxid());
+        let (who, id, node) = (self.who, member.id(), member.node());
+        let czxid = member.token().czxid();
+        journal.count("grants");
+        journal.note(|| format!("{who} IS {id} by {node}"));
+        match now.get(id) {
+            Some(first) if first.node != node && journal.is_alive(node, czxid) => {
+                journal.violate(format!("{who} is {id} by {node} behind {}", first.node));
+            }
+            _ if !journal.is_alive(node, czxid) => journal.count("grants told too late"),
+            _ => {}
+        }
+        let valid = cast.held.iter().filter(|held| held.is_valid(journal));
+        let with_id = valid.filter(|held| parse(&held.nodes[0].0).is_some_and(|it| it.0 == id));
+        let with_id = with_id.map(|held| held.who.as_str()).collect::<Vec<_>>();
+        if with_id.len() > 1 {
+            journal.violate(format!("{with_id:?} are {id}"));
+        }
+        cast.held.len() - 1
+    }
+
+    /// Stays in the group until the calm is over, or observes it only. Tells what it sees.
+    async fn rest(&mut self, group: &Group) {
+        let name = self.who.name;
+        let member = match self.random.percent(50) {
+            true => Some(group.join(&format!("{}-{}", name.0, name.1), "").await),
+            false => None,
+        };
+        let ask = self.asks();
+        if let Some(Err(error)) = &member {
+            return judge::failed(&self.stage, &ask, error);
+        }
+        let stage = Arc::clone(&self.stage);
+        let sees = |view: &View| {
+            let nodes = view.members.iter().map(|member| member.node.clone());
+            stage.cast.lock().unwrap().views.insert(name, nodes.collect());
+        };
+        tokio::select! {
+            biased;
+            () = self.observe(group, sees) => {}
+            () = stage.calm_is_over() => {}
+        }
+        stage.cast.lock().unwrap().views.remove(&name);
+        drop(member);
+    }
+
+    /// Observes the group until the session is over.
+    async fn observe(&self, group: &Group, sees: impl Fn(&View)) {
+        let mut members = group.watch();
+        while self.client.state().ended().is_none() {
+            let ask = self.asks();
+            let before = members.last().cloned();
+            match members.next().await {
+                Ok(view) => {
+                    self.saw(&members, &view, before.as_ref());
+                    sees(&view);
+                }
+                Err(error) => judge::failed(&self.stage, &ask, &error),
+            }
+        }
+    }
+
+    /// Checks that a view is the group at its epoch, and newer than the one before.
+    fn saw(&self, members: &Members, view: &View, before: Option<&View>) {
+        let who = self.who;
+        let mut world = self.stage.world.lock().unwrap();
+        let World { core, journal, .. } = &mut *world;
+        let at_epoch = members_at(core.history(), view.epoch);
+        let last_zxid = core.last_zxid();
+        journal.count("views");
+        journal.note(|| format!("{who} SEES {view:?}"));
+        if before.is_some_and(|before| before.epoch >= view.epoch) || view.epoch > last_zxid {
+            journal.violate(format!("{who} sees {view:?} after {before:?}, at {last_zxid}"));
+        }
+        if members.last() != Some(view) {
+            journal.violate(format!("{who} sees {view:?}, and {:?}", members.last()));
+        }
+        let same = |(seen, known): (&Member, (&&str, &Known))| {
+            let (id, Known { node, session, czxid, mzxid, .. }) = known;
+            (seen.id.as_str(), seen.node.as_str(), seen.czxid) == (*id, *node, *czxid)
+                && Some(seen.session) == *session
+                && (seen.mzxid >= *mzxid || journal.is_untold(who.name.0, node))
+        };
+        let is_same =
+            view.members.len() == at_epoch.len() && view.members.iter().zip(&at_epoch).all(same);
+        if !is_same {
+            journal.violate(format!("{who} sees {view:?}, and there was {at_epoch:?}"));
+        }
+    }
+}
+
+/// What a task that rests sees of the group, if that is not what there is.
+pub(super) fn outdated(cast: &Cast, history: &[Commit], last: Zxid) -> Option<String> {
+    let members = members_at(history, last);
+    let nodes = members.values().map(|known| known.node).collect::<Vec<_>>();
+    let (name, view) = cast.views.iter().find(|(_, view)| **view != nodes)?;
+    Some(format!("{name:?} sees {view:?}, and there are {nodes:?}"))
+}
+
+/// A member's node, as the history shows it.
+#[derive(Debug)]
+struct Known<'h> {
+    node: &'h str,
+    number: i64,
+    session: Option<SessionId>,
+    czxid: Zxid,
+    mzxid: Zxid,
+}
+
+/// The id and the number in the path of a member's node.
+fn parse(node: &str) -> Option<(&str, i64)> {
+    let (stem, number) = node.strip_prefix(FOLDER)?.rsplit_once("__party__")?;
+    Some((stem.split_once('~')?.1, number.parse().ok()?))
+}
+
+/// The members of the group after a transaction, by their ids.
+fn members_at(history: &[Commit], at: Zxid) -> BTreeMap<&str, Known<'_>> {
+    let mut nodes = BTreeMap::<&str, Known<'_>>::new();
+    for commit in history.iter().take_while(|it| it.zxid <= at) {
+        let Commit { zxid, session, change, path, .. } = commit;
+        let Some((_, number)) = parse(path) else {
+            continue;
+        };
+        match change {
+            Change::Created => {
+                let (session, zxid) = (*session, *zxid);
+                let known = Known { node: path, number, session, czxid: zxid, mzxid: zxid };
+                nodes.insert(path, known);
+            }
+            Change::Deleted => drop(nodes.remove(path.as_str())),
+            Change::DataSet => {
+                nodes.get_mut(path.as_str()).into_iter().for_each(|known| known.mzxid = *zxid);
+            }
+            _ => {}
+        }
+    }
+    let mut members = BTreeMap::new();
+    let mut nodes = nodes.into_values().collect::<Vec<_>>();
+    nodes.sort_by_key(|known| known.number);
+    for known in nodes {
+        if let Some((id, _)) = parse(known.node) {
+            members.entry(id).or_insert(known);
+        }
+    }
+    members
+}

@@ -1,0 +1,158 @@
+//! The work of a party of a double barrier, and what must be true of each round: it has so many
+//! parties, which are in no other one, and it ends for all of them together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zk_embedded::{Change, Commit, Zxid};
+use zk_recipes::{DoubleBarrier, Round};
+
+use super::check::PROMPT;
+use super::held::Held;
+use super::journal::FOLDER;
+use super::judge::{self, Ask};
+use super::network::now;
+use super::work::{Job, for_polls};
+
+/// The nodes of a round, with the transactions that created them.
+type Members = Vec<(String, i64)>;
+
+impl Job {
+    /// Takes part in one round, unless nobody wants to any more before it begins.
+    pub(super) async fn take_part(&mut self) {
+        tokio::time::sleep(self.random.millis(0..60)).await;
+        let parties = self.stage.cast.lock().unwrap().parties;
+        let barrier = DoubleBarrier::new(&self.client, FOLDER, parties).unwrap();
+        let (who, ask, polls) = (self.who, self.asks(), self.polls(15, 20));
+        self.stage.note(|| format!("{who} enters for {parties}, {polls}"));
+        let stage = Arc::clone(&self.stage);
+        let entering = for_polls(polls, barrier.enter());
+        let entered = tokio::select! {
+            biased;
+            entered = entering => entered,
+            () = stage.calm_is_over() => None,
+        };
+        match entered {
+            Some(Ok(round)) => self.be_inside(round, &ask).await,
+            Some(Err(error)) => judge::failed(&self.stage, &ask, &error),
+            None => self.stage.count("acquires cancelled"),
+        }
+    }
+
+    /// Works for a while, and leaves the round.
+    async fn be_inside(&mut self, mut round: Round, ask: &Ask) {
+        let (held, members) = self.entered(&round, ask);
+        for _ in 0..self.random.within(0..3) {
+            tokio::time::sleep(self.random.millis(0..60)).await;
+            self.look_at(held, round.state());
+        }
+        self.gives_back(held);
+        let ask = self.asks();
+        let polls = self.random.within(1..6);
+        match self.random.within(0..6) {
+            0 if self.is_storm() => return self.stage.count("rounds dropped"),
+            1 if for_polls(polls, round.leave()).await.is_none() => {
+                self.stage.count("leaves begun anew");
+            }
+            _ => {}
+        }
+        match round.leave().await {
+            Ok(()) => self.left(&ask, &members),
+            Err(error) => judge::failed(&self.stage, &ask, &error),
+        }
+    }
+
+    /// Checks that this round is one of so many parties, which were the first of those who waited
+    /// and have been in no round before.
+    fn entered(&self, round: &Round, ask: &Ask) -> (usize, Members) {
+        self.stage.serves(self.who.name);
+        let is_reliable = self.stage.is_reliable(ask.at);
+        let mut cast = self.stage.cast.lock().unwrap();
+        let mut world = self.stage.world.lock().unwrap();
+        cast.held.push(Held::new(self, &world, [round.node()].into_iter()));
+        let (who, number) = (self.who, round.number());
+        let members = round_of(world.core.history(), number);
+        let journal = &mut world.journal;
+        journal.count("grants");
+        journal.note(|| format!("{who} IS IN round {number} by {}: {members:?}", round.node()));
+        let at = journal.times.get(&number).copied().unwrap_or(ask.at);
+        let waited = now().saturating_duration_since(at);
+        let members = members.unwrap_or_else(|trouble| {
+            journal.violate(format!("{who} is in round {number}: {trouble}"));
+            Vec::new()
+        });
+        let own = (round.node(), round.token().czxid());
+        if members.len() != cast.parties as usize {
+            journal.violate(format!("{who} is in round {number} of {members:?}"));
+        } else if !members.iter().any(|(node, czxid)| (node.as_str(), *czxid) == own) {
+            journal.violate(format!("{who} is in round {number} by {own:?}, a stranger to it"));
+        } else if is_reliable && waited > PROMPT {
+            journal.violate(format!("{who} is in round {number} {waited:?} after it began"));
+        }
+        (cast.held.len() - 1, members)
+    }
+
+    /// Checks that all other parties have left, too, and not long ago.
+    fn left(&self, ask: &Ask, members: &Members) {
+        let is_reliable = self.stage.is_reliable(ask.at);
+        let mut world = self.stage.world.lock().unwrap();
+        let (who, journal) = (self.who, &mut world.journal);
+        journal.count("rounds to the end");
+        journal.note(|| format!("{who} has left"));
+        if let Some((node, _)) = members.iter().find(|(node, at)| journal.is_alive(node, *at)) {
+            let what = format!("{who} has left, and {node} has not");
+            return journal.violate(what);
+        }
+        let ends = members.iter().filter_map(|(_, czxid)| journal.end(*czxid));
+        let ends = ends.filter_map(|(zxid, _)| journal.times.get(&zxid));
+        let last = ends.max().map_or(ask.at, |last| ask.at.max(*last));
+        let waited = now().saturating_duration_since(last);
+        if is_reliable && waited > PROMPT {
+            journal.violate(format!("{who} leaves {waited:?} after all others have left"));
+        }
+    }
+}
+
+/// A party's node, as the history shows it.
+struct Party {
+    number: i64,
+    czxid: i64,
+    is_written: bool,
+}
+
+/// The nodes that one transaction has let in.
+fn round_of(history: &[Commit], round: Zxid) -> Result<Members, String> {
+    let mut parties = BTreeMap::<&str, Party>::new();
+    let mut members = Vec::new();
+    for Commit { zxid, change, path, .. } in history.iter().take_while(|it| it.zxid <= round) {
+        let Some((_, number)) = path.rsplit_once("__enter__") else {
+            continue;
+        };
+        match change {
+            Change::Created => {
+                let number = number.parse().map_err(|_| format!("{path} has no number"))?;
+                let party = Party { number, czxid: zxid.0, is_written: false };
+                parties.insert(path, party);
+            }
+            Change::Deleted => drop(parties.remove(path.as_str())),
+            Change::DataSet => {
+                let Some(party) = parties.get_mut(path.as_str()) else {
+                    return Err(format!("{path} is written to and is not there"));
+                };
+                if std::mem::replace(&mut party.is_written, true) && *zxid == round {
+                    return Err(format!("{path} was written to before"));
+                }
+                if *zxid == round {
+                    members.push((party.number, path.clone(), party.czxid));
+                }
+            }
+            _ => {}
+        }
+    }
+    let last = members.iter().map(|(number, ..)| *number).max();
+    let skipped = |(_, party): &(&&str, &Party)| !party.is_written && Some(party.number) < last;
+    match parties.iter().find(skipped) {
+        Some((path, _)) => Err(format!("{path} waited for longer than others of it")),
+        None => Ok(members.into_iter().map(|(_, path, czxid)| (path, czxid)).collect()),
+    }
+}
