@@ -21,8 +21,9 @@ const ROOT: &str = "/root";
 const TIMEOUT: Duration = Duration::from_secs(6);
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
-/// The changes that the client misses while it is cut off, in some histories.
-const MISSED: u64 = 1_000;
+/// The changes at least that the client misses while it is cut off, at the end of each history and
+/// sometimes before.
+const MISSED: usize = 1_000;
 
 /// A node as the view shows it: by whom it was created and last changed.
 type Known = Option<(Zxid, Zxid)>;
@@ -97,6 +98,9 @@ impl History {
         self.server.clear_faults();
         self.server.heal();
         self.refused.store(false, Ordering::Relaxed);
+        self.reaches_what_was_written().await?;
+        self.check()?;
+        self.misses_much().await;
         self.reaches_what_was_written().await?;
         self.check()?;
         self.equals_the_server().await?;
@@ -185,7 +189,8 @@ impl History {
                 sleep(time).await;
                 return self.server.heal();
             }
-            6 => return self.misses_much(session).await,
+            6 if self.random.percent(20) => return self.misses_much().await,
+            6 => return,
             _ => {
                 self.server.disconnect(session);
                 return self.note("cut", "");
@@ -196,22 +201,26 @@ impl History {
     }
 
     /// Changes many nodes while the client that follows cannot connect.
-    async fn misses_much(&mut self, session: zk_client::SessionId) {
-        if !self.random.percent(20) {
-            return;
-        }
+    async fn misses_much(&mut self) {
+        let session = self.keeper.client().await.ok().and_then(|client| client.session());
         self.refused.store(true, Ordering::Relaxed);
-        self.server.disconnect(session);
-        for _ in 0..MISSED {
-            let path = format!("{ROOT}/{}", self.random.within(0..700));
-            match self.random.within(0..4) {
-                0 => drop(self.writer.delete(&path, None)),
-                1 => drop(self.writer.set_data(&path, b"missed", None)),
-                _ => drop(self.writer.create(&path, b"", &PERSISTENT)),
-            }
+        if let Some(session) = session {
+            self.server.disconnect(session.id);
         }
-        // The last reply comes after all others.
-        drop(self.writer.exists(ROOT).await);
+        drop(self.writer.create_all(ROOT, b"", &PERSISTENT).await);
+        let enough = self.server.history().len() + MISSED;
+        while self.server.history().len() < enough {
+            for _ in 0..MISSED / 2 {
+                let path = format!("{ROOT}/{}", self.random.within(0..700));
+                match self.random.within(0..4) {
+                    0 => drop(self.writer.delete(&path, None)),
+                    1 => drop(self.writer.set_data(&path, b"missed", None)),
+                    _ => drop(self.writer.create(&path, b"", &PERSISTENT)),
+                }
+            }
+            // Its reply comes after all others.
+            drop(self.writer.exists(ROOT).await);
+        }
         if self.random.percent(30) {
             sleep(2 * TIMEOUT).await;
         }

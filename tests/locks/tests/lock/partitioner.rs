@@ -390,6 +390,7 @@ async fn a_member_whose_node_is_deleted_without_an_event_joins_again() {
     // Servers send no event about a node that the client may not read.
     world.hide(&node).await;
     world.client().await.delete(&node, None).await.unwrap();
+    sleep(TIMEOUT).await;
     log.is_even(5, 2).await;
     assert_eq!(world.server.children(&format!("{LOCK}/members")).len(), 2);
     ana.leave().await;

@@ -1,5 +1,5 @@
-//! The semaphore in kazoo's layout, beside an acquire that takes kazoo's steps: there are never more
-//! nodes than permits, the number is written in the folder, and nothing is left behind.
+//! The semaphore in kazoo's layout, beside an acquire that takes kazoo's steps: there are never
+//! more nodes than permits, the number is written in the folder, and nothing is left behind.
 
 use std::future::Future;
 use std::pin::Pin;
