@@ -156,9 +156,9 @@ impl Semaphore {
     /// If one is free, this costs two round trips with five requests, three of them writes, and two
     /// more round trips if the folders are missing: servers remove empty folders, unless they are
     /// [persistent](Options::persistent_folder). In kazoo's layout it costs three round trips with
-    /// eight requests. While no permit is free, the first in the queue
-    /// lists the folder of the permits after each change there, and once in each session timeout. All
-    /// others wait as for a [`Lock`](crate::Lock).
+    /// eight requests. While no permit is free, the first in the queue lists the folder of the
+    /// permits after each change there, and once in each session timeout. All others wait as for a
+    /// [`Lock`](crate::Lock).
     ///
     /// # Errors
     ///
@@ -189,13 +189,14 @@ impl Semaphore {
         let join = Join::send(&self.locks, Role::Exclusive, Patience::Waits);
         let (mut turn, standing) = join.finish().await?;
         turn.wait(standing).await?;
-        let all = &self.leases;
-        if all.has_count {
-            all.wait_for_room(&mut turn, &mut [], permits, all.list().await).await?;
+        let folder = &self.leases;
+        if folder.has_count {
+            folder.wait_for_room(&mut turn, &mut [], permits, folder.list().await).await?;
         }
+        let checked = folder.has_count.then_some(&turn);
         // A dropped future gives these up ahead of its turn.
-        let (mut leases, list) = all.create(permits, self.checked(&turn)).await?;
-        all.wait_for_room(&mut turn, &mut leases, 0, list).await?;
+        let (mut leases, list) = folder.create(permits, checked).await?;
+        folder.wait_for_room(&mut turn, &mut leases, 0, list).await?;
         drop(turn);
         Permit::new(leases).await
     }
@@ -210,7 +211,7 @@ impl Semaphore {
     /// client is cut off, it waits for the next connection, until the session is over.
     ///
     /// In kazoo's layout a try that finds a free permit takes its turn in the queue, so it returns
-    /// `None` while another process has its turn, and costs three round trips more.
+    /// `None` while another process has its turn, and costs two round trips more.
     ///
     /// # Errors and cancel safety
     ///
@@ -242,11 +243,6 @@ impl Semaphore {
         let join = Join::send(&self.locks, Role::Exclusive, Patience::Tries);
         let (turn, standing) = join.finish().await?;
         Ok(turn.is_first(standing.as_ref()).await?.then_some(turn))
-    }
-
-    /// The turn that must still be ours when leases are created.
-    fn checked<'t>(&self, turn: &'t Place) -> Option<&'t Place> {
-        self.leases.has_count.then_some(turn)
     }
 
     /// Waits for a permit for no longer than `time`.

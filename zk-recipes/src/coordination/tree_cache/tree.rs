@@ -224,7 +224,7 @@ fn split(path: &str) -> Option<(&str, &str)> {
 }
 
 /// The path of a child.
-pub(super) fn join(parent: &str, name: &str) -> String {
+fn join(parent: &str, name: &str) -> String {
     match parent {
         "" => name.to_owned(),
         parent => format!("{parent}/{name}"),
