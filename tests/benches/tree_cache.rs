@@ -40,6 +40,8 @@ struct Round {
     processor: Duration,
 }
 
+type Figure = fn(&Round) -> Duration;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     if std::env::args().any(|argument| argument == "--serve") {
@@ -88,7 +90,7 @@ async fn compare(child: &mut Child) -> Result<()> {
                 }
             }
         }
-        let figures: [(&str, fn(&Round) -> Duration); 2] =
+        let figures: [(&str, Figure); 2] =
             [("time", |round| round.wall), ("processor time", |round| round.processor)];
         for (what, figure) in figures {
             let sorted = |rounds: &[Round]| {

@@ -182,7 +182,12 @@ impl<'a> Reader<'a> {
     /// Reads what is due, and what is found below.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
         loop {
-            self.ask();
+            if self.ask() {
+                // The client sends them, and the server works, while other answers are taken.
+                self.poll_events(cx)?;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let Some(asked) = self.asked.front_mut() else {
                 return Poll::Ready(Ok(()));
             };
@@ -240,10 +245,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Sends the next requests, if few are in flight.
-    fn ask(&mut self) {
-        if self.asked.len() > REFILL {
-            return;
+    /// Makes the next requests, if few are in flight. True if there were any.
+    fn ask(&mut self) -> bool {
+        let before = self.asked.len();
+        if before > REFILL {
+            return false;
         }
         let client = self.client;
         client.batch(|| {
@@ -254,6 +260,7 @@ impl<'a> Reader<'a> {
                 self.asked.push_back(Asked { path, reply: Waiting::Node(reply) });
             }
         });
+        self.asked.len() > before
     }
 
     /// The path of the next node to request.
