@@ -1,5 +1,5 @@
 // Curator's locks, told what to do line by line, against the server HOST:PORT of the first
-// argument.
+// argument, with a session timeout of as many milliseconds as the second one says.
 //
 // Curator's locks belong to threads, so each line names the one that is to do it: "THREAD COMMAND
 // ARGUMENTS". Each thread answers its lines in order, others do not wait for it: "THREAD ok ...",
@@ -28,6 +28,12 @@
 //                                   adds one to the number in FILE
 //   add PATH N TIMES                adds N to the DistributedAtomicLong so often: its new value
 //   value PATH                      the value of the DistributedAtomicLong
+//   close PATH, open PATH           DistributedBarrier
+//   pass PATH                       waits until it is open
+//   enter PATH PARTIES, leave PATH  DistributedDoubleBarrier
+//   join PATH ID, part PATH         GroupMember: joins and watches the group; and leaves it
+//   cache PATH, tree PATH           CuratorCache of a node, or of a tree; and the end of either
+//   uncache PATH
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -48,6 +54,9 @@ import java.util.stream.IntStream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
@@ -57,6 +66,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.retry.RetryNTimes;
 
 final class CuratorPeer {
@@ -66,6 +76,9 @@ final class CuratorPeer {
     private final Map<String, LeaderLatch> latches = new ConcurrentHashMap<>();
     private final Map<String, Selected> selectors = new ConcurrentHashMap<>();
     private final Map<String, Deque<Lease>> leases = new ConcurrentHashMap<>();
+    private final Map<String, DistributedDoubleBarrier> rounds = new ConcurrentHashMap<>();
+    private final Map<String, GroupMember> members = new ConcurrentHashMap<>();
+    private final Map<String, CuratorCache> caches = new ConcurrentHashMap<>();
 
     private CuratorPeer(CuratorFramework client) {
         this.client = client;
@@ -73,7 +86,8 @@ final class CuratorPeer {
 
     public static void main(String[] arguments) throws Exception {
         var retry = new RetryNTimes(50, 100);
-        try (var client = CuratorFrameworkFactory.newClient(arguments[0], 4000, 4000, retry)) {
+        var session = Integer.parseInt(arguments[1]);
+        try (var client = CuratorFrameworkFactory.newClient(arguments[0], session, 4000, retry)) {
             client.start();
             client.blockUntilConnected();
             say("ready");
@@ -183,9 +197,50 @@ final class CuratorPeer {
                 return add(path, Long.parseLong(words[3]), Integer.parseInt(words[4]));
             case "value":
                 return Long.toString(number(path).get().postValue());
+            case "close":
+                new DistributedBarrier(client, path).setBarrier();
+                return "";
+            case "open":
+                new DistributedBarrier(client, path).removeBarrier();
+                return "";
+            case "pass":
+                new DistributedBarrier(client, path).waitOnBarrier();
+                return "";
+            case "enter":
+                var parties = Integer.parseInt(words[3]);
+                var round = new DistributedDoubleBarrier(client, path, parties);
+                rounds.put(path, round);
+                round.enter();
+                return "";
+            case "leave":
+                rounds.remove(path).leave();
+                return "";
+            case "join":
+                var member = new GroupMember(client, path, words[3]);
+                members.put(path, member);
+                member.start();
+                return "";
+            case "part":
+                members.remove(path).close();
+                return "";
+            case "cache":
+                var one = CuratorCache.Options.SINGLE_NODE_CACHE;
+                cache(CuratorCache.build(client, path, one), path);
+                return "";
+            case "tree":
+                cache(CuratorCache.build(client, path), path);
+                return "";
+            case "uncache":
+                caches.remove(path).close();
+                return "";
             default:
                 throw new IllegalArgumentException(words[1]);
         }
+    }
+
+    private void cache(CuratorCache cache, String path) {
+        caches.put(path, cache);
+        cache.start();
     }
 
     private DistributedAtomicLong number(String path) {

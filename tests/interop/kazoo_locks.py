@@ -12,6 +12,10 @@
                                     BEFORE
     attends PATH ID OTHER..         joins the Party; fails unless its members are the others;
                                     leaves when all of them have gone
+    takes PATH MAX TURNS SEED       takes a permit of the Semaphore so often, and keeps it for a while
+    finds PATH MAX HOLDER..         fails unless a Semaphore of so many permits is held by these,
+                                    who leave no other permit if they are as many
+    disagrees PATH MAX              fails unless the Semaphore has another number of permits
     closes PATH, opens PATH         create the Barrier, and remove it
     stopped PATH, passes PATH       fail unless the Barrier is closed, or open
 """
@@ -103,6 +107,34 @@ def attends(zk, path, own, *others):
     party.leave()
 
 
+def takes(zk, path, permits, turns, seed):
+    semaphore = zk.Semaphore(path, "kazoo", max_leases=int(permits))
+    chance = random.Random(int(seed))
+    for _ in range(int(turns)):
+        with semaphore:
+            assert len(semaphore.lease_holders()) <= int(permits)
+            time.sleep(chance.random() / 500)
+
+
+def finds(zk, path, permits, *holders):
+    semaphore = zk.Semaphore(path, "kazoo", max_leases=int(permits))
+    assert sorted(semaphore.lease_holders()) == sorted(holders), semaphore.lease_holders()
+    taken = semaphore.acquire(blocking=False)
+    assert taken == (len(holders) < int(permits)), taken
+    if taken:
+        assert sorted(semaphore.lease_holders()) == sorted([*holders, "kazoo"])
+        semaphore.release()
+
+
+def disagrees(zk, path, permits):
+    try:
+        zk.Semaphore(path, max_leases=int(permits)).acquire(timeout=DEADLINE)
+    except ValueError as error:
+        assert "Inconsistent max leases" in str(error), error
+        return
+    raise AssertionError("it has a permit")
+
+
 def closes(zk, path):
     zk.Barrier(path).create()
 
@@ -123,7 +155,7 @@ def main():
     zk = KazooClient(hosts=sys.argv[1], timeout=4)
     zk.start(DEADLINE)
     commands = [count, countrw, enters, waits, elects, adds, attends]
-    commands += [closes, opens, stopped, passes]
+    commands += [takes, finds, disagrees, closes, opens, stopped, passes]
     command = {command.__name__: command for command in commands}[sys.argv[2]]
     command(zk, *sys.argv[3:])
     zk.stop()

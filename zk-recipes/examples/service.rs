@@ -1,11 +1,10 @@
 //! A whole service: an election, jobs under a lock, a live configuration, metrics, and its end.
 //!
-//! `cargo run --release -p zk-recipes --example service -- HOST:PORT`, in any number of processes:
-//! one leads and writes a job every second, and all take turns to do them. A job is done once,
-//! whatever is lost: one transaction, which only the holder of the lock can carry out, writes its
-//! result and deletes it. Without an address, a server in this process serves for three jobs.
+//! `cargo run -p zk-recipes --example service -- HOST:PORT`, in any number of processes: one leads
+//! and writes a job every second, and all take turns to do them. A job is done once, whatever is
+//! lost: one transaction, which only the holder of the lock can carry out, writes its result and
+//! deletes it. Without an address, a server in this process serves for three jobs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch::{Receiver, Sender};
@@ -17,11 +16,9 @@ const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = zk_embedded::Server::start().await?;
-    let (address, jobs) = match std::env::args().nth(1) {
-        Some(address) => (address, u64::MAX),
-        None => (server.address().to_owned(), 3),
-    };
-    let keeper = Client::builder().keep(&address).await?;
+    let given = std::env::args().nth(1);
+    let jobs = if given.is_some() { u64::MAX } else { 3 };
+    let keeper = Client::builder().keep(given.as_deref().unwrap_or(server.address())).await?;
     let service = Service::new(keeper)?;
     let mut jobs_done = service.jobs_done.subscribe();
     tokio::select! {
@@ -38,8 +35,7 @@ pub(crate) struct Service {
     pub(crate) keeper: SessionKeeper,
     pub(crate) config: Receiver<Cached>,
     pub(crate) jobs_done: Sender<u64>,
-    /// The time between two jobs.
-    pub(crate) pause: Duration,
+    pub(crate) pause: Duration, // between two jobs
 }
 
 impl Service {
@@ -56,11 +52,21 @@ impl Service {
                 retry(|| async { Ok(client.ensure(node, &PERSISTENT).await?) }).await?;
             }
             let election = Election::new(&client, "/service/leader")?;
-            let lead =
-                || async { election.lead(|term| write_jobs(&client, term, self.pause)).await? };
+            let lead = || async { election.lead(|term| self.write_jobs(&client, term)).await? };
             tokio::try_join!(retry(lead), retry(|| self.do_jobs(&client))).map(drop)
         };
         self.keeper.run_each(serve).await
+    }
+
+    /// Writes jobs while this process leads. A version counts them, so none is written twice.
+    async fn write_jobs(&self, client: &Client, term: std::sync::Arc<Guard>) -> Result<(), Error> {
+        loop {
+            let count = client.get_data("/service/next").await?.stat.version;
+            let job = format!("/service/jobs/{count:010}");
+            let count = Op::set_data("/service/next", b"", Some(count));
+            term.fenced((count, Op::create(&job, b"", &PERSISTENT))).await?;
+            tokio::time::sleep(self.pause).await;
+        }
     }
 
     async fn do_jobs(&self, client: &Client) -> Result<(), Error> {
@@ -90,17 +96,5 @@ impl Service {
     pub(crate) async fn metrics(&self) -> Result<String, Error> {
         let (jobs, stats) = (*self.jobs_done.borrow(), self.keeper.client().await?.stats());
         Ok(format!("jobs_done_total {jobs}\nreconnects_total {}", stats.reconnects()))
-    }
-}
-
-/// Writes jobs while this process leads. A version counts them, so none is written twice.
-async fn write_jobs(client: &Client, term: Arc<Guard>, pause: Duration) -> Result<(), Error> {
-    let mut due = tokio::time::interval(pause);
-    loop {
-        due.tick().await;
-        let count = client.get_data("/service/next").await?.stat.version;
-        let job = format!("/service/jobs/{count:010}");
-        let count = Op::set_data("/service/next", b"", Some(count));
-        term.fenced((count, Op::create(&job, b"", &PERSISTENT))).await?;
     }
 }

@@ -11,7 +11,8 @@ use zk_client::{Ended, ErrorCode, Outcome};
 pub enum ErrorKind {
     /// The client failed: [`Error::client`] returns its error.
     Client,
-    /// Wrong use: names made of these parts could not be told apart.
+    /// Wrong use: names made of these parts could not be told apart, or the root has no place for
+    /// what the layout has beside the folder.
     InvalidLayout,
     /// Wrong use: locks that are taken together must have different paths and one client.
     InvalidSet,
@@ -22,7 +23,8 @@ pub enum ErrorKind {
     /// Wrong use: an owner that reads the lock asked to write it, and would wait for itself for
     /// ever.
     WouldDeadlock,
-    /// Wrong use: a semaphore has at least one permit, and gives no more than it has.
+    /// Wrong use: a semaphore has at least one permit, and gives no more than it has. With
+    /// [`Layout::KAZOO`](crate::Layout::KAZOO), all processes name the number that its folder has.
     InvalidPermits,
     /// Wrong use: a double barrier is for at least one party.
     NoParties,
@@ -135,6 +137,10 @@ pub(crate) enum Fault {
     WouldDeadlock(String),
     #[error("{path}: {asked} permits of a semaphore that has {permits}")]
     Permits { path: String, asked: u32, permits: u32 },
+    #[error("{path}: a semaphore of {permits} permits, whose folder says that it has {found}")]
+    OtherPermits { path: String, permits: u32, found: i64 },
+    #[error("{0}: kazoo's semaphore has the folder of its queue beside this one")]
+    NoRoom(String),
     #[error("{0}: a double barrier for no party")]
     NoParties(String),
     #[error("ticket: {0}")]
@@ -172,12 +178,12 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Fault::Client(_) => ErrorKind::Client,
-            Fault::Layout(_) => ErrorKind::InvalidLayout,
+            Fault::Layout(_) | Fault::NoRoom(_) => ErrorKind::InvalidLayout,
             Fault::Set(_) => ErrorKind::InvalidSet,
             Fault::MemberId(_) => ErrorKind::InvalidMemberId,
             Fault::Shard(_) => ErrorKind::InvalidShard,
             Fault::WouldDeadlock(_) => ErrorKind::WouldDeadlock,
-            Fault::Permits { .. } => ErrorKind::InvalidPermits,
+            Fault::Permits { .. } | Fault::OtherPermits { .. } => ErrorKind::InvalidPermits,
             Fault::NoParties(_) => ErrorKind::NoParties,
             Fault::Ticket(_) => ErrorKind::InvalidTicket,
             Fault::TicketUsed(_) => ErrorKind::TicketUsed,

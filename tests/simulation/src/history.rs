@@ -21,8 +21,8 @@ pub(super) const ROOT: &str = "/root";
 pub(super) const TIMEOUT: Duration = Duration::from_secs(6);
 const PERSISTENT: CreateOptions<'_> = CreateOptions::persistent();
 
-/// The changes that the client misses while it is cut off, in some histories.
-const MISSED: u64 = 1_000;
+/// The changes at least that the client that follows misses while it is cut off, in some histories.
+const MISSED: usize = 1_000;
 
 /// A node: by whom it was created and last changed.
 pub(super) type Known = Option<(Zxid, Zxid)>;
@@ -180,7 +180,8 @@ impl History {
                 sleep(time).await;
                 return self.server.heal();
             }
-            6 => return self.misses_much(session).await,
+            6 if self.random.percent(20) => return self.misses_much().await,
+            6 => return,
             _ => {
                 self.server.disconnect(session);
                 return self.note("cut", "");
@@ -191,22 +192,25 @@ impl History {
     }
 
     /// Changes many nodes while the client that follows cannot connect.
-    async fn misses_much(&mut self, session: SessionId) {
-        if !self.random.percent(20) {
-            return;
-        }
+    pub(super) async fn misses_much(&mut self) {
         self.refused.store(true, Ordering::Relaxed);
-        self.server.disconnect(session);
-        for _ in 0..MISSED {
-            let path = format!("{ROOT}/{}", self.random.within(0..700));
-            match self.random.within(0..4) {
-                0 => drop(self.writer.delete(&path, None)),
-                1 => drop(self.writer.set_data(&path, b"missed", None)),
-                _ => drop(self.writer.create(&path, b"", &PERSISTENT)),
-            }
+        if let Some(session) = self.followers().await {
+            self.server.disconnect(session);
         }
-        // The last reply comes after all others.
-        drop(self.writer.exists(ROOT).await);
+        drop(self.writer.create_all(ROOT, b"", &PERSISTENT).await);
+        let enough = self.server.history().len() + MISSED;
+        while self.server.history().len() < enough {
+            for _ in 0..MISSED / 2 {
+                let path = format!("{ROOT}/{}", self.random.within(0..700));
+                match self.random.within(0..4) {
+                    0 => drop(self.writer.delete(&path, None)),
+                    1 => drop(self.writer.set_data(&path, b"missed", None)),
+                    _ => drop(self.writer.create(&path, b"", &PERSISTENT)),
+                }
+            }
+            // Its reply comes after all others.
+            drop(self.writer.exists(ROOT).await);
+        }
         if self.random.percent(30) {
             sleep(2 * TIMEOUT).await;
         }

@@ -47,6 +47,9 @@ impl Tree {
         self.history.mend();
         self.reaches_what_was_written().await?;
         self.check()?;
+        self.history.misses_much().await;
+        self.reaches_what_was_written().await?;
+        self.check()?;
         self.equals_the_server().await?;
         self.history.keeper.close().await;
         sleep(Duration::from_millis(1)).await;

@@ -1,13 +1,14 @@
-//! Our semaphore and Curator's `InterProcessSemaphoreV2` share their permits.
+//! Our semaphore shares its permits with Curator's `InterProcessSemaphoreV2`, and with kazoo's
+//! `Semaphore` by its layout.
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use tempfile::NamedTempFile;
-use zk_client::Client;
-use zk_recipes::Semaphore;
+use zk_client::{Client, EventType, StreamEvent, WatchMode, WatchStream};
+use zk_recipes::{ErrorKind, Layout, Options, Semaphore};
 use zk_tests::foreign::Curator;
 use zk_tests::server::Standalone;
 
-use crate::locks::queued;
+use crate::locks::{kazoo, queued};
 
 const PATH: &str = "/limits/one";
 const LEASES: &str = "/limits/one/leases";
@@ -93,4 +94,100 @@ async fn curators_semaphore_and_ours_never_hold_the_only_permit_together() -> Re
     curator.answer("a").await?;
     assert_eq!(std::fs::read_to_string(&file)?.trim(), (3 * TURNS).to_string());
     curator.quit().await
+}
+
+/// Our semaphore of so many permits in kazoo's layout.
+fn like_kazoo(client: &Client, permits: u32) -> Result<Semaphore> {
+    let options = Options::new().layout(Layout::KAZOO).data("ours");
+    Ok(Semaphore::with_options(client, PATH, permits, options)?)
+}
+
+/// Follows the events of the folder until it is deleted. Returns how many permits there were at one
+/// moment at most, and in all.
+async fn judge(mut events: WatchStream) -> Result<(usize, usize)> {
+    let (mut now, mut most, mut all) = (0_usize, 0, 0);
+    loop {
+        let StreamEvent::Changed(event) = events.next().await? else {
+            anyhow::bail!("events were missed");
+        };
+        let is_folder = event.path == PATH;
+        match event.kind {
+            EventType::NODE_DELETED if is_folder => return Ok((most, all)),
+            EventType::NODE_CREATED if !is_folder => (now, all) = (now + 1, all + 1),
+            EventType::NODE_DELETED => now -= 1,
+            _ => {}
+        }
+        most = most.max(now);
+    }
+}
+
+#[tokio::test]
+async fn kazoos_semaphore_and_ours_never_hold_more_than_all_permits() -> Result<()> {
+    const PERMITS: u32 = 3;
+    const TURNS: u32 = 60;
+    let server = Standalone::start().await?;
+    let admin = Client::connect(&server.address()).await?;
+    let judging = tokio::spawn(judge(admin.watch(PATH, WatchMode::PersistentRecursive).await?));
+    let mut theirs = Vec::new();
+    for seed in ["1", "2", "3"] {
+        let (permits, turns) = (PERMITS.to_string(), TURNS.to_string());
+        theirs.push(kazoo(&server, &["takes", PATH, &permits, &turns, seed])?);
+    }
+    let mut ours = Vec::new();
+    for wanted in [1, 2] {
+        let client = Client::connect(&server.address()).await?;
+        let semaphore = like_kazoo(&client, PERMITS)?;
+        ours.push(tokio::spawn(async move {
+            for _ in 0..TURNS {
+                drop(semaphore.try_acquire().await?);
+                let permit = semaphore.acquire_many(wanted).await?;
+                tokio::task::yield_now().await;
+                permit.release().await?;
+            }
+            client.close().await;
+            anyhow::Ok(())
+        }));
+    }
+    for turns in ours {
+        turns.await??;
+    }
+    for program in theirs {
+        program.finish().await?;
+    }
+    ensure!(admin.get_data(PATH).await?.data == b"3"[..]);
+    admin.delete(PATH, None).await?;
+    let (most, all) = judging.await??;
+    assert_eq!(most, PERMITS as usize);
+    // Those of the tries besides.
+    assert!(all >= (3 + 1 + 2) * TURNS as usize, "{all} permits");
+    admin.close().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn kazoos_semaphore_and_ours_see_each_other_and_refuse_another_number() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = Client::connect(&server.address()).await?;
+    let refused = async |permits| -> Result<ErrorKind> {
+        let error = like_kazoo(&client, permits)?.acquire().await.err();
+        Ok(error.context("it has a permit")?.kind())
+    };
+    // We make the folder.
+    let semaphore = like_kazoo(&client, 3)?;
+    let two = semaphore.acquire_many(2).await?;
+    kazoo(&server, &["finds", PATH, "3", "ours", "ours"])?.finish().await?;
+    let third = semaphore.try_acquire().await?.context("one is left")?;
+    kazoo(&server, &["finds", PATH, "3", "ours", "ours", "ours"])?.finish().await?;
+    kazoo(&server, &["disagrees", PATH, "4"])?.finish().await?;
+    assert_eq!(refused(4).await?, ErrorKind::InvalidPermits);
+    two.release().await?;
+    third.release().await?;
+
+    // kazoo makes it.
+    client.delete(PATH, None).await?;
+    kazoo(&server, &["finds", PATH, "2"])?.finish().await?;
+    assert_eq!(refused(3).await?, ErrorKind::InvalidPermits);
+    drop(like_kazoo(&client, 2)?.acquire_many(2).await?);
+    client.close().await;
+    Ok(())
 }

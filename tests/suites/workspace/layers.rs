@@ -216,6 +216,8 @@ const CRATES: &[Layers] = &[
             "coordination/counter",
             "coordination/double_barrier",
             "coordination/election",
+            "coordination/semaphore/leases",
+            "coordination/semaphore/permit",
             "coordination/semaphore",
             "coordination/group/members",
             "coordination/group",

@@ -222,14 +222,25 @@ pub struct Curator(Program);
 impl Curator {
     /// Starts it and returns when it is connected to the server at `address`.
     pub async fn connect(address: &str) -> Result<Self> {
+        Self::connect_for(address, Duration::from_secs(4)).await
+    }
+
+    /// The same with another session timeout than four seconds. It pings after a third of that.
+    pub async fn connect_for(address: &str, session: Duration) -> Result<Self> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop/CuratorPeer.java");
         let java = find_java().context("no Java found; tests/run installs it")?;
         let mut command = Command::new(java);
         command.args(JVM_FLAGS.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
         command.args(["-classpath", CURATOR_JARS]).arg(source).arg(address);
+        command.arg(session.as_millis().to_string());
         let mut curator = Self(Program::start(command)?);
         curator.says("ready").await?;
         Ok(curator)
+    }
+
+    /// Sets another deadline than two minutes from its start.
+    pub fn within(self, time: Duration) -> Self {
+        Self(self.0.within(time))
     }
 
     /// Sends it a command, without waiting for the answer.

@@ -73,7 +73,8 @@ impl Layout {
 
     /// kazoo's names: `<32 hex digits>__lock__<number>`, and `__rlock__` for readers.
     ///
-    /// kazoo's `Lock`, `WriteLock` and `ReadLock` queue up with it.
+    /// kazoo's `Lock`, `WriteLock` and `ReadLock` queue up with it. A
+    /// [`Semaphore`](crate::Semaphore#who-shares-it) with it is kazoo's `Semaphore`.
     pub const KAZOO: Self = Self(Family::Kazoo);
 
     /// The names of Curator's `LeaderLatch`: `_c_<uuid>-latch-<number>`.

@@ -45,6 +45,8 @@ pub(crate) struct Queue {
     /// another client began the session, whose nodes have names of their own.
     session_prefix: String,
     options: Options,
+    /// The data of the folder, if this client creates it.
+    folder_data: Vec<u8>,
     /// True if a listing must come with a watch that fires when a contender joins or leaves.
     watches_folder: bool,
     /// True once the warning was written that many numbers are used up.
@@ -69,6 +71,7 @@ impl Queue {
             naming,
             session_prefix,
             options,
+            folder_data: Vec::new(),
             watches_folder: false,
             has_warned: AtomicBool::new(false),
         })
@@ -77,6 +80,11 @@ impl Queue {
     /// The same queue, for a lock that needs to know whether others come while it is held.
     pub(crate) fn with_folder_watch(self) -> Self {
         Self { watches_folder: true, ..self }
+    }
+
+    /// The same queue, whose folder is created with this data.
+    pub(crate) fn with_folder_data(self, data: impl Into<Vec<u8>>) -> Self {
+        Self { folder_data: data.into(), ..self }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -132,8 +140,10 @@ impl Queue {
 
     /// Creates the folder and its ancestors, if `options` are given.
     pub(crate) fn make_folders(&self, options: Option<&CreateOptions<'_>>) -> Vec<Reply<Created>> {
+        let data = |path| if path == self.folder() { &*self.folder_data } else { b"" };
         let make = |options| {
-            self.folder.ancestors().map(move |path| self.client.create(path, b"", options))
+            let create = move |path| self.client.create(path, data(path), options);
+            self.folder.ancestors().map(create)
         };
         options.into_iter().flat_map(make).collect()
     }

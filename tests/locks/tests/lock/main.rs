@@ -26,6 +26,7 @@ mod requeue;
 mod runtimes;
 mod rw;
 mod semaphore;
+mod semaphore_kazoo;
 mod service;
 mod ticket;
 mod tree_cache;

@@ -378,6 +378,26 @@ async fn a_member_whose_node_is_deleted_joins_again() {
     is_empty(&world).await;
 }
 
+/// Only the view of the group, in which it is missing, tells the member of its loss.
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_node_is_deleted_without_an_event_joins_again() {
+    let world = World::new();
+    let log = Log::default();
+    let ana = Worker::start(&world, &log, "ana").await;
+    let ben = Worker::start(&world, &log, "ben").await;
+    log.is_even(5, 2).await;
+    let node = node(&world, "members");
+    // Servers send no event about a node that the client may not read.
+    world.hide(&node).await;
+    world.client().await.delete(&node, None).await.unwrap();
+    sleep(TIMEOUT).await;
+    log.is_even(5, 2).await;
+    assert_eq!(world.server.children(&format!("{LOCK}/members")).len(), 2);
+    ana.leave().await;
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_id_has_one_member_and_the_other_one_waits() {
     let world = World::new();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zk_client::{Client, OpCode};
-use zk_recipes::{ErrorKind, Release, Semaphore};
+use zk_client::{Client, EventType, OpCode, StreamEvent, WatchMode};
+use zk_recipes::{ErrorKind, Layout, Options, Release, Semaphore};
 
 use crate::claims::lock::connect;
 use crate::fault::{Fault, Faults};
@@ -29,6 +29,7 @@ macro_rules! semaphore_claims {
             permits_whose_replies_were_lost_are_found_again,
             a_waiter_gets_the_permit_that_was_given_back_while_it_was_cut_off,
             a_waiter_whose_turn_is_taken_away_is_told,
+            in_kazoos_layout_there_are_never_more_nodes_than_permits,
         );
     };
 }
@@ -162,5 +163,47 @@ pub async fn a_waiter_whose_turn_is_taken_away_is_told(address: &str) -> Result<
     assert_eq!(error.kind(), ErrorKind::NodeVanished);
     until(&other, "leases", 1).await?;
     permit.release().await?;
+    Ok(())
+}
+
+pub async fn in_kazoos_layout_there_are_never_more_nodes_than_permits(address: &str) -> Result<()> {
+    const PERMITS: u32 = 3;
+    let judge = connect(address, &Faults::new()).await?;
+    let mut events = judge.watch(PATH, WatchMode::PersistentRecursive).await?;
+    let mut tasks = JoinSet::new();
+    for number in 0..4 {
+        let client = connect(address, &Faults::new()).await?;
+        let options = Options::new().layout(Layout::KAZOO);
+        let semaphore = Semaphore::with_options(&client, PATH, PERMITS, options)?;
+        tasks.spawn(async move {
+            for turn in 0..25 {
+                let permit = semaphore.acquire_many(1 + (number + turn) % PERMITS).await?;
+                permit.verify().await?;
+                drop(permit);
+                drop(semaphore.try_acquire().await?);
+            }
+            client.close().await;
+            anyhow::Ok(())
+        });
+    }
+    while let Some(done) = timeout(Duration::from_secs(60), tasks.join_next()).await? {
+        done??;
+    }
+    ensure!(judge.get_data(PATH).await?.data == b"3"[..]);
+    judge.delete(PATH, None).await?;
+    let (mut now, mut most) = (0_u32, 0);
+    loop {
+        let StreamEvent::Changed(event) = events.next().await? else {
+            anyhow::bail!("events were missed");
+        };
+        match event.kind {
+            EventType::NODE_DELETED if event.path == PATH => break,
+            EventType::NODE_CREATED if event.path != PATH => now += 1,
+            EventType::NODE_DELETED => now -= 1,
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    assert_eq!(most, PERMITS);
     Ok(())
 }

@@ -15,7 +15,7 @@ use zk_client::{
 };
 
 use crate::coordination::tree_cache::shared::Shared;
-use crate::coordination::tree_cache::tree::{Placed, join};
+use crate::coordination::tree_cache::tree::Placed;
 
 /// Requests in flight at once: enough to fill a round trip.
 const AT_ONCE: usize = 128;
@@ -60,12 +60,13 @@ pub(super) struct Reader<'a> {
 }
 
 struct Listed {
+    /// The path of the node.
     parent: String,
     names: Names,
     next: usize,
 }
 
-/// A request in flight, with the path relative to the root of the tree.
+/// A request in flight, with its path.
 struct Asked {
     path: String,
     reply: Waiting,
@@ -181,7 +182,12 @@ impl<'a> Reader<'a> {
     /// Reads what is due, and what is found below.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
         loop {
-            self.ask();
+            if self.ask() {
+                // The client sends them, and the server works, while other answers are taken.
+                self.poll_events(cx)?;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let Some(asked) = self.asked.front_mut() else {
                 return Poll::Ready(Ok(()));
             };
@@ -202,9 +208,10 @@ impl<'a> Reader<'a> {
         path: String,
         answer: Result<(Found, Zxid), ClientError>,
     ) -> Result<(), Stop> {
+        let relative = self.shared.relative(&path).unwrap_or_default();
         let (found, zxid) = match answer {
             Ok((found, zxid)) => (found, zxid),
-            Err(error) if error.is_no_node() || is_hidden(&error, &path) => {
+            Err(error) if error.is_no_node() || is_hidden(&error, relative) => {
                 (Found::Nothing, error.zxid().unwrap_or_default())
             }
             Err(error) => return Err(error.into()),
@@ -213,16 +220,17 @@ impl<'a> Reader<'a> {
         let mut tree = self.shared.tree_mut();
         tree.newest = self.seen;
         match found {
-            Found::Nothing => tree.remove(&path),
+            Found::Nothing => tree.remove(relative),
             Found::Node(node) => {
-                let placed = tree.put(&path, &node);
+                let placed = tree.put(relative, &node);
                 let may_differ = self.reads_all || placed == Placed::New;
                 if node.stat.num_children == 0 {
-                    tree.keep_children(&path, [].into_iter());
+                    if placed == Placed::Known {
+                        tree.keep_children(relative, [].into_iter());
+                    }
                 } else if may_differ && placed != Placed::Nowhere {
-                    let reply = self.client.get_children(&self.shared.absolute(&path));
-                    self.asked
-                        .push_back(Asked { path, reply: Waiting::Children(reply.with_zxid()) });
+                    let reply = Waiting::Children(self.client.get_children(&path).with_zxid());
+                    self.asked.push_back(Asked { path, reply });
                 }
                 let (nodes, bytes) = self.ceiling;
                 if tree.nodes > nodes || tree.bytes > bytes {
@@ -230,33 +238,35 @@ impl<'a> Reader<'a> {
                 }
             }
             Found::Children(Children { names, .. }) => {
-                tree.keep_children(&path, names.iter());
+                tree.keep_children(relative, names.iter());
                 self.listed.push(Listed { parent: path, names, next: 0 });
             }
         }
         Ok(())
     }
 
-    /// Sends the next requests, if few are in flight.
-    fn ask(&mut self) {
-        if self.asked.len() > REFILL {
-            return;
+    /// Makes the next requests, if few are in flight. True if there were any.
+    fn ask(&mut self) -> bool {
+        let before = self.asked.len();
+        if before > REFILL {
+            return false;
         }
         let client = self.client;
         client.batch(|| {
             while self.asked.len() < AT_ONCE
                 && let Some(path) = self.next_due()
             {
-                let reply = client.get_data(&self.shared.absolute(&path)).with_zxid();
+                let reply = client.get_data(&path).with_zxid();
                 self.asked.push_back(Asked { path, reply: Waiting::Node(reply) });
             }
         });
+        self.asked.len() > before
     }
 
-    /// The next node to request.
+    /// The path of the next node to request.
     fn next_due(&mut self) -> Option<String> {
         if let Some(path) = self.due.pop_first() {
-            return Some(path);
+            return Some(self.shared.absolute(&path));
         }
         loop {
             let Listed { parent, names, next } = self.listed.last_mut()?;
@@ -265,13 +275,25 @@ impl<'a> Reader<'a> {
                 continue;
             };
             *next += 1;
-            let path = join(parent, name);
+            let path = child(parent, name);
             // What is known already is kept by events.
-            if self.reads_all || self.shared.tree().node(&path).is_none() {
+            let is_known = || {
+                let relative = self.shared.relative(&path)?;
+                self.shared.tree().node(relative).map(drop)
+            };
+            if self.reads_all || is_known().is_none() {
                 return Some(path);
             }
         }
     }
+}
+
+/// The path of a node's child.
+fn child(parent: &str, name: &str) -> String {
+    let parent = if parent == "/" { "" } else { parent };
+    let mut path = String::with_capacity(parent.len() + 1 + name.len());
+    path.extend([parent, "/", name]);
+    path
 }
 
 /// True if the session may not read a node below the root. That is as if it were not there.

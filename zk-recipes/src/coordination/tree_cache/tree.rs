@@ -76,6 +76,19 @@ struct Entry {
     children: Option<Box<Children>>,
 }
 
+impl Entry {
+    fn new(node: &Node) -> Box<Self> {
+        Box::new(Self { node: TreeNode::new(node), children: None })
+    }
+
+    /// Puts what was read in the place of what was known. Returns the length of the old data if it
+    /// differs. A node that was made anew has new children, and events of the old ones.
+    fn update(&mut self, node: &Node) -> Option<usize> {
+        let differs = self.node.mzxid != node.stat.mzxid;
+        differs.then(|| std::mem::replace(&mut self.node, TreeNode::new(node)).data.len())
+    }
+}
+
 #[derive(Debug, Default)]
 struct Children(BTreeMap<Box<str>, Box<Entry>>);
 
@@ -92,33 +105,40 @@ impl Tree {
 
     /// Puts a node that was read in its place.
     pub(super) fn put(&mut self, path: &str, node: &Node) -> Placed {
-        if let Some(Entry { node: known, .. }) = find_mut(&mut self.root, path) {
-            // A node that was made anew has new children, and events of the old ones.
-            if known.mzxid != node.stat.mzxid {
-                self.bytes = self.bytes - known.data.len() + node.data.len();
-                *known = TreeNode::new(node);
-                self.changes += 1;
-            }
-            return Placed::Known;
-        }
-        let entry = Box::new(Entry { node: TreeNode::new(node), children: None });
-        let name = match split(path) {
-            None => {
-                self.root = Some(entry);
-                ""
-            }
+        let (name, known) = match split(path) {
+            None => match &mut self.root {
+                Some(root) => ("", Some(root.update(node))),
+                root => {
+                    *root = Some(Entry::new(node));
+                    ("", None)
+                }
+            },
             Some((parent, name)) => {
                 let Some(parent) = find_mut(&mut self.root, parent) else {
                     return Placed::Nowhere;
                 };
-                parent.children.get_or_insert_default().0.insert(name.into(), entry);
-                name
+                let children = &mut parent.children.get_or_insert_default().0;
+                let known = children.get_mut(name).map(|known| known.update(node));
+                if known.is_none() {
+                    children.insert(name.into(), Entry::new(node));
+                }
+                (name, known)
             }
         };
-        self.nodes += 1;
-        self.bytes += NODE_BYTES + name.len() + node.data.len();
-        self.changes += 1;
-        Placed::New
+        match known {
+            None => {
+                self.nodes += 1;
+                self.bytes += NODE_BYTES + name.len() + node.data.len();
+                self.changes += 1;
+                Placed::New
+            }
+            Some(None) => Placed::Known,
+            Some(Some(bytes)) => {
+                self.bytes = self.bytes - bytes + node.data.len();
+                self.changes += 1;
+                Placed::Known
+            }
+        }
     }
 
     /// Removes a node with everything below it, if it is there.
@@ -204,7 +224,7 @@ fn split(path: &str) -> Option<(&str, &str)> {
 }
 
 /// The path of a child.
-pub(super) fn join(parent: &str, name: &str) -> String {
+fn join(parent: &str, name: &str) -> String {
     match parent {
         "" => name.to_owned(),
         parent => format!("{parent}/{name}"),

@@ -1,0 +1,232 @@
+//! The folder whose children are the permits that are held.
+//!
+//! A lease is created together with a listing behind it, which tells whether there is room. In
+//! kazoo's layout only the first contender of the queue creates leases, and only when there is room
+//! for them, since kazoo creates a lease without a look behind it.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+
+use tracing::debug;
+use zk_client::{Children, Error as ClientError, EventType, Node, Op, Reply};
+
+use crate::error::{Error, Fault};
+use crate::node::Role;
+use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created, is_transient};
+use crate::queue::wakeups::{QuietWatch, RecheckTimer};
+use crate::queue::{Place, Queue};
+use crate::trace::COORDINATION;
+
+/// The index of the operation that checks our turn, ahead of the creates of leases.
+const TURN: usize = 0;
+
+/// The leases of a semaphore.
+#[derive(Clone, Debug)]
+pub(super) struct Leases {
+    pub(super) queue: Arc<Queue>,
+    /// How many there are at most.
+    pub(super) permits: u32,
+    /// True if the number of permits is written in the folder's data, as kazoo does.
+    pub(super) has_count: bool,
+}
+
+/// The result of a request for the leases that exist.
+pub(super) type Listed = Result<Children, Error>;
+
+impl Leases {
+    /// Creates the nodes of so many permits, and lists the folder behind that. With a turn, they
+    /// are created only if that still exists.
+    pub(super) async fn create(
+        &self,
+        permits: u32,
+        turn: Option<&Place>,
+    ) -> Result<(Vec<Place>, Listed), Error> {
+        let (queue, client) = (&self.queue, self.queue.client());
+        let options = queue.options();
+        let mut retry = Retry::default();
+        loop {
+            let stems = (0..permits).map(|_| queue.stem(Role::Exclusive)).collect::<Vec<_>>();
+            let node = options.node();
+            let check = turn.map(|turn| Op::check(turn.node.path(), None));
+            let creates = stems.iter().map(|stem| Op::create_owned(stem, &options.data, &node));
+            let ops = (Vec::from_iter(check), creates.collect::<Vec<_>>());
+            let (folders, created, list) = client.batch(|| {
+                let folders = queue.make_folders(retry.folders.as_ref());
+                let created = client.multi_owned(&ops);
+                (folders, created, self.listed(client.get_children(queue.folder())))
+            });
+            let made = Made::of(folders).await;
+            match (all_created(created).await, turn) {
+                (Ok(nodes), _) => {
+                    let places = nodes.into_iter().map(|node| Place::new(queue, node));
+                    return Ok((places.collect::<Result<_, _>>()?, list.await));
+                }
+                (Err(error), Some(turn)) if error.failed_op() == Some(TURN) => {
+                    return Err(turn.vanished_or(error));
+                }
+                (Err(error), _) => retry.after(queue.folder(), options, error, made)?,
+            }
+        }
+    }
+
+    /// Lists the folder, although a connection may break.
+    pub(super) async fn list(&self) -> Listed {
+        let client = self.queue.client();
+        let mut losses = 0;
+        loop {
+            let list = client.batch(|| self.listed(client.get_children(self.queue.folder())));
+            match list.await {
+                Err(error) if is_lost(&error) && losses < MAX_LOSSES => losses += 1,
+                listed => return listed,
+            }
+        }
+    }
+
+    /// True if there is no room for another lease.
+    pub(super) async fn is_full(&self) -> Result<bool, Error> {
+        match self.list().await {
+            Ok(list) => Ok(list.names.len() >= self.permits as usize),
+            Err(error) if is_no_node(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The reply to a listing, in kazoo's layout with a read of the number of permits behind it.
+    fn listed<T>(&self, list: Reply<T>) -> impl Future<Output = Result<T, Error>> + use<T> {
+        let queue = Arc::clone(&self.queue);
+        let count = self.has_count.then(|| queue.client().get_data(queue.folder()));
+        let permits = self.permits;
+        async move {
+            let list = list.await?;
+            match count {
+                Some(count) => check_count(&queue, permits, &count.await?).map(|()| list),
+                None => Ok(list),
+            }
+        }
+    }
+
+    /// True if a listing shows that our leases, and so many more, are not too many. Fails if one of
+    /// them is gone.
+    pub(super) fn has_room(
+        &self,
+        leases: &[Place],
+        more: u32,
+        list: &Children,
+    ) -> Result<bool, Error> {
+        match leases.iter().find(|lease| !list.names.contains(&lease.own.name)) {
+            Some(gone) => Err(gone.vanished()),
+            None => Ok(list.names.len() + more as usize <= self.permits as usize),
+        }
+    }
+
+    /// Waits until there are no more leases than permits, ours and so many more included. `listed`
+    /// is the listing behind their create.
+    ///
+    /// If somebody deletes the node of our turn, another contender is first, too. Then our leases
+    /// would keep it waiting, and its leases us, so this fails.
+    pub(super) async fn wait_for_room(
+        &self,
+        turn: &mut Place,
+        leases: &mut [Place],
+        more: u32,
+        listed: Listed,
+    ) -> Result<(), Error> {
+        let client = self.queue.client();
+        let mut listed = listed.map(|list| (list, QuietWatch::default()));
+        let mut losses = 0;
+        loop {
+            match listed {
+                Ok((list, mut watch)) => {
+                    losses = 0;
+                    if self.has_room(leases, more, &list)? {
+                        return Ok(());
+                    }
+                    let folder = self.queue.folder();
+                    debug!(target: COORDINATION, folder, "no permit is free");
+                    leases.iter_mut().for_each(|lease| lease.has_waited = true);
+                    if watch.is_set() && turn.own_watch.is_set() {
+                        changed(turn, &mut watch).await?;
+                    }
+                }
+                Err(error) if is_lost(&error) && losses < MAX_LOSSES => losses += 1,
+                // Nobody holds a permit.
+                Err(error) if is_no_node(&error) && leases.is_empty() => return Ok(()),
+                Err(error) => return Err(vanished_or(leases, error)),
+            }
+            let (own, list) = client.batch(|| {
+                let own =
+                    (!turn.own_watch.is_set()).then(|| client.watch_nodes(&[turn.node.path()]));
+                (own, self.listed(client.get_children_and_watch(self.queue.folder())))
+            });
+            let watched = match own {
+                None => Ok(()),
+                Some(own) => own.await.map(|mut watchers| {
+                    turn.own_watch = watchers.pop().map(QuietWatch::from).unwrap_or_default();
+                }),
+            };
+            listed = match watched {
+                Ok(()) => list.await.map(|(list, watcher)| (list, watcher.into())),
+                Err(error) => Err(error.into()),
+            };
+        }
+    }
+}
+
+/// Fails if the folder's data is a number, and not that of the permits. Other data says nothing, as
+/// for kazoo.
+fn check_count(queue: &Queue, permits: u32, folder: &Node) -> Result<(), Error> {
+    match number(&folder.data) {
+        Some(found) if found != i64::from(permits) => {
+            let path = queue.folder().to_owned();
+            Err(Fault::OtherPermits { path, permits, found }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The integer that kazoo reads in this data. One that is too great for us is the greatest.
+fn number(data: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(data).ok()?.trim();
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(i64::MAX))
+}
+
+/// True if a request failed for no reason of its own.
+fn is_lost(error: &Error) -> bool {
+    error.client().is_some_and(is_transient)
+}
+
+fn is_no_node(error: &Error) -> bool {
+    error.client().is_some_and(ClientError::is_no_node)
+}
+
+/// Waits until the leases have changed, or for one session timeout: servers send no events about
+/// nodes that we may not read. Fails if our turn is lost.
+async fn changed(turn: &mut Place, leases: &mut QuietWatch) -> Result<(), Error> {
+    let queue = Arc::clone(&turn.queue);
+    let mut recheck = RecheckTimer::default();
+    let is_lost = poll_fn(|cx| {
+        if let Poll::Ready(event) = turn.own_watch.poll_changed(cx) {
+            return Poll::Ready(event.map(|event| event.kind == EventType::NODE_DELETED));
+        }
+        if let Poll::Ready(event) = leases.poll_changed(cx) {
+            return Poll::Ready(event.map(|_| false));
+        }
+        recheck.poll(queue.client(), cx).map(|()| {
+            turn.own_watch = QuietWatch::default();
+            Ok(false)
+        })
+    })
+    .await?;
+    if is_lost { Err(turn.vanished()) } else { Ok(()) }
+}
+
+/// The error of a listing. Without the folder, our leases in it are gone.
+pub(super) fn vanished_or(leases: &[Place], error: Error) -> Error {
+    match leases.first() {
+        Some(lease) if is_no_node(&error) => lease.vanished(),
+        _ => error,
+    }
+}
