@@ -1,0 +1,37 @@
+//! A book on ZooKeeper and its locks. Each Rust example in it is a test: it runs on a server in
+//! this process each time the tests run.
+//!
+//! It is for somebody who can program and has never used ZooKeeper, and it ends where this
+//! repository's own locks begin. The tour, `cargo run --release --example tour`, is its companion:
+//! it plays the same scenes and prints every message that passes. Read a chapter, and then watch
+//! it, or the other way round. Each chapter ends with the command that shows it.
+//!
+//! # Contents
+//!
+//! 1. [How ZooKeeper answers](ch01_answers): nodes, zxids, order, and what is read may be old
+//! 2. [Sessions and time](ch02_sessions): how long a lock lasts, and who ends it
+//! 3. [Watches](ch03_watches): what they promise, and what they do not
+//! 4. [The textbook lock](ch04_textbook): join, look, wait
+//!
+//! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Links to
+//! tests and other files work in both, if Cargo builds into the folder `target` of the repository.
+//!
+//! # How to run an example
+//!
+//! Each example begins with [`scene::play`], which starts a server, and the people in it come in
+//! with [`scene::connect`]. Copy one into a test of your own, change it, and see it fail.
+//! `cargo test --doc -p zk-book` runs all of them.
+
+pub mod scene;
+
+#[doc = include_str!("chapters/01-answers.md")]
+pub mod ch01_answers {}
+
+#[doc = include_str!("chapters/02-sessions.md")]
+pub mod ch02_sessions {}
+
+#[doc = include_str!("chapters/03-watches.md")]
+pub mod ch03_watches {}
+
+#[doc = include_str!("chapters/04-textbook.md")]
+pub mod ch04_textbook {}
