@@ -12,9 +12,14 @@
 //! 2. [Sessions and time](ch02_sessions): how long a lock lasts, and who ends it
 //! 3. [Watches](ch03_watches): what they promise, and what they do not
 //! 4. [The textbook lock](ch04_textbook): join, look, wait
+//! 5. [The hazards](ch05_hazards): forty ways in which locks go wrong, with the test for each
+//! 6. [Losing a lock](ch06_fencing): deadlines, fencing tokens, and a server that is cut off
+//! 7. [Sharing a lock](ch07_sharing): readers and writers, two levels, and a lock that lingers
+//! 8. [Election and the relatives](ch08_relatives): the same queue for other things
 //!
-//! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Links to
-//! tests and other files work in both, if Cargo builds into the folder `target` of the repository.
+//! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Links
+//! to tests and other files work in both, if Cargo builds into the folder `target` of the
+//! repository.
 //!
 //! # How to run an example
 //!
@@ -35,3 +40,17 @@ pub mod ch03_watches {}
 
 #[doc = include_str!("chapters/04-textbook.md")]
 pub mod ch04_textbook {}
+
+#[doc = include_str!("chapters/05-hazards-of-one.md")]
+///
+#[doc = include_str!("chapters/05-hazards-of-many.md")]
+pub mod ch05_hazards {}
+
+#[doc = include_str!("chapters/06-fencing.md")]
+pub mod ch06_fencing {}
+
+#[doc = include_str!("chapters/07-sharing.md")]
+pub mod ch07_sharing {}
+
+#[doc = include_str!("chapters/08-relatives.md")]
+pub mod ch08_relatives {}
