@@ -16,6 +16,8 @@
 //! 6. [Losing a lock](ch06_fencing): deadlines, fencing tokens, and a server that is cut off
 //! 7. [Sharing a lock](ch07_sharing): readers and writers, two levels, and a lock that lingers
 //! 8. [Election and the relatives](ch08_relatives): the same queue for other things
+//! 9. [How it is tested](ch09_testing): virtual time, seeds, and locks that are broken on purpose
+//! 10. [Reading the wire](ch10_wire): an exchange byte by byte
 //!
 //! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Links
 //! to tests and other files work in both, if Cargo builds into the folder `target` of the
@@ -54,3 +56,9 @@ pub mod ch07_sharing {}
 
 #[doc = include_str!("chapters/08-relatives.md")]
 pub mod ch08_relatives {}
+
+#[doc = include_str!("chapters/09-testing.md")]
+pub mod ch09_testing {}
+
+#[doc = include_str!("chapters/10-wire.md")]
+pub mod ch10_wire {}

@@ -6,6 +6,7 @@
 
 use std::error::Error;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Builder;
 use zk_client::Client;
 use zk_embedded::{Config, Server};
@@ -50,4 +51,43 @@ pub fn play(example: impl AsyncFnOnce(Server) -> Outcome) {
 /// If the server does not let anybody in.
 pub async fn connect(server: &Server) -> Result<Client, zk_client::Error> {
     Client::builder().connector(server.connector()).connect("memory").await
+}
+
+/// A connection on which an example sends and receives bytes by itself, written as hexadecimal
+/// digits.
+#[derive(Debug)]
+pub struct Wire(DuplexStream);
+
+impl Wire {
+    /// A connection on which nothing was sent yet.
+    pub fn connect(server: &Server) -> Self {
+        Self(server.connect())
+    }
+
+    /// Sends the parts of a frame, with their length in front.
+    ///
+    /// # Errors
+    ///
+    /// If a part is not made of hexadecimal digits, or the server has closed the connection.
+    pub async fn send(&mut self, parts: &[&str]) -> Outcome {
+        let digits = parts.concat();
+        let digits = digits.as_bytes().chunks(2).map(std::str::from_utf8);
+        let mut payload = Vec::new();
+        for pair in digits {
+            payload.push(u8::from_str_radix(pair?, 16)?);
+        }
+        self.0.write_all(&u32::try_from(payload.len())?.to_be_bytes()).await?;
+        Ok(self.0.write_all(&payload).await?)
+    }
+
+    /// Receives one frame, without its length.
+    ///
+    /// # Errors
+    ///
+    /// If the server has closed the connection.
+    pub async fn receive(&mut self) -> Result<String, Box<dyn Error>> {
+        let mut payload = vec![0; usize::try_from(self.0.read_u32().await?)?];
+        self.0.read_exact(&mut payload).await?;
+        Ok(payload.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
 }
