@@ -18,6 +18,7 @@
 //! 8. [Election and the relatives](ch08_relatives): the same queue for other things
 //! 9. [How it is tested](ch09_testing): virtual time, seeds, and locks that are broken on purpose
 //! 10. [Reading the wire](ch10_wire): an exchange byte by byte
+//! 11. [Exercises](ch11_exercises): fifteen questions with their answers
 //!
 //! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Links
 //! to tests and other files work in both, if Cargo builds into the folder `target` of the
@@ -62,3 +63,6 @@ pub mod ch09_testing {}
 
 #[doc = include_str!("chapters/10-wire.md")]
 pub mod ch10_wire {}
+
+#[doc = include_str!("chapters/11-exercises.md")]
+pub mod ch11_exercises {}
