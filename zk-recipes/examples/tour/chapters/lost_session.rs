@@ -65,10 +65,11 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     world.set_hasty(false);
 
     cast.say(
-        "WHAT IT MEANS. Dan's guard still says Held: in the instant in which he goes on he has \
-         not had time to notice anything. Whatever he checks, he may be stopped behind the check. \
-         So no check on his side can close this gap. The store can: his token is less than one \
-         that it has seen, and it refuses him.",
+        "WHAT IT MEANS. Dan's guard still says Held. Eve has ended his session at once; had he \
+         been stopped for a whole session timeout, his guard would say Lost at the first look, \
+         since it looks at the clock. But a look does not help him if he is stopped behind it and \
+         before he writes. No check on his side can close this gap. The store can: his token is \
+         less than one that it has seen, and it refuses him.",
     )
     .await?;
     cast.say(

@@ -59,9 +59,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 
     cast.say(
         "WHAT IT MEANS. Whoever waits holds only locks with smaller paths than the one it waits \
-         for. So whoever waits for the greatest of all paths waits for a holder at work, and there \
-         can be no circle. If Cho had kept her place in the stock, Ana might one day hold the \
-         catalogue and wait for the stock behind Cho, who waits for the catalogue.",
+         for. So whoever waits for the greatest of all paths waits for a holder at work, and \
+         there can be no circle. If Cho had kept her place in the stock, somebody who takes both \
+         locks one by one might hold the catalogue and wait for the stock behind Cho, while she \
+         waits for the catalogue.",
     )
     .await?;
     cast.say(
