@@ -45,7 +45,8 @@ async fn each_chapter_that_the_book_names_has_the_title_that_it_names() -> Resul
     for page in fs::read_dir(folder)? {
         let page = fs::read_to_string(page?.path())?;
         for reference in page.split("tour -- --chapter ").skip(1) {
-            let (number, title) = reference.split_once("`, *").unwrap();
+            let (number, title) = reference.split_once("`,").unwrap();
+            let title = title.trim_start().strip_prefix('*').unwrap();
             let (title, _) = title.split_once('*').unwrap();
             assert!(list.contains(&format!("{number:>2}  {title}\n")), "{number}, {title}");
             named += 1;

@@ -78,7 +78,7 @@ fn reports(text: &str) -> Vec<&str> {
     let is_report = |word: &&str| {
         let number = word.rsplit(['-', '#']).next().unwrap_or_default();
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        is_number && number.len() < word.len()
+        is_number && number.len() < word.len() && !word.starts_with(|c: char| c.is_ascii_digit())
     };
     words.filter(is_report).collect()
 }
@@ -112,6 +112,23 @@ fn every_hazard_is_told_once_with_its_reports_and_a_test_of_its_own() {
     }
     let headings = pages.iter().map(|page| page.text.matches("\n### H").count());
     assert_eq!(headings.sum::<usize>(), told);
+}
+
+#[test]
+fn every_number_that_is_named_is_in_the_catalogue() {
+    let numbers = catalogue().into_iter().map(|entry| entry.number.trim_end_matches('*'));
+    let numbers = numbers.collect::<Vec<_>>();
+    let mut named = 0;
+    for page in pages() {
+        for word in page.text.split(|c: char| !c.is_ascii_alphanumeric()) {
+            let is_number = word.len() == 3 && word[1..].bytes().all(|byte| byte.is_ascii_digit());
+            if is_number && word.starts_with(['H', 'D']) {
+                assert!(numbers.contains(&word), "{}: {word}", page.file.display());
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 50, "{named}");
 }
 
 #[test]

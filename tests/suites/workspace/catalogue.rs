@@ -105,7 +105,7 @@ fn no_number_is_missing() {
 
 #[test]
 fn every_entry_names_a_test_or_a_reason() {
-    for Entry { number, shown_by } in entries(CATALOGUE) {
+    for Entry { number, shown_by, .. } in entries(CATALOGUE) {
         let reason = REASONS.iter().any(|reason| shown_by.starts_with(reason));
         assert!(reason || !tests(shown_by).is_empty(), "{number}: {shown_by}");
     }
@@ -133,7 +133,7 @@ fn what_is_not_there_is_found_out() {
 fn starred_cases_count_their_runs() {
     let starred = entries(CATALOGUE).into_iter().filter(|entry| entry.number.ends_with('*'));
     let mut stars = 0;
-    for Entry { number, shown_by } in starred {
+    for Entry { number, shown_by, .. } in starred {
         stars += 1;
         let counted = tests(shown_by).into_iter().any(|test| {
             let (file, function) = test.split_once("::").unwrap();

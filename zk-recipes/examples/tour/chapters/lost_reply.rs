@@ -28,9 +28,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
          have made is still there. With sync her new server catches up with the old one, so that \
          it shows the node. In the list she recognises her node by its random digits. The \
          reply to exists tells which session owns it: a node of an earlier session of hers would \
-         soon be gone, and must not count. Now she knows that the node is hers, and nobody is ahead. \
-         Last, a small write proves that her session lives; her guard counts from there until \
-         when the lock is surely hers.",
+         soon be gone, and must not count. Now she knows that the node is hers, and nobody is \
+         ahead. Last, a small write proves that her session lives; her guard counts from there \
+         until when the lock is surely hers.",
     )
     .await?;
     cast.say(
