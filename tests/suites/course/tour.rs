@@ -1,5 +1,8 @@
 //! The course runs to its end without a key press, and each of its options shows its part.
 
+use std::fs;
+use std::path::Path;
+
 use anyhow::Result;
 use zk_tests::tour::{check, run};
 
@@ -35,6 +38,25 @@ async fn each_chapter_of_the_list_is_shown_alone_under_its_title() -> Result<()>
 }
 
 #[tokio::test]
+async fn each_chapter_that_the_book_names_has_the_title_that_it_names() -> Result<()> {
+    let list = run("tour", &["--list"]).await?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("book/src/chapters");
+    let mut named = 0;
+    for page in fs::read_dir(folder)? {
+        let page = fs::read_to_string(page?.path())?;
+        for reference in page.split("tour -- --chapter ").skip(1) {
+            let (number, title) = reference.split_once("`,").unwrap();
+            let title = title.trim_start().strip_prefix('*').unwrap();
+            let (title, _) = title.split_once('*').unwrap();
+            assert!(list.contains(&format!("{number:>2}  {title}\n")), "{number}, {title}");
+            named += 1;
+        }
+    }
+    assert!(named >= 15, "{named}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_broken_locks_are_shown_alone_each_with_its_repair() -> Result<()> {
     let shown = run("tour", &["--naive"]).await?;
     for (what, times) in [("THE REPAIR.", 9), ("  Broken: ", 9), ("  It holds: ", 9), ("->", 0)] {
@@ -63,10 +85,28 @@ async fn each_answer_points_at_a_chapter_with_the_title_that_it_names() -> Resul
 #[tokio::test]
 async fn a_step_shows_the_tree_and_the_clients() -> Result<()> {
     let shown = run("tour", &["--step", "--chapter", "12"]).await?;
-    for line in ["The tree now:", "The clients now:", "Ana: connected", "[Enter]"] {
+    let queue = "[the queue: 0 Ana]";
+    for line in [queue, "The tree now:", "The clients now:", "Ana: connected", "[Enter]"] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     assert!(shown.contains("Ben -> delete"), "{shown}");
+    Ok(())
+}
+
+/// In the chapter with several folders, each node and each list says which folder it is of.
+#[tokio::test]
+async fn frames_of_several_locks_name_their_folders() -> Result<()> {
+    let list = run("tour", &["--list"]).await?;
+    let chapter = list.lines().find(|line| line.ends_with("Several locks at once")).unwrap();
+    let (number, _) = chapter.trim().split_once(' ').unwrap();
+    let shown = run("tour", &["--chapter", number]).await?;
+    let is_about_a_folder = |line: &&str| line.contains("_c_") || line.contains("getChildren2");
+    for line in shown.lines().filter(is_about_a_folder) {
+        assert!(line.contains("catalogue") || line.contains("stock"), "{line}");
+    }
+    for line in ["create catalogue/_c_", "create stock/_c_", "<- in stock: lock-"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
     Ok(())
 }
 

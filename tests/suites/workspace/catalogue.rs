@@ -2,16 +2,29 @@
 //! names is in the sources.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const CATALOGUE: &str = include_str!("../../CATALOGUE.md");
 
 /// The words that stand for a case without a test.
 const REASONS: [&str; 2] = ["none", "moot"];
 
-struct Entry<'a> {
-    number: &'a str,
+pub(crate) struct Entry<'a> {
+    pub(crate) number: &'a str,
+    pub(crate) what: &'a str,
     shown_by: &'a str,
+}
+
+impl Entry<'_> {
+    /// True if the entry names this test.
+    pub(crate) fn is_shown_by(&self, test: &str) -> bool {
+        tests(self.shown_by).contains(&test)
+    }
+}
+
+/// The entries of the catalogue.
+pub(crate) fn catalogue() -> Vec<Entry<'static>> {
+    entries(CATALOGUE)
 }
 
 /// The rows of the catalogue's tables.
@@ -19,10 +32,10 @@ fn entries(text: &str) -> Vec<Entry<'_>> {
     let rows = text.lines().filter(|line| line.starts_with("| H") || line.starts_with("| D"));
     rows.map(|row| {
         let cells = row.split(" | ").collect::<Vec<_>>();
-        let [number, _, shown_by] = cells.as_slice() else {
+        let [number, what, shown_by] = cells.as_slice() else {
             panic!("not three cells: {row}");
         };
-        Entry { number: number.trim_start_matches("| "), shown_by }
+        Entry { number: number.trim_start_matches("| "), what, shown_by }
     })
     .collect()
 }
@@ -32,10 +45,10 @@ fn tests(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).filter(|quoted| quoted.contains("::")).collect()
 }
 
-/// The text of the sources that `file` in `file::function` refers to.
-fn sources(file: &str) -> Option<String> {
+/// The files that `file` in `file::function` may refer to.
+fn candidates(file: &str) -> Vec<PathBuf> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let candidates = match file.split_once('/') {
+    match file.split_once('/') {
         Some(("zk-recipes", module)) => {
             let folder = tests.join("../zk-recipes/src");
             vec![folder.join(format!("{module}.rs")), folder.join(module).join("tests.rs")]
@@ -44,13 +57,26 @@ fn sources(file: &str) -> Option<String> {
         Some(("lock", _)) => vec![tests.join("locks/tests").join(format!("{file}.rs"))],
         Some(("simulation", _)) => vec![tests.join("simulation/tests/simulation.rs")],
         _ => vec![tests.join("suites").join(format!("{file}.rs"))],
-    };
+    }
+}
+
+/// The text of the sources that `file` in `file::function` refers to.
+fn sources(file: &str) -> Option<String> {
+    let candidates = candidates(file);
     let found = candidates.iter().filter_map(|path| fs::read_to_string(path).ok());
     Some(found.collect::<String>()).filter(|text| !text.is_empty())
 }
 
+/// True if the file at this path is the one that `file` in `file::function` refers to.
+pub(crate) fn is_source(path: &Path, file: &str) -> bool {
+    let is_same = |other: &PathBuf| {
+        other.canonicalize().is_ok_and(|other| path.canonicalize().is_ok_and(|path| path == other))
+    };
+    candidates(file).iter().any(is_same)
+}
+
 /// The problem with a named test, if there is one.
-fn trouble(test: &str) -> Option<String> {
+pub(crate) fn trouble(test: &str) -> Option<String> {
     let (file, function) = test.split_once("::")?;
     let Some(text) = sources(file) else {
         return Some(format!("{test}: there is no such file"));
@@ -79,7 +105,7 @@ fn no_number_is_missing() {
 
 #[test]
 fn every_entry_names_a_test_or_a_reason() {
-    for Entry { number, shown_by } in entries(CATALOGUE) {
+    for Entry { number, shown_by, .. } in entries(CATALOGUE) {
         let reason = REASONS.iter().any(|reason| shown_by.starts_with(reason));
         assert!(reason || !tests(shown_by).is_empty(), "{number}: {shown_by}");
     }
@@ -107,7 +133,7 @@ fn what_is_not_there_is_found_out() {
 fn starred_cases_count_their_runs() {
     let starred = entries(CATALOGUE).into_iter().filter(|entry| entry.number.ends_with('*'));
     let mut stars = 0;
-    for Entry { number, shown_by } in starred {
+    for Entry { number, shown_by, .. } in starred {
         stars += 1;
         let counted = tests(shown_by).into_iter().any(|test| {
             let (file, function) = test.split_once("::").unwrap();

@@ -1,5 +1,6 @@
 //! Checks of the sources, the README and the examples.
 
+mod book;
 mod catalogue;
 mod examples;
 mod layers;

@@ -16,7 +16,8 @@ do not.
   --chapter N         show chapter N alone
   --naive             show only the locks that are broken on purpose
   --questions         show only the questions at the end
-  --step              wait for the Enter key after each step, and show the tree and the clients
+  --step              wait for the Enter key after each step, show the queues beside the frames,
+                      and then the tree and the clients
   --pace MS           how long to look at a line; by default 300 on a terminal and 0 elsewhere
   --connect HOST:PORT play on a real server; by default a server in this process plays along
   -h, --help          print this text

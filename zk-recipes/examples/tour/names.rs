@@ -10,6 +10,12 @@ pub(crate) fn short(path: &str) -> String {
     format!("{name}..{}", path.strip_prefix(own).unwrap_or_default())
 }
 
+/// What tells the folder of this path, or the folder itself, from the other folders of the tour.
+pub(crate) fn folder(path: &str) -> Option<&str> {
+    let (_, folder) = path.split_once("zk-recipes-tour-")?;
+    folder.split('/').next()
+}
+
 /// What a contender's name says behind the random bits.
 pub(crate) fn tail(name: &str) -> &str {
     match name.strip_prefix(person(name)) {

@@ -57,6 +57,11 @@ impl Narrator {
         self.told().story.tell(true);
     }
 
+    /// From now on each frame says which folder it is about.
+    pub(crate) fn name_folders(&self) {
+        self.told().story.name_folders();
+    }
+
     /// The next create is carried out, but its reply is lost, and the connection breaks.
     pub(crate) fn lose_reply_of_create(&self) {
         self.told().story.lose_reply_of_create();

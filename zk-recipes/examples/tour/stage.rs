@@ -79,14 +79,56 @@ struct State {
     lines: Vec<(Style, String)>,
     /// What each client is up to, for a reader who goes step by step.
     clients: BTreeMap<&'static str, String>,
+    /// What is whose, for the same reader.
+    owners: Owners,
+    /// Looks at the world: what to write beside what happens.
+    view: Option<View>,
+    /// What it saw last.
+    seen: String,
     /// The clock is running, and what comes must not be late.
     in_haste: bool,
 }
 
+/// What is whose.
+pub(crate) type Owners = BTreeMap<String, &'static str>;
+
+/// Describes the world in a line.
+type View = Box<dyn Fn(&Owners) -> String + Send>;
+
+/// In which column a view begins: where the meaning of a frame does.
+const VIEW: usize = 50;
+
 impl Stage {
     pub(crate) fn new(settings: Settings) -> Self {
-        let (lines, clients) = Default::default();
-        Self(Arc::new(Mutex::new(State { settings, lines, clients, in_haste: false })))
+        let (lines, clients, owners, seen) = Default::default();
+        let state = State { settings, lines, clients, owners, view: None, seen, in_haste: false };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// From now on what `view` returns is shown beside the events that change it, to a reader who
+    /// goes step by step.
+    pub(crate) fn set_view(&self, view: impl Fn(&Owners) -> String + Send + 'static) {
+        let mut state = self.state();
+        state.seen = view(&state.owners);
+        state.view = Some(Box::new(view));
+    }
+
+    /// Notes that something is of this client.
+    pub(crate) fn set_owner(&self, of: String, name: &'static str) {
+        self.state().owners.insert(of, name);
+    }
+
+    /// Shows the view, if it has changed.
+    pub(crate) fn look(&self) {
+        let mut state = self.state();
+        let Some(view) = state.view.as_ref().filter(|_| state.settings.step) else {
+            return;
+        };
+        let seen = view(&state.owners);
+        if seen != state.seen {
+            state.lines.push((Style::State, format!("{:VIEW$}{seen}", "")));
+            state.seen = seen;
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -127,9 +169,13 @@ impl Stage {
         state.clients.iter().map(|(name, doing)| format!("{name}: {doing}")).collect()
     }
 
-    /// Forgets the clients of the last chapter.
+    /// Forgets the clients and the world of the last chapter.
     pub(crate) fn clear(&self) {
-        self.state().clients.clear();
+        let mut state = self.state();
+        state.clients.clear();
+        state.owners.clear();
+        state.view = None;
+        state.seen.clear();
     }
 
     /// From now on nobody is waited for, or again.

@@ -9,12 +9,13 @@ use bytes::{Buf, BytesMut};
 use zk_proto::{
     AddWatchRequest, CheckVersionRequest, ConnectRequest, ConnectResponse, Create2Response,
     CreateMode, CreateRequest, Decode, DecodeError, DeleteRequest, ErrorCode, EventType,
-    ExistsRequest, GetChildren2Response, GetChildrenResponse, GetDataRequest, List, MultiOp,
-    MultiRequest, MultiResponse, OpCode, Reader, RemoveWatchesRequest, ReplyHeader, RequestHeader,
-    SessionId, SetDataRequest, SetWatches, SyncRequest, WatcherEvent, Xid, Zxid, frame,
+    ExistsRequest, GetChildren2Request, GetChildren2Response, GetChildrenResponse, GetDataRequest,
+    List, MultiOp, MultiRequest, MultiResponse, OpCode, Reader, RemoveWatchesRequest, ReplyHeader,
+    RequestHeader, SessionId, SetDataRequest, SetWatches, SyncRequest, WatcherEvent, Xid, Zxid,
+    frame,
 };
 
-use crate::names::{digits, person, short, tail};
+use crate::names::{digits, folder, person, short, tail};
 use crate::stage::{Stage, Style};
 
 /// A sync of this is not told: it makes the story wait until a contender has heard all.
@@ -39,6 +40,8 @@ pub(crate) struct Story {
     arming: VecDeque<Vec<String>>,
     /// Nodes with a watch on them.
     watched: BTreeSet<String>,
+    /// Whether there are several folders, so that each is named.
+    names_folders: bool,
     /// Whether it is told at all.
     told: bool,
     loses_reply: bool,
@@ -58,6 +61,7 @@ impl Story {
             nearest: None,
             arming: VecDeque::new(),
             watched: BTreeSet::new(),
+            names_folders: false,
             told: true,
             loses_reply: false,
             cut: false,
@@ -74,6 +78,11 @@ impl Story {
     /// From now on frames are told, or not.
     pub(crate) fn tell(&mut self, told: bool) {
         self.told = told;
+    }
+
+    /// From now on each folder is named.
+    pub(crate) fn name_folders(&mut self) {
+        self.names_folders = true;
     }
 
     pub(crate) fn lose_reply_of_create(&mut self) {
@@ -125,7 +134,8 @@ impl Story {
             }
             _ => "no node in a queue".to_owned(),
         };
-        let watched = self.watched.iter().map(|path| short(path)).collect::<Vec<_>>().join(", ");
+        let watched =
+            self.watched.iter().map(|path| self.short(path)).collect::<Vec<_>>().join(", ");
         let watched = if watched.is_empty() { "nothing".to_owned() } else { watched };
         let connected = if self.connected { "connected" } else { "not connected" };
         format!("{connected}; {own}; requests in flight: {}; watches {watched}", self.asked.len())
@@ -191,7 +201,7 @@ impl Story {
                 self.line("->", "setWatches:", "tell me when one of these goes");
                 for node in nodes.iter() {
                     let meaning = self.watches(node);
-                    self.line("  ", &format!("  {}", short(node)), meaning);
+                    self.line("  ", &format!("  {}", self.short(node)), meaning);
                 }
                 self.arming.push_back(nodes.iter().map(str::to_owned).collect());
                 return Ok(String::new());
@@ -209,8 +219,10 @@ impl Story {
                 return Ok(String::new());
             }
             OpCode::GET_CHILDREN2 => {
-                self.line("->", "getChildren2", "who is in the folder?");
-                return Ok(String::new());
+                let GetChildren2Request { path, .. } = Decode::decode(reader)?;
+                let which = folder(path).filter(|_| self.names_folders).unwrap_or_default();
+                self.line("->", format!("{op} {which}").trim_end(), "who is in the folder?");
+                return Ok(path.to_owned());
             }
             OpCode::GET_CHILDREN => {
                 self.line("->", "getChildren", "is my node in the folder?");
@@ -235,7 +247,7 @@ impl Story {
                 return Ok(String::new());
             }
         };
-        self.line("->", &format!("{op} {}", short(path)), meaning);
+        self.line("->", &format!("{op} {}", self.short(path)), meaning);
         Ok(path.to_owned())
     }
 
@@ -251,7 +263,7 @@ impl Story {
             MultiOp::SetData(SetDataRequest { path, .. }) => (*path, "write this"),
             _ => ("", ""),
         };
-        self.line("  ", &format!("  {} {}", op.op(), short(path)), meaning);
+        self.line("  ", &format!("  {} {}", op.op(), self.short(path)), meaning);
     }
 
     /// Whose node is watched.
@@ -274,6 +286,8 @@ impl Story {
         }
         self.own = Some(person(path).to_owned());
         (self.placed, self.nearest) = (false, None);
+        let unique = person(path).rsplit('/').next().unwrap_or(path);
+        self.stage.set_owner(unique.to_owned(), self.name);
         match mode {
             CreateMode::EPHEMERAL => "a reader's node in its place",
             _ if path.ends_with("READ__") => "a reader's node, with the next number",
@@ -361,8 +375,12 @@ impl Story {
                 self.line("<-", &short(created.path), &meaning);
             }
             OpCode::SET_DATA => self.line("<-", "ok", &format!("written, by transaction {zxid}")),
-            OpCode::GET_CHILDREN => self.list(&GetChildrenResponse::decode(reader)?.children),
-            OpCode::GET_CHILDREN2 => self.list(&GetChildren2Response::decode(reader)?.children),
+            OpCode::GET_CHILDREN => {
+                self.list(&path, &GetChildrenResponse::decode(reader)?.children);
+            }
+            OpCode::GET_CHILDREN2 => {
+                self.list(&path, &GetChildren2Response::decode(reader)?.children);
+            }
             OpCode::EXISTS => self.line("<-", "ok", "owned by my session"),
             OpCode::MULTI => match MultiResponse::decode(reader)?.failure() {
                 Some((index, error)) => {
@@ -389,10 +407,20 @@ impl Story {
         Ok(())
     }
 
-    fn list(&self, children: &List<'_, &str>) {
+    fn list(&self, path: &str, children: &List<'_, &str>) {
         let mut names = children.iter().map(tail).collect::<Vec<_>>();
         names.sort_by_key(|name| digits(name));
-        self.line("<-", &format!("in the folder: {}", names.join(", ")), "");
+        let which = folder(path).filter(|_| self.names_folders).unwrap_or("the folder");
+        self.line("<-", &format!("in {which}: {}", names.join(", ")), "");
+    }
+
+    /// A path as it is shown.
+    fn short(&self, path: &str) -> String {
+        let short = short(path);
+        match folder(path).filter(|_| self.names_folders && short != path) {
+            Some(folder) => format!("{folder}/{short}"),
+            None => short,
+        }
     }
 
     /// Tells the reply to a request that was not.
@@ -424,7 +452,7 @@ impl Story {
             EventType::NODE_DELETED => "one further ahead is gone",
             _ => "the watch fires",
         };
-        self.line("<-", &format!("{} {}", event.kind, short(path)), meaning);
+        self.line("<-", &format!("{} {}", event.kind, self.short(path)), meaning);
         Ok(())
     }
 
@@ -439,5 +467,8 @@ impl Story {
         };
         let line = format!("  {} {arrow} {what:<40} {meaning}", self.name);
         self.stage.line(style, line.trim_end());
+        if arrow == "<-" {
+            self.stage.look();
+        }
     }
 }

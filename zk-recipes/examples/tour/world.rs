@@ -11,8 +11,8 @@ use zk_embedded::{Config, Server};
 
 use crate::Error;
 use crate::contender::Contender;
-use crate::names::{digits, short};
-use crate::stage::{Stage, Style, wrap};
+use crate::names::{digits, folder, person, short};
+use crate::stage::{Owners, Stage, Style, wrap};
 
 /// The folders of the locks, and what one of them protects.
 pub(crate) const LOCK: &str = "/zk-recipes-tour";
@@ -31,7 +31,24 @@ pub(crate) struct World {
     pub(crate) observer: Client,
     /// True if the time is real, so that what comes late is lost.
     pub(crate) is_real: bool,
-    _embedded: Option<Server>,
+    _embedded: Option<Arc<Server>>,
+}
+
+/// Who is in the queues, in a line.
+fn queues(server: &Server, owners: &Owners) -> String {
+    let queues = NODES.into_iter().filter_map(|path| {
+        let mut names = server.children(path);
+        names.sort_unstable_by(|one, other| digits(one).cmp(digits(other)));
+        let contenders = names.iter().filter_map(|name| {
+            let number = digits(name).parse::<u32>().ok()?;
+            Some(format!("{number} {}", owners.get(person(name))?))
+        });
+        let contenders = contenders.collect::<Vec<_>>().join(", ");
+        let queue = folder(path).unwrap_or("the queue");
+        (!contenders.is_empty()).then(|| format!("[{queue}: {contenders}]"))
+    });
+    let queues = queues.collect::<Vec<_>>().join(" ");
+    if queues.is_empty() { "[nobody is in a queue]".to_owned() } else { queues }
 }
 
 impl World {
@@ -52,6 +69,10 @@ impl World {
             }
         }
         let (stage, is_real) = (stage.clone(), embedded.is_none());
+        let embedded = embedded.map(Arc::new);
+        if let Some(server) = embedded.clone() {
+            stage.set_view(move |owners| queues(&server, owners));
+        }
         Ok(Self { stage, address, network, observer, is_real, _embedded: embedded })
     }
 

@@ -7,18 +7,36 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, world, .. } = cast;
     world.make(&[LOCK]).await?;
     cast.say(
-        "The server creates Ana's node, and the connection breaks before she gets the reply. If \
-         she just tried again, she would queue up behind her own lost node, for as long as her \
-         session lives. So she resumes the session on a new connection, and looks. The sync \
-         comes first, since the new server may be behind the old one. She recognises her node \
-         in the list by its random part, and exists shows that her session owns it.",
+        "A reply that is lost is the most treacherous of all faults. The server has carried out \
+         the request, and the client cannot know: it may just as well have been lost on the way. \
+         You have seen in the chapter The reply to a create is lost how a simple lock then waits \
+         behind its own node. This chapter shows how a real one finds its way out.",
+    )
+    .await?;
+    cast.say(
+        "ANA ACQUIRES THE LOCK. The server creates her node, and the connection breaks (xx) \
+         before she gets the reply. Watch what she asks on the next connection before she does \
+         anything else.",
     )
     .await?;
     ana.narrator.lose_reply_of_create();
     let guard = ana.acquire(&ana.lock()?).await?;
     ana.hears().await?;
 
-    cast.say("BEN LOOKS: there is one node, the one that was lost and found.").await?;
+    cast.say(
+        "WHAT IT MEANS, line by line. With hello she resumes her session, so a node that she may \
+         have made is still there. With sync her new server catches up with the old one, so that \
+         it shows the node. In the list she recognises her node by its random digits. The \
+         reply to exists tells which session owns it: a node of an earlier session of hers would \
+         soon be gone, and must not count. Now she knows that the node is hers, and nobody is \
+         ahead. Last, a small write proves that her session lives; her guard counts from there \
+         until when the lock is surely hers.",
+    )
+    .await?;
+    cast.say(
+        "BEN LOOKS: there is one node, the one that was lost and found. Nobody waits for a ghost.",
+    )
+    .await?;
     ben.client.get_children(LOCK).await?;
     guard.release().await?;
     Ok(())

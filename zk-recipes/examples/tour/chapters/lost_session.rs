@@ -12,10 +12,18 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     world.make(&[LOCK]).await?;
     world.observer.create(BALANCE, b"", &CreateOptions::persistent()).await?;
     cast.say(
-        "Dan holds the lock, and Ben waits. Then Dan is stopped, as processes are by a paused \
-         machine or a debugger. The ensemble receives nothing from him for a session timeout, \
-         and ends his session. The tour does not wait for that: Eve resumes Dan's session and \
-         closes it. His node goes with it, and Ben is woken as if Dan had released.",
+        "A holder can lose its lock and not know it. This chapter shows how that looks from all \
+         sides: from the ensemble, from the next holder, from the store that the lock protects, \
+         and from the one who has lost it. If you remember one chapter of this course, let it be \
+         this one.",
+    )
+    .await?;
+    cast.say(
+        "DAN IS STOPPED while he holds the lock and Ben waits: his whole process stands still, as \
+         in a debugger or on a paused machine. The ensemble receives nothing from him for a \
+         session timeout, and ends his session. The tour does not wait for that: Eve resumes \
+         Dan's session and closes it, which comes to the same. His node goes with his session, \
+         and Ben is woken as if Dan had released.",
     )
     .await?;
     let dan = Contender::connect("Dan", world).await?;
@@ -34,28 +42,39 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let guard_of_ben = ben_waits.await??;
 
     cast.say(
-        "BEN WRITES, with proof of his right. A store outside of ZooKeeper receives his token \
-         with each write, and remembers the greatest. A node is written in one transaction with \
-         a check that Ben's own node is there.",
+        "WHAT IT MEANS. For the ensemble all is in order: a session has ended, and its lock has \
+         gone to the next in the queue. Ben's token is greater than Dan's, since his node was \
+         created later. And Dan does not know of any of this.",
+    )
+    .await?;
+    cast.say(
+        "BEN WRITES, with proof of his right, to two kinds of stores. One is outside of \
+         ZooKeeper. It receives his token with each write, and remembers the greatest that it has \
+         seen. The other is a node in ZooKeeper. It is written in one transaction with a check \
+         that Ben's own node is there: either both happen or neither.",
     )
     .await?;
     let mut store = Store { greatest: guard_of_dan.token() };
     cast.note(&store.write("Ben", &guard_of_ben));
     guard_of_ben.fenced(Op::set_data(BALANCE, b"Ben's", None)).await?;
 
-    cast.say(
-        "DAN GOES ON, and cannot know what he missed: his guard still says that he holds the \
-         lock. No check on his side can close this gap. But the store refuses his token.",
-    )
-    .await?;
+    cast.say("DAN GOES ON in the middle of his work. The first thing he does is to write.").await?;
     dan.narrator.go_on();
     cast.note(&format!("Dan's guard: {:?}", guard_of_dan.state()));
     cast.note(&store.write("Dan", &guard_of_dan));
     world.set_hasty(false);
 
     cast.say(
-        "SO DOES THE ENSEMBLE: Dan's transaction finds his connection closed, and the next one \
-         is refused. Now his guard knows.",
+        "WHAT IT MEANS. Dan's guard still says Held. Eve has ended his session at once; had he \
+         been stopped for a whole session timeout, his guard would say Lost at the first look, \
+         since it looks at the clock. But a look does not help him if he is stopped behind it and \
+         before he writes. No check on his side can close this gap. The store can: his token is \
+         less than one that it has seen, and it refuses him.",
+    )
+    .await?;
+    cast.say(
+        "SO DOES THE ENSEMBLE. Dan tries the transaction, too. His connection is closed, and when \
+         he wants to resume his session he is told that it is over.",
     )
     .await?;
     let late = Op::set_data(BALANCE, b"Dan's", None);
@@ -66,9 +85,15 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.note(&format!("Dan's guard: {:?}", guard_of_dan.state()));
 
     cast.say(
-        "CHO WORKS FOR DAN. In her own session she carries out a transaction on his behalf, too \
-         late. It is refused, too: the check asks for the node that held the lock, not for who \
-         sends.",
+        "WHAT IT MEANS. The error says Lost, and NotApplied: he may be sure that nothing was \
+         written. Now his guard knows.",
+    )
+    .await?;
+    cast.say(
+        "CHO WORKS FOR DAN. A transaction need not come from the holder itself. In her own \
+         session, which is alive and well, Cho carries one out on Dan's behalf, too late. It asks \
+         for the node that held the lock, not for who sends. That node is gone, so it is refused \
+         as well.",
     )
     .await?;
     let check = Op::check(guard_of_dan.node(), None);

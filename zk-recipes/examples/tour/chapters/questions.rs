@@ -103,5 +103,10 @@ pub(crate) async fn tell(stage: &Stage) -> Result<(), Error> {
             .line(Style::Code, format!("See chapter {number}, {chapter}: tour --chapter {number}"));
         stage.pause().await;
     }
+    stage.text(
+        "More questions, with longer answers, are at the end of the book that goes with this \
+         course: cargo doc -p zk-book --no-deps --open.",
+    );
+    stage.pause().await;
     Ok(())
 }

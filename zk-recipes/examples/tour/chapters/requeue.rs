@@ -6,21 +6,35 @@ use crate::world::{Cast, LOCK};
 pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, world, .. } = cast;
     world.make(&[LOCK]).await?;
-    cast.say("Ana holds the lock, and Ben queues up. She has more work than fits into one turn.")
-        .await?;
+    cast.say(
+        "Ana has more work than fits into one turn, and Ben waits. It would be fair to let Ben in \
+         now and then. She could release the lock and acquire it again. But between the two she \
+         would be in no queue: if her connection broke there, she would have lost her place for \
+         good. This chapter shows how to do both at once.",
+    )
+    .await?;
     let guard = ana.acquire(&ana.lock()?).await?;
     ben.narrator.quiet();
     let ben_waits = ben.queue_up(&ben.lock()?).await?;
 
     cast.say(
-        "ANA REQUEUES. One transaction creates her new node and deletes the old one, so that \
-         nobody sees the queue without her. A list behind it tells her who is ahead. The new \
-         name has another random part, so an old name can never be mistaken for the new node.",
+        "ANA REQUEUES. One transaction creates her new node at the end of the queue and deletes \
+         the old one. The list behind it tells her who is ahead now.",
     )
     .await?;
     let ana_waits = ana.waits(guard.requeue()).await?;
     ben_waits.await??.release().await?;
     ben.narrator.loud();
-    ana_waits.await??.release().await?;
+    let guard = ana_waits.await??;
+
+    cast.say(
+        "WHAT IT MEANS. The transaction is carried out as a whole or not at all, so nobody has \
+         ever seen the queue without Ana. Her new node has other random digits, although the few \
+         that are shown here are the same, and a higher number. So nobody can mistake the old \
+         node for the new one. And her token has grown: for the store, each turn is a holder of \
+         its own.",
+    )
+    .await?;
+    guard.release().await?;
     Ok(())
 }

@@ -7,10 +7,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, cho, world } = cast;
     world.make(&[LOCK]).await?;
     cast.say(
-        "Nobody can take a lock from its holder: that would be two holders. But one may ask. \
-         Ana holds the lock for a long job, and Ben waits. Cho, who knows that Ben is in a \
-         hurry, asks for the lock on his behalf: she writes a word to Ana's node, as Curator's \
-         Revoker does.",
+        "Nobody can take a lock from its holder: then there would be two holders. But one may \
+         ask. Ana holds the lock for a long job, and Ben waits. Cho knows that Ben is in a hurry, \
+         and asks for the lock on his behalf. This chapter shows that asking takes no more than a \
+         write to Ana's node.",
     )
     .await?;
     let guard = ana.acquire(&ana.lock()?).await?;
@@ -19,9 +19,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let ben_waits = ben.queue_up(&ben.lock()?).await?;
 
     cast.say(
-        "CHO ASKS. Ana's program listens for such wishes while it works: it watches her own \
-         node. So it is notified, reads the word, and the decision is Ana's. Here she ends her \
-         job early and releases.",
+        "CHO ASKS. She writes a word to the node of the holder, the word that Curator's Revoker \
+         uses, so this works between programs in both languages. Ana's program listens for such \
+         wishes while it works: it watches its own node. So it is notified, reads the word, and \
+         decides. Here Ana ends her job early and releases.",
     )
     .await?;
     let lock_of_cho = cho.lock()?;

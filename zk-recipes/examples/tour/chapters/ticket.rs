@@ -10,9 +10,16 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, world, .. } = cast;
     world.make(&[LOCK]).await?;
     cast.say(
-        "Ana's program holds a lock for days, and is to be restarted with a new version. If it \
-         released the lock, Ben would get it, and the work would move to another machine. \
-         Instead it leaves a ticket: the session with its password, and the path of its node.",
+        "A program that holds a lock for days is to be restarted with a new version. If it \
+         released the lock, somebody else would get it, and all the work would move to another \
+         machine, only to come back. This chapter shows how a lock outlives its process. The \
+         idea: a lock belongs to a session, and a session is not a process. Whoever has the \
+         session's id and password may go on with it.",
+    )
+    .await?;
+    cast.say(
+        "ANA LEAVES A TICKET: the session with its password, and the path of her node. Ben waits \
+         all the time.",
     )
     .await?;
     let guard = ana.acquire(&ana.lock()?).await?;

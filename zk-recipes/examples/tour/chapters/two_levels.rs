@@ -13,9 +13,16 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, world, .. } = cast;
     world.make(&[STOCK]).await?;
     cast.say(
-        "Ana's process has three tasks. With a ReentrantLock they queue up among themselves \
-         first, and in the folder once for all of them. Task 1 acquires the lock, and acquires \
-         it again in a nested call: no frame.",
+        "A process with a thousand tasks that all want one lock could create a thousand nodes, \
+         and each release would cost a message to the server. But the tasks live in one process, \
+         and can agree without anybody's help. A two-level lock has a queue inside the process, \
+         and in the folder one node for all of them. Watch how few frames there are in this \
+         chapter.",
+    )
+    .await?;
+    cast.say(
+        "ANA'S TASK 1 acquires the lock. Then it acquires it again, as happens when one function \
+         calls another and both want the lock. The lock knows its owner, and lets it in again.",
     )
     .await?;
     let options = ana.options().local_handoffs(1).local_handoff_time(Duration::from_secs(3600));
@@ -26,8 +33,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.note(&format!("Ana's task 1 holds it {} times.", inner.depth()));
 
     cast.say(
-        "BEN QUEUES UP, in the folder: for him this is a Lock like any other. Ana's tasks 2 and \
-         3 queue up in their process: no frame.",
+        "BEN QUEUES UP, in another process. For him this is a lock like any other, and he waits \
+         in the folder. Ana's tasks 2 and 3 queue up in their own process, without a frame.",
     )
     .await?;
     let lock_of_ben = Lock::with_options(&ben.client, STOCK, ben.options())?;
@@ -43,9 +50,14 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.note("Ana's tasks 2 and 3 wait.");
 
     cast.say(
-        "TASK 1 IS DONE. When its last guard is gone the lock is task 2's, under the same node: \
-         no frame, and Ben, who is next in the folder, cannot tell. The second part of the \
-         token counts these passes.",
+        "WHAT IT MEANS. NodeChildrenChanged tells Ana's process that somebody else has joined. \
+         From now on it counts how often it hands the lock on among its own tasks, so that Ben is \
+         not kept waiting for ever.",
+    )
+    .await?;
+    cast.say(
+        "TASK 1 IS DONE, and drops both of its guards. The lock goes to task 2, under the same \
+         node.",
     )
     .await?;
     drop(outer);
@@ -53,10 +65,16 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let guard = second.await??;
 
     cast.say(
-        "TASK 2 IS DONE. While others wait, a process may keep the lock for 32 passes or half a \
-         second by default, and here for one pass. So Ana's process lets its node go and, in \
-         the same packet, queues up behind Ben with a new one, for task 3. It is Ben's turn \
-         before that.",
+        "WHAT IT MEANS. Not a single frame was sent, and Ben cannot tell. This is what the second \
+         part of the token is for: it counts the holders under one node, so that a store can also \
+         tell task 2 from task 1.",
+    )
+    .await?;
+    cast.say(
+        "TASK 2 IS DONE. While others wait, a process may hand its lock on 32 times or for half a \
+         second by default. Here the tour has set it to one time, and that is used up. So Ana's \
+         process lets its node go and, in the same packet, queues up with a new one for task 3, \
+         behind Ben.",
     )
     .await?;
     drop(guard);
@@ -65,6 +83,13 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 
     guard.release().await?;
     let guard = third.await??;
+
+    cast.say(
+        "WHAT IT MEANS. Ben has had his turn between tasks 2 and 3. A process shares the lock \
+         with others as fairly as a single contender would, and saves the frames only where \
+         nobody loses by it.",
+    )
+    .await?;
     ana.narrator.quiet();
     guard.release().await?;
     Ok(())

@@ -27,7 +27,9 @@ pub(crate) const CASE: Case = Case {
     repair: "Ana needs a proof that only a majority can give: the reply to a write. It proves that \
              her session was alive when she asked, and so for one timeout from that moment; not \
              from the moment of the reply, which may be late. If the next proof does not come \
-             before that time is over, she must stop by herself, since nobody can tell her.",
+             before that time is over, she must stop by herself, since nobody can tell her. One \
+             thing is left out here: her server may tell the others of her session a little later. \
+             The file that is named below allows for that.",
     handled_in: "zk-client/src/session/deadline.rs",
     folder: "no_deadline",
     sources: [include_str!("broken.rs"), include_str!("repaired.rs")],
