@@ -13,6 +13,9 @@ mod values;
 
 mod directions;
 
+mod any;
+
+pub use any::{KIND, any};
 pub use directions::{VALUES, directions};
 pub use frame::{FRAME_LIMIT, STEPS, frame};
 pub use records::{RECORDS, records};

@@ -31,6 +31,8 @@ macro_rules! record {
                 $($crate::jute::Encode::encode(&self.$field, _writer);)*
             }
         }
+
+        $crate::jute::inspect! { <$lt> $name<$lt>, $name { $($field: $kind,)* } }
     };
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
@@ -51,6 +53,8 @@ macro_rules! record {
             #[inline]
             fn encode(&self, _: &mut $crate::jute::Writer<'_>) {}
         }
+
+        $crate::jute::inspect! { <'a> $name, $name {} }
     };
     ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $field:ident: $kind:ty,)* }) => {
         $(#[$meta])*
@@ -71,6 +75,28 @@ macro_rules! record {
             #[inline]
             fn encode(&self, writer: &mut $crate::jute::Writer<'_>) {
                 $($crate::jute::Encode::encode(&self.$field, writer);)*
+            }
+        }
+
+        $crate::jute::inspect! { <'a> $name, $name { $($field: $kind,)* } }
+    };
+}
+
+/// Visits the fields of a record in wire order.
+macro_rules! inspect {
+    (<$lt:lifetime> $record:ty, $name:ident { $($field:ident: $kind:ty,)* }) => {
+        impl<$lt> $crate::jute::Inspect<$lt> for $record {
+            fn inspect(
+                walk: &mut $crate::jute::Walk<$lt, '_>,
+                name: $crate::jute::Name,
+            ) -> Option<()> {
+                walk.record::<Self>(name, stringify!($name), |_walk| {
+                    $(<$kind as $crate::jute::Inspect<$lt>>::inspect(
+                        _walk,
+                        $crate::jute::Name::Field(stringify!($field)),
+                    )?;)*
+                    Some(())
+                })
             }
         }
     };
@@ -130,7 +156,9 @@ macro_rules! code {
                 $crate::jute::Encode::encode(&self.0, writer);
             }
         }
+
+        $crate::jute::leaf! { $name => |code: Self| $crate::jute::Value::Code(code.0, code.name()); }
     };
 }
 
-pub(crate) use {code, record};
+pub(crate) use {code, inspect, record};
