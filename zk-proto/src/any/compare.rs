@@ -1,7 +1,7 @@
 //! Two frames field by field.
 //!
-//! Fields are matched by their names, items by their places. Where two values are of different kinds
-//! of records, that is the difference, and what is inside them is not compared.
+//! Fields are matched by their names, items by their places. Where two values are of different
+//! kinds of records, that is the difference, and what is inside them is not compared.
 
 use std::fmt;
 
@@ -37,8 +37,8 @@ impl<'a> Frame<'a> {
     /// Compares the fields of two frames, and returns those that differ, in the order of their
     /// bytes.
     ///
-    /// The fields are those of [`Frame::fields`], and all bytes are in one of them. Frames without a
-    /// difference may still differ in bytes that mean the same, such as a boolean of 2.
+    /// The fields are those of [`Frame::fields`], and all bytes are in one of them. Frames without
+    /// a difference may still differ in bytes that mean the same, such as a boolean of 2.
     ///
     /// ```
     /// use zk_proto::any::Frame;

@@ -1,7 +1,8 @@
 //! One payload of either side, decoded by what the caller knows of it.
 //!
 //! A frame keeps the bytes that it was made of. Its message is a view of them, and its fields are
-//! read from them again, so neither a lenient decoder nor an unknown record changes what is encoded.
+//! read from them again, so neither a lenient decoder nor an unknown record changes what is
+//! encoded.
 
 use crate::any::operations::{Reply, Request};
 use crate::codes::{ErrorCode, OpCode};

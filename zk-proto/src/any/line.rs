@@ -19,8 +19,8 @@ const CUT: &str = "...";
 /// One line without its end: what is asked, answered or reported.
 ///
 /// A request is its operation and its fields: `create2 /lock/x- data=0B acl=1 mode=ephemeral`. A
-/// reply adds the result: `create2 Ok zxid=0x5 /lock/x-0000000007 version=0`. Of a Stat there is only
-/// the version, of a list the number of items, and of a buffer the number of bytes.
+/// reply adds the result: `create2 Ok zxid=0x5 /lock/x-0000000007 version=0`. Of a Stat there is
+/// only the version, of a list the number of items, and of a buffer the number of bytes.
 impl fmt::Display for Frame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = Line { out: f, left: LINE_LIMIT - CUT.len(), is_cut: false };
@@ -188,7 +188,8 @@ struct Line<'l, 'f> {
 
 impl Write for Line<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let len = text.floor_char_boundary(self.left);
+        let mut fitting = (0..=self.left.min(text.len())).rev();
+        let len = fitting.find(|len| text.is_char_boundary(*len)).unwrap_or(0);
         let (fits, rest) = text.split_at(len);
         self.out.write_str(fits)?;
         self.left -= len;

@@ -2,21 +2,21 @@
 //!
 //! The other modules of this crate are for programs that know which record they expect. This one is
 //! for tools that do not: proxies, dissectors, recorders, fuzzers and pages that draw a frame. A
-//! [`Frame`] borrows a payload that [`frame::split`](crate::frame::split) returned. Its kind is up to
-//! the caller, because no payload states it:
+//! [`Frame`] borrows a payload that [`frame::split`](crate::frame::split) returned. Its kind is up
+//! to the caller, because no payload states it:
 //!
 //! * The first payload each way is a handshake: [`Frame::connect_request`] and
 //!   [`Frame::connect_response`].
 //! * Every later payload of a client is a request, whose header has the opcode: [`Frame::request`].
 //! * A later payload of a server is a notification if its xid is
-//!   [`Xid::NOTIFICATION`](crate::Xid::NOTIFICATION), or otherwise the reply to the request with that
-//!   xid. A reply does not name its operation: [`Frame::from_server`] asks for it by the xid.
+//!   [`Xid::NOTIFICATION`](crate::Xid::NOTIFICATION), or otherwise the reply to the request with
+//!   that xid. A reply does not name its operation: [`Frame::from_server`] asks for it by the xid.
 //!
 //! # What survives
 //!
 //! A frame encodes to the bytes that it was made of, whatever they are. An unknown opcode is
-//! [`Request::Unknown`] or [`Reply::Unknown`] with the bytes of its body, unknown codes are numbers,
-//! and bytes behind a record, which a newer peer may append, are [`Frame::trailing`].
+//! [`Request::Unknown`] or [`Reply::Unknown`] with the bytes of its body, unknown codes are
+//! numbers, and bytes behind a record, which a newer peer may append, are [`Frame::trailing`].
 //!
 //! # Bytes from a peer
 //!

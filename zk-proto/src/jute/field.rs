@@ -118,8 +118,8 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
 
 /// A field of a frame, in the order of its bytes.
 ///
-/// The leaves, which are all fields but records and lists, cover each byte exactly once. A record or
-/// a list covers the fields that follow it and have a greater depth.
+/// The leaves, which are all fields but records and lists, cover each byte exactly once. A record
+/// or a list covers the fields that follow it and have a greater depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Field<'a> {

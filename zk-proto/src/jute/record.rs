@@ -157,7 +157,9 @@ macro_rules! code {
             }
         }
 
-        $crate::jute::leaf! { $name => |code: Self| $crate::jute::Value::Code(code.0, code.name()); }
+        $crate::jute::leaf! {
+            $name => |code: Self| $crate::jute::Value::Code(code.0, code.name());
+        }
     };
 }
 

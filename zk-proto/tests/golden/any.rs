@@ -1,4 +1,5 @@
-//! Claims on frames of any kind: how they are shown, that their fields cover them, and what survives.
+//! Claims on frames of any kind: how they are shown, that their fields cover them, and what
+//! survives.
 
 use zk_proto::any::{FIELD_LIMIT, Field, Frame, LINE_LIMIT, Name, Value};
 use zk_proto::*;
@@ -17,7 +18,8 @@ fn reply(error: ErrorCode, body: &impl Encode) -> Vec<u8> {
     [encoded(&header), encoded(body)].concat()
 }
 
-/// Asserts that the leaves cover each byte once, in order, and that each group covers what is in it.
+/// Asserts that the leaves cover each byte once, in order, and that each group covers what is in
+/// it.
 fn assert_covers(fields: &[Field<'_>], payload: &[u8], name: &str) {
     let mut at = 0;
     for leaf in fields.iter().filter(|field| field.is_leaf()) {

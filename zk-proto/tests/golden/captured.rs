@@ -15,8 +15,8 @@ const FRAMES: usize = 269;
 /// No client sends it.
 const NEVER_CAPTURED: &str = "DeleteContainerRequest";
 
-/// The only error with a body behind it: a refused step of SASL carries a null token, which a client
-/// ignores.
+/// The only error with a body behind it: a refused step of SASL carries a null token, which a
+/// client ignores.
 const ERROR_WITH_A_BODY: &str = "sasl_wrong_password_rsp";
 
 /// A cut at this length leaves a whole payload that says something else, instead of an error.

@@ -60,7 +60,8 @@ pub(crate) fn encoded(value: &impl Encode) -> BytesMut {
     wire
 }
 
-/// The entries of a decoded multi are encoded one by one and not copied; they must come to the same.
+/// The entries of a decoded multi are encoded one by one and not copied; they must come to the
+/// same.
 pub(crate) fn assert_entries_encode_alike(frame: &any::Frame<'_>) {
     match frame.message() {
         Message::Request(_, any::Request::Multi(list) | any::Request::MultiRead(list)) => {
@@ -159,8 +160,8 @@ fn field_name(record: &str, field: &Field<'_>) -> String {
             let mut words = name.split('_');
             let mut own = words.next().unwrap().to_owned();
             for word in words {
-                own.push_str(&word[..1].to_uppercase());
-                own.push_str(&word[1..]);
+                let (first, rest) = word.split_at(1);
+                own.extend([&first.to_uppercase(), rest]);
             }
             if record.starts_with("SetWatches") && name != "relative_zxid" {
                 own.push_str("Watches");
