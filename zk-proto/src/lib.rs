@@ -80,6 +80,9 @@ mod watch;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+#[cfg(feature = "arbitrary")]
+pub mod arbitrary;
+
 #[cfg(feature = "__fuzz")]
 #[doc(hidden)]
 pub mod fuzz;

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::codes::{ErrorCode, OpCode};
 use crate::error::DecodeError;
-use crate::jute::{Decode, Encode, Inspect, Name, Reader, Value, Walk, Writer, record};
+use crate::jute::{Decode, Encode, Inspect, Name, Reader, Value, Walk, Writer, breakable, record};
 use crate::ops::{
     CheckVersionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
     DeleteRequest, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
@@ -61,6 +61,17 @@ macro_rules! entries {
                 let error: fn(&Self) -> ErrorCode = $error;
                 MultiHeader { op: self.op(), done: false, error: error(self) }.encode(writer);
                 match self { $(Self::$variant(record) => record.encode(writer),)* }
+            }
+        }
+
+        #[cfg(feature = "arbitrary")]
+        impl<'a> ::arbitrary::Arbitrary<'a> for $name<'a> {
+            fn arbitrary(from: &mut ::arbitrary::Unstructured<'a>) -> ::arbitrary::Result<Self> {
+                let op = *from.choose(&[$(OpCode::$op),*])?;
+                match op {
+                    $(OpCode::$op => from.arbitrary().map(Self::$variant),)*
+                    _ => Err(::arbitrary::Error::IncorrectFormat),
+                }
             }
         }
 
@@ -269,6 +280,9 @@ impl<T: Encode> Encode for MultiList<'_, T> {
         }
     }
 }
+
+breakable! { <'a> MultiRequest<'a>, MultiRequest }
+breakable! { <'a> MultiResponse<'a>, MultiResponse }
 
 /// Visits the entries and the end marker, each with its header; the marker is no item.
 impl<'a, T: InspectEntry<'a>> Inspect<'a> for MultiList<'a, T> {

@@ -167,6 +167,20 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// Returns the path of a request or of what answers it; a multi has none of its own.
+    pub fn path(&self) -> Option<&'a str> {
+        let mut path = None;
+        self.visit(&mut |field| {
+            if let (1, Name::Field("path"), Value::Text(text)) =
+                (field.depth, field.name, field.value)
+            {
+                path = text.as_str();
+            }
+            path.is_none()
+        });
+        path
+    }
+
     /// Returns the bytes behind the records, which a newer peer may have appended.
     pub fn trailing(&self) -> &'a [u8] {
         let payload = self.payload();

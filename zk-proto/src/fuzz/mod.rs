@@ -9,8 +9,6 @@ mod frame;
 
 mod records;
 
-mod values;
-
 mod directions;
 
 mod any;

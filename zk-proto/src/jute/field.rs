@@ -6,8 +6,12 @@
 
 use std::fmt;
 
+#[cfg(feature = "arbitrary")]
+use crate::error::DecodeError;
 use crate::jute::list::List;
 use crate::jute::text::{Secret, Text};
+#[cfg(feature = "arbitrary")]
+use crate::jute::wire::Encode;
 use crate::jute::wire::{Decode, Reader};
 
 /// How many bytes or characters of a value its `Display` shows.
@@ -276,4 +280,33 @@ impl<'a, T: Inspect<'a>> Inspect<'a> for List<'a, T> {
             (0..list.len()).try_for_each(|index| T::inspect(walk, Name::Item(index)))
         })
     }
+}
+
+/// A record whose bytes can be made wrong in a chosen way.
+#[cfg(feature = "arbitrary")]
+pub trait Breakable: Encode {
+    /// Returns the offsets and lengths of the fields that start with a length.
+    #[doc(hidden)]
+    fn lengths(bytes: &[u8]) -> Vec<(usize, usize)>;
+
+    /// Returns the error of decoding exactly these bytes.
+    #[doc(hidden)]
+    fn error_of(bytes: &[u8]) -> Option<DecodeError>;
+}
+
+/// Collects the offsets and lengths of the fields that start with a length.
+#[cfg(feature = "arbitrary")]
+pub(crate) fn lengths<'a>(
+    bytes: &'a [u8],
+    inspect: impl FnOnce(&mut Walk<'a, '_>) -> Option<()>,
+) -> Vec<(usize, usize)> {
+    let mut lengths = Vec::new();
+    let mut visit = |field: Field<'a>| {
+        if matches!(field.value, Value::Text(_) | Value::Buffer(_) | Value::Secret(_)) {
+            lengths.push((field.offset, field.length));
+        }
+        true
+    };
+    let walked = inspect(&mut Walk::new(bytes, false, &mut visit));
+    if walked.is_some() { lengths } else { Vec::new() }
 }

@@ -85,6 +85,15 @@ macro_rules! record {
 /// Visits the fields of a record in wire order.
 macro_rules! inspect {
     (<$lt:lifetime> $record:ty, $name:ident { $($field:ident: $kind:ty,)* }) => {
+        $crate::jute::breakable! { <$lt> $record, $name }
+
+        #[cfg(feature = "arbitrary")]
+        impl<$lt> ::arbitrary::Arbitrary<$lt> for $record {
+            fn arbitrary(_from: &mut ::arbitrary::Unstructured<$lt>) -> ::arbitrary::Result<Self> {
+                Ok(Self { $($field: _from.arbitrary()?,)* })
+            }
+        }
+
         impl<$lt> $crate::jute::Inspect<$lt> for $record {
             fn inspect(
                 walk: &mut $crate::jute::Walk<$lt, '_>,
@@ -99,6 +108,28 @@ macro_rules! inspect {
                 })
             }
         }
+    };
+}
+
+/// Tells what of a record's bytes can be wrong.
+macro_rules! breakable {
+    (<$lt:lifetime> $record:ty, $name:ident) => {
+        #[cfg(feature = "arbitrary")]
+        const _: () = {
+            use $crate::jute::{Decode, Inspect};
+
+            impl<$lt> $crate::jute::Breakable for $record {
+                fn lengths(bytes: &[u8]) -> Vec<(usize, usize)> {
+                    $crate::jute::lengths(bytes, |walk| {
+                        $name::inspect(walk, $crate::jute::Name::Field("record"))
+                    })
+                }
+
+                fn error_of(bytes: &[u8]) -> Option<$crate::error::DecodeError> {
+                    $name::decode_exact(bytes).err()
+                }
+            }
+        };
     };
 }
 
@@ -157,10 +188,21 @@ macro_rules! code {
             }
         }
 
+        /// Mostly one of the named values.
+        #[cfg(feature = "arbitrary")]
+        impl<'a> ::arbitrary::Arbitrary<'a> for $name {
+            fn arbitrary(from: &mut ::arbitrary::Unstructured<'a>) -> ::arbitrary::Result<Self> {
+                if from.ratio(1, 8)? {
+                    return from.arbitrary().map(Self);
+                }
+                from.choose(&[$(Self::$constant),*]).copied()
+            }
+        }
+
         $crate::jute::leaf! {
             $name => |code: Self| $crate::jute::Value::Code(code.0, code.name());
         }
     };
 }
 
-pub(crate) use {code, inspect, record};
+pub(crate) use {breakable, code, inspect, record};

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
 mod any;
+mod broken;
 mod captured;
 mod catalogue;
 mod dissect;
