@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser};
 use rustix::process::Signal;
 
+use crate::commands::tap::{ReplayArguments, TapArguments};
 use crate::connection::{Connection, seconds};
 use crate::failure::status;
 use crate::run::signals;
@@ -22,6 +23,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
     Lock(Lock),
+    Tap(TapArguments),
+    Replay(ReplayArguments),
     /// Kills a command when the process that started it is gone.
     #[command(hide = true)]
     Watchdog,

@@ -7,3 +7,4 @@
 
 mod lock;
 mod program;
+mod tap;
