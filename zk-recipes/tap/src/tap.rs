@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use zk_proto::frame;
 
@@ -30,6 +31,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Tap {
     address: SocketAddr,
     road: JoinSet<()>,
+    /// Ends the road when it is dropped.
+    stop: oneshot::Sender<()>,
     sender: Sender,
     observer: JoinHandle<Report>,
 }
@@ -47,8 +50,9 @@ impl Tap {
             .name("zk-tap observer".to_owned())
             .spawn(move || observer.run(&queue))?;
         let mut road = JoinSet::new();
-        road.spawn(accept(listener, target, Lookout::new(sender.clone())));
-        Ok(Self { address, road, sender, observer })
+        let (stop, stopped) = oneshot::channel();
+        road.spawn(accept(listener, target, Lookout::new(sender.clone()), stopped));
+        Ok(Self { address, road, stop, sender, observer })
     }
 
     /// The address that clients connect to.
@@ -65,9 +69,11 @@ impl Tap {
     /// # Cancel safety
     ///
     /// If the future is dropped, the connections are closed all the same, and the report is lost.
-    pub async fn stop(mut self) -> io::Result<Report> {
-        self.road.shutdown().await;
-        let Self { sender, observer, .. } = self;
+    pub async fn stop(self) -> io::Result<Report> {
+        let Self { mut road, stop, sender, observer, .. } = self;
+        drop(stop);
+        // Whatever has passed is in the queue when the loops have ended.
+        while road.join_next().await.is_some() {}
         let joined = tokio::task::spawn_blocking(move || {
             sender.stop();
             observer.join()
@@ -95,10 +101,16 @@ impl Lookout {
     }
 }
 
-async fn accept(listener: TcpListener, target: String, lookout: Lookout) {
+async fn accept(
+    listener: TcpListener,
+    target: String,
+    lookout: Lookout,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            _ = &mut stopped => return connections.shutdown().await,
             accepted = listener.accept() => match accepted {
                 Ok((client, _)) => {
                     connections.spawn(connection(client, target.clone(), lookout.clone()));
@@ -113,6 +125,7 @@ async fn accept(listener: TcpListener, target: String, lookout: Lookout) {
 
 async fn connection(client: TcpStream, target: String, lookout: Lookout) {
     let number = lookout.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    let _closing = Closing { lookout: lookout.clone(), connection: number };
     // What goes wrong here is seen by both ends, whose connection closes.
     if let Ok(server) = TcpStream::connect(&target).await
         && client.set_nodelay(true).is_ok()
@@ -125,7 +138,19 @@ async fn connection(client: TcpStream, target: String, lookout: Lookout) {
         // A side that only ends its half leaves the other open; an error ends both.
         drop(tokio::try_join!(there, back));
     }
-    lookout.sender.send(Event::Closed { connection: number, at: lookout.now() });
+}
+
+/// Reports the end of a connection when it is dropped, however the connection ends.
+struct Closing {
+    lookout: Lookout,
+    connection: u64,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let (connection, at) = (self.connection, self.lookout.now());
+        self.lookout.sender.send(Event::Closed { connection, at });
+    }
 }
 
 /// Passes on what comes until the end of the stream.
