@@ -7,7 +7,9 @@ use std::fmt;
 
 use crate::error::DecodeError;
 use crate::header::Zxid;
-use crate::jute::{Decode, Encode, Reader, Writer};
+use crate::jute::{
+    Decode, Encode, Inspect, Name, Reader, Secret, Value, Walk, Writer, leaf, record,
+};
 
 /// The id of a session; 0 asks for a new session.
 ///
@@ -74,40 +76,40 @@ impl Encode for Password {
     }
 }
 
-/// The first frame of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "the protocol fixes a record's fields")]
-pub struct ConnectRequest {
-    /// 0; servers ignore it.
-    pub protocol_version: i32,
-    /// The highest zxid this client has seen. A server that has not applied it yet closes the
-    /// connection.
-    pub last_zxid_seen: Zxid,
-    /// The requested session timeout in milliseconds.
-    pub timeout: i32,
-    /// The session to resume, or 0 for a new one.
-    pub session_id: SessionId,
-    /// The password of that session.
-    pub password: Password,
-    /// Whether a read-only server is acceptable; absent from the oldest clients.
-    pub read_only: Option<bool>,
+record! {
+    /// The first frame of a client.
+    ConnectRequest {
+        /// 0; servers ignore it.
+        protocol_version: i32,
+        /// The highest zxid this client has seen. A server that has not applied it yet closes the
+        /// connection.
+        last_zxid_seen: Zxid,
+        /// The requested session timeout in milliseconds.
+        timeout: i32,
+        /// The session to resume, or 0 for a new one.
+        session_id: SessionId,
+        /// The password of that session.
+        password: Password,
+        /// Whether a read-only server is acceptable; absent from the oldest clients.
+        read_only: Option<bool>,
+    }
 }
 
-/// The first frame of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "the protocol fixes a record's fields")]
-pub struct ConnectResponse {
-    /// 0.
-    pub protocol_version: i32,
-    /// The session timeout that the server grants, in milliseconds; 0 or less means that the
-    /// session is over.
-    pub timeout: i32,
-    /// The session, or 0 if it is over.
-    pub session_id: SessionId,
-    /// The password of the session.
-    pub password: Password,
-    /// Whether this server is read-only; absent if the request had no such byte.
-    pub read_only: Option<bool>,
+record! {
+    /// The first frame of a server.
+    ConnectResponse {
+        /// 0.
+        protocol_version: i32,
+        /// The session timeout that the server grants, in milliseconds; 0 or less means that the
+        /// session is over.
+        timeout: i32,
+        /// The session, or 0 if it is over.
+        session_id: SessionId,
+        /// The password of the session.
+        password: Password,
+        /// Whether this server is read-only; absent if the request had no such byte.
+        read_only: Option<bool>,
+    }
 }
 
 impl ConnectResponse {
@@ -117,8 +119,19 @@ impl ConnectResponse {
     }
 }
 
-fn decode_read_only(reader: &mut Reader<'_>) -> Result<Option<bool>, DecodeError> {
-    if reader.remaining() == 0 { Ok(None) } else { bool::decode(reader).map(Some) }
+/// A boolean at the end of a record, which older peers omit.
+impl<'a> Decode<'a> for Option<bool> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        if reader.remaining() == 0 { Ok(None) } else { bool::decode(reader).map(Some) }
+    }
+}
+
+impl Encode for Option<bool> {
+    fn encode(&self, writer: &mut Writer<'_>) {
+        if let Some(value) = self {
+            value.encode(writer);
+        }
+    }
 }
 
 impl<'a> Decode<'a> for SessionId {
@@ -135,52 +148,13 @@ impl Encode for SessionId {
     }
 }
 
-impl<'a> Decode<'a> for ConnectRequest {
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            protocol_version: i32::decode(reader)?,
-            last_zxid_seen: Zxid::decode(reader)?,
-            timeout: i32::decode(reader)?,
-            session_id: SessionId::decode(reader)?,
-            password: Password::decode(reader)?,
-            read_only: decode_read_only(reader)?,
-        })
-    }
+leaf! {
+    SessionId => |id: Self| Value::Hex(id.0);
 }
 
-impl Encode for ConnectRequest {
-    fn encode(&self, writer: &mut Writer<'_>) {
-        self.protocol_version.encode(writer);
-        self.last_zxid_seen.encode(writer);
-        self.timeout.encode(writer);
-        self.session_id.encode(writer);
-        self.password.encode(writer);
-        if let Some(read_only) = self.read_only {
-            read_only.encode(writer);
-        }
-    }
-}
-
-impl<'a> Decode<'a> for ConnectResponse {
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            protocol_version: i32::decode(reader)?,
-            timeout: i32::decode(reader)?,
-            session_id: SessionId::decode(reader)?,
-            password: Password::decode(reader)?,
-            read_only: decode_read_only(reader)?,
-        })
-    }
-}
-
-impl Encode for ConnectResponse {
-    fn encode(&self, writer: &mut Writer<'_>) {
-        self.protocol_version.encode(writer);
-        self.timeout.encode(writer);
-        self.session_id.encode(writer);
-        self.password.encode(writer);
-        if let Some(read_only) = self.read_only {
-            read_only.encode(writer);
-        }
+/// A password is kept in the record, so the walk reads the same bytes as a secret that is borrowed.
+impl<'a> Inspect<'a> for Password {
+    fn inspect(walk: &mut Walk<'a, '_>, name: Name) -> Option<()> {
+        Secret::inspect(walk, name)
     }
 }

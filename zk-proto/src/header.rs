@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::codes::{ErrorCode, OpCode};
 use crate::error::DecodeError;
-use crate::jute::{Decode, Encode, Reader, Writer, record};
+use crate::jute::{Decode, Encode, Reader, Value, Writer, leaf, record};
 
 /// A request's number, chosen by the client and echoed by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,6 +74,11 @@ impl Encode for Zxid {
     fn encode(&self, writer: &mut Writer<'_>) {
         self.0.encode(writer);
     }
+}
+
+leaf! {
+    Xid => |xid: Self| Value::Number(xid.0.into());
+    Zxid => |zxid: Self| Value::Hex(zxid.0);
 }
 
 record! {

@@ -9,6 +9,9 @@
 //! * Every later payload is a [`RequestHeader`] or [`ReplyHeader`] and the record of its operation.
 //!   A reply does not name the operation that it answers: the client knows it by the [`Xid`].
 //!
+//! Tools that do not know which frame comes, such as proxies and dissectors, decode and show it by
+//! [`any`].
+//!
 //! Records are **views**. A decoded record borrows its strings and buffers from the frame, and its
 //! lists are decoded as they are walked. An encoded record is appended to a buffer that the caller
 //! owns, which may grow that buffer. Nothing else is allocated in either direction.
@@ -59,6 +62,7 @@
 mod error;
 mod jute;
 
+pub mod any;
 pub mod frame;
 
 mod acl;
@@ -75,6 +79,9 @@ mod watch;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+#[cfg(feature = "arbitrary")]
+pub mod arbitrary;
 
 #[cfg(feature = "__fuzz")]
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::codes::{ErrorCode, OpCode};
 use crate::error::DecodeError;
-use crate::jute::{Decode, Encode, Reader, Writer, record};
+use crate::jute::{Decode, Encode, Inspect, Name, Reader, Value, Walk, Writer, breakable, record};
 use crate::ops::{
     CheckVersionRequest, Create2Response, CreateRequest, CreateResponse, CreateTtlRequest,
     DeleteRequest, GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
@@ -64,6 +64,26 @@ macro_rules! entries {
             }
         }
 
+        #[cfg(feature = "arbitrary")]
+        impl<'a> ::arbitrary::Arbitrary<'a> for $name<'a> {
+            fn arbitrary(from: &mut ::arbitrary::Unstructured<'a>) -> ::arbitrary::Result<Self> {
+                let op = *from.choose(&[$(OpCode::$op),*])?;
+                match op {
+                    $(OpCode::$op => from.arbitrary().map(Self::$variant),)*
+                    _ => Err(::arbitrary::Error::IncorrectFormat),
+                }
+            }
+        }
+
+        impl<'a> InspectEntry<'a> for $name<'a> {
+            fn inspect_body(op: OpCode, walk: &mut Walk<'a, '_>) -> Option<()> {
+                match op {
+                    $(OpCode::$op => <$record>::inspect(walk, Name::Field("body")),)*
+                    _ => None,
+                }
+            }
+        }
+
         /// An entry is encoded with its header; the end marker is not an entry.
         impl<'a> Entry<'a> for $name<'a> {
             fn decode_entry(
@@ -80,6 +100,12 @@ macro_rules! entries {
 pub trait Entry<'a>: Encode + Copy {
     /// Reads the record that follows an entry's header.
     fn decode_entry(header: MultiHeader, reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
+}
+
+/// An entry whose fields can be visited.
+pub(crate) trait InspectEntry<'a>: Entry<'a> {
+    /// Visits the record behind an entry's header.
+    fn inspect_body(op: OpCode, walk: &mut Walk<'a, '_>) -> Option<()>;
 }
 
 entries! {
@@ -252,6 +278,31 @@ impl<T: Encode> Encode for MultiList<'_, T> {
             }
             Entries::Wire(bytes) => writer.put(bytes),
         }
+    }
+}
+
+breakable! { <'a> MultiRequest<'a>, MultiRequest }
+breakable! { <'a> MultiResponse<'a>, MultiResponse }
+
+/// Visits the entries and the end marker, each with its header; the marker is no item.
+impl<'a, T: InspectEntry<'a>> Inspect<'a> for MultiList<'a, T> {
+    fn inspect(walk: &mut Walk<'a, '_>, name: Name) -> Option<()> {
+        let len = Self::decode(&mut walk.reader()).ok()?.iter().count();
+        let list =
+            |reader: &mut Reader<'a>| Self::decode(reader).ok().map(|_| Value::List(Some(len)));
+        let entry = |reader: &mut Reader<'a>| {
+            Self::next_entry(reader).ok()?.map(|_| Value::Record("Entry"))
+        };
+        walk.group(name, list, |walk| {
+            (0..len).try_for_each(|index| {
+                let op = MultiHeader::decode(&mut walk.reader()).ok()?.op;
+                walk.group(Name::Item(index), entry, |walk| {
+                    MultiHeader::inspect(walk, Name::Field("header"))?;
+                    T::inspect_body(op, walk)
+                })
+            })?;
+            MultiHeader::inspect(walk, Name::Field("end"))
+        })
     }
 }
 

@@ -20,6 +20,9 @@ type Seeds = BTreeMap<Vec<u8>, String>;
 /// Seeds of one record, each of another length.
 const SEEDS_OF_A_RECORD: usize = 5;
 
+/// Seeds of one kind of frame, likewise.
+const SEEDS_OF_A_KIND: usize = 3;
+
 /// With this variable set, the seeds of the corpora are written instead of compared.
 const WRITE: &str = "WRITE_SEEDS";
 
@@ -91,6 +94,18 @@ fn records(frame: &Frame) -> Vec<(&str, &[u8])> {
         .collect()
 }
 
+/// The any target's input: the kind of frame, the opcode, then the payload.
+fn any_input(frame: &Frame) -> Vec<u8> {
+    let kind = match (frame.direction, frame.opcode) {
+        (Direction::Request, None) => 0,
+        (Direction::Reply, None) => 1,
+        (Direction::Request, Some(_)) => 2,
+        (Direction::Notification, _) => 3,
+        (Direction::Reply, Some(_)) => 4,
+    };
+    [&[kind, frame.opcode.unwrap_or_default() as u8], frame.payload()].concat()
+}
+
 /// The directions target's input: the place of a record in its table, then what nobody chose.
 fn made_up(numbers: &mut Numbers, choice: u8, len: usize) -> Vec<u8> {
     [choice].into_iter().chain(std::iter::repeat_with(|| numbers.byte()).take(len)).collect()
@@ -126,6 +141,14 @@ fn seeds(target: &str) -> Seeds {
                 if lengths.len() < SEEDS_OF_A_RECORD && lengths.insert(bytes.len()) {
                     let name = format!("{}_{}", frame.name, record.to_ascii_lowercase());
                     seeds.insert(record_input(record, bytes), name);
+                }
+            }
+        }
+        "any" => {
+            for frame in &frames {
+                let lengths = lengths.entry(records(frame).last().unwrap().0).or_default();
+                if lengths.len() < SEEDS_OF_A_KIND && lengths.insert(frame.bytes.len()) {
+                    seeds.insert(any_input(frame), frame.name.clone());
                 }
             }
         }
@@ -209,11 +232,14 @@ fn directions_hold_over_their_corpus() {
     for (path, input) in inputs("directions") {
         run(fuzz::directions, &path.display().to_string(), &input);
     }
+    for (path, input) in inputs("any") {
+        run(fuzz::any, &path.display().to_string(), &input);
+    }
 }
 
 #[test]
 fn the_seeds_are_those_of_the_captured_frames_and_of_each_record() {
-    for target in ["frame", "records", "directions"] {
+    for target in ["frame", "records", "directions", "any"] {
         let seeds = seeds(target);
         assert!((50..=120).contains(&seeds.len()), "{target}: {} seeds", seeds.len());
         for (input, name) in &seeds {
@@ -250,6 +276,21 @@ fn frame_holds_over_changed_frames() {
         numbers.mutate(&mut stream);
         let steps = [numbers.byte(), numbers.byte(), numbers.byte(), numbers.byte()];
         run(fuzz::frame, &format!("round {round}"), &frame_input(steps, &stream));
+    }
+}
+
+#[test]
+fn any_holds_over_every_captured_frame_and_over_changed_ones() {
+    let frames = frames::all();
+    let mut numbers = Numbers(4);
+    for round in 0..20000 {
+        let frame = &frames[round % frames.len()];
+        let mut input = any_input(frame);
+        // The first round is that of the frames as they are.
+        if round >= frames.len() {
+            numbers.mutate(&mut input);
+        }
+        run(fuzz::any, &format!("round {round}, {}", frame.name), &input);
     }
 }
 

@@ -19,6 +19,7 @@ const CRATES: &[Layers] = &[
             "jute/wire",
             "jute/text",
             "jute/list",
+            "jute/field",
             "jute/record",
             "jute",
             "frame",
@@ -30,11 +31,17 @@ const CRATES: &[Layers] = &[
             "ops",
             "watch",
             "multi",
+            "any/operations",
+            "any/frame",
+            "any/compare",
+            "any/line",
+            "any",
+            "arbitrary",
             "fuzz/encoded",
             "fuzz/frame",
             "fuzz/records",
-            "fuzz/values",
             "fuzz/directions",
+            "fuzz/any",
             "fuzz",
             "lib",
         ],
@@ -229,6 +236,24 @@ const CRATES: &[Layers] = &[
         ],
     },
     Layers {
+        name: "zk-cli",
+        depends_on: &["zk-client", "zk-recipes"],
+        modules: &[
+            "failure",
+            "connection",
+            "run/uptime",
+            "run/signals",
+            "run/watchdog",
+            "run/group",
+            "run/supervise",
+            "run",
+            "arguments",
+            "commands/lock",
+            "commands",
+            "main",
+        ],
+    },
+    Layers {
         name: "zk-embedded",
         depends_on: &["zk-proto"],
         modules: &[
@@ -271,7 +296,7 @@ const FILE: &str = "tests/suites/workspace/layers.rs";
 
 /// Every crate of this repository, whether it is published or not.
 const OURS: &[&str] =
-    &["zk-proto", "zk-client", "zk-recipes", "zk-embedded", "zk-tests", "zk-fuzz"];
+    &["zk-proto", "zk-client", "zk-recipes", "zk-embedded", "zk-cli", "zk-tests", "zk-fuzz"];
 
 /// A crate: the crates that it may depend on, and its source files in import order, as `a/b` for
 /// `a/b.rs` or `a/b/mod.rs`.
@@ -286,8 +311,14 @@ impl Layers {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
         match self.name {
             "zk-embedded" => tests.join("zk-embedded"),
+            "zk-cli" => tests.join("../zk-recipes/program"),
             name => tests.join("..").join(name),
         }
+    }
+
+    /// The root, which is the last of the list: `lib`, or `main` of a program.
+    fn root(&self) -> &'static str {
+        self.modules.last().expect("a crate with a root")
     }
 
     /// The place of a module in the list. A name that is not a module is an item of the crate's
@@ -379,7 +410,7 @@ fn sources(layers: &Layers) -> Vec<Source> {
     let mut sources = Vec::new();
     for (module, text) in files {
         let (code, tests) = without_tests(&blank(&text));
-        let parent = if module == "lib" { String::new() } else { format!("{module}/") };
+        let parent = if module == layers.root() { String::new() } else { format!("{module}/") };
         test_modules.extend(tests.into_iter().map(|name| format!("{parent}{name}")));
         sources.push(Source { file: format!("{}/src/{module}", layers.name), module, code });
     }
@@ -561,8 +592,8 @@ fn imports_from_below(layers: &Layers, source: &Source) -> Vec<String> {
                 .rev()
                 .map(|len| path[..len].join("/"))
                 .find(|module| layers.place(module).is_some())
-                .unwrap_or_else(|| "lib".to_owned());
-            if layers.place(&target) >= Some(place) && source.module != "lib" {
+                .unwrap_or_else(|| layers.root().to_owned());
+            if layers.place(&target) >= Some(place) && source.module != layers.root() {
                 broken.push(format!(
                     "{}.rs:{}: crate::{} is in `{target}`, which does not stand above `{}` in \
                      {FILE}",

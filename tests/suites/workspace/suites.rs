@@ -42,7 +42,9 @@ fn strays(package: &Path, folder: &str, manifest: &str) -> Vec<String> {
 #[test]
 fn every_file_of_tests_is_compiled() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for (package, folder) in [("", "suites"), ("locks", "tests"), ("simulation", "tests")] {
+    let program = "../zk-recipes/program";
+    let folders = [("", "suites"), ("locks", "tests"), ("simulation", "tests"), (program, "tests")];
+    for (package, folder) in folders {
         let package = tests.join(package);
         let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
         assert_eq!(strays(&package, folder, &manifest), [""; 0], "{}", package.display());

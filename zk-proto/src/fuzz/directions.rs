@@ -6,11 +6,13 @@
 
 use std::fmt::Debug;
 
+use arbitrary::{Arbitrary, Unstructured};
+
 use crate::acl::{Acl, Id};
+use crate::arbitrary::Broken;
 use crate::connect::{ConnectRequest, ConnectResponse};
 use crate::error::DecodeError;
 use crate::fuzz::encoded::encoded;
-use crate::fuzz::values::{Cursor, Lists, Value};
 use crate::header::{ReplyHeader, RequestHeader};
 use crate::jute::{Decode, Encode};
 use crate::multi::{MultiHeader, MultiOp, MultiRequest, MultiResponse, MultiResult};
@@ -65,124 +67,92 @@ where
     }
 }
 
-/// Makes the lists, and then the value from their parts.
-fn with_lists(input: &[u8], make: impl FnOnce(&mut Cursor<'_>)) {
-    let mut from = Cursor::new(input, Lists::NONE);
-    let lists = Lists { names: from.several(), acls: from.several(), infos: from.several() };
-    make(&mut Cursor::new(from.rest(), &lists));
+/// Makes a value of the input; bytes that are none make no claim.
+fn made<'a, T: Arbitrary<'a>>(input: &'a [u8], check: impl FnOnce(T)) {
+    if let Ok(value) = Unstructured::new(input).arbitrary() {
+        check(value);
+    }
 }
 
-/// Declares [`VALUES`]: each record with its fields, and how many bytes older peers omit. A field
-/// that is missing here does not compile.
+/// Declares [`VALUES`]: each record, and how many bytes older peers omit.
 macro_rules! values {
-    ($($record:ident $(<$lt:lifetime>)? { $($field:ident),* } $(less $optional:literal)?;)*) => {
-        $(impl<'a> Value<'a> for $record $(<$lt>)? {
-            fn value(_from: &mut Cursor<'a>) -> Self {
-                Self { $($field: _from.value(),)* }
-            }
-        })*
-
-        /// Every record by name, with the claims on a value that is made of bytes.
+    ($($record:ident $(less $optional:literal)?;)*) => {
+        /// Every record by name, with the claims on a value that is made of bytes, and on wrong
+        /// bytes that are made of the value.
         ///
         /// New records go to the end, so that the corpus keeps its meaning.
         pub const VALUES: &[(&str, fn(&[u8]))] = &[
-            ("MultiRequest", |input| with_lists(input, |from| {
-                let ops: Vec<MultiOp<'_>> = from.several();
+            ("MultiRequest", |input| made(input, |ops: Vec<MultiOp<'_>>| {
                 let value = MultiRequest::new(&ops);
                 there_and_back(&value, &encoded(&value), 0);
             })),
-            ("MultiResponse", |input| with_lists(input, |from| {
-                let results: Vec<MultiResult<'_>> = from.several();
+            ("MultiResponse", |input| made(input, |results: Vec<MultiResult<'_>>| {
                 let value = MultiResponse::new(&results);
                 there_and_back(&value, &encoded(&value), 0);
             })),
-            $((stringify!($record), |input| with_lists(input, |from| {
-                let value: $record = from.value();
-                there_and_back(&value, &encoded(&value), 0 $(+ $optional)?);
-            })),)*
+            $((stringify!($record), |input| {
+                made(input, |value: $record| {
+                    there_and_back(&value, &encoded(&value), 0 $(+ $optional)?);
+                });
+                made(input, |broken: Broken<$record>| {
+                    let error = $record::decode_exact(broken.bytes()).err();
+                    assert_eq!(error, Some(broken.error()), "{:?}", broken.fault());
+                });
+            }),)*
         ];
     };
 }
 
 values! {
-    RequestHeader { xid, op };
-    ReplyHeader { xid, zxid, error };
-    ConnectRequest {
-        protocol_version, last_zxid_seen, timeout, session_id, password, read_only
-    } less 1;
-    ConnectResponse { protocol_version, timeout, session_id, password, read_only } less 1;
-    Id<'a> { scheme, id };
-    Acl<'a> { perms, id };
-    Stat {
-        czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral_owner, data_length,
-        num_children, pzxid
-    };
-    CreateRequest<'a> { path, data, acl, mode };
-    CreateTtlRequest<'a> { path, data, acl, mode, ttl };
-    CreateResponse<'a> { path };
-    Create2Response<'a> { path, stat };
-    DeleteRequest<'a> { path, version };
-    DeleteContainerRequest<'a> { path };
-    ExistsRequest<'a> { path, watch };
-    ExistsResponse { stat };
-    GetDataRequest<'a> { path, watch };
-    GetDataResponse<'a> { data, stat };
-    SetDataRequest<'a> { path, data, version };
-    SetDataResponse { stat };
-    GetAclRequest<'a> { path };
-    GetAclResponse<'a> { acl, stat };
-    SetAclRequest<'a> { path, acl, version };
-    SetAclResponse { stat };
-    GetChildrenRequest<'a> { path, watch };
-    GetChildrenResponse<'a> { children };
-    GetChildren2Request<'a> { path, watch };
-    GetChildren2Response<'a> { children, stat };
-    SyncRequest<'a> { path };
-    SyncResponse<'a> { path };
-    PingRequest {};
-    CloseSessionRequest {};
-    CheckVersionRequest<'a> { path, version };
-    ReconfigRequest<'a> { joining_servers, leaving_servers, new_members, cur_config_id };
-    GetEphemeralsRequest<'a> { prefix_path };
-    GetEphemeralsResponse<'a> { ephemerals };
-    GetAllChildrenNumberRequest<'a> { path };
-    GetAllChildrenNumberResponse { total_number };
-    WhoAmIRequest {};
-    ClientInfo<'a> { auth_scheme, user };
-    WhoAmIResponse<'a> { client_info };
-    AuthPacket<'a> { kind, scheme, auth };
-    GetSaslRequest<'a> { token };
-    SetSaslResponse<'a> { token };
-    CheckWatchesRequest<'a> { path, kind };
-    RemoveWatchesRequest<'a> { path, kind };
-    AddWatchRequest<'a> { path, mode };
-    ErrorResponse { error };
-    WatcherEvent<'a> { kind, state, path };
-    SetWatches<'a> { relative_zxid, data, exist, child };
-    SetWatches2<'a> { relative_zxid, data, exist, child, persistent, persistent_recursive };
-    MultiHeader { op, done, error };
+    RequestHeader;
+    ReplyHeader;
+    ConnectRequest less 1;
+    ConnectResponse less 1;
+    Id;
+    Acl;
+    Stat;
+    CreateRequest;
+    CreateTtlRequest;
+    CreateResponse;
+    Create2Response;
+    DeleteRequest;
+    DeleteContainerRequest;
+    ExistsRequest;
+    ExistsResponse;
+    GetDataRequest;
+    GetDataResponse;
+    SetDataRequest;
+    SetDataResponse;
+    GetAclRequest;
+    GetAclResponse;
+    SetAclRequest;
+    SetAclResponse;
+    GetChildrenRequest;
+    GetChildrenResponse;
+    GetChildren2Request;
+    GetChildren2Response;
+    SyncRequest;
+    SyncResponse;
+    PingRequest;
+    CloseSessionRequest;
+    CheckVersionRequest;
+    ReconfigRequest;
+    GetEphemeralsRequest;
+    GetEphemeralsResponse;
+    GetAllChildrenNumberRequest;
+    GetAllChildrenNumberResponse;
+    WhoAmIRequest;
+    ClientInfo;
+    WhoAmIResponse;
+    AuthPacket;
+    GetSaslRequest;
+    SetSaslResponse;
+    CheckWatchesRequest;
+    RemoveWatchesRequest;
+    AddWatchRequest;
+    ErrorResponse;
+    WatcherEvent;
+    SetWatches;
+    SetWatches2;
+    MultiHeader;
 }
-
-/// Chooses among the variants of an enum. A variant that is missing here does not compile.
-macro_rules! one_of {
-    ($name:ident { $($variant:ident),* }) => {
-        impl<'a> Value<'a> for $name<'a> {
-            fn value(from: &mut Cursor<'a>) -> Self {
-                let variants: &[fn(&mut Cursor<'a>) -> Self] =
-                    &[$(|from| Self::$variant(from.value())),*];
-                let choice = from.below(variants.len());
-                let chosen = variants.get(choice).map(|make| make(from));
-                match chosen.unwrap_or_else(|| unreachable!("a choice below their number")) {
-                    $(chosen @ Self::$variant(_) => chosen,)*
-                }
-            }
-        }
-    };
-}
-
-one_of! {
-    MultiOp {
-        Create, Create2, CreateContainer, CreateTtl, Delete, SetData, Check, GetData, GetChildren
-    }
-}
-one_of! { MultiResult { Create, Create2, Delete, SetData, Check, GetData, GetChildren, Error } }

@@ -9,10 +9,11 @@ mod frame;
 
 mod records;
 
-mod values;
-
 mod directions;
 
+mod any;
+
+pub use any::{KIND, any};
 pub use directions::{VALUES, directions};
 pub use frame::{FRAME_LIMIT, STEPS, frame};
 pub use records::{RECORDS, records};

@@ -31,6 +31,8 @@ macro_rules! record {
                 $($crate::jute::Encode::encode(&self.$field, _writer);)*
             }
         }
+
+        $crate::jute::inspect! { <$lt> $name<$lt>, $name { $($field: $kind,)* } }
     };
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
@@ -51,6 +53,8 @@ macro_rules! record {
             #[inline]
             fn encode(&self, _: &mut $crate::jute::Writer<'_>) {}
         }
+
+        $crate::jute::inspect! { <'a> $name, $name {} }
     };
     ($(#[$meta:meta])* $name:ident { $($(#[$note:meta])* $field:ident: $kind:ty,)* }) => {
         $(#[$meta])*
@@ -73,6 +77,59 @@ macro_rules! record {
                 $($crate::jute::Encode::encode(&self.$field, writer);)*
             }
         }
+
+        $crate::jute::inspect! { <'a> $name, $name { $($field: $kind,)* } }
+    };
+}
+
+/// Visits the fields of a record in wire order.
+macro_rules! inspect {
+    (<$lt:lifetime> $record:ty, $name:ident { $($field:ident: $kind:ty,)* }) => {
+        $crate::jute::breakable! { <$lt> $record, $name }
+
+        #[cfg(feature = "arbitrary")]
+        impl<$lt> ::arbitrary::Arbitrary<$lt> for $record {
+            fn arbitrary(_from: &mut ::arbitrary::Unstructured<$lt>) -> ::arbitrary::Result<Self> {
+                Ok(Self { $($field: _from.arbitrary()?,)* })
+            }
+        }
+
+        impl<$lt> $crate::jute::Inspect<$lt> for $record {
+            fn inspect(
+                walk: &mut $crate::jute::Walk<$lt, '_>,
+                name: $crate::jute::Name,
+            ) -> Option<()> {
+                walk.record::<Self>(name, stringify!($name), |_walk| {
+                    $(<$kind as $crate::jute::Inspect<$lt>>::inspect(
+                        _walk,
+                        $crate::jute::Name::Field(stringify!($field)),
+                    )?;)*
+                    Some(())
+                })
+            }
+        }
+    };
+}
+
+/// Tells what of a record's bytes can be wrong.
+macro_rules! breakable {
+    (<$lt:lifetime> $record:ty, $name:ident) => {
+        #[cfg(feature = "arbitrary")]
+        const _: () = {
+            use $crate::jute::{Decode, Inspect};
+
+            impl<$lt> $crate::jute::Breakable for $record {
+                fn lengths(bytes: &[u8]) -> Vec<(usize, usize)> {
+                    $crate::jute::lengths(bytes, |walk| {
+                        $name::inspect(walk, $crate::jute::Name::Field("record"))
+                    })
+                }
+
+                fn error_of(bytes: &[u8]) -> Option<$crate::error::DecodeError> {
+                    $name::decode_exact(bytes).err()
+                }
+            }
+        };
     };
 }
 
@@ -130,7 +187,22 @@ macro_rules! code {
                 $crate::jute::Encode::encode(&self.0, writer);
             }
         }
+
+        /// Mostly one of the named values.
+        #[cfg(feature = "arbitrary")]
+        impl<'a> ::arbitrary::Arbitrary<'a> for $name {
+            fn arbitrary(from: &mut ::arbitrary::Unstructured<'a>) -> ::arbitrary::Result<Self> {
+                if from.ratio(1, 8)? {
+                    return from.arbitrary().map(Self);
+                }
+                from.choose(&[$(Self::$constant),*]).copied()
+            }
+        }
+
+        $crate::jute::leaf! {
+            $name => |code: Self| $crate::jute::Value::Code(code.0, code.name());
+        }
     };
 }
 
-pub(crate) use {code, record};
+pub(crate) use {breakable, code, inspect, record};

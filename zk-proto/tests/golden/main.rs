@@ -3,9 +3,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
+mod any;
+mod broken;
 mod captured;
 mod catalogue;
 mod dissect;
 mod frames;
 mod lies;
-mod shown;

@@ -1,0 +1,315 @@
+//! Values and wrong bytes for fuzzers: what the macros of records and codes cannot declare.
+//!
+//! Every record implements [`Arbitrary`]. Strings and buffers are pieces of the fuzzer's bytes, as
+//! a caller's value borrows its contents. A list borrows its items too, so it is either a part of a
+//! table below, or items that the fuzzer's bytes decode to.
+
+use std::marker::PhantomData;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use bytes::BytesMut;
+
+use crate::acl::{Acl, Id};
+use crate::codes::{CreateMode, ErrorCode};
+use crate::connect::{Password, SessionId};
+use crate::error::DecodeError;
+use crate::header::{Xid, Zxid};
+pub use crate::jute::Breakable;
+use crate::jute::{Decode, List, Reader, Secret, Text, Writer};
+use crate::multi::{MultiList, MultiOp, MultiResult};
+use crate::ops::{
+    CheckVersionRequest, ClientInfo, CreateRequest, CreateResponse, CreateTtlRequest,
+    DeleteRequest, GetChildrenRequest, GetChildrenResponse, GetDataRequest, SetDataRequest,
+};
+
+/// Names and paths of every length class, with characters of all widths.
+const NAMES: &[&str] = &[
+    "/",
+    "/a",
+    "/a/b",
+    "",
+    "n-0000000007",
+    "\u{e9}",
+    "\u{4e2d}/x",
+    "\u{1f600}",
+    "\0",
+    "a/b",
+    concat!(
+        "/a-longer-name-than-most",
+        "/one/that/takes/more/than/one/hundred/bytes/in/all/with/",
+        "each/of/its/many/components/to/make/a/length/above/127"
+    ),
+];
+
+const ACLS: &[Acl<'static>] = &[
+    Acl::OPEN,
+    Acl { perms: Acl::READ, id: Id { scheme: Text::new("ip"), id: Text::new("10.0.0.0/8") } },
+    Acl { perms: 0, id: Id { scheme: Text::NULL, id: Text::NULL } },
+    Acl { perms: i32::MIN, id: Id { scheme: Text::new(""), id: NOT_UTF8 } },
+    Acl { perms: -1, id: Id { scheme: Text::new("digest"), id: Text::new("me:hash") } },
+];
+
+const INFOS: &[ClientInfo<'static>] = &[
+    ClientInfo { auth_scheme: Text::new("ip"), user: Text::new("127.0.0.1") },
+    ClientInfo { auth_scheme: Text::NULL, user: Text::NULL },
+    ClientInfo { auth_scheme: NOT_UTF8, user: Text::new("") },
+];
+
+const OPS: &[MultiOp<'static>] = &[
+    MultiOp::Create(CREATE),
+    MultiOp::Create2(CreateRequest { mode: CreateMode::EPHEMERAL_SEQUENTIAL, ..CREATE }),
+    MultiOp::CreateContainer(CreateRequest { acl: List::NULL, ..CREATE }),
+    MultiOp::CreateTtl(CreateTtlRequest {
+        path: "/a",
+        data: None,
+        acl: List::new(ACLS),
+        mode: CreateMode::PERSISTENT_WITH_TTL,
+        ttl: 1000,
+    }),
+    MultiOp::Delete(DeleteRequest { path: "/a", version: -1 }),
+    MultiOp::SetData(SetDataRequest { path: "/\u{e9}", data: Some(b"x"), version: i32::MIN }),
+    MultiOp::Check(CheckVersionRequest { path: "", version: 3 }),
+    MultiOp::GetData(GetDataRequest { path: "/a", watch: false }),
+    MultiOp::GetChildren(GetChildrenRequest { path: "/", watch: true }),
+];
+
+const CREATE: CreateRequest<'static> = CreateRequest {
+    path: "/a",
+    data: Some(b""),
+    acl: List::new(&[Acl::OPEN]),
+    mode: CreateMode::PERSISTENT,
+};
+
+const RESULTS: &[MultiResult<'static>] = &[
+    MultiResult::Create(CreateResponse { path: "/a" }),
+    MultiResult::Delete(()),
+    MultiResult::Check(()),
+    MultiResult::GetChildren(GetChildrenResponse { children: List::new(NAMES) }),
+    MultiResult::Error(ErrorCode::OK),
+    MultiResult::Error(ErrorCode::NO_NODE),
+    MultiResult::Error(ErrorCode::RUNTIME_INCONSISTENCY),
+];
+
+/// Two surrogates as Java writes them, and half of one.
+const NOT_UTF8: Text<'static> = Text::from_bytes(b"\xed\xa0\xbd\xed\xb8\x80\xed\xa0");
+
+/// Declares numbers that have no names.
+macro_rules! numbers {
+    ($($number:ident),*) => {
+        $(impl<'a> Arbitrary<'a> for $number {
+            fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
+                from.arbitrary().map(Self)
+            }
+        })*
+    };
+}
+
+numbers! { Xid, Zxid, SessionId }
+
+impl<'a> Arbitrary<'a> for Text<'a> {
+    fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
+        Ok(match from.int_in_range(0..=3)? {
+            0 => Self::NULL,
+            1 => NOT_UTF8,
+            _ => Self::new(from.arbitrary()?),
+        })
+    }
+}
+
+impl<'a> Arbitrary<'a> for Secret<'a> {
+    fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
+        from.arbitrary().map(Self::new)
+    }
+}
+
+impl<'a> Arbitrary<'a> for Password {
+    fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
+        let len = from.int_in_range(0..=Self::LEN)?.min(from.len());
+        Ok(Self::new(from.bytes(len)?).unwrap_or_default())
+    }
+}
+
+/// Declares lists that are parts of a table, or items in their form on the wire.
+macro_rules! lists {
+    ($($item:ty => $table:ident;)*) => {
+        $(impl<'a> Arbitrary<'a> for List<'a, $item> {
+            fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
+                let table: &'static [_] = $table;
+                Ok(match from.int_in_range(0..=7)? {
+                    0 => Self::NULL,
+                    1 => {
+                        let len = from.arbitrary_len::<u8>()?;
+                        let bytes = from.bytes(len)?;
+                        Self::decode(&mut Reader::new(bytes)).unwrap_or(Self::NULL)
+                    }
+                    _ => Self::new(part(table, from)?),
+                })
+            }
+        })*
+    };
+}
+
+lists! {
+    &'a str => NAMES;
+    Acl<'a> => ACLS;
+    ClientInfo<'a> => INFOS;
+}
+
+/// Declares lists of entries that are parts of a table.
+macro_rules! multis {
+    ($($entry:ident => $table:ident;)*) => {
+        $(impl<'a> Arbitrary<'a> for MultiList<'a, $entry<'a>> {
+            fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
+                let table: &'static [_] = $table;
+                part(table, from).map(Self::new)
+            }
+        })*
+    };
+}
+
+multis! {
+    MultiOp => OPS;
+    MultiResult => RESULTS;
+}
+
+fn part<T>(table: &'static [T], from: &mut Unstructured<'_>) -> Result<&'static [T]> {
+    let (_, part) = table.split_at(from.int_in_range(0..=table.len())?);
+    let (part, _) = part.split_at(from.int_in_range(0..=part.len())?);
+    Ok(part)
+}
+
+/// The way in which [`Broken`] bytes are wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The bytes end inside the record.
+    Truncated,
+    /// There are bytes behind the record.
+    TrailingBytes,
+    /// A length is below that of null.
+    NegativeLength,
+    /// A length is above what is left.
+    LengthBeyondTheEnd,
+    /// A path or a name is null.
+    Null,
+    /// A path or a name is not UTF-8.
+    NotUtf8,
+}
+
+/// The bytes of a record `T` that are wrong in one way.
+///
+/// ```
+/// use arbitrary::{Arbitrary, Unstructured};
+/// use zk_proto::{Decode, DeleteRequest, arbitrary::Broken};
+///
+/// let broken = Broken::<DeleteRequest<'_>>::arbitrary(&mut Unstructured::new(&[7; 64]))?;
+/// assert_eq!(DeleteRequest::decode_exact(broken.bytes()), Err(broken.error()));
+/// # Ok::<(), arbitrary::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken<T> {
+    bytes: Vec<u8>,
+    fault: Fault,
+    error: DecodeError,
+    record: PhantomData<fn() -> T>,
+}
+
+impl<T: Breakable> Broken<T> {
+    /// Breaks a value in one way, at the field that `choice` falls on.
+    ///
+    /// Returns `None` if no field of the value can be wrong in this way.
+    pub fn new(value: &T, fault: Fault, choice: usize) -> Option<Self> {
+        let mut wire = BytesMut::new();
+        value.encode(&mut Writer::new(&mut wire, usize::MAX));
+        let lengths = T::lengths(&wire);
+        // Each field is tried once, from the chosen one on, because only some are paths.
+        let places = match fault {
+            Fault::Truncated => wire.len(),
+            Fault::TrailingBytes => 1,
+            _ => lengths.len(),
+        };
+        (0..places).find_map(|step| {
+            let place = choice.wrapping_add(step) % places;
+            let mut bytes = wire.to_vec();
+            let (offset, length) = lengths.get(place).copied().unwrap_or_default();
+            match fault {
+                Fault::Truncated => bytes.truncate(place),
+                Fault::TrailingBytes => bytes.extend([0x5a; 3]),
+                Fault::NegativeLength => put(&mut bytes, offset, &i32::MIN.to_be_bytes()),
+                Fault::LengthBeyondTheEnd => put(&mut bytes, offset, &i32::MAX.to_be_bytes()),
+                Fault::Null => {
+                    bytes.splice(offset..offset + length, [0xff; 4]);
+                }
+                Fault::NotUtf8 if length > 4 => put(&mut bytes, offset + 4, &[0xff]),
+                Fault::NotUtf8 => return None,
+            }
+            let error = T::error_of(&bytes)?;
+            let broken = Self { bytes, fault, error, record: PhantomData };
+            fault.explains(&error).then_some(broken)
+        })
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns in which way they are wrong.
+    pub fn fault(&self) -> Fault {
+        self.fault
+    }
+
+    /// Returns the error of [`Decode::decode_exact`] for them.
+    pub fn error(&self) -> DecodeError {
+        self.error
+    }
+}
+
+fn put(bytes: &mut [u8], offset: usize, new: &[u8]) {
+    if let Some(old) = bytes.get_mut(offset..offset + new.len()) {
+        old.copy_from_slice(new);
+    }
+}
+
+impl Fault {
+    /// Every fault.
+    pub const ALL: &'static [Self] = &[
+        Self::Truncated,
+        Self::TrailingBytes,
+        Self::NegativeLength,
+        Self::LengthBeyondTheEnd,
+        Self::Null,
+        Self::NotUtf8,
+    ];
+
+    fn explains(self, error: &DecodeError) -> bool {
+        match error {
+            DecodeError::Truncated { .. } => {
+                matches!(self, Self::Truncated | Self::LengthBeyondTheEnd)
+            }
+            DecodeError::TrailingBytes(_) => self == Self::TrailingBytes,
+            DecodeError::NegativeLength(_) => self == Self::NegativeLength,
+            DecodeError::UnexpectedNull => self == Self::Null,
+            DecodeError::InvalidUtf8 { .. } => self == Self::NotUtf8,
+            _ => false,
+        }
+    }
+}
+
+impl<'a> Arbitrary<'a> for Fault {
+    fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
+        from.choose(Self::ALL).copied()
+    }
+}
+
+/// The value and the fault are the fuzzer's choice. A fault that the record cannot have is replaced
+/// by one that every record can: bytes behind it.
+impl<'a, T: Breakable + Arbitrary<'a>> Arbitrary<'a> for Broken<T> {
+    fn arbitrary(from: &mut Unstructured<'a>) -> Result<Self> {
+        let (fault, choice) = (from.arbitrary()?, from.arbitrary::<u16>()?);
+        let value = from.arbitrary()?;
+        Self::new(&value, fault, choice.into())
+            .or_else(|| Self::new(&value, Fault::TrailingBytes, 0))
+            .ok_or(arbitrary::Error::IncorrectFormat)
+    }
+}

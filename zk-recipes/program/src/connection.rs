@@ -1,0 +1,73 @@
+//! The options with which every subcommand reaches its servers.
+
+use std::time::Duration;
+
+use clap::Args;
+use zk_client::{Client, ClientBuilder};
+
+use crate::failure::Failure;
+
+/// How to reach the servers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// The servers, and the path that all other paths are below: HOST:PORT,HOST:PORT/PATH
+    #[arg(
+        short,
+        long,
+        env = "ZK_CONNECT",
+        default_value = "127.0.0.1:2181",
+        value_name = "SERVERS"
+    )]
+    connect: String,
+
+    /// A credential, such as digest:USER:PASSWORD. May be given more than once
+    ///
+    /// Other users of this machine can see the arguments of a program; the environment variable
+    /// holds one credential that they cannot see.
+    #[arg(long, env = "ZK_AUTH", hide_env_values = true, value_name = "SCHEME:CREDENTIAL")]
+    auth: Vec<String>,
+
+    /// For how long the servers keep the session without hearing of this program
+    ///
+    /// The servers may grant another time than this. If this machine fails, a lock is free again
+    /// after this time.
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    session_timeout: Duration,
+
+    /// For how long to look for a server
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    connect_timeout: Duration,
+}
+
+impl Connection {
+    /// The settings of a client.
+    fn builder(&self) -> Result<ClientBuilder, Failure> {
+        let builder = Client::builder()
+            .session_timeout(self.session_timeout)
+            .connect_timeout(self.connect_timeout);
+        self.auth.iter().try_fold(builder, |builder, auth| {
+            let (scheme, credential) = auth
+                .split_once(':')
+                .ok_or_else(|| Failure::of("--auth", "no SCHEME: before it"))?;
+            Ok(builder.auth(scheme, credential.as_bytes()))
+        })
+    }
+
+    /// Opens a session.
+    pub(crate) async fn open(&self) -> Result<Client, Failure> {
+        let client = self.builder()?.connect(&self.connect).await;
+        client.map_err(|error| Failure::of(&self.connect, error))
+    }
+
+    /// For how long a server is looked for.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+}
+
+/// Parses a time in seconds, with or without a fraction.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

@@ -1,0 +1,135 @@
+//! A process group: a watchdog, which leads it, and the command with what that starts.
+//!
+//! The command joins the group of a watchdog that is there already, so there is no moment at which
+//! it runs unwatched, whenever `zk` is killed. A member that outlives its parent becomes a child of
+//! `zk` on Linux, so that the end of the group is the end of all its members.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+use crate::failure::by_signal;
+use crate::run::watchdog;
+
+/// A process group with its watchdog.
+///
+/// Dropping it kills the group, and does not wait.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// The number of the group, and of the watchdog.
+    id: Pid,
+    /// The input of the watchdog. Its end kills the group.
+    input: pipe::Sender,
+    /// Tells of each child that has ended.
+    children: Stream,
+    /// The command, once it was started.
+    command: Option<Pid>,
+    /// The exit status of the command, once it has ended.
+    status: Option<u8>,
+    is_watched: bool,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With this exit status; one that a signal ended has that of a shell.
+    Status(u8),
+    /// The watchdog has ended first, and the command was not seen to end.
+    Unwatched,
+}
+
+impl Group {
+    /// Starts a watchdog, and waits until it watches.
+    pub(crate) async fn open() -> io::Result<Self> {
+        // Before the first child, so that the end of none is missed.
+        let children = signal(SignalKind::child())?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let mut child = watchdog::command()?.spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("the watchdog has no pipes"));
+        };
+        let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let id = id.ok_or_else(|| io::Error::other("the watchdog has no number"))?;
+        let input = pipe::Sender::from_owned_fd(OwnedFd::from(input))?;
+        let mut output = pipe::Receiver::from_owned_fd(OwnedFd::from(output))?;
+        let group = Self { id, input, children, command: None, status: None, is_watched: true };
+        output.read_u8().await?;
+        Ok(group)
+    }
+
+    /// Tells the watchdog to kill the group at this [time](crate::run::uptime::now), and not at the
+    /// one it was told before.
+    pub(crate) fn kill_at(&self, time: Duration) -> io::Result<()> {
+        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        // A watchdog that does not read will have its pipe full, which is an error as well.
+        let written = self.input.try_write(&time.to_ne_bytes())?;
+        if written == watchdog::MESSAGE { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// Starts the command. It returns once the program runs, or could not be run.
+    pub(crate) fn start(&mut self, command: &mut Command) -> io::Result<()> {
+        let child = command.process_group(self.id.as_raw_pid()).spawn()?;
+        self.command = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        Ok(())
+    }
+
+    /// Sends a signal to all members. The watchdog takes no notice, but of `KILL`.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        // Without members, the number of the group may be that of another one.
+        if self.has_members() {
+            // A member may have another user, whom this one may not send signals.
+            kill_process_group(self.id, signal).unwrap_or_default();
+        }
+    }
+
+    /// Waits until the command has ended.
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn ended(&mut self) -> End {
+        loop {
+            self.has_members();
+            match self.status {
+                Some(status) => return End::Status(status),
+                None if !self.is_watched => return End::Unwatched,
+                None => self.children.recv().await,
+            };
+        }
+    }
+
+    /// Kills all members, and waits until none is left.
+    pub(crate) async fn kill(mut self) {
+        self.signal(Signal::KILL);
+        while self.has_members() {
+            self.children.recv().await;
+        }
+    }
+
+    /// Notes which members have ended. False if none is left.
+    fn has_members(&mut self) -> bool {
+        loop {
+            match waitpgid(self.id, WaitOptions::NOHANG) {
+                Ok(Some((member, status))) => {
+                    if member == self.id {
+                        self.is_watched = false;
+                    } else if Some(member) == self.command {
+                        let code = status.exit_status().and_then(|code| u8::try_from(code).ok());
+                        let signal = || status.terminating_signal().map(by_signal);
+                        self.status = code.or_else(signal).or(Some(u8::MAX));
+                    }
+                }
+                Ok(None) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}

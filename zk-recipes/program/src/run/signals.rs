@@ -1,0 +1,71 @@
+//! The signals that `zk` is sent and passes on, and their names.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// The signals that are passed on to the command. The first three also end `zk` while it waits.
+const PASSED_ON: [Signal; 6] =
+    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// Every signal with a name that can be sent by it.
+const NAMES: [(&str, Signal); 12] = [
+    ("TERM", Signal::TERM),
+    ("INT", Signal::INT),
+    ("HUP", Signal::HUP),
+    ("QUIT", Signal::QUIT),
+    ("KILL", Signal::KILL),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+    ("ALRM", Signal::ALARM),
+    ("ABRT", Signal::ABORT),
+    ("CONT", Signal::CONT),
+    ("WINCH", Signal::WINCH),
+    ("PIPE", Signal::PIPE),
+];
+
+/// The signals that `zk` is sent. None of them ends it any more.
+#[derive(Debug)]
+pub(crate) struct Signals(Vec<(Signal, Stream)>);
+
+impl Signals {
+    pub(crate) fn new() -> io::Result<Self> {
+        let stream = |kind: Signal| Ok((kind, signal(SignalKind::from_raw(kind.as_raw()))?));
+        PASSED_ON.into_iter().map(stream).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The next signal. Dropping the future loses none.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            for (kind, stream) in &mut self.0 {
+                if stream.poll_recv(cx).is_ready() {
+                    return Poll::Ready(*kind);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next signal that asks for an end.
+    pub(crate) async fn end(&mut self) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].contains(&signal) {
+                return signal;
+            }
+        }
+    }
+}
+
+/// Parses the name of a signal, with or without `SIG`, or its number.
+pub(crate) fn parse(text: &str) -> Result<Signal, String> {
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let named = NAMES.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal);
+    let numbered = || text.parse().ok().and_then(Signal::from_named_raw);
+    named.or_else(numbered).ok_or_else(|| "not the name or number of a signal".to_owned())
+}
