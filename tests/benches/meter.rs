@@ -4,9 +4,9 @@
 //! cargo bench -p zk-tests --bench meter
 //! ```
 //!
-//! A two-level lock that lingers is taken without a request, and an exclusive lock by three requests
-//! to the embedded server, in memory and on the same thread. Nothing is cheaper than that, so the
-//! meter's part of a real acquire is smaller. Needs nothing but Rust.
+//! A two-level lock that lingers is taken without a request, and an exclusive lock by three
+//! requests to the embedded server, in memory and on the same thread. Nothing is cheaper than that,
+//! so the meter's part of a real acquire is smaller. Needs nothing but Rust.
 
 use std::time::Duration;
 

@@ -7,7 +7,8 @@
 //! The bare reads know all paths before, have as many requests in flight as the tree has, and keep
 //! nothing. The tree also sets its watch, lists the folders and keeps what it reads. The embedded
 //! server has a process of its own, so the processor time is that of the client. The least time is
-//! the one that other programs disturbed least. Needs Java and ZooKeeper; `tests/run` installs them.
+//! the one that other programs disturbed least. Needs Java and ZooKeeper; `tests/run` installs
+//! them.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};

@@ -12,7 +12,7 @@
                                     BEFORE
     attends PATH ID OTHER..         joins the Party; fails unless its members are the others;
                                     leaves when all of them have gone
-    takes PATH MAX TURNS SEED       takes a permit of the Semaphore so often, and keeps it for a while
+    takes PATH MAX TURNS SEED       takes a permit of the Semaphore so often, and keeps it a while
     finds PATH MAX HOLDER..         fails unless a Semaphore of so many permits is held by these,
                                     who leave no other permit if they are as many
     disagrees PATH MAX              fails unless the Semaphore has another number of permits
