@@ -182,12 +182,7 @@ impl<'a> Reader<'a> {
     /// Reads what is due, and what is found below.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stop>> {
         loop {
-            if self.ask() {
-                // The client sends them, and the server works, while other answers are taken.
-                self.poll_events(cx)?;
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
+            self.ask();
             let Some(asked) = self.asked.front_mut() else {
                 return Poll::Ready(Ok(()));
             };
@@ -245,11 +240,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Makes the next requests, if few are in flight. True if there were any.
-    fn ask(&mut self) -> bool {
-        let before = self.asked.len();
-        if before > REFILL {
-            return false;
+    /// Sends the next requests, if few are in flight.
+    fn ask(&mut self) {
+        if self.asked.len() > REFILL {
+            return;
         }
         let client = self.client;
         client.batch(|| {
@@ -260,7 +254,6 @@ impl<'a> Reader<'a> {
                 self.asked.push_back(Asked { path, reply: Waiting::Node(reply) });
             }
         });
-        self.asked.len() > before
     }
 
     /// The path of the next node to request.
