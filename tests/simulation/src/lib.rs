@@ -344,9 +344,9 @@ impl Simulation {
             self.sound()?;
             let cast = self.stage.cast.lock().unwrap();
             let core = &self.stage.world.lock().unwrap().core;
-            match members::outdated(&cast, core.history(), core.last_zxid()) {
-                Some(outdated) => return Err(outdated),
-                None => {}
+            let (history, last) = (core.history(), core.last_zxid());
+            if let Some(outdated) = members::outdated(&cast, history, last) {
+                return Err(outdated);
             }
         }
         Ok(())
