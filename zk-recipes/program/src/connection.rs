@@ -60,6 +60,21 @@ impl Connection {
         client.map_err(|error| Failure::of(&self.connect, error))
     }
 
+    /// The servers, without the path that all other paths are below.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.connect.split('/').next().unwrap_or_default().split(',')
+    }
+
+    /// Asks one server a four-letter word.
+    pub(crate) async fn four_letter_word(
+        &self,
+        server: &str,
+        word: &str,
+    ) -> Result<String, Failure> {
+        let answer = self.builder()?.four_letter_word(server, word).await;
+        answer.map_err(|error| Failure::of(server, error))
+    }
+
     /// For how long a server is looked for.
     pub(crate) fn timeout(&self) -> Duration {
         self.connect_timeout
