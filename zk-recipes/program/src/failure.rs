@@ -52,10 +52,6 @@ impl Failure {
         Self { status, ..self }
     }
 
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
     /// Writes the message to stderr, and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {

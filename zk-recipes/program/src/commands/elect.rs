@@ -12,20 +12,12 @@ use crate::run::supervise::Outcome;
 
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     let mut signals = signals()?;
-    let mut is_first = true;
-    // A session each time, as long as they end without a result.
+    let mut client = match or_signal(&mut signals, arguments.connection.open()).await {
+        Ok(client) => client?,
+        Err(status) => return Ok(status),
+    };
+    // One session after the other, as long as they end without a result.
     loop {
-        let client = match or_signal(&mut signals, arguments.connection.open()).await {
-            Ok(Ok(client)) => client,
-            Ok(Err(failure)) if is_first => return Err(failure),
-            // It has led before, so the servers will be back.
-            Ok(Err(failure)) => {
-                warn(failure.message());
-                continue;
-            }
-            Err(status) => return Ok(status),
-        };
-        is_first = false;
         let result = match arguments.watch {
             true => watch(&arguments, &client, &mut signals).await,
             false => lead(&arguments, &client, &mut signals).await,
@@ -34,6 +26,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
         if let Some(result) = result.transpose() {
             return result;
         }
+        client = match or_signal(&mut signals, arguments.connection.open_again()).await {
+            Ok(client) => client?,
+            Err(status) => return Ok(status),
+        };
     }
 }
 

@@ -58,7 +58,7 @@ impl Job<'_> {
         Rule::new(self.client, self.run.signal, self.run.kill_after)
     }
 
-    /// Runs the command while `held` is held, and releases that.
+    /// Runs the command while `held` is held, and releases that if it is not lost.
     pub(crate) async fn run(
         &mut self,
         held: &impl Holding,
@@ -69,17 +69,17 @@ impl Job<'_> {
         if let Some(hold) = held.hold() {
             describe(&mut command, self.path, hold);
         }
-        let outcome = supervise(held, group, &mut command, rule, self.signals).await;
+        let outcome = supervise(held, group, &mut command, rule, self.signals).await?;
+        if outcome == Outcome::Lost {
+            return Ok(outcome);
+        }
         // While no server is reached, this takes until the session is over.
         let time = self.client.session_timeout();
-        let outcome = match (outcome?, tokio::time::timeout(time, held.release()).await) {
-            (_, Ok(Ok(Release::AlreadyLost))) => Outcome::Lost,
-            (outcome, Ok(Ok(_))) | (outcome @ Outcome::Lost, _) => outcome,
-            (outcome, Ok(Err(_)) | Err(_)) => {
-                warn(&format!("the release of {} is not confirmed", self.path));
-                outcome
-            }
-        };
+        match tokio::time::timeout(time, held.release()).await {
+            Ok(Ok(Release::AlreadyLost)) => return Ok(Outcome::Lost),
+            Ok(Ok(_)) => {}
+            _ => warn(&format!("the release of {} is not confirmed", self.path)),
+        }
         Ok(outcome)
     }
 

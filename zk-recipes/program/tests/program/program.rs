@@ -28,21 +28,18 @@ pub(crate) struct Ended {
 
 /// Starts `zk` with a server to connect to.
 pub(crate) fn start(server: &Server, arguments: &[&str]) -> Program {
-    start_with(server.address(), arguments, &[])
+    start_program(env!("CARGO_BIN_EXE_zk"), server, arguments)
 }
 
-/// Starts `zk` with the address of a server, and with more variables in its environment.
-pub(crate) fn start_with(address: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Program {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_zk"))
-        .args(arguments)
-        .env("ZK_CONNECT", address)
-        .envs(variables.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+/// Starts a program that will be `zk`, with a server to connect to.
+pub(crate) fn start_program(program: &str, server: &Server, arguments: &[&str]) -> Program {
+    start_command(Command::new(program).args(arguments).env("ZK_CONNECT", server.address()))
+}
+
+/// Starts a command with pipes to it.
+pub(crate) fn start_command(command: &mut Command) -> Program {
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.kill_on_drop(true).spawn().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap()).lines();
     Program { input: child.stdin.take(), output, child }
 }

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, getpgid, kill_process};
+use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use zk_embedded::{Config, Server};
 use zk_recipes::FencingToken;
 
-use crate::program::{Process, start_with};
+use crate::program::{Process, start_command};
 
 /// How many servers there are, each with its programs, that have disasters at the same time.
 const LANES: u32 = 4;
@@ -157,7 +158,9 @@ impl Lane {
 async fn fight(address: String, records: String, lines: UnboundedSender<String>, stop: Stop) {
     let command = ["lock", "--session-timeout", "2", "/lock", "--", "sh", "-c", COMMAND];
     while !stop.load(Ordering::Relaxed) {
-        let mut program = start_with(&address, &command, &[("RECORDS", &records)]);
+        let mut zk = Command::new(env!("CARGO_BIN_EXE_zk"));
+        let zk = zk.args(command).env("ZK_CONNECT", &address).env("RECORDS", &records);
+        let mut program = start_command(zk);
         while let Some(line) = program.output.next_line().await.unwrap() {
             // At the end nobody listens.
             lines.send(line).unwrap_or_default();
