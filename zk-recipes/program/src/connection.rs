@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use zk_client::{Client, ClientBuilder};
+use zk_client::{Client, ClientBuilder, ErrorKind};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, warn};
 
 /// How to reach the servers.
 #[derive(Debug, Args)]
@@ -58,6 +58,33 @@ impl Connection {
     pub(crate) async fn open(&self) -> Result<Client, Failure> {
         let client = self.builder()?.connect(&self.connect).await;
         client.map_err(|error| Failure::of(&self.connect, error))
+    }
+
+    /// Opens a session after another one, for as long as it takes to reach a server.
+    pub(crate) async fn open_again(&self) -> Result<Client, Failure> {
+        loop {
+            match self.builder()?.connect(&self.connect).await {
+                Err(error) if error.kind() == ErrorKind::NoServer => {
+                    warn(&format!("{}: {error}", self.connect));
+                }
+                opened => return opened.map_err(|error| Failure::of(&self.connect, error)),
+            }
+        }
+    }
+
+    /// The servers, without the path that all other paths are below.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.connect.split('/').next().unwrap_or_default().split(',')
+    }
+
+    /// Asks one server a four-letter word.
+    pub(crate) async fn four_letter_word(
+        &self,
+        server: &str,
+        word: &str,
+    ) -> Result<String, Failure> {
+        let answer = self.builder()?.four_letter_word(server, word).await;
+        answer.map_err(|error| Failure::of(server, error))
     }
 
     /// For how long a server is looked for.

@@ -18,6 +18,8 @@ pub(crate) mod status {
     pub(crate) const NOT_FOUND: u8 = 127;
     /// Added to the number of the signal that ended the command, or `zk` while it waited.
     pub(crate) const SIGNAL: i32 = 128;
+    /// A subcommand that runs no command failed.
+    pub(crate) const REFUSED: u8 = 1;
     /// The arguments of a subcommand that runs no command are wrong.
     pub(crate) const USAGE: u8 = 2;
 }
@@ -39,9 +41,22 @@ impl Failure {
         Self::new(status::FAILED, format!("{what}: {why}"))
     }
 
+    /// An end without a message and with success: nobody reads the output any more.
+    pub(crate) fn silent() -> Self {
+        Self::new(0, "")
+    }
+
+    /// The same failure, of a subcommand that runs no command.
+    pub(crate) fn of_a_node(self) -> Self {
+        let status = if self.status == status::FAILED { status::REFUSED } else { self.status };
+        Self { status, ..self }
+    }
+
     /// Writes the message to stderr, and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
-        warn(&self.message);
+        if !self.message.is_empty() {
+            warn(&self.message);
+        }
         ExitCode::from(self.status)
     }
 }

@@ -1,4 +1,4 @@
-//! The program `zk`: it runs commands under a lock of ZooKeeper.
+//! The program `zk`: it runs commands under a lock of ZooKeeper, and reads and writes nodes.
 //!
 //! `arguments` says what can be asked for, and `commands` has a file for each subcommand. What runs
 //! a command and stops it in time is in `run`, and knows nothing of the kind of lock.
@@ -7,24 +7,25 @@ mod arguments;
 mod commands;
 mod connection;
 mod failure;
+mod output;
 mod run;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Subcommand};
+use arguments::Arguments;
 use failure::{Failure, status};
 use run::watchdog;
 
 fn main() -> ExitCode {
+    if watchdog::is_meant() {
+        return watchdog::run();
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return ExitCode::from(arguments::report(&error)),
     };
-    if let Subcommand::Watchdog = arguments.subcommand {
-        return watchdog::run();
-    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -1,17 +1,61 @@
-//! The subcommands, a file each.
+//! The subcommands: what each does with its arguments.
 
+mod elect;
+mod holding;
 mod lock;
+mod nodes;
+mod sem;
 pub(crate) mod tap;
+mod watch;
 
-use crate::arguments::{Arguments, Subcommand};
-use crate::failure::{Failure, status};
+use clap::CommandFactory;
+
+use crate::arguments::{Arguments, Completion, Subcommand, Words};
+use crate::failure::Failure;
+use crate::output::{Json, Output};
 
 /// Carries out what was asked for, and returns the exit status.
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
-    match arguments.subcommand {
-        Subcommand::Lock(lock) => lock::run(lock).await,
-        Subcommand::Tap(arguments) => tap::tap(arguments).await,
-        Subcommand::Replay(arguments) => tap::replay(arguments).await,
-        Subcommand::Watchdog => Err(Failure::new(status::FAILED, "a watchdog needs no runtime")),
+    let done = match arguments.subcommand {
+        Subcommand::Lock(lock) => return lock::run(lock).await,
+        Subcommand::Elect(elect) => return elect::run(elect).await,
+        Subcommand::Sem(sem) => return sem::run(sem).await,
+        Subcommand::Watch(watch) => {
+            return watch::run(&watch).await.map_err(Failure::of_a_node);
+        }
+        Subcommand::Get(get) => nodes::get(&get).await,
+        Subcommand::Set(set) => nodes::set(&set).await,
+        Subcommand::Create(create) => nodes::create(&create).await,
+        Subcommand::Ls(list) => nodes::list(&list).await,
+        Subcommand::Stat(stat) => nodes::stat(&stat).await,
+        Subcommand::Rm(remove) => nodes::remove(&remove).await,
+        Subcommand::Acl(acl) => nodes::acl(&acl).await,
+        Subcommand::Words(asked) => words(&asked).await,
+        Subcommand::Tap(arguments) => return tap::tap(arguments).await,
+        Subcommand::Replay(arguments) => return tap::replay(arguments).await,
+        Subcommand::Completion(completion) => complete(&completion),
+    };
+    done.map(|()| 0).map_err(Failure::of_a_node)
+}
+
+/// `zk words`: asks each server.
+async fn words(asked: &Words) -> Result<(), Failure> {
+    let mut output = Output::new();
+    for server in asked.connection.servers() {
+        let answer = asked.connection.four_letter_word(server, &asked.word).await?;
+        if asked.json {
+            let object = Json::object().text("server", server).text("answer", &answer);
+            output.line(object.end().as_bytes())?;
+        } else {
+            output.line(answer.trim_end().as_bytes())?;
+        }
     }
+    Ok(())
+}
+
+/// `zk completion`: prints the script for a shell.
+fn complete(completion: &Completion) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(completion.shell, &mut Arguments::command(), "zk", &mut script);
+    Output::new().bytes(&script)
 }

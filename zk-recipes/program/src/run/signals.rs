@@ -33,8 +33,11 @@ pub(crate) struct Signals(Vec<(Signal, Stream)>);
 
 impl Signals {
     pub(crate) fn new() -> io::Result<Self> {
+        let ignored = ignored();
+        let is_ignored = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) != 0;
         let stream = |kind: Signal| Ok((kind, signal(SignalKind::from_raw(kind.as_raw()))?));
-        PASSED_ON.into_iter().map(stream).collect::<io::Result<_>>().map(Self)
+        let signals = PASSED_ON.into_iter().filter(|signal| !is_ignored(signal));
+        signals.map(stream).collect::<io::Result<_>>().map(Self)
     }
 
     /// The next signal. Dropping the future loses none.
@@ -59,6 +62,14 @@ impl Signals {
             }
         }
     }
+}
+
+/// The signals that this program was started to ignore, a bit each: by `nohup`, or in the background
+/// of a script. They stay ignored, also by the command. Only Linux tells without unsafe code.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// Parses the name of a signal, with or without `SIG`, or its number.

@@ -6,12 +6,13 @@
 
 use std::future::{Future, pending};
 use std::io;
+use std::ops::Deref;
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use zk_client::Client;
-use zk_recipes::{Error, Hold};
+use zk_recipes::{Error, Guard, Permit};
 
 use crate::failure::{Failure, status};
 use crate::run::group::{End, Group};
@@ -30,7 +31,21 @@ pub(crate) trait Held {
     fn verify(&self) -> impl Future<Output = Result<(), Error>>;
 }
 
-impl Held for Hold {
+impl<K> Held for Guard<K> {
+    fn remaining(&self) -> Duration {
+        self.deref().remaining()
+    }
+
+    async fn lost(&self) {
+        self.deref().lost().await;
+    }
+
+    async fn verify(&self) -> Result<(), Error> {
+        self.deref().verify().await
+    }
+}
+
+impl Held for Permit {
     fn remaining(&self) -> Duration {
         self.remaining()
     }
@@ -76,7 +91,7 @@ impl Rule {
             );
             return Err(Failure::new(status::FAILED, message));
         }
-        Ok(Self { signal, kill_after, grace: timeout / 50, interval: timeout / 20 })
+        Ok(Self { signal, kill_after, grace: timeout / 25, interval: timeout / 20 })
     }
 
     /// The command has to be asked to stop when no more than this remains.

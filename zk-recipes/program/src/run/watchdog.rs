@@ -24,8 +24,8 @@ pub(crate) const MESSAGE: usize = size_of::<u64>();
 /// the machine is suspended.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What other programs show as its name. It does not begin with the name of this program, so that
-/// `killall zk` does not end both at once.
+/// Its name, by which this program knows what it is meant to be. It does not contain the name of
+/// this program, so that `pkill zk` does not end both at once.
 const NAME: &str = "lock-watchdog";
 
 /// The command that starts a watchdog, as the leader of a new process group.
@@ -39,9 +39,14 @@ pub(crate) fn command() -> std::io::Result<Command> {
         std::env::current_exe()?
     };
     let mut command = Command::new(program);
-    command.arg0(NAME).arg("watchdog").env_clear().process_group(0);
+    command.arg0(NAME).env_clear().process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     Ok(command)
+}
+
+/// True if this process was started as a watchdog.
+pub(crate) fn is_meant() -> bool {
+    std::env::args_os().next().is_some_and(|name| name == NAME)
 }
 
 /// The body of the watchdog. It returns only if it is not one.

@@ -7,7 +7,7 @@ use zk_client::Client;
 use zk_embedded::{Config, Server};
 use zk_recipes::Lock;
 
-use crate::program::{Ended, Process, Program, run, start};
+use crate::program::{Ended, Process, Program, run, start, start_program};
 
 /// Prints the number of its process, and runs until it is asked to stop.
 const UNTIL_STOPPED: &str = "trap 'echo stopped; exit 0' TERM; echo $$; sleep 1000 & wait";
@@ -131,6 +131,20 @@ async fn a_signal_is_passed_on_to_the_command() {
         let ended = program.end().await;
         assert_eq!((ended.status, &*ended.output), (5, &*format!("{name}\n")), "{ended:?}");
     }
+}
+
+#[tokio::test]
+async fn a_signal_that_is_ignored_stays_ignored() {
+    let server = server().await;
+    let script = "trap 'echo TERM; exit 5' TERM; trap 'echo HUP' HUP; echo $$; sleep 1000 & wait";
+    let program = env!("CARGO_BIN_EXE_zk");
+    let shell = "trap '' HUP; exec \"$0\" lock /lock -- sh -c \"$1\"";
+    let mut program = start_program("sh", &server, &["-c", shell, program, script]);
+    program.line().await;
+    program.signal(Signal::HUP);
+    program.signal(Signal::TERM);
+    let ended = program.end().await;
+    assert_eq!((ended.status, &*ended.output), (5, "TERM\n"), "{ended:?}");
 }
 
 #[tokio::test]

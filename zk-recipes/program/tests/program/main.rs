@@ -3,8 +3,11 @@
 //! Every test has an embedded server of its own, and runs the real program. None waits for a time
 //! to pass: it awaits lines of output, ends of processes, or nodes.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod elect;
 mod lock;
+mod nodes;
 mod program;
+mod soak;
 mod tap;

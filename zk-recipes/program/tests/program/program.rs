@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -27,15 +28,18 @@ pub(crate) struct Ended {
 
 /// Starts `zk` with a server to connect to.
 pub(crate) fn start(server: &Server, arguments: &[&str]) -> Program {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_zk"))
-        .args(arguments)
-        .env("ZK_CONNECT", server.address())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    start_program(env!("CARGO_BIN_EXE_zk"), server, arguments)
+}
+
+/// Starts a program that will be `zk`, with a server to connect to.
+pub(crate) fn start_program(program: &str, server: &Server, arguments: &[&str]) -> Program {
+    start_command(Command::new(program).args(arguments).env("ZK_CONNECT", server.address()))
+}
+
+/// Starts a command with pipes to it.
+pub(crate) fn start_command(command: &mut Command) -> Program {
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.kill_on_drop(true).spawn().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap()).lines();
     Program { input: child.stdin.take(), output, child }
 }
@@ -77,7 +81,12 @@ pub(crate) struct Process(OwnedFd);
 impl Process {
     pub(crate) fn new(number: &str) -> Self {
         let number = number.trim().parse().ok().and_then(Pid::from_raw).expect("a number");
-        Self(pidfd_open(number, PidfdFlags::empty()).unwrap())
+        Self::of(number).expect("a process that runs")
+    }
+
+    /// `None` if it has ended, and was waited for.
+    pub(crate) fn of(number: Pid) -> Option<Self> {
+        pidfd_open(number, PidfdFlags::empty()).ok().map(Self)
     }
 
     /// True if it runs. One that has ended and was not waited for does not.
@@ -91,6 +100,11 @@ impl Process {
     }
 
     fn poll(&self, time: Option<&Timespec>) -> usize {
-        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], time).unwrap()
+        loop {
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], time) {
+                Err(Errno::INTR) => {}
+                polled => return polled.unwrap(),
+            }
+        }
     }
 }

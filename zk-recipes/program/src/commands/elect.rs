@@ -1,0 +1,98 @@
+//! `zk elect`: runs a command while this candidate leads, or shows who leads.
+
+use zk_client::Client;
+use zk_recipes::{Election, FencingToken, Options, QueueEntry};
+
+use crate::arguments::Elect as Arguments;
+use crate::commands::holding::{Job, or_signal, signals, watched};
+use crate::failure::{Failure, warn};
+use crate::output::{Json, Output};
+use crate::run::signals::Signals;
+use crate::run::supervise::Outcome;
+
+pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
+    let mut signals = signals()?;
+    let mut client = match or_signal(&mut signals, arguments.connection.open()).await {
+        Ok(client) => client?,
+        Err(status) => return Ok(status),
+    };
+    // One session after the other, as long as they end without a result.
+    loop {
+        let result = match arguments.watch {
+            true => watch(&arguments, &client, &mut signals).await,
+            false => lead(&arguments, &client, &mut signals).await,
+        };
+        client.close().await;
+        if let Some(result) = result.transpose() {
+            return result;
+        }
+        client = match or_signal(&mut signals, arguments.connection.open_again()).await {
+            Ok(client) => client?,
+            Err(status) => return Ok(status),
+        };
+    }
+}
+
+/// Leads, term after term, until the command ends by itself. `None` if the session ends before.
+async fn lead(
+    arguments: &Arguments,
+    client: &Client,
+    signals: &mut Signals,
+) -> Result<Option<u8>, Failure> {
+    let path = &arguments.path;
+    let failed = |error| Failure::of(path, error);
+    let options = Options::new().data(arguments.data.as_str()).strict_foreign(true);
+    let election = Election::with_options(client, path, options).map_err(failed)?;
+    let mut job = Job { path, run: &arguments.run, client, signals };
+    let rule = job.rule()?;
+    loop {
+        let group = watched().await?;
+        let term = match job.wait_for(election.campaign()).await {
+            Ok(Ok(term)) => term,
+            Ok(Err(error)) if error.is_session_over() => return Ok(None),
+            Ok(Err(error)) if error.is_transient() => continue,
+            Ok(Err(error)) => return Err(failed(error)),
+            Err(status) => return Ok(Some(status)),
+        };
+        match job.run(&term, group, &rule).await? {
+            Outcome::Ended(status) => return Ok(Some(status)),
+            Outcome::Lost => warn(&format!("the leadership at {path} was lost")),
+        }
+    }
+}
+
+/// Prints each leader. `None` if the session ends.
+async fn watch(
+    arguments: &Arguments,
+    client: &Client,
+    signals: &mut Signals,
+) -> Result<Option<u8>, Failure> {
+    let failed = |error| Failure::of(&arguments.path, error);
+    let election = Election::new(client, &arguments.path).map_err(failed)?;
+    let mut leaders = election.observe();
+    loop {
+        match or_signal(signals, leaders.next()).await {
+            Ok(Ok(leader)) => print(leader.as_ref(), arguments.json)?,
+            Ok(Err(error)) if error.is_session_over() => return Ok(None),
+            Ok(Err(error)) => return Err(failed(error)),
+            Err(status) => return Ok(Some(status)),
+        }
+    }
+}
+
+fn print(leader: Option<&QueueEntry>, json: bool) -> Result<(), Failure> {
+    let mut output = Output::new();
+    match (leader, json) {
+        (Some(leader), true) => {
+            let token = FencingToken::new(leader.czxid.0, 0);
+            let line = Json::object().text("node", &leader.node).text("token", &token.to_string());
+            output.line(line.bytes("data", &leader.data).end().as_bytes())
+        }
+        (None, true) => output.line(Json::object().null("node").end().as_bytes()),
+        (Some(leader), false) => {
+            let head = format!("{}\t", leader.node);
+            output.line(&[head.as_bytes(), &leader.data].concat())
+        }
+        (None, false) => output.line(b"nobody"),
+    }
+}

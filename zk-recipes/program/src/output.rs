@@ -1,0 +1,165 @@
+//! What the program prints: bytes and lines on stdout, and objects of JSON, one a line.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use zk_client::Stat;
+
+use crate::failure::Failure;
+
+/// The standard output. A reader that has gone ends the program in silence.
+#[derive(Debug)]
+pub(crate) struct Output(io::StdoutLock<'static>);
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Self(io::stdout().lock())
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.0.write_all(bytes).and_then(|()| self.0.flush()).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::silent(),
+            _ => Failure::of("cannot write", error),
+        })
+    }
+
+    /// Writes bytes and the end of a line.
+    pub(crate) fn line(&mut self, line: &[u8]) -> Result<(), Failure> {
+        self.bytes(&[line, b"\n"].concat())
+    }
+}
+
+/// An object of JSON, as it is written member by member.
+#[derive(Debug)]
+pub(crate) struct Json(String);
+
+impl Json {
+    pub(crate) fn object() -> Self {
+        Self("{".to_owned())
+    }
+
+    pub(crate) fn text(mut self, name: &str, value: &str) -> Self {
+        self.name(name);
+        self.quote(value);
+        self
+    }
+
+    pub(crate) fn number(mut self, name: &str, value: i64) -> Self {
+        self.name(name);
+        self.0 += &value.to_string();
+        self
+    }
+
+    pub(crate) fn null(mut self, name: &str) -> Self {
+        self.name(name);
+        self.0 += "null";
+        self
+    }
+
+    /// Bytes as text where they are UTF-8. Others have a member `NAME_hex` of hexadecimal digits.
+    pub(crate) fn bytes(mut self, name: &str, value: &[u8]) -> Self {
+        match str::from_utf8(value) {
+            Ok(text) => self.text(name, text),
+            Err(_) => {
+                self.name(&format!("{name}_hex"));
+                let digits = value.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                self.quote(&digits);
+                self
+            }
+        }
+    }
+
+    /// The metadata of a node, by the names of the fields of `Stat`.
+    pub(crate) fn stat(mut self, stat: &Stat) -> Self {
+        self.name("stat");
+        let members = fields(stat).into_iter();
+        let object = members.fold(Self::object(), |object, (_, name, value)| match value {
+            Field::Number(value) => object.number(name, value),
+            // As the servers write it.
+            Field::Session(value) => object.text(name, &format!("{value:#x}")),
+        });
+        self.0 += &object.end();
+        self
+    }
+
+    pub(crate) fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+
+    fn name(&mut self, name: &str) {
+        if !self.0.ends_with('{') {
+            self.0.push(',');
+        }
+        self.quote(name);
+        self.0.push(':');
+    }
+
+    fn quote(&mut self, text: &str) {
+        self.0.push('"');
+        for letter in text.chars() {
+            match letter {
+                '"' => self.0 += "\\\"",
+                '\\' => self.0 += "\\\\",
+                '\n' => self.0 += "\\n",
+                '\r' => self.0 += "\\r",
+                '\t' => self.0 += "\\t",
+                control if control < ' ' => {
+                    // A String takes everything.
+                    write!(self.0, "\\u{:04x}", u32::from(control)).unwrap_or_default();
+                }
+                other => self.0.push(other),
+            }
+        }
+        self.0.push('"');
+    }
+}
+
+/// A field of a stat.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Field {
+    Number(i64),
+    Session(i64),
+}
+
+/// The fields of a stat: the names that `zkCli.sh` prints, ours, and the values.
+pub(crate) fn fields(stat: &Stat) -> [(&'static str, &'static str, Field); 11] {
+    use Field::{Number, Session};
+    [
+        ("cZxid", "czxid", Number(stat.czxid.0)),
+        ("ctime", "ctime", Number(stat.ctime)),
+        ("mZxid", "mzxid", Number(stat.mzxid.0)),
+        ("mtime", "mtime", Number(stat.mtime)),
+        ("pZxid", "pzxid", Number(stat.pzxid.0)),
+        ("cversion", "cversion", Number(stat.cversion.into())),
+        ("dataVersion", "version", Number(stat.version.into())),
+        ("aclVersion", "aversion", Number(stat.aversion.into())),
+        ("ephemeralOwner", "ephemeral_owner", Session(stat.ephemeral_owner.0)),
+        ("dataLength", "data_length", Number(stat.data_length.into())),
+        ("numChildren", "num_children", Number(stat.num_children.into())),
+    ]
+}
+
+/// A stat in lines, as `zkCli.sh` prints it, with times in milliseconds since 1970.
+pub(crate) fn stat_lines(stat: &Stat) -> String {
+    let lines = fields(stat).into_iter().map(|(name, _, value)| match value {
+        Field::Number(value) if name.ends_with("Zxid") => format!("{name} = {value:#x}"),
+        Field::Number(value) => format!("{name} = {value}"),
+        Field::Session(value) => format!("{name} = {value:#x}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_is_one_line_of_json() {
+        let line = Json::object().text("a", "\"\\\n\r\t\u{1}ü").number("b", -1).null("c").end();
+        assert_eq!(line, "{\"a\":\"\\\"\\\\\\n\\r\\t\\u0001ü\",\"b\":-1,\"c\":null}");
+        let line = Json::object().bytes("data", b"x").bytes("data", b"\xff\0").end();
+        assert_eq!(line, "{\"data\":\"x\",\"data_hex\":\"ff00\"}");
+    }
+}
