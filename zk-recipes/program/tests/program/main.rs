@@ -4,7 +4,13 @@
 //! to pass: it awaits lines of output, ends of processes, or nodes. None relies on INT, QUIT or
 //! HUP, which may be ignored where tests run in the background.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
 
 mod elect;
 mod lock;
