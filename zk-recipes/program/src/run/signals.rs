@@ -64,8 +64,9 @@ impl Signals {
     }
 }
 
-/// The signals that this program was started to ignore, a bit each: by `nohup`, or in the background
-/// of a script. They stay ignored, also by the command. Only Linux tells without unsafe code.
+/// The signals that this program was started to ignore, a bit each: by `nohup`, or in the
+/// background of a script. They stay ignored, also by the command. Only Linux tells without unsafe
+/// code.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

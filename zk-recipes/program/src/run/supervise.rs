@@ -86,8 +86,8 @@ impl Rule {
         let kill_after = kill_after.unwrap_or(timeout / 10);
         if kill_after > timeout / 5 {
             let message = format!(
-                "--kill-after must be at most a fifth of the session timeout, {timeout:?}: a longer \
-                 --session-timeout allows for more"
+                "--kill-after must be at most a fifth of the session timeout, {timeout:?}: a \
+                 longer --session-timeout allows for more"
             );
             return Err(Failure::new(status::FAILED, message));
         }

@@ -123,7 +123,7 @@ async fn readers_share_the_lock_and_a_writer_is_alone() {
 #[tokio::test]
 async fn a_signal_is_passed_on_to_the_command() {
     let server = server().await;
-    for (signal, name) in [(Signal::INT, "INT"), (Signal::HUP, "HUP"), (Signal::USR1, "USR1")] {
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
         let script = format!("trap 'echo {name}; exit 5' {name}; echo ready; sleep 1000 & wait");
         let mut program = start(&server, &["lock", "/lock", "--", "sh", "-c", &script]);
         assert_eq!(program.line().await, "ready");
@@ -158,9 +158,9 @@ async fn a_signal_ends_the_wait_and_leaves_the_queue() {
     if lock.contenders().await.unwrap().len() < 2 {
         more.changed().await.unwrap();
     }
-    waiter.signal(Signal::INT);
+    waiter.signal(Signal::TERM);
     let ended = waiter.end().await;
-    assert_eq!((ended.status, &*ended.output), (130, ""), "{ended:?}");
+    assert_eq!((ended.status, &*ended.output), (143, ""), "{ended:?}");
     assert_eq!(lock.contenders().await.unwrap().len(), 1);
     holder.signal(Signal::TERM);
     assert_eq!(holder.end().await.status, 0);

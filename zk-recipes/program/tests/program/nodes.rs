@@ -165,8 +165,8 @@ async fn changes_are_printed_as_they_happen() {
     assert_eq!(all.line().await, "{\"event\":\"NodeCreated\",\"path\":\"/a/b\"}");
     assert_eq!(all.line().await, "{\"event\":\"NodeDataChanged\",\"path\":\"/a\"}");
     assert_eq!(once.end().await.output, "NodeChildrenChanged /a\n");
-    all.signal(rustix::process::Signal::INT);
-    assert_eq!(all.end().await.status, 130);
+    all.signal(rustix::process::Signal::TERM);
+    assert_eq!(all.end().await.status, 143);
 }
 
 #[tokio::test]
