@@ -165,7 +165,7 @@ fn every_mutant_and_every_simulation_that_is_named_exists() {
     let mutants = |name: &str| tests().join(format!("mutants/{name}.patch")).is_file();
     let read = |file: &str| fs::read_to_string(tests().join(file)).unwrap();
     let simulation = read("simulation/tests/simulation.rs");
-    let families = read("simulation/src/lib.rs");
+    let families = read("simulation/src/family.rs");
     let (mut runs, mut replays, mut of_mutants) = (0, 0, 0);
     for Page { text, .. } in pages() {
         let words = |before: &'static str| {
