@@ -474,6 +474,7 @@ impl World {
 
     /// Lets the server do what is due by its clock.
     fn keep_time(&mut self) {
+        self.settle();
         for actor in 0..self.actors.len() {
             let session = self.session(actor);
             let deadline = session.and_then(|session| self.core.session_deadline(session));
@@ -485,7 +486,6 @@ impl World {
         }
         let folder = crate::locks::FOLDER;
         let had_folder = self.core.has_node(folder);
-        self.settle();
         self.serve(Core::handle_timeout);
         if had_folder && !self.core.has_node(folder) {
             self.note(SERVER, Tone::Plain, format!("removes the empty container {folder}"));

@@ -130,7 +130,7 @@ impl Stage {
             return Ok(());
         };
         let text = match ms {
-            Some(ms) => format!("{who} {}: {ms} ms each way", what.text()),
+            Some(ms) => format!("{who} {}: {ms} ms", what.text()),
             None => format!("{who} {}", what.text()),
         };
         {
@@ -143,6 +143,10 @@ impl Stage {
             Do::Acquire => self.tell(index, Command::Acquire),
             Do::Release => self.tell(index, Command::Release),
             Do::Drop => self.tell(index, Command::Drop),
+            Do::Work => {
+                let time = Duration::from_millis(ms.unwrap_or_default());
+                self.tell(index, Command::Work(time));
+            }
             Do::Write => self.tell(index, Command::Write),
             Do::FencedWrite => self.tell(index, Command::FencedWrite),
             Do::Stop | Do::Resume => self.halt(index, *what == Do::Stop),

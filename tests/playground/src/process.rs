@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Acquire,
     Release,
     Drop,
+    Work(Duration),
     Write,
     FencedWrite,
 }
@@ -58,6 +59,7 @@ enum Done {
     Acquired(Result<Acquired, String>),
     Released(Tone, String),
     Written(Tone, String),
+    Worked,
 }
 
 enum Next {
@@ -184,7 +186,7 @@ impl Inside {
         };
         match (seat.belief(), lock) {
             (LockState::Held, LockState::Maybe) => {
-                let text = "hears nothing: the lock is sure only until its lease ends";
+                let text = "has no new proof: the lock is sure only until its lease ends";
                 seat.believe(lock, Tone::Bad, text);
             }
             (LockState::Maybe, LockState::Held) => {
@@ -287,6 +289,10 @@ impl Inside {
                 self.let_go(LockState::Idle);
                 None
             }
+            Command::Work(time) => Some(Box::pin(async move {
+                tokio::time::sleep(time).await;
+                Done::Worked
+            })),
             Command::Write | Command::FencedWrite => {
                 self.written.set(self.written.get() + 1);
                 let data = format!("{} {}", seat.name, self.written.get());
@@ -322,7 +328,7 @@ impl Inside {
             Done::Acquired(Ok(Acquired::Taken)) => {
                 seat.believe(LockState::Idle, Tone::Plain, "is told that the lock is taken");
             }
-            Done::Acquired(Ok(Acquired::Finished)) => {}
+            Done::Acquired(Ok(Acquired::Finished)) | Done::Worked => {}
             Done::Acquired(Err(error)) => {
                 seat.believe(LockState::Idle, Tone::Bad, format!("does not get the lock: {error}"));
             }

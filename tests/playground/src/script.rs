@@ -22,7 +22,7 @@ pub struct Limits {
     pub body_bytes: usize,
     /// How long a contender's name may be.
     pub name_letters: usize,
-    /// How long a frame may be delayed, in milliseconds.
+    /// How long a frame may be delayed and work may last, in milliseconds.
     pub delay_ms: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct Action {
     /// What happens.
     #[serde(rename = "do")]
     pub what: Do,
-    /// How long, for a delay.
+    /// How long, for a delay and for work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ms: Option<u64>,
 }
@@ -108,6 +108,8 @@ pub enum Do {
     Release,
     /// Drops the guard, or the future that waits for it.
     Drop,
+    /// Works for a time, before it does what else it is told.
+    Work,
     /// Writes the data without a fence.
     Write,
     /// Writes the data only if the lock is still held.
@@ -147,10 +149,11 @@ pub(crate) struct Description {
 }
 
 /// All kinds, in the order in which they are offered. The texts follow the name of a contender.
-pub(crate) const ACTIONS: [Description; 16] = [
+pub(crate) const ACTIONS: [Description; 17] = [
     describe(Do::Acquire, "lock", "starts to acquire the lock"),
     describe(Do::Release, "lock", "releases the lock"),
     describe(Do::Drop, "lock", "drops the guard, or the future that waits for it"),
+    describe(Do::Work, "lock", "works before it does anything else"),
     describe(Do::Write, "lock", "writes the data without a fence"),
     describe(Do::FencedWrite, "lock", "writes the data only if the lock is still held"),
     describe(Do::Stop, "process", "is stopped: nothing of the process runs"),
@@ -167,7 +170,7 @@ pub(crate) const ACTIONS: [Description; 16] = [
 ];
 
 const fn describe(what: Do, on: &'static str, text: &'static str) -> Description {
-    Description { what, text, on, ms: matches!(what, Do::Delay) }
+    Description { what, text, on, ms: matches!(what, Do::Delay | Do::Work) }
 }
 
 impl Do {
@@ -249,10 +252,10 @@ impl Script {
             return bad(Code::BadAction, "this lock does not know the action");
         }
         match (action.what, action.ms) {
-            (Do::Delay, Some(ms)) if ms <= LIMITS.delay_ms => Ok(()),
-            (Do::Delay, Some(_)) => bad(Code::BadAction, "the delay is too long"),
-            (Do::Delay, None) => bad(Code::BadAction, "a delay takes a time in ms"),
-            (_, Some(_)) => bad(Code::BadAction, "only a delay takes a time in ms"),
+            (Do::Delay | Do::Work, Some(ms)) if ms <= LIMITS.delay_ms => Ok(()),
+            (Do::Delay | Do::Work, Some(_)) => bad(Code::BadAction, "the time is too long"),
+            (Do::Delay | Do::Work, None) => bad(Code::BadAction, "the action takes a time in ms"),
+            (_, Some(_)) => bad(Code::BadAction, "the action takes no time in ms"),
             (_, None) => Ok(()),
         }
     }

@@ -88,7 +88,9 @@ impl Playground {
                 (status, JSON, json(&serde_json::json!({ "error": error })))
             }
         };
-        let mut response = Response::from_string(body).with_status_code(status);
+        let response = Response::from_string(body).with_status_code(status);
+        // In one piece, as its length is known.
+        let mut response = response.with_chunked_threshold(usize::MAX);
         for (name, value) in [
             ("Content-Type", kind),
             ("Content-Security-Policy", POLICY),

@@ -9,7 +9,7 @@ use crate::scene::{
     Breach, ClientState, Event, Fate, LockState, NodeState, Role, Span, SpanKind, Verdict,
     VerdictKind,
 };
-use crate::script::Mode;
+use crate::script::{Do, Mode};
 
 /// Who waits for this long for a lock that nobody holds will wait for ever: longer than a session
 /// lives without its client.
@@ -65,19 +65,21 @@ pub(crate) fn judge(
 ) -> Verdict {
     let (owners_at_once, overlap) = overlaps(spans);
     let notifications = notifications(record);
+    let is_store = kind.is_case("no_fence");
     let found = match kind {
-        Kind::Case(case, _) if case.folder == "no_fence" => is_store_wrong.then(|| {
+        _ if is_store => is_store_wrong.then(|| {
             let text = "A withdrawal was overwritten: the store lacks less than was paid out.";
             (VerdictKind::LostUpdate, None, text.to_owned())
         }),
         _ => overlap
-            .map(|(breach, text)| (VerdictKind::TwoOwners, Some(breach), text))
+            .map(|(breach, text)| (VerdictKind::TwoOwners, Some(breach), explain(kind, record, text)))
             .or_else(|| stale_write(record))
             .or_else(|| stuck(record, spans, ended_us))
             .or_else(|| herd(kind, record, notifications)),
     };
     let (kind, breach, text) = found.unwrap_or_else(|| {
         let text = match owners_at_once {
+            _ if is_store => "It holds: the store lacks what was paid out, and nothing else.",
             0 => "Nobody held the lock.",
             1 => "It holds: never did two hold the lock at once.",
             _ => "It holds: only readers shared the lock.",
@@ -108,9 +110,18 @@ fn overlaps(spans: &[Span]) -> (usize, Option<(Breach, String)>) {
     (most, first)
 }
 
-/// A write of somebody whose node was gone.
+/// Adds what no lock can prevent.
+fn explain(kind: Kind, record: &Record, text: String) -> String {
+    let is_expire = |event: &Event| matches!(event, Event::Action { what: Do::Expire, .. });
+    match record.events.iter().any(is_expire) && kind.has_container() {
+        true => format!("{text} A session was ended by hand, which no holder can foresee."),
+        false => text,
+    }
+}
+
+/// A write of somebody whose node was gone, and who took the lock for its own.
 fn stale_write(record: &Record) -> Option<(VerdictKind, Option<Breach>, String)> {
-    let mut nodes = BTreeMap::<&str, bool>::new();
+    let mut stale = BTreeMap::<&str, bool>::new();
     let mut version = None;
     for (event, state) in record.events.iter().zip(&record.states) {
         let data = state.tree.iter().flatten().find(|node| node.path == DATA);
@@ -118,14 +129,15 @@ fn stale_write(record: &Record) -> Option<(VerdictKind, Option<Breach>, String)>
         if let Event::Frame(frame) = event
             && is_written
             && data.is_some_and(|data| data.version > 0)
-            && !nodes.get(frame.from.as_str()).copied().unwrap_or_default()
+            && stale.get(frame.from.as_str()).copied().unwrap_or_default()
         {
             let breach = Breach { from_us: frame.at_us, to_us: frame.at_us };
             let text = format!("Broken: {} wrote without holding the lock any more.", frame.from);
             return Some((VerdictKind::StaleWrite, Some(breach), text));
         }
         for client in &state.clients {
-            nodes.insert(&client.who, client.node.is_some());
+            let is_holder = matches!(client.lock, LockState::Held | LockState::Maybe);
+            stale.insert(&client.who, is_holder && client.node.is_none());
         }
     }
     None

@@ -5,7 +5,7 @@ use crate::locks::Kind;
 use crate::naive::{CASES, Version};
 use crate::scene::VerdictKind;
 use crate::script::Do::{
-    self, Acquire, Drop, Expire, Isolate, LoseReply, Release, Restart, Resume, Stop,
+    self, Acquire, Drop, Expire, Isolate, LoseReply, Release, Restart, Resume, Stop, Work,
 };
 
 /// What is played with a broken lock and with its repair.
@@ -81,21 +81,29 @@ const PLOTS: &[Plot] = &[
         readers: &[],
         actions: &[
             (100, "Ana", Acquire),
+            (100, "Ana", Work),
+            (100, "Ana", Release),
             (110, "Ben", Acquire),
+            (110, "Ben", Work),
+            (110, "Ben", Release),
             (120, "Cho", Acquire),
+            (120, "Cho", Work),
+            (120, "Cho", Release),
             (130, "Dan", Acquire),
+            (130, "Dan", Work),
+            (130, "Dan", Release),
             (140, "Eve", Acquire),
+            (140, "Eve", Work),
+            (140, "Eve", Release),
             (150, "Fay", Acquire),
+            (150, "Fay", Work),
+            (150, "Fay", Release),
             (160, "Gus", Acquire),
+            (160, "Gus", Work),
+            (160, "Gus", Release),
             (170, "Hal", Acquire),
-            (1000, "Ana", Release),
-            (1000, "Ben", Release),
-            (1000, "Cho", Release),
-            (1000, "Dan", Release),
-            (1000, "Eve", Release),
-            (1000, "Fay", Release),
-            (1000, "Gus", Release),
-            (1000, "Hal", Release),
+            (170, "Hal", Work),
+            (170, "Hal", Release),
         ],
         until_ms: 2000,
         claim: VerdictKind::Herd,

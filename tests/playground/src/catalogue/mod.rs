@@ -70,6 +70,9 @@ pub fn scenes() -> Vec<Ready> {
     scenes
 }
 
+/// How long contenders work in these scenes, if they do.
+const WORK_MS: u64 = 100;
+
 /// A script. The contenders are those who act, in the order in which they do first.
 fn script(lock: &str, until_ms: u64, readers: &[&str], actions: &[(u64, &str, Do)]) -> Script {
     let mut contenders = Vec::<Contender>::new();
@@ -84,7 +87,7 @@ fn script(lock: &str, until_ms: u64, readers: &[&str], actions: &[(u64, &str, Do
         at_ms: *at_ms,
         who: (*who).to_owned(),
         what: *what,
-        ms: None,
+        ms: (*what == Do::Work).then_some(WORK_MS),
     });
     Script { seed: 7, lock: lock.to_owned(), contenders, actions: actions.collect(), until_ms }
 }

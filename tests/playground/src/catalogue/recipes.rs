@@ -176,14 +176,17 @@ fn lost_session() -> Ready {
         (2000, "Ana", Expire),
         (2000, "Ana", Write),
     ];
-    ready(
-        ("lost_session", "The session ends", "faults"),
-        "The server ends Ana's session, although she did nothing wrong. Her node goes with it, and \
-         Ben is next. Ana's client is told when it connects again.",
+    let ready = ready(
+        ("lost_session", "The session is ended by hand", "faults"),
+        "The server ends Ana's session at once, as an operator can make it, without waiting for \
+         the timeout. Her node goes with it, and Ben is next. No deadline covers that: until the \
+         news reaches Ana, two take the lock for their own. What she writes in that time comes to \
+         nothing, since her writes end with her session. Another store has to compare tokens.",
         "Between the end of the session and the moment at which Ana knows, her lane is marked as \
-         stale. What she writes in that time is refused by the server.",
+         stale. Her write is lost.",
         script("exclusive", 6000, &[], &actions),
-    )
+    );
+    Ready { claim: VerdictKind::TwoOwners, ..ready }
 }
 
 fn read_write() -> Ready {

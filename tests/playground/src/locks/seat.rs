@@ -8,7 +8,7 @@ use zk_client::{Client, Zxid};
 use crate::naive::no_fence;
 use crate::network::{self, Shared};
 use crate::scene::{LockState, Tone};
-use crate::script::{Mode, SERVER};
+use crate::script::Mode;
 
 use super::Kind;
 
@@ -91,12 +91,5 @@ impl Seat {
         let world = network::lock(&self.world);
         let mut others = world.actors.iter().enumerate().filter(|(index, _)| *index != self.index);
         others.any(|(_, actor)| matches!(actor.lock, LockState::Held | LockState::Maybe))
-    }
-
-    /// Notes something about the store elsewhere.
-    pub(crate) fn note_of_store(&self, tone: Tone, text: impl Into<String>) {
-        let mut world = network::lock(&self.world);
-        let text = format!("{} {}", self.name, text.into());
-        world.note(SERVER, tone, text);
     }
 }
