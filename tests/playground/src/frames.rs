@@ -5,11 +5,10 @@
 
 use std::collections::VecDeque;
 
+use zk_proto::any::{Frame, Message, Name, Reply, Request};
 use zk_proto::{
-    ConnectRequest, ConnectResponse, CreateMode, CreateRequest, Create2Response, Decode,
-    DeleteRequest, ErrorCode, ExistsRequest, GetChildren2Response, GetDataRequest, MultiOp,
-    MultiRequest, MultiResponse, OpCode, Reader, ReplyHeader, RequestHeader, SessionId,
-    SetDataRequest, SetWatches, WatcherEvent, Xid,
+    ConnectResponse, CreateMode, CreateRequest, Decode, DecodeError, ErrorCode, MultiOp, OpCode,
+    Reader, ReplyHeader, SessionId, SetDataRequest, Xid,
 };
 
 use crate::scene::{Content, Field, Role};
@@ -38,195 +37,150 @@ impl Dialogue {
     /// Reads a frame of the client, without its length.
     pub(crate) fn request(&mut self, payload: &[u8], sent_us: u64) -> Content {
         if !std::mem::replace(&mut self.has_asked, true) {
-            return connect_request(payload);
+            return content(Frame::connect_request(payload), payload, &None);
         }
-        let mut reader = Reader::new(payload);
-        let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
-            return unknown(payload);
-        };
-        let (path, summary) = asks(op, payload.get(8..).unwrap_or_default());
-        let role = if xid == Xid::PING { Role::Ping } else { Role::Request };
-        self.asked.push_back(Asked { xid, op, path, sent_us });
-        let mut fields = prefix(payload);
-        fields.push(field("xid", xid.0, 4, 4));
-        fields.push(field("op", format!("{} ({op})", op.0), 8, 4));
-        rest(&mut fields, payload);
-        Content { op: op.to_string(), role, xid: Some(xid.0), error: None, summary, fields }
+        let frame = Frame::request(payload);
+        if let Ok(frame) = &frame
+            && let (Some(xid), Some(op)) = (frame.xid(), frame.op())
+        {
+            let path = path(frame);
+            self.asked.push_back(Asked { xid, op, path, sent_us });
+        }
+        content(frame, payload, &None)
     }
 
     /// Reads a frame of the server, without its length. Returns also when its request was sent.
     pub(crate) fn reply(&mut self, payload: &[u8]) -> (Content, Option<u64>) {
         if !std::mem::replace(&mut self.has_answered, true) {
-            return (connect_response(payload), None);
+            return (content(Frame::connect_response(payload), payload, &None), None);
         }
-        let mut reader = Reader::new(payload);
-        let Ok(ReplyHeader { xid, zxid, error }) = ReplyHeader::decode(&mut reader) else {
-            return (unknown(payload), None);
-        };
-        let mut fields = prefix(payload);
-        fields.push(field("xid", xid.0, 4, 4));
-        fields.push(field("zxid", zxid.0, 8, 8));
-        fields.push(field("error", format!("{} ({error})", error.0), 16, 4));
-        rest(&mut fields, payload);
-        let content = |op: String, role, summary| Content {
-            op,
-            role,
-            xid: Some(xid.0),
-            error: (error != ErrorCode::OK).then(|| error.to_string()),
-            summary,
-            fields,
-        };
-        if xid == Xid::NOTIFICATION {
-            let summary = match WatcherEvent::decode(&mut reader) {
-                Ok(event) => format!("{} {}", event.kind, event.path),
-                Err(_) => "notification".to_owned(),
+        let xid = ReplyHeader::decode(&mut Reader::new(payload)).map(|header| header.xid);
+        let index = self.asked.iter().position(|asked| Ok(asked.xid) == xid);
+        let asked = index.and_then(|index| self.asked.remove(index));
+        let frame = Frame::from_server(payload, |_| asked.as_ref().map(|asked| asked.op));
+        let sent_us = asked.as_ref().map(|asked| asked.sent_us);
+        (content(frame, payload, &asked), sent_us)
+    }
+}
+
+/// The session that a server's first frame opens or resumes.
+pub(crate) fn session(payload: &[u8], role: Role) -> Option<SessionId> {
+    let response = ConnectResponse::decode(&mut Reader::new(payload)).ok()?;
+    (role == Role::Connect && !response.is_expired()).then_some(response.session_id)
+}
+
+/// What a frame says. `asked` is the request that it answers.
+fn content(
+    frame: Result<Frame<'_>, DecodeError>,
+    payload: &[u8],
+    asked: &Option<Asked>,
+) -> Content {
+    let length = payload.len().to_string();
+    let length = Field { name: "length".to_owned(), value: length, offset: 0, length: 4, depth: 0 };
+    let frame = match frame {
+        Ok(frame) => frame,
+        Err(error) => {
+            let (op, role, summary) = ("?".to_owned(), Role::Request, error.to_string());
+            return Content { op, role, xid: None, error: None, summary, fields: vec![length] };
+        }
+    };
+    let fields = frame.fields().into_iter().map(|field| Field {
+        name: field.name.to_string(),
+        value: field.value.to_string(),
+        offset: PREFIX + field.offset,
+        length: field.length,
+        depth: field.depth,
+    });
+    let (role, error, summary) = match frame.message() {
+        Message::ConnectRequest(request) => {
+            let text = match request.session_id {
+                SessionId(0) => format!("connect: a new session, timeout {} ms", request.timeout),
+                SessionId(session) => format!("connect: resume session {session:#x}"),
             };
-            return (content("notification".to_owned(), Role::Notification, summary), None);
+            (Role::Connect, ErrorCode::OK, text)
         }
-        let index = self.asked.iter().position(|asked| asked.xid == xid);
-        let Some(asked) = index.and_then(|index| self.asked.remove(index)) else {
-            return (content("?".to_owned(), Role::Reply, format!("reply {xid}")), None);
-        };
-        let role = if xid == Xid::PING { Role::Ping } else { Role::Reply };
-        let summary = match error {
-            ErrorCode::OK => answers(&asked, payload.get(16..).unwrap_or_default()),
-            error => format!("{error}: {} {}", asked.op, asked.path).trim_end().to_owned(),
-        };
-        (content(asked.op.to_string(), role, summary), Some(asked.sent_us))
-    }
-}
-
-fn connect_request(payload: &[u8]) -> Content {
-    let request = ConnectRequest::decode(&mut Reader::new(payload)).ok();
-    let summary = match request {
-        Some(request) if request.session_id.0 == 0 => {
-            format!("connect: a new session, timeout {} ms", request.timeout)
+        Message::ConnectResponse(response) => {
+            let text = match response.is_expired() {
+                true => "that session is over".to_owned(),
+                false => {
+                    let (session, timeout) = (response.session_id.0, response.timeout);
+                    format!("session {session:#x}, timeout {timeout} ms")
+                }
+            };
+            (Role::Connect, ErrorCode::OK, text)
         }
-        Some(request) => format!("connect: resume session {:#x}", request.session_id.0),
-        None => "connect".to_owned(),
+        Message::Request(header, request) => {
+            let role = if header.xid == Xid::PING { Role::Ping } else { Role::Request };
+            (role, ErrorCode::OK, asks(&frame, header.op, request))
+        }
+        Message::Reply(header, reply) => {
+            let role = if header.xid == Xid::PING { Role::Ping } else { Role::Reply };
+            (role, header.error, answers(asked, header, reply))
+        }
+        Message::Notification(_, event) => {
+            (Role::Notification, ErrorCode::OK, format!("{} {}", event.kind, event.path))
+        }
+        _ => (Role::Request, ErrorCode::OK, frame.to_string()),
     };
-    connect(summary, payload)
-}
-
-fn connect_response(payload: &[u8]) -> Content {
-    let response = ConnectResponse::decode(&mut Reader::new(payload)).ok();
-    let summary = match response {
-        Some(response) if response.is_expired() => "that session is over".to_owned(),
-        Some(response) => {
-            format!("session {:#x}, timeout {} ms", response.session_id.0, response.timeout)
-        }
-        None => "connected".to_owned(),
+    let op = match role {
+        Role::Connect => "connect".to_owned(),
+        Role::Notification => "notification".to_owned(),
+        _ => frame.op().map_or("?".to_owned(), |op| op.to_string()),
     };
-    connect(summary, payload)
-}
-
-fn connect(summary: String, payload: &[u8]) -> Content {
-    let mut fields = prefix(payload);
-    rest(&mut fields, payload);
-    let op = "connect".to_owned();
-    Content { op, role: Role::Connect, xid: None, error: None, summary, fields }
-}
-
-fn unknown(payload: &[u8]) -> Content {
-    let summary = format!("{} bytes that do not decode", payload.len());
     Content {
-        op: "?".to_owned(),
-        role: Role::Request,
-        xid: None,
-        error: None,
+        op,
+        role,
+        xid: frame.xid().map(|xid| xid.0),
+        error: (error != ErrorCode::OK).then(|| error.to_string()),
         summary,
-        fields: prefix(payload),
+        fields: std::iter::once(length).chain(fields).collect(),
     }
 }
 
-fn prefix(payload: &[u8]) -> Vec<Field> {
-    vec![field("length", payload.len(), 0, PREFIX)]
+/// The path that a request is about.
+fn path(frame: &Frame<'_>) -> String {
+    let fields = frame.fields().into_iter();
+    let mut paths = fields.filter(|field| field.depth == 1 && field.name == Name::Field("path"));
+    paths.next().map(|field| field.value.to_string()).unwrap_or_default()
 }
 
-fn field(name: &str, value: impl ToString, offset: usize, length: usize) -> Field {
-    Field { name: name.to_owned(), value: value.to_string(), offset, length, depth: 0 }
-}
-
-/// Adds the bytes behind the last field as one.
-fn rest(fields: &mut Vec<Field>, payload: &[u8]) {
-    let end = fields.last().map_or(0, |last| last.offset + last.length);
-    let whole = PREFIX + payload.len();
-    if end < whole {
-        fields.push(field("record", format!("{} bytes", whole - end), end, whole - end));
-    }
-}
-
-/// The path of a request, and the request in a line.
-fn asks(op: OpCode, body: &[u8]) -> (String, String) {
-    let mut reader = Reader::new(body);
-    let reader = &mut reader;
-    let (path, more) = match op {
-        OpCode::PING => return (String::new(), "ping".to_owned()),
-        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
-            match CreateRequest::decode(reader) {
-                Ok(request) => (request.path.to_owned(), format!(" ({})", mode(request.mode))),
-                Err(_) => (String::new(), String::new()),
-            }
-        }
-        OpCode::DELETE => match DeleteRequest::decode(reader) {
-            Ok(request) => (request.path.to_owned(), String::new()),
-            Err(_) => (String::new(), String::new()),
-        },
-        OpCode::GET_DATA | OpCode::EXISTS | OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => {
-            watched(op, reader)
-        }
-        OpCode::SET_DATA => match SetDataRequest::decode(reader) {
-            Ok(request) => {
-                let data = String::from_utf8_lossy(request.data.unwrap_or_default()).into_owned();
-                (request.path.to_owned(), format!(" = {data:?}"))
-            }
-            Err(_) => (String::new(), String::new()),
-        },
-        OpCode::SET_WATCHES => {
-            let nodes = SetWatches::decode(reader).map(|record| record.data.iter().count());
-            (String::new(), format!("{} nodes", nodes.unwrap_or_default()))
-        }
-        OpCode::MULTI => {
-            let ops = MultiRequest::decode(reader);
-            let ops = ops.map(|ops| ops.iter().map(|op| part(&op)).collect::<Vec<_>>());
-            (String::new(), ops.unwrap_or_default().join("; "))
-        }
-        _ => (<&str>::decode(reader).unwrap_or_default().to_owned(), String::new()),
+/// A request in a line.
+fn asks(frame: &Frame<'_>, op: OpCode, request: &Request<'_>) -> String {
+    let path = path(frame);
+    let watch = |watch: &bool| if *watch { ", watch" } else { "" };
+    let more = match request {
+        Request::Create(CreateRequest { mode, .. })
+        | Request::Create2(CreateRequest { mode, .. })
+        | Request::CreateContainer(CreateRequest { mode, .. }) => format!(" ({})", kind(*mode)),
+        Request::GetData(request) => watch(&request.watch).to_owned(),
+        Request::Exists(request) => watch(&request.watch).to_owned(),
+        Request::GetChildren2(request) => watch(&request.watch).to_owned(),
+        Request::SetData(request) => format!(" = {}", data(request)),
+        Request::SetWatches(request) => format!("{} nodes", request.data.iter().count()),
+        Request::Multi(ops) => ops.iter().map(|op| part(&op)).collect::<Vec<_>>().join("; "),
+        _ => String::new(),
     };
-    let summary = format!("{op} {path}{more}");
-    (path, summary.trim_end().to_owned())
+    format!("{op} {path}{more}").trim_end().to_owned()
 }
 
-/// The path of a read, and whether it sets a watch.
-fn watched(op: OpCode, reader: &mut Reader<'_>) -> (String, String) {
-    let record = match op {
-        OpCode::EXISTS => ExistsRequest::decode(reader).map(|it| (it.path, it.watch)),
-        // The requests for data and children have the same two fields.
-        _ => GetDataRequest::decode(reader).map(|it| (it.path, it.watch)),
-    };
-    match record {
-        Ok((path, true)) => (path.to_owned(), ", watch".to_owned()),
-        Ok((path, false)) => (path.to_owned(), String::new()),
-        Err(_) => (String::new(), String::new()),
-    }
-}
-
+/// An operation of a transaction.
 fn part(op: &MultiOp<'_>) -> String {
     match op {
         MultiOp::Check(check) => format!("check {}", check.path),
         MultiOp::Create(create) | MultiOp::Create2(create) => {
-            format!("create {} ({})", create.path, mode(create.mode))
+            format!("create {} ({})", create.path, kind(create.mode))
         }
         MultiOp::Delete(delete) => format!("delete {}", delete.path),
-        MultiOp::SetData(set) => {
-            let data = String::from_utf8_lossy(set.data.unwrap_or_default()).into_owned();
-            format!("setData {} = {data:?}", set.path)
-        }
+        MultiOp::SetData(set) => format!("setData {} = {}", set.path, data(set)),
         other => other.op().to_string(),
     }
 }
 
-fn mode(mode: CreateMode) -> &'static str {
+fn data(request: &SetDataRequest<'_>) -> String {
+    format!("{:?}", String::from_utf8_lossy(request.data.unwrap_or_default()))
+}
+
+fn kind(mode: CreateMode) -> &'static str {
     match mode {
         CreateMode::PERSISTENT => "persistent",
         CreateMode::EPHEMERAL => "ephemeral",
@@ -237,34 +191,29 @@ fn mode(mode: CreateMode) -> &'static str {
     }
 }
 
-/// A reply to a request that was carried out, in a line.
-fn answers(asked: &Asked, body: &[u8]) -> String {
-    let reader = &mut Reader::new(body);
-    let Asked { op, path, .. } = asked;
-    match *op {
-        OpCode::PING => "pong".to_owned(),
-        OpCode::CREATE2 | OpCode::CREATE_CONTAINER => match Create2Response::decode(reader) {
-            Ok(created) => format!("created {}", created.path),
-            Err(_) => "created".to_owned(),
+/// A reply in a line.
+fn answers(asked: &Option<Asked>, header: &ReplyHeader, reply: &Reply<'_>) -> String {
+    let (op, path) = match asked {
+        Some(asked) => (asked.op.to_string(), asked.path.as_str()),
+        None => ("?".to_owned(), ""),
+    };
+    match reply {
+        _ if header.error != ErrorCode::OK => {
+            format!("{}: {op} {path}", header.error).trim_end().to_owned()
+        }
+        Reply::Create2(created) | Reply::CreateContainer(created) => {
+            format!("created {}", created.path)
+        }
+        Reply::GetChildren2(list) => {
+            let mut names = list.children.iter().collect::<Vec<_>>();
+            names.sort_unstable();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            format!("children: {names}")
+        }
+        Reply::Multi(results) => match results.failure() {
+            Some((index, error)) => format!("nothing was done: {error} at operation {index}"),
+            None => "all of it was done".to_owned(),
         },
-        OpCode::GET_CHILDREN2 => match GetChildren2Response::decode(reader) {
-            Ok(list) => {
-                let mut names = list.children.iter().collect::<Vec<_>>();
-                names.sort_unstable();
-                format!("children: {}", if names.is_empty() { "none".into() } else { names.join(", ") })
-            }
-            Err(_) => "children".to_owned(),
-        },
-        OpCode::MULTI => match MultiResponse::decode(reader).map(|results| results.failure()) {
-            Ok(Some((index, error))) => format!("nothing was done: {error} at operation {index}"),
-            _ => "all of it was done".to_owned(),
-        },
-        op => format!("ok: {op} {path}").trim_end().to_owned(),
+        _ => format!("ok: {op} {path}").trim_end().to_owned(),
     }
-}
-
-/// The session that a server's first frame opens or resumes.
-pub(crate) fn session(payload: &[u8], role: Role) -> Option<SessionId> {
-    let response = ConnectResponse::decode(&mut Reader::new(payload)).ok()?;
-    (role == Role::Connect && !response.is_expired()).then_some(response.session_id)
 }

@@ -366,8 +366,8 @@ impl World {
         let Some(actor) = party.and_then(|actor| self.actors.get_mut(actor)) else {
             return false;
         };
-        let is_reply = flight.content.role == Role::Reply
-            && flight.content.xid.is_some_and(|xid| xid > 0);
+        let is_reply =
+            flight.content.role == Role::Reply && flight.content.xid.is_some_and(|xid| xid > 0);
         is_reply && std::mem::take(&mut actor.loses_reply)
     }
 
@@ -481,7 +481,11 @@ impl World {
             if deadline.is_some_and(|at| at <= now()) {
                 let name = self.actors.get(actor).map(|actor| actor.name.clone());
                 let name = name.unwrap_or_default();
-                self.note(SERVER, Tone::Bad, format!("ends the session of {name}: silent too long"));
+                self.note(
+                    SERVER,
+                    Tone::Bad,
+                    format!("ends the session of {name}: silent too long"),
+                );
             }
         }
         let folder = crate::locks::FOLDER;
@@ -593,6 +597,7 @@ impl Network for World {
 
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).map_or('?', |digit| char::from(*digit));
+    let digit =
+        |nibble: u8| DIGITS.get(usize::from(nibble)).map_or('?', |digit| char::from(*digit));
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

@@ -237,7 +237,9 @@ impl Inside {
             self.reader.set(Some(cx.waker().clone()));
             let mut inbox = self.inbox.borrow_mut();
             let Some(work) = busy else {
-                return inbox.pop_front().map_or(Poll::Pending, |it| Poll::Ready(Next::Command(it)));
+                return inbox
+                    .pop_front()
+                    .map_or(Poll::Pending, |it| Poll::Ready(Next::Command(it)));
             };
             if let Some(index) = inbox.iter().position(|command| *command == Command::Drop) {
                 inbox.remove(index);
@@ -262,9 +264,7 @@ impl Inside {
                 self.seat.node.borrow_mut().take();
                 seat.expect();
                 let memory = self.memory.borrow().clone();
-                Some(Box::pin(async move {
-                    Done::Acquired(holding::acquire(seat, memory).await)
-                }))
+                Some(Box::pin(async move { Done::Acquired(holding::acquire(seat, memory).await) }))
             }
             Command::Release => {
                 let remembered = self.memory.borrow().remembered(&seat);

@@ -180,7 +180,7 @@ pub enum Role {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// Its value; empty for a group.
+    /// Its value; of a group, what kind of group it is.
     pub value: String,
     /// Where it begins, counted from the first byte of the frame.
     pub offset: usize,

@@ -72,7 +72,9 @@ pub(crate) fn judge(
             (VerdictKind::LostUpdate, None, text.to_owned())
         }),
         _ => overlap
-            .map(|(breach, text)| (VerdictKind::TwoOwners, Some(breach), explain(kind, record, text)))
+            .map(|(breach, text)| {
+                (VerdictKind::TwoOwners, Some(breach), explain(kind, record, text))
+            })
             .or_else(|| stale_write(record))
             .or_else(|| stuck(record, spans, ended_us))
             .or_else(|| herd(kind, record, notifications)),
@@ -125,7 +127,8 @@ fn stale_write(record: &Record) -> Option<(VerdictKind, Option<Breach>, String)>
     let mut version = None;
     for (event, state) in record.events.iter().zip(&record.states) {
         let data = state.tree.iter().flatten().find(|node| node.path == DATA);
-        let is_written = data.is_some_and(|data| version.replace(data.version) != Some(data.version));
+        let is_written =
+            data.is_some_and(|data| version.replace(data.version) != Some(data.version));
         if let Event::Frame(frame) = event
             && is_written
             && data.is_some_and(|data| data.version > 0)
@@ -153,7 +156,8 @@ fn stuck(
     for (event, state) in record.events.iter().zip(&record.states) {
         for client in &state.clients {
             let waits = matches!(client.lock, LockState::Joining | LockState::Waiting);
-            let is_able = client.running && client.connection == crate::scene::Connection::Connected;
+            let is_able =
+                client.running && client.connection == crate::scene::Connection::Connected;
             match waits && is_able {
                 true => _ = waiting.entry(&client.who).or_insert(event.at_us()),
                 false => _ = waiting.remove(client.who.as_str()),

@@ -120,12 +120,8 @@ fn lost_reply() -> Ready {
 }
 
 fn lost_lease() -> Ready {
-    let actions = [
-        (100, "Ana", Acquire),
-        (1000, "Ben", Acquire),
-        (3000, "Ana", Cut),
-        (22_000, "Ana", Heal),
-    ];
+    let actions =
+        [(100, "Ana", Acquire), (1000, "Ben", Acquire), (3000, "Ana", Cut), (22_000, "Ana", Heal)];
     ready(
         ("lost_lease", "Cut off: the deadline", "faults"),
         "Ana holds the lock when her link is cut. Nobody can tell her anything any more. But she \
@@ -170,12 +166,8 @@ fn crash() -> Ready {
 }
 
 fn lost_session() -> Ready {
-    let actions = [
-        (100, "Ana", Acquire),
-        (500, "Ben", Acquire),
-        (2000, "Ana", Expire),
-        (2000, "Ana", Write),
-    ];
+    let actions =
+        [(100, "Ana", Acquire), (500, "Ben", Acquire), (2000, "Ana", Expire), (2000, "Ana", Write)];
     let ready = ready(
         ("lost_session", "The session is ended by hand", "faults"),
         "The server ends Ana's session at once, as an operator can make it, without waiting for \

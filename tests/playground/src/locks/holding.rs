@@ -24,7 +24,10 @@ pub(crate) enum Acquired {
 pub(crate) enum Holding {
     Guard(Rc<AnyGuard>),
     /// The path of a node: for programs on the client alone.
-    Node { path: Rc<str>, token: Zxid },
+    Node {
+        path: Rc<str>,
+        token: Zxid,
+    },
 }
 
 /// A guard of any lock.

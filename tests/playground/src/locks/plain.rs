@@ -153,7 +153,9 @@ async fn leave(client: &Client) {
 pub(crate) async fn release(seat: &Seat, path: &str) -> Result<bool, String> {
     let client = &seat.client;
     let released = match (seat.kind, seat.kind.is_case("release_by_name")) {
-        (Kind::Case(_, Version::Broken), true) => release_by_name::broken::release(client, path).await,
+        (Kind::Case(_, Version::Broken), true) => {
+            release_by_name::broken::release(client, path).await
+        }
         (_, true) => release_by_name::repaired::release(client, path).await,
         _ => client.delete(path, None).await,
     };

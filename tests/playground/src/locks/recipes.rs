@@ -29,9 +29,7 @@ pub(crate) async fn acquire(seat: &Seat, kept: Option<ReentrantLock>) -> Result<
                 Mode::Write => AnyGuard::Write(lock.write().await?),
             }
         }
-        (Kind::Reentrant, Some(lock)) => {
-            AnyGuard::Reentrant(lock.acquire(&Owner::new()).await?)
-        }
+        (Kind::Reentrant, Some(lock)) => AnyGuard::Reentrant(lock.acquire(&Owner::new()).await?),
         _ => {
             let lock = Lock::with_options(client, FOLDER, options)?;
             AnyGuard::Exclusive(lock.acquire().await?)

@@ -111,7 +111,8 @@ fn strangers_are_refused() {
             let request = format!("GET {path} HTTP/1.1\r\n{head}\r\n");
             check(ask(address, &request, b""), 403, "forbidden");
         }
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://a.test\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://a.test\r\n");
         check(ask(address, &request, b""), 403, "forbidden");
     });
 }

@@ -199,7 +199,8 @@ fn a_lost_reply_is_lost_and_the_node_is_found() {
     let lost = lost.filter(|frame| frame.to == "Ana").collect::<Vec<_>>();
     assert_eq!(lost[0].content.op, "create2");
     for state in states(&scene) {
-        let own = state.tree.unwrap().into_iter().filter(|node| node.owner.as_deref() == Some("Ana"));
+        let own =
+            state.tree.unwrap().into_iter().filter(|node| node.owner.as_deref() == Some("Ana"));
         assert!(own.count() <= 1);
     }
 }
