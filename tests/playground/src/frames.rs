@@ -91,7 +91,25 @@ fn content(
         length: field.length,
         depth: field.depth,
     });
-    let (role, error, summary) = match frame.message() {
+    let (role, error, summary) = say(&frame, asked);
+    let op = match role {
+        Role::Connect => "connect".to_owned(),
+        Role::Notification => "notification".to_owned(),
+        _ => frame.op().map_or("?".to_owned(), |op| op.to_string()),
+    };
+    Content {
+        op,
+        role,
+        xid: frame.xid().map(|xid| xid.0),
+        error: (error != ErrorCode::OK).then(|| error.to_string()),
+        summary,
+        fields: std::iter::once(length).chain(fields).collect(),
+    }
+}
+
+/// What kind of frame it is, why the server refused, and the frame in a line.
+fn say(frame: &Frame<'_>, asked: &Option<Asked>) -> (Role, ErrorCode, String) {
+    match frame.message() {
         Message::ConnectRequest(request) => {
             let text = match request.session_id {
                 SessionId(0) => format!("connect: a new session, timeout {} ms", request.timeout),
@@ -111,7 +129,7 @@ fn content(
         }
         Message::Request(header, request) => {
             let role = if header.xid == Xid::PING { Role::Ping } else { Role::Request };
-            (role, ErrorCode::OK, asks(&frame, header.op, request))
+            (role, ErrorCode::OK, asks(frame, header.op, request))
         }
         Message::Reply(header, reply) => {
             let role = if header.xid == Xid::PING { Role::Ping } else { Role::Reply };
@@ -121,19 +139,6 @@ fn content(
             (Role::Notification, ErrorCode::OK, format!("{} {}", event.kind, event.path))
         }
         _ => (Role::Request, ErrorCode::OK, frame.to_string()),
-    };
-    let op = match role {
-        Role::Connect => "connect".to_owned(),
-        Role::Notification => "notification".to_owned(),
-        _ => frame.op().map_or("?".to_owned(), |op| op.to_string()),
-    };
-    Content {
-        op,
-        role,
-        xid: frame.xid().map(|xid| xid.0),
-        error: (error != ErrorCode::OK).then(|| error.to_string()),
-        summary,
-        fields: std::iter::once(length).chain(fields).collect(),
     }
 }
 

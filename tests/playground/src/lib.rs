@@ -10,7 +10,8 @@
 //! error script scene      what comes in and what goes out
 //! naive textbook_lock     programs of zk-recipes/examples, by their paths
 //! frames record actor     what is recorded
-//! network moment          the server and the links
+//! link network            the server and the links
+//! traffic moment          how frames pass, and what there is at one moment
 //! locks process           the contenders
 //! verdict play            a scene
 //! catalogue page serve    what a browser gets
@@ -26,7 +27,11 @@ mod record;
 
 mod actor;
 
+mod link;
+
 mod network;
+
+mod traffic;
 
 mod moment;
 

@@ -4,24 +4,18 @@
 //! machine, so that nothing happens that is not on the agenda or called by a client.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
-use tokio::io::ReadBuf;
 use tokio::sync::Notify;
-use zk_client::Host;
-use zk_embedded::{Config, ConnectionId, Core};
-use zk_proto::SessionId;
+use zk_embedded::{Config, ConnectionId, Core, SessionId};
 use zk_simulation::random::Random;
-use zk_simulation::wire::{Network, Reception};
 
 use crate::actor::Actor;
-use crate::frames::{self, Dialogue, PREFIX};
+use crate::link::{Due, Flight, Link, Party, Way};
 use crate::record::Record;
-use crate::scene::{Content, Event, Fate, FrameEvent, LinkState, Role, Tone};
+use crate::scene::{Event, Fate, FrameEvent, LinkState, Tone};
 use crate::script::SERVER;
 
 /// The server's wall clock at the begin of every scene.
@@ -31,19 +25,10 @@ const WALL: Duration = Duration::from_secs(1_700_000_000);
 const CONTAINER_CHECK: Duration = Duration::from_secs(10);
 
 /// How long a frame takes at least, in milliseconds, and how much the seed may add.
-const LATENCY: (u64, u64) = (4, 4);
-
-/// The client of a connection: a contender, or the one that sets the scene.
-pub(crate) type Party = Option<usize>;
+pub(crate) const LATENCY: (u64, u64) = (4, 4);
 
 /// The world, as all share it.
 pub(crate) type Shared = Arc<Mutex<World>>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Up,
-    Down,
-}
 
 /// Everything but the processes.
 pub(crate) struct World {
@@ -56,53 +41,11 @@ pub(crate) struct World {
     start: Instant,
     /// The contenders by their sessions, past ones too.
     pub(crate) sessions: BTreeMap<i64, usize>,
-    links: BTreeMap<ConnectionId, Link>,
-    agenda: BTreeMap<(Instant, u64), Due>,
+    pub(crate) links: BTreeMap<ConnectionId, Link>,
+    pub(crate) agenda: BTreeMap<(Instant, u64), Due>,
     entries: u64,
-    random: Random,
-    pump: Option<Waker>,
-}
-
-/// One connection.
-struct Link {
-    party: Party,
-    dialogue: Dialogue,
-    up: Pipe,
-    down: Pipe,
-    /// Bytes that arrived at the server and make no whole frame yet.
-    input: BytesMut,
-    /// Bytes that arrived at the client and are not read yet.
-    inbox: BytesMut,
-    /// The connection ends behind the inbox.
-    is_over: bool,
-    reader: Option<Waker>,
-    at_client: bool,
-    at_server: bool,
-}
-
-/// One direction.
-#[derive(Default)]
-struct Pipe {
-    /// Bytes that make no whole frame yet.
-    rest: BytesMut,
-    /// What is sent now arrives no earlier than this.
-    clear: Option<Instant>,
-}
-
-enum Due {
-    Frame(ConnectionId, Way, Flight),
-    End(ConnectionId, Way),
-    /// A reply that the server held back.
-    Reply(ConnectionId),
-}
-
-/// A frame on its way.
-struct Flight {
-    /// With its length.
-    bytes: Bytes,
-    sent_us: u64,
-    content: Content,
-    request_us: Option<u64>,
+    pub(crate) random: Random,
+    pub(crate) pump: Option<Waker>,
 }
 
 /// Virtual time.
@@ -229,7 +172,7 @@ impl World {
         links.map(|(id, _)| *id).collect()
     }
 
-    fn lose_flights(&mut self, lost: ConnectionId) {
+    pub(crate) fn lose_flights(&mut self, lost: ConnectionId) {
         let is_lost = |due: &Due| matches!(due, Due::Frame(id, ..) if *id == lost);
         let keys = self.agenda.iter().filter(|(_, due)| is_lost(due)).map(|(key, _)| *key);
         for key in keys.collect::<Vec<_>>() {
@@ -249,7 +192,7 @@ impl World {
         self.settle();
     }
 
-    fn record_frame(&mut self, id: ConnectionId, way: Way, flight: &Flight, fate: Fate) {
+    pub(crate) fn record_frame(&mut self, id: ConnectionId, way: Way, flight: &Flight, fate: Fate) {
         let Some(actor) = self.links.get(&id).and_then(|link| link.party) else {
             return;
         };
@@ -280,19 +223,19 @@ impl World {
         }
     }
 
-    fn plan(&mut self, at: Instant, due: Due) {
+    pub(crate) fn plan(&mut self, at: Instant, due: Due) {
         self.entries += 1;
         self.agenda.insert((at, self.entries), due);
         self.wake();
     }
 
-    fn is_cut(&self, party: Party) -> bool {
+    pub(crate) fn is_cut(&self, party: Party) -> bool {
         let actor = party.and_then(|actor| self.actors.get(actor));
         actor.is_some_and(|actor| actor.link == LinkState::Cut)
     }
 
     /// When something that is sent now arrives, behind everything that was sent before.
-    fn arrival(&mut self, id: ConnectionId, way: Way) -> Option<Instant> {
+    pub(crate) fn arrival(&mut self, id: ConnectionId, way: Way) -> Option<Instant> {
         let latency = match self.links.get(&id)?.party {
             None => Duration::ZERO,
             Some(actor) => {
@@ -308,101 +251,7 @@ impl World {
         Some(at)
     }
 
-    /// Sends bytes, frame by frame.
-    fn send(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {
-        if let Some(link) = self.links.get_mut(&id) {
-            link.pipe(way).rest.extend_from_slice(bytes);
-        }
-        let sent_us = self.now_us();
-        while let Some((party, flight)) = self.next_flight(id, way, sent_us) {
-            if way == Way::Down {
-                self.learn(party, &flight);
-            }
-            if self.is_cut(party) {
-                self.record_frame(id, way, &flight, Fate::Lost);
-            } else if self.is_to_be_lost(party, &flight) {
-                self.record_frame(id, way, &flight, Fate::Lost);
-                party.into_iter().for_each(|actor| self.break_link(id, actor));
-                return;
-            } else if let Some(at) = self.arrival(id, way) {
-                self.plan(at, Due::Frame(id, way, flight));
-            }
-        }
-    }
-
-    /// Takes the next whole frame.
-    fn next_flight(&mut self, id: ConnectionId, way: Way, sent_us: u64) -> Option<(Party, Flight)> {
-        let link = self.links.get_mut(&id)?;
-        let party = link.party;
-        let rest = &mut link.pipe(way).rest;
-        let length = u32::from_be_bytes(*rest.first_chunk::<PREFIX>()?) as usize;
-        if rest.len() < PREFIX + length {
-            return None;
-        }
-        let bytes = rest.split_to(PREFIX + length).freeze();
-        let payload = bytes.get(PREFIX..).unwrap_or_default();
-        let (content, request_us) = match way {
-            Way::Up => (link.dialogue.request(payload, sent_us), None),
-            Way::Down => link.dialogue.reply(payload),
-        };
-        Some((party, Flight { bytes, sent_us, content, request_us }))
-    }
-
-    /// Learns the session of a contender from the server's first frame.
-    fn learn(&mut self, party: Party, flight: &Flight) {
-        let payload = flight.bytes.get(PREFIX..).unwrap_or_default();
-        if let (Some(actor), Some(session)) = (party, frames::session(payload, flight.content.role))
-            && self.core.session_deadline(session).is_some()
-        {
-            self.sessions.insert(session.0, actor);
-            if let Some(actor) = self.actors.get_mut(actor) {
-                actor.session = Some(session);
-            }
-        }
-    }
-
-    /// True for the reply that an action has asked to lose.
-    fn is_to_be_lost(&mut self, party: Party, flight: &Flight) -> bool {
-        let Some(actor) = party.and_then(|actor| self.actors.get_mut(actor)) else {
-            return false;
-        };
-        let is_reply =
-            flight.content.role == Role::Reply && flight.content.xid.is_some_and(|xid| xid > 0);
-        is_reply && std::mem::take(&mut actor.loses_reply)
-    }
-
-    /// Ends one connection of a contender, whose server is being served at this moment.
-    fn break_link(&mut self, id: ConnectionId, actor: usize) {
-        let name = self.actors.get(actor).map(|actor| actor.name.clone()).unwrap_or_default();
-        self.note(&name, Tone::Bad, "loses a reply, and the connection with it");
-        self.lose_flights(id);
-        for way in [Way::Up, Way::Down] {
-            if let Some(at) = self.arrival(id, way) {
-                self.plan(at, Due::End(id, way));
-            }
-        }
-        if let Some(link) = self.links.get_mut(&id) {
-            link.up.rest.clear();
-            link.down.rest.clear();
-        }
-    }
-
-    /// Sends the server's output for a connection.
-    fn transmit(&mut self, id: ConnectionId) {
-        let mut out = BytesMut::new();
-        let close = self.core.poll_transmit(now(), id, &mut out);
-        self.send(id, Way::Down, &out);
-        if close {
-            if let Some(at) = self.arrival(id, Way::Down) {
-                self.plan(at, Due::End(id, Way::Down));
-            }
-            self.leave_server(id);
-        } else if let Some(at) = self.core.poll_delay(id) {
-            self.plan(at, Due::Reply(id));
-        }
-    }
-
-    fn leave_server(&mut self, id: ConnectionId) {
+    pub(crate) fn leave_server(&mut self, id: ConnectionId) {
         if let Some(link) = self.links.get_mut(&id)
             && std::mem::replace(&mut link.at_server, false)
         {
@@ -411,69 +260,15 @@ impl World {
         }
     }
 
-    fn tidy(&mut self, id: ConnectionId) {
+    pub(crate) fn tidy(&mut self, id: ConnectionId) {
         if self.links.get(&id).is_some_and(|link| !link.at_client && !link.at_server) {
             self.lose_flights(id);
             self.links.remove(&id);
         }
     }
 
-    fn happen(&mut self, due: Due) {
-        match due {
-            Due::Reply(id) => self.transmit(id),
-            Due::Frame(id, way, flight) => self.arrive(id, way, &flight),
-            Due::End(id, way) => {
-                let Some(link) = self.links.get(&id) else {
-                    return;
-                };
-                // Nobody is told across a link that is cut.
-                if self.is_cut(link.party) {
-                    return;
-                }
-                match way {
-                    Way::Up => {
-                        self.leave_server(id);
-                        self.serve(|_, _| ());
-                    }
-                    Way::Down => {
-                        if let Some(link) = self.links.get_mut(&id) {
-                            link.is_over = true;
-                            link.reader.take().into_iter().for_each(Waker::wake);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn arrive(&mut self, id: ConnectionId, way: Way, flight: &Flight) {
-        let Some(link) = self.links.get(&id) else {
-            return;
-        };
-        let is_heard = if way == Way::Up { link.at_server } else { link.at_client };
-        let fate = if is_heard { Fate::Arrived } else { Fate::Lost };
-        self.record_frame(id, way, flight, fate);
-        let Some(link) = self.links.get_mut(&id).filter(|_| is_heard) else {
-            return;
-        };
-        match way {
-            Way::Up => {
-                let mut input = std::mem::take(&mut link.input);
-                input.extend_from_slice(&flight.bytes);
-                self.serve(|core, now| core.handle_input(now, id, &mut input));
-                if let Some(link) = self.links.get_mut(&id) {
-                    link.input = input;
-                }
-            }
-            Way::Down => {
-                link.inbox.extend_from_slice(&flight.bytes);
-                link.reader.take().into_iter().for_each(Waker::wake);
-            }
-        }
-    }
-
     /// Lets the server do what is due by its clock.
-    fn keep_time(&mut self) {
+    pub(crate) fn keep_time(&mut self) {
         self.settle();
         for actor in 0..self.actors.len() {
             let session = self.session(actor);
@@ -493,104 +288,6 @@ impl World {
         self.serve(Core::handle_timeout);
         if had_folder && !self.core.has_node(folder) {
             self.note(SERVER, Tone::Plain, format!("removes the empty container {folder}"));
-        }
-    }
-}
-
-impl Link {
-    fn new(party: Party) -> Self {
-        Self {
-            party,
-            dialogue: Dialogue::default(),
-            up: Pipe::default(),
-            down: Pipe::default(),
-            input: BytesMut::new(),
-            inbox: BytesMut::new(),
-            is_over: false,
-            reader: None,
-            at_client: true,
-            at_server: true,
-        }
-    }
-
-    fn pipe(&mut self, way: Way) -> &mut Pipe {
-        match way {
-            Way::Up => &mut self.up,
-            Way::Down => &mut self.down,
-        }
-    }
-}
-
-impl Network for World {
-    type Party = Party;
-    type Link = ConnectionId;
-
-    fn dial(&mut self, party: Party, _: &Host) -> (Reception, Duration) {
-        match party {
-            None => (Reception::Accept, Duration::ZERO),
-            Some(_) if self.is_cut(party) => (Reception::Ignore, Duration::ZERO),
-            Some(_) => {
-                let (least, more) = LATENCY;
-                let latency = Duration::from_millis(least) + self.random.millis(0..more + 1);
-                (Reception::Accept, 2 * latency)
-            }
-        }
-    }
-
-    fn connect(&mut self, party: Party, _: &Host) -> ConnectionId {
-        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
-        let id = self.serve(|core, now| core.handle_connection(now, peer));
-        self.links.insert(id, Link::new(party));
-        id
-    }
-
-    fn poll_read(
-        &mut self,
-        id: ConnectionId,
-        cx: &Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<()> {
-        let Some(link) = self.links.get_mut(&id) else {
-            return Poll::Ready(());
-        };
-        if link.inbox.is_empty() && !link.is_over {
-            link.reader = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let count = link.inbox.len().min(into.remaining());
-        into.put_slice(&link.inbox.split_to(count));
-        Poll::Ready(())
-    }
-
-    fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
-        self.send(id, Way::Up, bytes);
-        bytes.len()
-    }
-
-    fn leave_client(&mut self, id: ConnectionId) {
-        if let Some(at) = self.arrival(id, Way::Up) {
-            self.plan(at, Due::End(id, Way::Up));
-        }
-        if let Some(link) = self.links.get_mut(&id) {
-            link.at_client = false;
-            self.tidy(id);
-        }
-    }
-
-    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
-        self.pump = Some(cx.waker().clone());
-        loop {
-            let now = now();
-            if self.core.poll_timeout().is_some_and(|at| at <= now) {
-                self.keep_time();
-            }
-            let first = self.agenda.first_key_value().map(|((at, _), _)| *at);
-            if first.is_none_or(|at| at > now) {
-                return [first, self.core.poll_timeout()].into_iter().flatten().min();
-            }
-            if let Some((_, due)) = self.agenda.pop_first() {
-                self.happen(due);
-            }
         }
     }
 }

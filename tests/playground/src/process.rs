@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::spawn_local;
 use zk_client::{Client, SessionState};
@@ -36,6 +36,19 @@ pub(crate) enum Command {
     FencedWrite,
 }
 
+impl Command {
+    /// What is said when a contender comes to it late.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Acquire => "comes to acquire the lock",
+            Self::Release => "comes to release the lock",
+            Self::Drop => "comes to drop the lock",
+            Self::Work(_) => "begins its work",
+            Self::Write | Self::FencedWrite => "comes to write",
+        }
+    }
+}
+
 /// A process, for those outside of it.
 pub(crate) struct Process {
     gate: Arc<Gate>,
@@ -45,7 +58,8 @@ pub(crate) struct Process {
 /// What the tasks of a process share.
 struct Inside {
     seat: Seat,
-    inbox: RefCell<VecDeque<Command>>,
+    /// What it is told, and when.
+    inbox: RefCell<VecDeque<(Command, Instant)>>,
     reader: Cell<Option<Waker>>,
     holding: RefCell<Option<Holding>>,
     memory: RefCell<Memory>,
@@ -63,7 +77,8 @@ enum Done {
 }
 
 enum Next {
-    Command(Command),
+    /// Do this, which it was told then.
+    Command(Command, Instant),
     Done(Done),
     /// Drop what it is busy with.
     Dropped,
@@ -108,7 +123,7 @@ impl Process {
 
     /// Tells the process something, which it hears once it runs.
     pub(crate) fn tell(&self, command: Command) {
-        self.inside.inbox.borrow_mut().push_back(command);
+        self.inside.inbox.borrow_mut().push_back((command, network::now()));
         self.inside.reader.take().into_iter().for_each(Waker::wake);
     }
 
@@ -219,7 +234,12 @@ impl Inside {
         let mut busy: Option<Busy> = None;
         loop {
             match self.next(&mut busy).await {
-                Next::Command(command) => busy = Rc::clone(&self).begin(command),
+                Next::Command(command, told) => {
+                    if told < network::now() {
+                        self.seat.note(Tone::Plain, command.text());
+                    }
+                    busy = Rc::clone(&self).begin(command);
+                }
                 Next::Done(done) => {
                     busy = None;
                     self.finish(done);
@@ -241,7 +261,7 @@ impl Inside {
                     .pop_front()
                     .map_or(Poll::Pending, |it| Poll::Ready(Next::Command(it)));
             };
-            if let Some(index) = inbox.iter().position(|command| *command == Command::Drop) {
+            if let Some(index) = inbox.iter().position(|(command, _)| *command == Command::Drop) {
                 inbox.remove(index);
                 return Poll::Ready(Next::Dropped);
             }

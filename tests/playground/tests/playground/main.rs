@@ -1,5 +1,7 @@
 //! The playground: scenes show what they claim, scripts have bounds, and only the page is served.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
+
 mod http;
 mod scenes;
 mod scripts;
