@@ -257,9 +257,8 @@ impl Inside {
             self.reader.set(Some(cx.waker().clone()));
             let mut inbox = self.inbox.borrow_mut();
             let Some(work) = busy else {
-                return inbox
-                    .pop_front()
-                    .map_or(Poll::Pending, |it| Poll::Ready(Next::Command(it)));
+                let next = inbox.pop_front().map(|(command, told)| Next::Command(command, told));
+                return next.map_or(Poll::Pending, Poll::Ready);
             };
             if let Some(index) = inbox.iter().position(|(command, _)| *command == Command::Drop) {
                 inbox.remove(index);
