@@ -162,15 +162,14 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// The body of a request, unless it is too large.
+/// The body of a request, as far as it can be a script.
 fn body(request: &mut Request) -> Result<Vec<u8>, Error> {
-    let most = LIMITS.body_bytes;
+    // One byte more than a script has, so that it is seen to be too large.
+    let most = LIMITS.body_bytes as u64 + 1;
     let mut bytes = Vec::new();
-    let read = request.as_reader().take(most as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Error::new(Code::Syntax, error.to_string()))?;
-    match bytes.len() > most {
-        true => Err(Error::new(Code::TooLarge, format!("a script has at most {most} bytes"))),
-        false => Ok(bytes),
+    match request.as_reader().take(most).read_to_end(&mut bytes) {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Error::new(Code::Syntax, error.to_string())),
     }
 }
 
