@@ -10,15 +10,18 @@ use std::task::{Context, Poll, Waker};
 
 /// What the tasks may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub enum Mode {
+    /// They run.
     Open,
+    /// They are not polled.
     Frozen,
     /// The tasks are dropped without being polled again.
     Killed,
 }
 
+/// What one process is stopped by.
 #[derive(Debug)]
-pub(super) struct Gate(Mutex<State>);
+pub struct Gate(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -28,31 +31,34 @@ struct State {
 }
 
 /// A task behind a gate. Its output is `None` if it was killed.
-pub(super) struct Gated<F> {
+pub struct Gated<F> {
     gate: Arc<Gate>,
     index: usize,
     inner: Option<Pin<Box<F>>>,
 }
 
 impl Gate {
-    pub(super) fn new() -> Arc<Self> {
+    /// An open gate.
+    pub fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(State { mode: Mode::Open, wakers: Vec::new() })))
     }
 
-    pub(super) fn guard<F: Future>(self: &Arc<Self>, future: F) -> Gated<F> {
+    /// Puts a task behind this gate.
+    pub fn guard<F: Future>(self: &Arc<Self>, future: F) -> Gated<F> {
         let wakers = &mut self.0.lock().unwrap().wakers;
         wakers.push(None);
         let index = wakers.len() - 1;
         Gated { gate: Arc::clone(self), index, inner: Some(Box::pin(future)) }
     }
 
-    pub(super) fn mode(&self) -> Mode {
+    /// What the tasks may do now.
+    pub fn mode(&self) -> Mode {
         self.0.lock().unwrap().mode
     }
 
     /// Sets the mode; a killed process stays killed. With `last_first` the tasks wake in reverse
     /// order.
-    pub(super) fn set(&self, mode: Mode, last_first: bool) {
+    pub fn set(&self, mode: Mode, last_first: bool) {
         let mut state = self.0.lock().unwrap();
         if state.mode == Mode::Killed {
             return;

@@ -5,11 +5,11 @@
 //! contender must get the lock and then leave nothing behind. Each grant is compared with what the
 //! server has committed.
 
-mod random;
+pub mod random;
 
 mod family;
 
-mod gate;
+pub mod gate;
 
 mod journal;
 
@@ -19,7 +19,7 @@ mod link;
 
 mod network;
 
-mod wire;
+pub mod wire;
 
 mod locks;
 

@@ -403,6 +403,7 @@ impl World {
 }
 
 impl Network for World {
+    type Party = Party;
     type Link = ConnectionId;
 
     fn connect(&mut self, party: Party, _: &Host) -> ConnectionId {

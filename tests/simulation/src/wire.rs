@@ -11,26 +11,30 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_client::{Connecting, Connector, Host, Transport};
 
-use super::link::Party;
-
 /// The result of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reception {
+pub enum Reception {
+    /// There is a connection.
     Accept,
+    /// The attempt fails.
     Refuse,
     /// The attempt gets no reply.
     Ignore,
 }
 
 /// Carries bytes between clients and servers, on virtual time.
-pub(super) trait Network: Send + 'static {
+pub trait Network: Send + 'static {
+    /// A client.
+    type Party: Copy + Send + Sync + 'static;
+
     /// One connection.
     type Link: Copy + Send + Sync + Unpin;
 
     /// Draws the result of an attempt to connect, and how long it takes.
-    fn dial(&mut self, party: Party, host: &Host) -> (Reception, Duration);
+    fn dial(&mut self, party: Self::Party, host: &Host) -> (Reception, Duration);
 
-    fn connect(&mut self, party: Party, host: &Host) -> Self::Link;
+    /// Opens a connection of a client.
+    fn connect(&mut self, party: Self::Party, host: &Host) -> Self::Link;
 
     /// Reads for a client: nothing at the end.
     fn poll_read(&mut self, link: Self::Link, cx: &Context<'_>, into: &mut ReadBuf<'_>)
@@ -48,9 +52,12 @@ pub(super) trait Network: Send + 'static {
 }
 
 /// Connects one party.
-pub(super) struct Dialer<N> {
-    pub(super) network: Arc<Mutex<N>>,
-    pub(super) party: Party,
+#[derive(Debug)]
+pub struct Dialer<N: Network> {
+    /// The network of all clients.
+    pub network: Arc<Mutex<N>>,
+    /// The client that connects.
+    pub party: N::Party,
 }
 
 impl<N: Network> Connector for Dialer<N> {
@@ -112,7 +119,7 @@ impl<N: Network> Drop for Plug<N> {
 }
 
 /// Does everything that is due, for ever.
-pub(super) async fn pump<N: Network>(network: Arc<Mutex<N>>) {
+pub async fn pump<N: Network>(network: Arc<Mutex<N>>) {
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|cx| {
         while let Some(next) = network.lock().unwrap().poll_turn(cx) {

@@ -117,3 +117,23 @@ async fn a_pipe_gets_no_colours_and_no_wrong_option_is_ignored() -> Result<()> {
     assert!(run("tour", &["--chapters"]).await.is_err());
     Ok(())
 }
+
+/// The page of the playground, with every scene in it.
+#[tokio::test]
+async fn the_scenes_are_written_as_one_page_that_refers_to_nothing() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("scenes.html");
+    let said = run("tour", &["--html", file.to_str().unwrap()]).await?;
+    assert!(said.contains("scenes.html"), "{said}");
+    let page = std::fs::read_to_string(file)?;
+    let (played, offered) =
+        (page.matches("\"verdict\":").count(), page.matches("\"look\":").count());
+    // The catalogue and the scene itself tell what to look at.
+    assert_eq!(2 * played, offered);
+    assert!(played > 20, "{played}");
+    let page = page.replace("http://www.w3.org/2000/svg", "");
+    for reference in ["http://", "https://", " src=", "<link", "url(", "@import"] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+    Ok(())
+}

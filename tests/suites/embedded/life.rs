@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zk_client::{Client, CreateOptions};
-use zk_embedded::{Change, Config, Server};
+use zk_client::{Client, CreateOptions, WatchMode};
+use zk_embedded::{Change, Config, Server, WatcherType};
 use zk_proto::{Acl, CreateMode, List, MultiOp, MultiRequest, SetAclRequest};
 use zk_tests::raw::{RawClient, create, delete, framed, get_data, hello, set_data};
 
@@ -143,4 +143,43 @@ async fn there_is_no_history_unless_it_is_kept() {
     let server = Server::in_memory(Config::new());
     RawClient::open(&server).await.reply(&create("/a", CreateMode::PERSISTENT)).await;
     assert_eq!(server.history(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_has_is_seen_without_a_client() {
+    let server = Server::in_memory(Config::new());
+    let client = Client::builder().connector(server.connector()).connect("memory").await.unwrap();
+    let session = client.session().unwrap().id;
+    client.create("/a", b"x", &CreateOptions::ephemeral()).await.unwrap();
+    assert_eq!(server.data("/a").as_deref(), Some(&b"x"[..]));
+    assert_eq!(server.stat("/a").map(|stat| stat.ephemeral_owner), Some(session));
+    assert_eq!((server.data("/b"), server.stat("/b")), (None, None));
+
+    let _data = client.get_data_and_watch("/a").await.unwrap();
+    let _exists = client.exists_and_watch("/b").await.unwrap();
+    let _child = client.get_children_and_watch("/").await.unwrap();
+    let _stream = client.watch("/a", WatchMode::Persistent).await.unwrap();
+    let watches = server.watches();
+    let seen = watches.iter().map(|watch| (watch.path.as_str(), watch.kind)).collect::<Vec<_>>();
+    let persistent = ("/a", WatcherType::PERSISTENT);
+    let data = [("/a", WatcherType::DATA), persistent, ("/b", WatcherType::DATA)];
+    assert_eq!(seen, [&[("/", WatcherType::CHILDREN)][..], &data].concat());
+    assert!(watches.iter().all(|watch| watch.session == session));
+
+    assert!(server.partition(session));
+    let deadline = server.session_deadline(session).unwrap();
+    tokio::time::sleep_until(deadline.into()).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!((server.sessions(), server.session_deadline(session)), (vec![], None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_lives_until_its_deadline() {
+    let server = Server::in_memory(Config::new());
+    let client = Client::builder().connector(server.connector()).connect("memory").await.unwrap();
+    let session = client.session().unwrap().id;
+    server.partition(session);
+    let deadline = server.session_deadline(session).unwrap();
+    tokio::time::sleep_until((deadline - Duration::from_millis(1)).into()).await;
+    assert_eq!(server.sessions(), [session]);
 }

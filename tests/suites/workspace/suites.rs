@@ -43,8 +43,9 @@ fn strays(package: &Path, folder: &str, manifest: &str) -> Vec<String> {
 fn every_file_of_tests_is_compiled() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = "../zk-recipes/program";
-    let folders = [("", "suites"), ("locks", "tests"), ("simulation", "tests"), (program, "tests")];
-    for (package, folder) in folders {
+    let simulation = ("simulation", "tests");
+    let folders = [("", "suites"), ("locks", "tests"), ("playground", "tests"), (program, "tests")];
+    for (package, folder) in folders.into_iter().chain([simulation]) {
         let package = tests.join(package);
         let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
         assert_eq!(strays(&package, folder, &manifest), [""; 0], "{}", package.display());

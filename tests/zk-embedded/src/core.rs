@@ -4,15 +4,16 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tracing::debug;
-use zk_proto::{SessionId, Zxid, frame};
+use zk_proto::{SessionId, Stat, WatcherType, Zxid, frame};
 
 use crate::config::Config;
 use crate::connection::{Connection, ConnectionId, Partition, Phase};
 use crate::fault::Fault;
 use crate::history::Commit;
 use crate::state::State;
+use crate::tree::Node;
 
 /// A standalone ZooKeeper server without I/O: bytes and time go in, bytes and deadlines come out.
 ///
@@ -53,6 +54,18 @@ use crate::state::State;
 pub struct Core {
     start: Instant,
     pub(crate) state: State,
+}
+
+/// A watch of a client: see [`Core::watches`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Watch {
+    /// The session whose connection has the watch.
+    pub session: SessionId,
+    /// The path that is watched.
+    pub path: String,
+    /// What of it is watched: `DATA`, `CHILDREN`, `PERSISTENT` or `PERSISTENT_RECURSIVE`.
+    pub kind: WatcherType,
 }
 
 impl Core {
@@ -333,6 +346,40 @@ impl Core {
     pub fn children(&self, path: &str) -> Vec<String> {
         let node = self.state.store.tree.get(path);
         node.into_iter().flat_map(|node| &node.children).map(|name| name.to_string()).collect()
+    }
+
+    /// Returns the stat of the node at `path`, or nothing if there is no such node.
+    pub fn stat(&self, path: &str) -> Option<Stat> {
+        self.state.store.tree.get(path).map(Node::stat)
+    }
+
+    /// Returns the data of the node at `path`, or nothing if there is no such node.
+    pub fn data(&self, path: &str) -> Option<Bytes> {
+        let node = self.state.store.tree.get(path)?;
+        Some(node.data.clone().unwrap_or_default())
+    }
+
+    /// Returns when a session ends unless its client is heard from before.
+    ///
+    /// `None` if there is no such session, or if its clock is stopped because no server can end it.
+    pub fn session_deadline(&self, session: SessionId) -> Option<Instant> {
+        self.start.checked_add(self.state.sessions.deadline_of(session)?)
+    }
+
+    /// Returns the watches that are set, ordered by session, path and kind.
+    ///
+    /// The watch of an exists request is one of [`WatcherType::DATA`]. A persistent watch comes
+    /// once.
+    pub fn watches(&self) -> Vec<Watch> {
+        let session = |id| self.state.connections.get(id).and_then(|one| one.session);
+        let watches = self.state.watches.iter().filter_map(|(id, path, kind)| {
+            Some(Watch { session: session(id)?, path: path.to_owned(), kind })
+        });
+        let mut watches = watches.collect::<Vec<_>>();
+        watches.sort_by(|a, b| {
+            (a.session.0, &a.path, a.kind.0).cmp(&(b.session.0, &b.path, b.kind.0))
+        });
+        watches
     }
 
     /// Returns how many watches are set.

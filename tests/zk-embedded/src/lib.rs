@@ -147,9 +147,9 @@ pub mod fuzz;
 
 pub use crate::config::{Config, ServerVersion};
 pub use crate::connection::ConnectionId;
-pub use crate::core::Core;
+pub use crate::core::{Core, Watch};
 pub use crate::fault::Fault;
 pub use crate::history::{Change, Commit};
 pub use crate::server::Server;
 
-pub use zk_proto::{ErrorCode, OpCode, SessionId, Zxid};
+pub use zk_proto::{ErrorCode, OpCode, SessionId, Stat, WatcherType, Zxid};

@@ -12,14 +12,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
-use zk_proto::SessionId;
+use zk_proto::{SessionId, Stat};
 
 use crate::config::Config;
-use crate::core::Core;
+use crate::core::{Core, Watch};
 use crate::fault::Fault;
 use crate::history::Commit;
 use crate::shared::{Shared, now};
@@ -244,6 +245,27 @@ impl Server {
     /// Returns the names of the children of `path` in order, or nothing if there is no such node.
     pub fn children(&self, path: &str) -> Vec<String> {
         self.command(|core, _| core.children(path))
+    }
+
+    /// Returns the stat of the node at `path`, or nothing if there is no such node.
+    pub fn stat(&self, path: &str) -> Option<Stat> {
+        self.command(|core, _| core.stat(path))
+    }
+
+    /// Returns the data of the node at `path`, or nothing if there is no such node.
+    pub fn data(&self, path: &str) -> Option<Bytes> {
+        self.command(|core, _| core.data(path))
+    }
+
+    /// Returns when a session ends unless its client is heard from: see
+    /// [`Core::session_deadline`].
+    pub fn session_deadline(&self, session: SessionId) -> Option<Instant> {
+        self.command(|core, _| core.session_deadline(session))
+    }
+
+    /// Returns the watches that are set: see [`Core::watches`].
+    pub fn watches(&self) -> Vec<Watch> {
+        self.command(|core, _| core.watches())
     }
 
     /// Returns how many watches are set: see [`Core::watch_count`].

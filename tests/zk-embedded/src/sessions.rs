@@ -141,6 +141,11 @@ impl Sessions {
         self.buckets.first_key_value().map(|(bucket, _)| self.due(*bucket))
     }
 
+    /// When this session expires, unless it is touched.
+    pub(crate) fn deadline_of(&self, id: SessionId) -> Option<Duration> {
+        self.get(id)?.bucket.map(|bucket| self.due(bucket))
+    }
+
     /// Each bucket's time with the sessions that expire then.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (Duration, &BTreeSet<i64>)> {
         self.buckets.iter().map(|(bucket, sessions)| (self.due(*bucket), sessions))

@@ -166,6 +166,20 @@ impl Table {
         self.by_path.values().map(BTreeMap::len).sum()
     }
 
+    /// The watches of these kinds.
+    fn iter<const N: usize>(
+        &self,
+        kinds: [(Kinds, WatcherType); N],
+    ) -> impl Iterator<Item = (ConnectionId, &str, WatcherType)> {
+        let watchers = self.by_path.iter().flat_map(|(path, watchers)| {
+            watchers.iter().map(move |(connection, held)| (*connection, &**path, *held))
+        });
+        watchers.flat_map(move |(connection, path, held)| {
+            let named = kinds.into_iter().filter(move |(kind, _)| held.has(*kind));
+            named.map(move |(_, name)| (connection, path, name))
+        })
+    }
+
     /// Checks what must hold between changes.
     fn audit(&self, server_version: ServerVersion) {
         let mut by_connection = BTreeMap::<ConnectionId, BTreeSet<Arc<str>>>::new();
@@ -293,6 +307,17 @@ impl Watches {
     pub(crate) fn leave(&mut self, connection: ConnectionId) {
         self.data.leave(connection);
         self.child.leave(connection);
+    }
+
+    /// All watches, in no order. A persistent one comes from the data table alone.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &str, WatcherType)> {
+        let data = [
+            (Kinds::STANDARD, WatcherType::DATA),
+            (Kinds::PERSISTENT, WatcherType::PERSISTENT),
+            (Kinds::RECURSIVE, WatcherType::PERSISTENT_RECURSIVE),
+        ];
+        let child = [(Kinds::STANDARD, WatcherType::CHILDREN)];
+        self.data.iter(data).chain(self.child.iter(child))
     }
 
     /// Watches of both tables; a persistent one counts twice.

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lexopt::{Arg, ValueExt};
@@ -19,13 +20,14 @@ do not.
   --step              wait for the Enter key after each step, show the queues beside the frames,
                       and then the tree and the clients
   --pace MS           how long to look at a line; by default 300 on a terminal and 0 elsewhere
+  --html FILE         write the scenes of the playground as one page, to be opened in a browser
   --connect HOST:PORT play on a real server; by default a server in this process plays along
   -h, --help          print this text
 
 Colours are left out if NO_COLOR is set.";
 
 /// What is to be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
     Help,
     List,
@@ -33,6 +35,8 @@ pub(crate) enum Show {
     Chapter(usize),
     Broken,
     Questions,
+    /// The scenes of the playground, in a file.
+    Page(PathBuf),
 }
 
 pub(crate) struct Arguments {
@@ -54,6 +58,7 @@ impl Arguments {
                 Arg::Long("chapter") => arguments.show = Show::Chapter(parser.value()?.parse()?),
                 Arg::Long("naive") => arguments.show = Show::Broken,
                 Arg::Long("questions") => arguments.show = Show::Questions,
+                Arg::Long("html") => arguments.show = Show::Page(parser.value()?.into()),
                 Arg::Long("step") => arguments.settings.step = true,
                 Arg::Long("pace") => pace = Some(parser.value()?.parse()?),
                 Arg::Long("connect") => arguments.server = Some(parser.value()?.string()?),

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! It plays on a server in this process, in virtual time; with `--connect HOST:PORT` on a real one.
+//! With `--html FILE` it writes the scenes of the playground as one page.
 
 mod arguments;
 mod broken;
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
 
 fn show(arguments: &Arguments) -> Result<(), Error> {
     let stage = Stage::new(arguments.settings);
-    let is_chosen: fn(&Chapter) -> bool = match arguments.show {
+    let is_chosen: fn(&Chapter) -> bool = match &arguments.show {
         Show::Help => {
             println!("{USAGE}");
             return Ok(());
@@ -69,7 +70,13 @@ fn show(arguments: &Arguments) -> Result<(), Error> {
             println!("{}", course::list());
             return Ok(());
         }
+        Show::Page(file) => {
+            std::fs::write(file, zk_playground::page::whole()?)?;
+            println!("Open {} in a browser.", file.display());
+            return Ok(());
+        }
         Show::Chapter(number) => {
+            let number = *number;
             let chapter = number.checked_sub(1).and_then(|index| CHAPTERS.get(index));
             let chapter =
                 chapter.ok_or_else(|| format!("there are {} chapters", CHAPTERS.len()))?;

@@ -349,6 +349,7 @@ impl World {
 }
 
 impl Network for World {
+    type Party = Party;
     type Link = LinkId;
 
     fn dial(&mut self, _: Party, host: &Host) -> (Reception, Duration) {

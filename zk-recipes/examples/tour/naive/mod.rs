@@ -12,15 +12,15 @@ pub(crate) mod diff;
 pub(crate) mod queue;
 pub(crate) mod scene;
 
-mod check_then_create;
-mod herd;
-mod lost_reply;
-mod no_deadline;
-mod no_fence;
-mod release_by_name;
-mod whole_names;
-mod wrong_wake_up;
-mod younger_writer;
+pub(crate) mod check_then_create;
+pub(crate) mod herd;
+pub(crate) mod lost_reply;
+pub(crate) mod no_deadline;
+pub(crate) mod no_fence;
+pub(crate) mod release_by_name;
+pub(crate) mod whole_names;
+pub(crate) mod wrong_wake_up;
+pub(crate) mod younger_writer;
 
 use scene::Report;
 

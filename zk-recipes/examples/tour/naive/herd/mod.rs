@@ -9,8 +9,8 @@ use zk_client::{Client, Error};
 use super::scene::{Report, Scene};
 use super::{Case, Version};
 
-mod broken;
-mod repaired;
+pub(crate) mod broken;
+pub(crate) mod repaired;
 
 const CONTENDERS: u64 = 50;
 

@@ -8,8 +8,8 @@ use super::queue::FOLDER;
 use super::scene::{PATIENCE, Report, Scene};
 use super::{Case, Version};
 
-mod broken;
-mod repaired;
+pub(crate) mod broken;
+pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "The reply to a create is lost",

@@ -11,8 +11,8 @@ use super::queue::{join, wait_for_turn};
 use super::scene::{Report, Scene};
 use super::{Case, Version};
 
-mod broken;
-mod repaired;
+pub(crate) mod broken;
+pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "No deadline",

@@ -9,8 +9,8 @@ use zk_client::{Client, Error, Zxid};
 use super::scene::{Report, Scene};
 use super::{Case, Version};
 
-mod broken;
-mod repaired;
+pub(crate) mod broken;
+pub(crate) mod repaired;
 
 const BALANCE: u32 = 100;
 

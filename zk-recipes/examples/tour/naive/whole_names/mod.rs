@@ -6,8 +6,8 @@ use zk_client::{Client, Error};
 use super::scene::{PATIENCE, Report, Scene};
 use super::{Case, Version};
 
-mod broken;
-mod repaired;
+pub(crate) mod broken;
+pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "The list is sorted by whole names",

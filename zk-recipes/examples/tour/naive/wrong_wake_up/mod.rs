@@ -9,8 +9,8 @@ use super::queue::join;
 use super::scene::{PATIENCE, Report, Scene};
 use super::{Case, Version};
 
-mod broken;
-mod repaired;
+pub(crate) mod broken;
+pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "Every wake-up is taken for the lock",

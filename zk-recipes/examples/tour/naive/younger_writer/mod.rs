@@ -9,8 +9,8 @@ use super::queue::{join, wait_for_turn};
 use super::scene::{PATIENCE, Report, Scene};
 use super::{Case, Version};
 
-mod broken;
-mod repaired;
+pub(crate) mod broken;
+pub(crate) mod repaired;
 
 pub(crate) const CASE: Case = Case {
     title: "A reader waits for a younger writer",

@@ -1,0 +1,2 @@
+"use strict";
+document.getElementById("scene").textContent = "The page is yet to come.";

@@ -1,0 +1,224 @@
+//! What the frames of a connection say, in words and field by field.
+//!
+//! A reply does not name the operation that it answers, so requests are remembered until their
+//! replies come. Knows no network and no time but the numbers that it is given.
+
+use std::collections::VecDeque;
+
+use zk_proto::any::{Frame, Message, Name, Reply, Request};
+use zk_proto::{
+    ConnectResponse, CreateMode, CreateRequest, Decode, DecodeError, ErrorCode, MultiOp, OpCode,
+    Reader, ReplyHeader, SessionId, SetDataRequest, Xid,
+};
+
+use crate::scene::{Content, Field, Role};
+
+/// The length of a frame's length.
+pub(crate) const PREFIX: usize = 4;
+
+/// One connection.
+#[derive(Debug, Default)]
+pub(crate) struct Dialogue {
+    has_asked: bool,
+    has_answered: bool,
+    /// Requests without a reply.
+    asked: VecDeque<Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    xid: Xid,
+    op: OpCode,
+    path: String,
+    sent_us: u64,
+}
+
+impl Dialogue {
+    /// Reads a frame of the client, without its length.
+    pub(crate) fn request(&mut self, payload: &[u8], sent_us: u64) -> Content {
+        if !std::mem::replace(&mut self.has_asked, true) {
+            return content(Frame::connect_request(payload), payload, &None);
+        }
+        let frame = Frame::request(payload);
+        if let Ok(frame) = &frame
+            && let (Some(xid), Some(op)) = (frame.xid(), frame.op())
+        {
+            let path = path(frame);
+            self.asked.push_back(Asked { xid, op, path, sent_us });
+        }
+        content(frame, payload, &None)
+    }
+
+    /// Reads a frame of the server, without its length. Returns also when its request was sent.
+    pub(crate) fn reply(&mut self, payload: &[u8]) -> (Content, Option<u64>) {
+        if !std::mem::replace(&mut self.has_answered, true) {
+            return (content(Frame::connect_response(payload), payload, &None), None);
+        }
+        let xid = ReplyHeader::decode(&mut Reader::new(payload)).map(|header| header.xid);
+        let index = self.asked.iter().position(|asked| Ok(asked.xid) == xid);
+        let asked = index.and_then(|index| self.asked.remove(index));
+        let frame = Frame::from_server(payload, |_| asked.as_ref().map(|asked| asked.op));
+        let sent_us = asked.as_ref().map(|asked| asked.sent_us);
+        (content(frame, payload, &asked), sent_us)
+    }
+}
+
+/// The session that a server's first frame opens or resumes.
+pub(crate) fn session(payload: &[u8], role: Role) -> Option<SessionId> {
+    let response = ConnectResponse::decode(&mut Reader::new(payload)).ok()?;
+    (role == Role::Connect && !response.is_expired()).then_some(response.session_id)
+}
+
+/// What a frame says. `asked` is the request that it answers.
+fn content(
+    frame: Result<Frame<'_>, DecodeError>,
+    payload: &[u8],
+    asked: &Option<Asked>,
+) -> Content {
+    let length = payload.len().to_string();
+    let length = Field { name: "length".to_owned(), value: length, offset: 0, length: 4, depth: 0 };
+    let frame = match frame {
+        Ok(frame) => frame,
+        Err(error) => {
+            let (op, role, summary) = ("?".to_owned(), Role::Request, error.to_string());
+            return Content { op, role, xid: None, error: None, summary, fields: vec![length] };
+        }
+    };
+    let fields = frame.fields().into_iter().map(|field| Field {
+        name: field.name.to_string(),
+        value: field.value.to_string(),
+        offset: PREFIX + field.offset,
+        length: field.length,
+        depth: field.depth,
+    });
+    let (role, error, summary) = say(&frame, asked);
+    let op = match role {
+        Role::Connect => "connect".to_owned(),
+        Role::Notification => "notification".to_owned(),
+        _ => frame.op().map_or("?".to_owned(), |op| op.to_string()),
+    };
+    Content {
+        op,
+        role,
+        xid: frame.xid().map(|xid| xid.0),
+        error: (error != ErrorCode::OK).then(|| error.to_string()),
+        summary,
+        fields: std::iter::once(length).chain(fields).collect(),
+    }
+}
+
+/// What kind of frame it is, why the server refused, and the frame in a line.
+fn say(frame: &Frame<'_>, asked: &Option<Asked>) -> (Role, ErrorCode, String) {
+    match frame.message() {
+        Message::ConnectRequest(request) => {
+            let text = match request.session_id {
+                SessionId(0) => format!("connect: a new session, timeout {} ms", request.timeout),
+                SessionId(session) => format!("connect: resume session {session:#x}"),
+            };
+            (Role::Connect, ErrorCode::OK, text)
+        }
+        Message::ConnectResponse(response) => {
+            let text = match response.is_expired() {
+                true => "that session is over".to_owned(),
+                false => {
+                    let (session, timeout) = (response.session_id.0, response.timeout);
+                    format!("session {session:#x}, timeout {timeout} ms")
+                }
+            };
+            (Role::Connect, ErrorCode::OK, text)
+        }
+        Message::Request(header, request) => {
+            let role = if header.xid == Xid::PING { Role::Ping } else { Role::Request };
+            (role, ErrorCode::OK, asks(frame, header.op, request))
+        }
+        Message::Reply(header, reply) => {
+            let role = if header.xid == Xid::PING { Role::Ping } else { Role::Reply };
+            (role, header.error, answers(asked, header, reply))
+        }
+        Message::Notification(_, event) => {
+            (Role::Notification, ErrorCode::OK, format!("{} {}", event.kind, event.path))
+        }
+        _ => (Role::Request, ErrorCode::OK, frame.to_string()),
+    }
+}
+
+/// The path that a request is about.
+fn path(frame: &Frame<'_>) -> String {
+    let fields = frame.fields().into_iter();
+    let mut paths = fields.filter(|field| field.depth == 1 && field.name == Name::Field("path"));
+    paths.next().map(|field| field.value.to_string()).unwrap_or_default()
+}
+
+/// A request in a line.
+fn asks(frame: &Frame<'_>, op: OpCode, request: &Request<'_>) -> String {
+    let path = path(frame);
+    let watch = |watch: &bool| if *watch { ", watch" } else { "" };
+    let more = match request {
+        Request::Create(CreateRequest { mode, .. })
+        | Request::Create2(CreateRequest { mode, .. })
+        | Request::CreateContainer(CreateRequest { mode, .. }) => format!(" ({})", kind(*mode)),
+        Request::GetData(request) => watch(&request.watch).to_owned(),
+        Request::Exists(request) => watch(&request.watch).to_owned(),
+        Request::GetChildren2(request) => watch(&request.watch).to_owned(),
+        Request::SetData(request) => format!(" = {}", data(request)),
+        Request::SetWatches(request) => format!("{} nodes", request.data.iter().count()),
+        Request::Multi(ops) => ops.iter().map(|op| part(&op)).collect::<Vec<_>>().join("; "),
+        _ => String::new(),
+    };
+    format!("{op} {path}{more}").trim_end().to_owned()
+}
+
+/// An operation of a transaction.
+fn part(op: &MultiOp<'_>) -> String {
+    match op {
+        MultiOp::Check(check) => format!("check {}", check.path),
+        MultiOp::Create(create) | MultiOp::Create2(create) => {
+            format!("create {} ({})", create.path, kind(create.mode))
+        }
+        MultiOp::Delete(delete) => format!("delete {}", delete.path),
+        MultiOp::SetData(set) => format!("setData {} = {}", set.path, data(set)),
+        other => other.op().to_string(),
+    }
+}
+
+fn data(request: &SetDataRequest<'_>) -> String {
+    format!("{:?}", String::from_utf8_lossy(request.data.unwrap_or_default()))
+}
+
+fn kind(mode: CreateMode) -> &'static str {
+    match mode {
+        CreateMode::PERSISTENT => "persistent",
+        CreateMode::EPHEMERAL => "ephemeral",
+        CreateMode::PERSISTENT_SEQUENTIAL => "persistent, sequential",
+        CreateMode::EPHEMERAL_SEQUENTIAL => "ephemeral, sequential",
+        CreateMode::CONTAINER => "container",
+        _ => "with a time to live",
+    }
+}
+
+/// A reply in a line.
+fn answers(asked: &Option<Asked>, header: &ReplyHeader, reply: &Reply<'_>) -> String {
+    let (op, path) = match asked {
+        Some(asked) => (asked.op.to_string(), asked.path.as_str()),
+        None => ("?".to_owned(), ""),
+    };
+    match reply {
+        _ if header.error != ErrorCode::OK => {
+            format!("{}: {op} {path}", header.error).trim_end().to_owned()
+        }
+        Reply::Create2(created) | Reply::CreateContainer(created) => {
+            format!("created {}", created.path)
+        }
+        Reply::GetChildren2(list) => {
+            let mut names = list.children.iter().collect::<Vec<_>>();
+            names.sort_unstable();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            format!("children: {names}")
+        }
+        Reply::Multi(results) => match results.failure() {
+            Some((index, error)) => format!("nothing was done: {error} at operation {index}"),
+            None => "all of it was done".to_owned(),
+        },
+        _ => format!("ok: {op} {path}").trim_end().to_owned(),
+    }
+}

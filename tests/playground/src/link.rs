@@ -1,0 +1,85 @@
+//! One connection as the network sees it, and the frames that are on their way.
+
+use std::task::Waker;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use zk_embedded::ConnectionId;
+
+use crate::frames::Dialogue;
+use crate::scene::Content;
+
+/// The client of a connection: a contender, or the one that sets the scene.
+pub(crate) type Party = Option<usize>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Up,
+    Down,
+}
+
+/// One connection.
+pub(crate) struct Link {
+    pub(crate) party: Party,
+    pub(crate) dialogue: Dialogue,
+    pub(crate) up: Pipe,
+    pub(crate) down: Pipe,
+    /// Bytes that arrived at the server and make no whole frame yet.
+    pub(crate) input: BytesMut,
+    /// Bytes that arrived at the client and are not read yet.
+    pub(crate) inbox: BytesMut,
+    /// The connection ends behind the inbox.
+    pub(crate) is_over: bool,
+    pub(crate) reader: Option<Waker>,
+    pub(crate) at_client: bool,
+    pub(crate) at_server: bool,
+}
+
+/// One direction.
+#[derive(Default)]
+pub(crate) struct Pipe {
+    /// Bytes that make no whole frame yet.
+    pub(crate) rest: BytesMut,
+    /// What is sent now arrives no earlier than this.
+    pub(crate) clear: Option<Instant>,
+}
+
+pub(crate) enum Due {
+    Frame(ConnectionId, Way, Flight),
+    End(ConnectionId, Way),
+    /// A reply that the server held back.
+    Reply(ConnectionId),
+}
+
+/// A frame on its way.
+pub(crate) struct Flight {
+    /// With its length.
+    pub(crate) bytes: Bytes,
+    pub(crate) sent_us: u64,
+    pub(crate) content: Content,
+    pub(crate) request_us: Option<u64>,
+}
+
+impl Link {
+    pub(crate) fn new(party: Party) -> Self {
+        Self {
+            party,
+            dialogue: Dialogue::default(),
+            up: Pipe::default(),
+            down: Pipe::default(),
+            input: BytesMut::new(),
+            inbox: BytesMut::new(),
+            is_over: false,
+            reader: None,
+            at_client: true,
+            at_server: true,
+        }
+    }
+
+    pub(crate) fn pipe(&mut self, way: Way) -> &mut Pipe {
+        match way {
+            Way::Up => &mut self.up,
+            Way::Down => &mut self.down,
+        }
+    }
+}

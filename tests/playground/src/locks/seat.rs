@@ -1,0 +1,95 @@
+//! What a program has of its contender: a client, a name, and a way to tell what it believes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use zk_client::{Client, Zxid};
+
+use crate::naive::no_fence;
+use crate::network::{self, Shared};
+use crate::scene::{LockState, Tone};
+use crate::script::Mode;
+
+use super::Kind;
+
+/// The balance at the begin, for those who withdraw from it.
+const BALANCE: u32 = 100;
+
+/// A contender, as its program sees it. Clones are one contender.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    pub(crate) kind: Kind,
+    pub(crate) client: Client,
+    pub(crate) name: Rc<str>,
+    pub(crate) index: usize,
+    pub(crate) mode: Mode,
+    pub(crate) world: Shared,
+    pub(crate) stores: Rc<Stores>,
+    /// Its node, for those who can leave the queue while they wait.
+    pub(crate) node: Rc<RefCell<Option<String>>>,
+}
+
+/// The stores elsewhere, which all contenders share.
+pub(crate) struct Stores {
+    pub(crate) open: no_fence::broken::Store,
+    pub(crate) fenced: no_fence::repaired::Store,
+    /// How much was paid out.
+    pub(crate) paid: Cell<u32>,
+}
+
+impl Stores {
+    pub(crate) fn new() -> Rc<Self> {
+        let balance = || Cell::new(BALANCE);
+        Rc::new(Self {
+            open: no_fence::broken::Store { balance: balance() },
+            fenced: no_fence::repaired::Store { balance: balance(), greatest: Cell::new(Zxid(0)) },
+            paid: Cell::new(0),
+        })
+    }
+
+    /// True if what was paid out is not missing.
+    pub(crate) fn is_wrong(&self) -> bool {
+        let rest = BALANCE - self.paid.get().min(BALANCE);
+        let (open, fenced) = (self.open.balance.get(), self.fenced.balance.get());
+        // Only one of them is used.
+        open.min(fenced) != rest
+    }
+}
+
+impl Seat {
+    pub(crate) fn note(&self, tone: Tone, text: impl Into<String>) {
+        network::lock(&self.world).note(&self.name, tone, text);
+    }
+
+    /// Notes what the contender believes from now on, and then changes it.
+    pub(crate) fn believe(&self, lock: LockState, tone: Tone, text: impl Into<String>) {
+        let mut world = network::lock(&self.world);
+        world.note(&self.name, tone, text);
+        if let Some(actor) = world.actors.get_mut(self.index) {
+            match lock {
+                LockState::Held | LockState::Maybe => actor.lock = lock,
+                _ => actor.let_go(lock),
+            }
+        }
+    }
+
+    /// The contender wants the lock from now on.
+    pub(crate) fn expect(&self) {
+        if let Some(actor) = network::lock(&self.world).actors.get_mut(self.index) {
+            actor.let_go(LockState::Joining);
+        }
+    }
+
+    /// What the contender believes.
+    pub(crate) fn belief(&self) -> LockState {
+        let world = network::lock(&self.world);
+        world.actors.get(self.index).map_or(LockState::Idle, |actor| actor.lock)
+    }
+
+    /// True if somebody else believes to hold the lock.
+    pub(crate) fn is_held_by_another(&self) -> bool {
+        let world = network::lock(&self.world);
+        let mut others = world.actors.iter().enumerate().filter(|(index, _)| *index != self.index);
+        others.any(|(_, actor)| matches!(actor.lock, LockState::Held | LockState::Maybe))
+    }
+}

@@ -1,0 +1,271 @@
+//! Plays a script: a server, its contenders and their network, in one thread and virtual time.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{Instant, sleep_until};
+use zk_client::{Client, CreateOptions};
+use zk_simulation::random::Random;
+use zk_simulation::wire::{Dialer, pump};
+
+use crate::actor::Actor;
+use crate::error::{Code, Error};
+use crate::locks::holding::Memory;
+use crate::locks::seat::Stores;
+use crate::locks::{DATA, FOLDER, Kind, Seat};
+use crate::network::{self, Shared, World};
+use crate::process::{Command, Process};
+use crate::scene::{Connection, Event, Lane, LinkState, Scene, Tone};
+use crate::script::{Action, Do, SERVER, Script};
+use crate::verdict;
+
+/// Plays a script from its begin to its end. The same script gives the same scene.
+///
+/// It blocks the thread for as long as that takes, some milliseconds, and must not be called from
+/// within a runtime of tokio.
+///
+/// # Errors
+///
+/// The script is beyond a bound, or makes no sense.
+pub fn play(script: &Script) -> Result<Scene, Error> {
+    let (script, kind) = script.check()?;
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.map_err(|error| failed(&error))?;
+    LocalSet::new().block_on(&runtime, Stage::play(script, kind))
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Error {
+    Error::new(Code::Failed, format!("the scene cannot be played: {error}"))
+}
+
+/// A scene that is under way.
+struct Stage {
+    script: Script,
+    kind: Kind,
+    world: Shared,
+    stores: Rc<Stores>,
+    random: Random,
+    processes: Vec<Option<Process>>,
+    memories: Vec<Memory>,
+}
+
+impl Stage {
+    async fn play(script: Script, kind: Kind) -> Result<Scene, Error> {
+        let mut random = Random::new(script.seed);
+        let actors = script.contenders.iter().map(Actor::new).collect();
+        let world = Arc::new(Mutex::new(World::new(actors, random.fork())));
+        spawn_local(pump(Arc::clone(&world)));
+        set(&world, kind).await.map_err(|error| failed(&error))?;
+        network::lock(&world).begin();
+        let count = script.contenders.len();
+        let mut stage = Self {
+            script,
+            kind,
+            world,
+            stores: Stores::new(),
+            random,
+            processes: (0..count).map(|_| None).collect(),
+            memories: vec![Memory::default(); count],
+        };
+        for index in 0..count {
+            stage.start(index)?;
+        }
+        let begin = Instant::from_std(network::now());
+        let full = Arc::clone(&network::lock(&stage.world).full);
+        tokio::select! {
+            biased;
+            () = full.notified() => {}
+            played = stage.run(begin) => played?,
+        }
+        Ok(stage.end())
+    }
+
+    async fn run(&mut self, begin: Instant) -> Result<(), Error> {
+        for (index, action) in self.script.actions.clone().into_iter().enumerate() {
+            sleep_until(begin + Duration::from_millis(action.at_ms)).await;
+            self.act(index, &action)?;
+        }
+        sleep_until(begin + Duration::from_millis(self.script.until_ms)).await;
+        Ok(())
+    }
+
+    /// Starts the process of a contender.
+    fn start(&mut self, index: usize) -> Result<(), Error> {
+        let Some(contender) = self.script.contenders.get(index) else {
+            return Ok(());
+        };
+        let (world, stores, kind) = (Arc::clone(&self.world), Rc::clone(&self.stores), self.kind);
+        let seat = |client| Seat {
+            kind,
+            client,
+            name: contender.name.as_str().into(),
+            index,
+            mode: contender.mode,
+            world,
+            stores,
+            node: Rc::default(),
+        };
+        let memory = self.memories.get(index).cloned().unwrap_or_default();
+        let process = Process::start(seat, index, &self.world, self.random.next(), memory);
+        if let Some(place) = self.processes.get_mut(index) {
+            *place = Some(process.map_err(|error| failed(&error))?);
+        }
+        Ok(())
+    }
+
+    /// Ends the process of a contender.
+    fn kill(&mut self, index: usize) {
+        let process = self.processes.get_mut(index).and_then(Option::take);
+        if let (Some(process), Some(memory)) = (process, self.memories.get_mut(index)) {
+            *memory = process.kill();
+        }
+    }
+
+    fn act(&mut self, number: usize, action: &Action) -> Result<(), Error> {
+        let Action { who, what, ms, .. } = action;
+        let Some(index) = self.script.contenders.iter().position(|one| one.name == *who) else {
+            return Ok(());
+        };
+        let text = match ms {
+            Some(ms) => format!("{who} {}: {ms} ms", what.text()),
+            None => format!("{who} {}", what.text()),
+        };
+        {
+            let mut world = network::lock(&self.world);
+            let at_us = world.now_us();
+            let (who, what) = (who.clone(), *what);
+            world.push(Event::Action { at_us, who, what, text, action: number });
+        }
+        match what {
+            Do::Acquire => self.tell(index, Command::Acquire),
+            Do::Release => self.tell(index, Command::Release),
+            Do::Drop => self.tell(index, Command::Drop),
+            Do::Work => {
+                let time = Duration::from_millis(ms.unwrap_or_default());
+                self.tell(index, Command::Work(time));
+            }
+            Do::Write => self.tell(index, Command::Write),
+            Do::FencedWrite => self.tell(index, Command::FencedWrite),
+            Do::Stop | Do::Resume => self.halt(index, *what == Do::Stop),
+            Do::Crash => {
+                self.kill(index);
+                self.with_actor(index, |actor| actor.forget(Connection::Gone));
+            }
+            Do::Restart => {
+                self.kill(index);
+                self.with_actor(index, |actor| actor.forget(Connection::Connecting));
+                self.start(index)?;
+            }
+            Do::Cut | Do::Heal | Do::Reset | Do::Isolate | Do::Expire => self.disturb(index, *what),
+            Do::Delay => self.with_actor(index, |actor| actor.delay_ms = ms.unwrap_or_default()),
+            Do::LoseReply => self.with_actor(index, |actor| actor.loses_reply = true),
+        }
+        Ok(())
+    }
+
+    fn tell(&self, index: usize, command: Command) {
+        match self.processes.get(index).and_then(Option::as_ref) {
+            Some(process) => process.tell(command),
+            None => self.note_nothing(index, "has no process"),
+        }
+    }
+
+    fn note_nothing(&self, index: usize, text: &str) {
+        if let Some(contender) = self.script.contenders.get(index) {
+            network::lock(&self.world).note(&contender.name, Tone::Plain, text);
+        }
+    }
+
+    fn halt(&self, index: usize, is_stopped: bool) {
+        let Some(process) = self.processes.get(index).and_then(Option::as_ref) else {
+            return self.note_nothing(index, "has no process");
+        };
+        self.with_actor(index, |actor| actor.running = !is_stopped);
+        if is_stopped { process.stop() } else { process.resume() }
+    }
+
+    /// Does something to the link or the session of a contender.
+    fn disturb(&self, index: usize, what: Do) {
+        let mut world = network::lock(&self.world);
+        let session = world.session(index);
+        let link = world.actors.get(index).map(|actor| actor.link);
+        match what {
+            Do::Cut => {
+                world.set_link(index, LinkState::Cut);
+                world.lose_all(index);
+            }
+            Do::Heal => match link {
+                // Both ends have sent what never arrived, so that the connection is of no use.
+                Some(LinkState::Cut) => {
+                    world.set_link(index, LinkState::Up);
+                    world.reset(index);
+                }
+                Some(LinkState::Isolated) => world.reunite(),
+                _ => {}
+            },
+            Do::Reset => world.reset(index),
+            Do::Isolate => {
+                let is_isolated = session.is_some_and(|session| world.core.partition(session));
+                if is_isolated && link == Some(LinkState::Up) {
+                    world.set_link(index, LinkState::Isolated);
+                }
+            }
+            _ => {
+                if let Some(session) = session {
+                    world.serve(|core, now| core.expire(now, session));
+                }
+            }
+        }
+    }
+
+    fn with_actor(&self, index: usize, act: impl FnOnce(&mut Actor)) {
+        if let Some(actor) = network::lock(&self.world).actors.get_mut(index) {
+            act(actor);
+        }
+    }
+
+    fn end(self) -> Scene {
+        let mut world = network::lock(&self.world);
+        world.end();
+        let ended_us = world.now_us();
+        let record = std::mem::take(&mut world.record);
+        let server = Lane { id: SERVER.to_owned(), kind: "server" };
+        let clients = self.script.contenders.iter();
+        let clients = clients.map(|one| Lane { id: one.name.clone(), kind: "client" });
+        let spans = verdict::spans(&record, ended_us);
+        let is_wrong = self.stores.is_wrong();
+        let verdict = verdict::judge(self.kind, &record, &spans, ended_us, is_wrong);
+        Scene {
+            id: None,
+            title: None,
+            text: None,
+            look: None,
+            ended_us,
+            lanes: std::iter::once(server).chain(clients).collect(),
+            events: record.events,
+            states: record.states,
+            spans,
+            verdict,
+            script: self.script,
+        }
+    }
+}
+
+/// Creates the nodes that the scene begins with. That is not recorded.
+async fn set(world: &Shared, kind: Kind) -> Result<(), zk_client::Error> {
+    let dialer = Dialer { network: Arc::clone(world), party: None };
+    let client = Client::builder().seed(0).connector(dialer).connect("zk:2181").await?;
+    client.create(DATA, b"", &CreateOptions::persistent()).await?;
+    if kind.has_folder() {
+        let options = match kind.has_container() {
+            true => CreateOptions::container(),
+            false => CreateOptions::persistent(),
+        };
+        client.create(FOLDER, b"", &options).await?;
+    }
+    client.close().await;
+    Ok(())
+}

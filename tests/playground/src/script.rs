@@ -1,0 +1,267 @@
+//! What is to be played: the lock, the contenders, and what happens when.
+//!
+//! A script comes from a browser, so everything in it has a bound, which [`Script::check`] applies
+//! before anything is played.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Code, Error};
+use crate::locks::{self, Kind};
+
+/// The bounds of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Limits {
+    /// How many contenders there may be.
+    pub contenders: usize,
+    /// How many actions there may be.
+    pub actions: usize,
+    /// How long a scene may last, in milliseconds.
+    pub until_ms: u64,
+    /// The size of a script as JSON.
+    pub body_bytes: usize,
+    /// How long a contender's name may be.
+    pub name_letters: usize,
+    /// How long a frame may be delayed and work may last, in milliseconds.
+    pub delay_ms: u64,
+}
+
+/// The bounds of every script.
+pub const LIMITS: Limits = Limits {
+    contenders: 8,
+    actions: 100,
+    until_ms: 120_000,
+    body_bytes: 16 * 1024,
+    name_letters: 12,
+    delay_ms: 10_000,
+};
+
+/// The name of the server's lane, which no contender can have.
+pub(crate) const SERVER: &str = "server";
+
+/// A script.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Script {
+    /// Decides everything that is random.
+    pub seed: u64,
+    /// The kind of the lock.
+    pub lock: String,
+    /// Those who want it.
+    pub contenders: Vec<Contender>,
+    /// What happens.
+    pub actions: Vec<Action>,
+    /// When the scene ends, in virtual milliseconds.
+    pub until_ms: u64,
+}
+
+/// Somebody who wants the lock: a process with a session of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Contender {
+    /// The name.
+    pub name: String,
+    /// How the lock is wanted.
+    #[serde(default)]
+    pub mode: Mode,
+}
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Mode {
+    /// Beside other readers.
+    Read,
+    /// Alone.
+    #[default]
+    Write,
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Action {
+    /// The virtual time.
+    pub at_ms: u64,
+    /// The name of the contender.
+    pub who: String,
+    /// What happens.
+    #[serde(rename = "do")]
+    pub what: Do,
+    /// How long, for a delay and for work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
+}
+
+/// The kinds of actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Do {
+    /// Starts to acquire the lock.
+    Acquire,
+    /// Releases it.
+    Release,
+    /// Drops the guard, or the future that waits for it.
+    Drop,
+    /// Works for a time, before it does what else it is told.
+    Work,
+    /// Writes the data without a fence.
+    Write,
+    /// Writes the data only if the lock is still held.
+    FencedWrite,
+    /// Stops the process.
+    Stop,
+    /// Lets it run again.
+    Resume,
+    /// Cuts the link.
+    Cut,
+    /// Mends it.
+    Heal,
+    /// Ends the connection.
+    Reset,
+    /// Makes frames take longer.
+    Delay,
+    /// Loses the next reply.
+    LoseReply,
+    /// Cuts the client's server off from the other servers.
+    Isolate,
+    /// Ends the session.
+    Expire,
+    /// Ends the process.
+    Crash,
+    /// Starts a new one.
+    Restart,
+}
+
+/// What the page shows of a kind of action.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Description {
+    #[serde(rename = "do")]
+    pub(crate) what: Do,
+    pub(crate) text: &'static str,
+    pub(crate) on: &'static str,
+    pub(crate) ms: bool,
+}
+
+/// All kinds, in the order in which they are offered. The texts follow the name of a contender.
+pub(crate) const ACTIONS: [Description; 17] = [
+    describe(Do::Acquire, "lock", "starts to acquire the lock"),
+    describe(Do::Release, "lock", "releases the lock"),
+    describe(Do::Drop, "lock", "drops the guard, or the future that waits for it"),
+    describe(Do::Work, "lock", "works before it does anything else"),
+    describe(Do::Write, "lock", "writes the data without a fence"),
+    describe(Do::FencedWrite, "lock", "writes the data only if the lock is still held"),
+    describe(Do::Stop, "process", "is stopped: nothing of the process runs"),
+    describe(Do::Resume, "process", "runs again"),
+    describe(Do::Crash, "process", "crashes: the process vanishes"),
+    describe(Do::Restart, "process", "starts again, with a new session"),
+    describe(Do::Cut, "network", "is cut off: everything on the link is lost"),
+    describe(Do::Heal, "network", "is reachable again"),
+    describe(Do::Reset, "network", "loses the connection, and is told so"),
+    describe(Do::Delay, "network", "has a slow link from now on"),
+    describe(Do::LoseReply, "network", "will not get the next reply: the connection breaks"),
+    describe(Do::Isolate, "server", "has a server that is cut off from the others"),
+    describe(Do::Expire, "server", "has a session that ends now"),
+];
+
+const fn describe(what: Do, on: &'static str, text: &'static str) -> Description {
+    Description { what, text, on, ms: matches!(what, Do::Delay | Do::Work) }
+}
+
+impl Do {
+    /// What is said of the contender.
+    pub(crate) fn text(self) -> &'static str {
+        ACTIONS.iter().find(|action| action.what == self).map_or("", |action| action.text)
+    }
+}
+
+impl Script {
+    /// Reads a script.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are too many, or not a script.
+    pub fn from_json(json: &[u8]) -> Result<Self, Error> {
+        if json.len() > LIMITS.body_bytes {
+            let most = LIMITS.body_bytes;
+            return Err(Error::new(Code::TooLarge, format!("a script has at most {most} bytes")));
+        }
+        serde_json::from_slice(json)
+            .map_err(|error| Error::new(Code::Syntax, format!("this is not a script: {error}")))
+    }
+
+    /// Checks every bound. Returns the script with its actions in the order of time, and the lock.
+    pub(crate) fn check(&self) -> Result<(Self, Kind), Error> {
+        let kind = locks::kind(&self.lock).ok_or_else(|| {
+            Error::new(Code::UnknownLock, format!("there is no lock {:?}", clip(&self.lock)))
+        })?;
+        self.check_contenders(kind)?;
+        if self.actions.len() > LIMITS.actions {
+            let text = format!("a script has at most {} actions", LIMITS.actions);
+            return Err(Error::new(Code::TooManyActions, text));
+        }
+        if self.until_ms > LIMITS.until_ms {
+            let text = format!("a scene lasts at most {} ms", LIMITS.until_ms);
+            return Err(Error::new(Code::BadTime, text));
+        }
+        for (index, action) in self.actions.iter().enumerate() {
+            self.check_action(kind, index, action)?;
+        }
+        let mut script = self.clone();
+        script.actions.sort_by_key(|action| action.at_ms);
+        Ok((script, kind))
+    }
+
+    fn check_contenders(&self, kind: Kind) -> Result<(), Error> {
+        let bad = |text: String| Err(Error::new(Code::BadContenders, text));
+        if self.contenders.is_empty() || self.contenders.len() > LIMITS.contenders {
+            return bad(format!("there are 1 to {} contenders", LIMITS.contenders));
+        }
+        for (index, Contender { name, mode }) in self.contenders.iter().enumerate() {
+            let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            if name.is_empty() || name.len() > LIMITS.name_letters || !is_word || name == SERVER {
+                let most = LIMITS.name_letters;
+                let name = clip(name);
+                return bad(format!("{name:?} is no name: 1 to {most} letters and digits"));
+            }
+            if self.contenders.iter().take(index).any(|earlier| earlier.name == *name) {
+                return bad(format!("two contenders are called {name}"));
+            }
+            if !kind.modes().contains(mode) {
+                return bad(format!("{name} cannot read with this lock"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_action(&self, kind: Kind, index: usize, action: &Action) -> Result<(), Error> {
+        let bad = |code, text: &str| Err(Error::of_action(code, index, text));
+        if !self.contenders.iter().any(|contender| contender.name == action.who) {
+            let text = format!("nobody is called {:?}", clip(&action.who));
+            return Err(Error::of_action(Code::UnknownContender, index, text));
+        }
+        if action.at_ms > self.until_ms {
+            return bad(Code::BadTime, "the action comes after the end of the scene");
+        }
+        if !kind.can(action.what) {
+            return bad(Code::BadAction, "this lock does not know the action");
+        }
+        match (action.what, action.ms) {
+            (Do::Delay | Do::Work, Some(ms)) if ms <= LIMITS.delay_ms => Ok(()),
+            (Do::Delay | Do::Work, Some(_)) => bad(Code::BadAction, "the time is too long"),
+            (Do::Delay | Do::Work, None) => bad(Code::BadAction, "the action takes a time in ms"),
+            (_, Some(_)) => bad(Code::BadAction, "the action takes no time in ms"),
+            (_, None) => Ok(()),
+        }
+    }
+}
+
+/// The beginning of a text that a stranger has sent.
+fn clip(text: &str) -> String {
+    text.chars().take(40).collect()
+}

@@ -1,0 +1,240 @@
+//! How frames get from one end of a connection to the other, or do not.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::io::ReadBuf;
+use zk_client::Host;
+use zk_embedded::ConnectionId;
+use zk_simulation::wire::{Network, Reception};
+
+use crate::frames::{self, PREFIX};
+use crate::link::{Due, Flight, Link, Party, Way};
+use crate::network::{LATENCY, World, now};
+use crate::scene::{Fate, Role, Tone};
+
+impl World {
+    /// Sends bytes, frame by frame.
+    fn send(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.pipe(way).rest.extend_from_slice(bytes);
+        }
+        let sent_us = self.now_us();
+        while let Some((party, flight)) = self.next_flight(id, way, sent_us) {
+            if way == Way::Down {
+                self.learn(party, &flight);
+            }
+            if self.is_cut(party) {
+                self.record_frame(id, way, &flight, Fate::Lost);
+            } else if self.is_to_be_lost(party, &flight) {
+                self.record_frame(id, way, &flight, Fate::Lost);
+                party.into_iter().for_each(|actor| self.break_link(id, actor));
+                return;
+            } else if let Some(at) = self.arrival(id, way) {
+                self.plan(at, Due::Frame(id, way, flight));
+            }
+        }
+    }
+
+    /// Takes the next whole frame.
+    fn next_flight(&mut self, id: ConnectionId, way: Way, sent_us: u64) -> Option<(Party, Flight)> {
+        let link = self.links.get_mut(&id)?;
+        let party = link.party;
+        let rest = &mut link.pipe(way).rest;
+        let length = u32::from_be_bytes(*rest.first_chunk::<PREFIX>()?) as usize;
+        if rest.len() < PREFIX + length {
+            return None;
+        }
+        let bytes = rest.split_to(PREFIX + length).freeze();
+        let payload = bytes.get(PREFIX..).unwrap_or_default();
+        let (content, request_us) = match way {
+            Way::Up => (link.dialogue.request(payload, sent_us), None),
+            Way::Down => link.dialogue.reply(payload),
+        };
+        Some((party, Flight { bytes, sent_us, content, request_us }))
+    }
+
+    /// Learns the session of a contender from the server's first frame.
+    fn learn(&mut self, party: Party, flight: &Flight) {
+        let payload = flight.bytes.get(PREFIX..).unwrap_or_default();
+        if let (Some(actor), Some(session)) = (party, frames::session(payload, flight.content.role))
+            && self.core.session_deadline(session).is_some()
+        {
+            self.sessions.insert(session.0, actor);
+            if let Some(actor) = self.actors.get_mut(actor) {
+                actor.session = Some(session);
+            }
+        }
+    }
+
+    /// True for the reply that an action has asked to lose.
+    fn is_to_be_lost(&mut self, party: Party, flight: &Flight) -> bool {
+        let Some(actor) = party.and_then(|actor| self.actors.get_mut(actor)) else {
+            return false;
+        };
+        let is_reply =
+            flight.content.role == Role::Reply && flight.content.xid.is_some_and(|xid| xid > 0);
+        is_reply && std::mem::take(&mut actor.loses_reply)
+    }
+
+    /// Ends one connection of a contender, whose server is being served at this moment.
+    fn break_link(&mut self, id: ConnectionId, actor: usize) {
+        let name = self.actors.get(actor).map(|actor| actor.name.clone()).unwrap_or_default();
+        self.note(&name, Tone::Bad, "loses a reply, and the connection with it");
+        self.lose_flights(id);
+        for way in [Way::Up, Way::Down] {
+            if let Some(at) = self.arrival(id, way) {
+                self.plan(at, Due::End(id, way));
+            }
+        }
+        if let Some(link) = self.links.get_mut(&id) {
+            link.up.rest.clear();
+            link.down.rest.clear();
+        }
+    }
+
+    /// Sends the server's output for a connection.
+    pub(crate) fn transmit(&mut self, id: ConnectionId) {
+        let mut out = BytesMut::new();
+        let close = self.core.poll_transmit(now(), id, &mut out);
+        self.send(id, Way::Down, &out);
+        if close {
+            if let Some(at) = self.arrival(id, Way::Down) {
+                self.plan(at, Due::End(id, Way::Down));
+            }
+            self.leave_server(id);
+        } else if let Some(at) = self.core.poll_delay(id) {
+            self.plan(at, Due::Reply(id));
+        }
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Reply(id) => self.transmit(id),
+            Due::Frame(id, way, flight) => self.arrive(id, way, &flight),
+            Due::End(id, way) => {
+                let Some(link) = self.links.get(&id) else {
+                    return;
+                };
+                // Nobody is told across a link that is cut.
+                if self.is_cut(link.party) {
+                    return;
+                }
+                match way {
+                    Way::Up => {
+                        self.leave_server(id);
+                        self.serve(|_, _| ());
+                    }
+                    Way::Down => {
+                        if let Some(link) = self.links.get_mut(&id) {
+                            link.is_over = true;
+                            link.reader.take().into_iter().for_each(Waker::wake);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, id: ConnectionId, way: Way, flight: &Flight) {
+        let Some(link) = self.links.get(&id) else {
+            return;
+        };
+        let is_heard = if way == Way::Up { link.at_server } else { link.at_client };
+        let fate = if is_heard { Fate::Arrived } else { Fate::Lost };
+        self.record_frame(id, way, flight, fate);
+        let Some(link) = self.links.get_mut(&id).filter(|_| is_heard) else {
+            return;
+        };
+        match way {
+            Way::Up => {
+                let mut input = std::mem::take(&mut link.input);
+                input.extend_from_slice(&flight.bytes);
+                self.serve(|core, now| core.handle_input(now, id, &mut input));
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.input = input;
+                }
+            }
+            Way::Down => {
+                link.inbox.extend_from_slice(&flight.bytes);
+                link.reader.take().into_iter().for_each(Waker::wake);
+            }
+        }
+    }
+}
+
+impl Network for World {
+    type Party = Party;
+    type Link = ConnectionId;
+
+    fn dial(&mut self, party: Party, _: &Host) -> (Reception, Duration) {
+        match party {
+            None => (Reception::Accept, Duration::ZERO),
+            Some(_) if self.is_cut(party) => (Reception::Ignore, Duration::ZERO),
+            Some(_) => {
+                let (least, more) = LATENCY;
+                let latency = Duration::from_millis(least) + self.random.millis(0..more + 1);
+                (Reception::Accept, 2 * latency)
+            }
+        }
+    }
+
+    fn connect(&mut self, party: Party, _: &Host) -> ConnectionId {
+        let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
+        let id = self.serve(|core, now| core.handle_connection(now, peer));
+        self.links.insert(id, Link::new(party));
+        id
+    }
+
+    fn poll_read(
+        &mut self,
+        id: ConnectionId,
+        cx: &Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<()> {
+        let Some(link) = self.links.get_mut(&id) else {
+            return Poll::Ready(());
+        };
+        if link.inbox.is_empty() && !link.is_over {
+            link.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let count = link.inbox.len().min(into.remaining());
+        into.put_slice(&link.inbox.split_to(count));
+        Poll::Ready(())
+    }
+
+    fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
+        self.send(id, Way::Up, bytes);
+        bytes.len()
+    }
+
+    fn leave_client(&mut self, id: ConnectionId) {
+        if let Some(at) = self.arrival(id, Way::Up) {
+            self.plan(at, Due::End(id, Way::Up));
+        }
+        if let Some(link) = self.links.get_mut(&id) {
+            link.at_client = false;
+            self.tidy(id);
+        }
+    }
+
+    fn poll_turn(&mut self, cx: &Context<'_>) -> Option<Instant> {
+        self.pump = Some(cx.waker().clone());
+        loop {
+            let now = now();
+            if self.core.poll_timeout().is_some_and(|at| at <= now) {
+                self.keep_time();
+            }
+            let first = self.agenda.first_key_value().map(|((at, _), _)| *at);
+            if first.is_none_or(|at| at > now) {
+                return [first, self.core.poll_timeout()].into_iter().flatten().min();
+            }
+            if let Some((_, due)) = self.agenda.pop_first() {
+                self.happen(due);
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Whether the lock did what it is for, from the record alone.
+
+use std::collections::BTreeMap;
+
+use crate::locks::{DATA, Kind};
+use crate::naive::Version;
+use crate::record::Record;
+use crate::scene::{
+    Breach, ClientState, Event, Fate, LockState, NodeState, Role, Span, SpanKind, Verdict,
+    VerdictKind,
+};
+use crate::script::{Do, Mode};
+
+/// Who waits for this long for a lock that nobody holds will wait for ever: longer than a session
+/// lives without its client.
+const PATIENCE_US: u64 = 15_000_000;
+
+/// When each contender took the lock for its own.
+pub(crate) fn spans(record: &Record, ended_us: u64) -> Vec<Span> {
+    let mut clients = BTreeMap::<&str, &ClientState>::new();
+    let mut tree: &[NodeState] = &[];
+    let mut spans = Vec::<Span>::new();
+    for (index, state) in record.states.iter().enumerate() {
+        clients.extend(state.clients.iter().map(|client| (client.who.as_str(), client)));
+        tree = state.tree.as_deref().unwrap_or(tree);
+        let from_us = record.events.get(index).map_or(0, Event::at_us);
+        let to_us = record.events.get(index + 1).map_or(ended_us, Event::at_us);
+        for client in clients.values() {
+            let kind = match client.lock {
+                LockState::Held | LockState::Maybe if client.node.is_none() => SpanKind::Stale,
+                LockState::Held => SpanKind::Held,
+                LockState::Maybe => SpanKind::Maybe,
+                _ => continue,
+            };
+            // A guard reads the clock, so it needs no event to know that its time is over.
+            let to_us = client.lease_until_us.map_or(to_us, |until| until.min(to_us));
+            if from_us < to_us {
+                extend(&mut spans, client, from_us, to_us, kind);
+            }
+        }
+    }
+    spans.sort_by(|a, b| (a.from_us, &a.who).cmp(&(b.from_us, &b.who)));
+    spans
+}
+
+/// Adds a time to the last span of a contender, or begins another one.
+fn extend(spans: &mut Vec<Span>, client: &ClientState, from_us: u64, to_us: u64, kind: SpanKind) {
+    let last = spans.iter_mut().rev().find(|span| span.who == client.who);
+    match last.filter(|span| span.to_us == from_us && span.kind == kind) {
+        Some(span) => span.to_us = to_us,
+        None => {
+            let (who, mode) = (client.who.clone(), client.mode);
+            spans.push(Span { who, from_us, to_us, mode, kind });
+        }
+    }
+}
+
+/// Judges a scene.
+pub(crate) fn judge(
+    kind: Kind,
+    record: &Record,
+    spans: &[Span],
+    ended_us: u64,
+    is_store_wrong: bool,
+) -> Verdict {
+    let (owners_at_once, overlap) = overlaps(spans);
+    let notifications = notifications(record);
+    let is_store = kind.is_case("no_fence");
+    let found = match kind {
+        _ if is_store => is_store_wrong.then(|| {
+            let text = "A withdrawal was overwritten: the store lacks less than was paid out.";
+            (VerdictKind::LostUpdate, None, text.to_owned())
+        }),
+        _ => overlap
+            .map(|(breach, text)| {
+                (VerdictKind::TwoOwners, Some(breach), explain(kind, record, text))
+            })
+            .or_else(|| stale_write(record))
+            .or_else(|| stuck(record, spans, ended_us))
+            .or_else(|| herd(kind, record, notifications)),
+    };
+    let (kind, breach, text) = found.unwrap_or_else(|| {
+        let text = match owners_at_once {
+            _ if is_store => "It holds: the store lacks what was paid out, and nothing else.",
+            0 => "Nobody held the lock.",
+            1 => "It holds: never did two hold the lock at once.",
+            _ => "It holds: only readers shared the lock.",
+        };
+        (VerdictKind::Holds, None, text.to_owned())
+    });
+    let holds = kind == VerdictKind::Holds;
+    Verdict { holds, kind, owners_at_once, breach, notifications, text }
+}
+
+/// The most owners at one time, and the first time at which two exclude each other.
+fn overlaps(spans: &[Span]) -> (usize, Option<(Breach, String)>) {
+    let mut most = 0;
+    let mut first: Option<(Breach, String)> = None;
+    for span in spans {
+        let is_inside = |other: &&Span| other.from_us <= span.from_us && span.from_us < other.to_us;
+        let inside = spans.iter().filter(is_inside);
+        most = most.max(inside.clone().count());
+        let excludes = |other: &&Span| {
+            other.who != span.who && (other.mode == Mode::Write || span.mode == Mode::Write)
+        };
+        if let (None, Some(other)) = (&first, inside.clone().find(excludes)) {
+            let breach = Breach { from_us: span.from_us, to_us: span.to_us.min(other.to_us) };
+            let text = format!("Broken: {} and {} held the lock at once.", other.who, span.who);
+            first = Some((breach, text));
+        }
+    }
+    (most, first)
+}
+
+/// Adds what no lock can prevent.
+fn explain(kind: Kind, record: &Record, text: String) -> String {
+    let is_expire = |event: &Event| matches!(event, Event::Action { what: Do::Expire, .. });
+    match record.events.iter().any(is_expire) && kind.has_container() {
+        true => format!("{text} A session was ended by hand, which no holder can foresee."),
+        false => text,
+    }
+}
+
+/// A write of somebody whose node was gone, and who took the lock for its own.
+fn stale_write(record: &Record) -> Option<(VerdictKind, Option<Breach>, String)> {
+    let mut stale = BTreeMap::<&str, bool>::new();
+    let mut version = None;
+    for (event, state) in record.events.iter().zip(&record.states) {
+        let data = state.tree.iter().flatten().find(|node| node.path == DATA);
+        let is_written =
+            data.is_some_and(|data| version.replace(data.version) != Some(data.version));
+        if let Event::Frame(frame) = event
+            && is_written
+            && data.is_some_and(|data| data.version > 0)
+            && stale.get(frame.from.as_str()).copied().unwrap_or_default()
+        {
+            let breach = Breach { from_us: frame.at_us, to_us: frame.at_us };
+            let text = format!("Broken: {} wrote without holding the lock any more.", frame.from);
+            return Some((VerdictKind::StaleWrite, Some(breach), text));
+        }
+        for client in &state.clients {
+            let is_holder = matches!(client.lock, LockState::Held | LockState::Maybe);
+            stale.insert(&client.who, is_holder && client.node.is_none());
+        }
+    }
+    None
+}
+
+/// Somebody who waits at the end, while nobody has held the lock for long.
+fn stuck(
+    record: &Record,
+    spans: &[Span],
+    ended_us: u64,
+) -> Option<(VerdictKind, Option<Breach>, String)> {
+    let mut waiting = BTreeMap::<&str, u64>::new();
+    for (event, state) in record.events.iter().zip(&record.states) {
+        for client in &state.clients {
+            let waits = matches!(client.lock, LockState::Joining | LockState::Waiting);
+            let is_able =
+                client.running && client.connection == crate::scene::Connection::Connected;
+            match waits && is_able {
+                true => _ = waiting.entry(&client.who).or_insert(event.at_us()),
+                false => _ = waiting.remove(client.who.as_str()),
+            }
+        }
+    }
+    let last = spans.iter().map(|span| span.to_us).max().unwrap_or_default();
+    let (who, since) = waiting.into_iter().min_by_key(|(_, since)| *since)?;
+    let from_us = since.max(last);
+    if ended_us.saturating_sub(from_us) < PATIENCE_US {
+        return None;
+    }
+    let text = format!("Broken: the lock is free, and {who} waits for ever.");
+    Some((VerdictKind::Stuck, Some(Breach { from_us, to_us: ended_us }), text))
+}
+
+fn notifications(record: &Record) -> usize {
+    let frames = record.events.iter().filter(|event| {
+        matches!(event, Event::Frame(frame)
+            if frame.content.role == Role::Notification && frame.fate == Fate::Arrived)
+    });
+    frames.count()
+}
+
+/// Many more notifications than contenders, where that is what the scene is about.
+fn herd(
+    kind: Kind,
+    record: &Record,
+    notifications: usize,
+) -> Option<(VerdictKind, Option<Breach>, String)> {
+    let contenders = record.states.first().map_or(0, |state| state.clients.len());
+    let is_herd = matches!(kind, Kind::Case(case, Version::Broken | Version::Repaired)
+        if case.folder == "herd");
+    (is_herd && notifications > 2 * contenders).then(|| {
+        let text = format!("Broken: {notifications} notifications for {contenders} turns.");
+        (VerdictKind::Herd, None, text)
+    })
+}

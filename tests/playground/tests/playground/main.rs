@@ -1,0 +1,8 @@
+//! The playground: scenes show what they claim, scripts have bounds, and only the page is served.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
+
+mod http;
+mod scenes;
+mod scripts;
+mod whole;

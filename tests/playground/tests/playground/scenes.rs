@@ -1,0 +1,227 @@
+//! Every ready-made scene plays, is the same each time, and shows what it claims.
+
+use std::collections::BTreeSet;
+
+use zk_playground::catalogue::{self, Ready};
+use zk_playground::{
+    ClientState, Event, Fate, LockState, Mode, Role, Scene, SpanKind, State, VerdictKind,
+};
+
+fn scene(id: &str) -> Scene {
+    ready(id).play().unwrap()
+}
+
+fn ready(id: &str) -> Ready {
+    catalogue::scenes().into_iter().find(|ready| ready.id == id).unwrap()
+}
+
+/// The times of the notes of a contender that begin like this.
+fn notes(scene: &Scene, name: &str, beginning: &str) -> Vec<u64> {
+    let notes = scene.events.iter().filter_map(|event| match event {
+        Event::Note { at_us, who, text, .. } if who == name && text.starts_with(beginning) => {
+            Some(*at_us)
+        }
+        _ => None,
+    });
+    notes.collect()
+}
+
+/// The whole state after each event.
+fn states(scene: &Scene) -> Vec<State> {
+    let mut whole = State::default();
+    let states = scene.states.iter().map(|state| {
+        whole.tree = state.tree.clone().or_else(|| whole.tree.take());
+        whole.watches = state.watches.clone().or_else(|| whole.watches.take());
+        for client in &state.clients {
+            whole.clients.retain(|known| known.who != client.who);
+            whole.clients.push(client.clone());
+        }
+        whole.clone()
+    });
+    states.collect()
+}
+
+#[test]
+fn each_scene_shows_what_it_claims() {
+    for ready in catalogue::scenes() {
+        let verdict = ready.play().unwrap().verdict;
+        assert_eq!(verdict.kind, ready.claim, "{}: {}", ready.id, verdict.text);
+        assert_eq!(verdict.holds, ready.claim == VerdictKind::Holds, "{}", ready.id);
+    }
+}
+
+#[test]
+fn each_broken_lock_has_a_scene_and_its_repair_the_same_script() {
+    let scenes = catalogue::scenes();
+    let broken = scenes.iter().filter(|ready| ready.group == "broken").collect::<Vec<_>>();
+    assert_eq!(broken.len(), 9);
+    for broken in broken {
+        let repaired = ready(broken.pair.unwrap());
+        assert_eq!((repaired.group, repaired.pair), ("repaired", Some(broken.id)));
+        assert_eq!(repaired.script.actions, broken.script.actions, "{}", broken.id);
+        assert_eq!(repaired.script.lock, format!("{}_repaired", broken.script.lock));
+        assert_ne!(broken.claim, VerdictKind::Holds, "{}", broken.id);
+    }
+    let ids = scenes.iter().map(|ready| ready.id).collect::<BTreeSet<_>>();
+    assert_eq!(ids.len(), scenes.len());
+}
+
+#[test]
+fn a_script_gives_the_same_bytes_each_time_and_another_seed_gives_others() {
+    for ready in catalogue::scenes() {
+        let bytes = |ready: &Ready| serde_json::to_string(&ready.play().unwrap()).unwrap();
+        let first = bytes(&ready);
+        assert!(first == bytes(&ready), "{}", ready.id);
+        assert!(first.len() < 1_000_000, "{}: {} bytes", ready.id, first.len());
+    }
+    let mut other = ready("queue");
+    other.script.seed += 1;
+    assert_ne!(other.play().unwrap().events, scene("queue").events);
+}
+
+#[test]
+fn events_are_in_order_and_each_has_a_state() {
+    for ready in catalogue::scenes() {
+        let scene = ready.play().unwrap();
+        assert_eq!(scene.events.len(), scene.states.len(), "{}", ready.id);
+        assert!(scene.events.is_sorted_by_key(Event::at_us), "{}", ready.id);
+        assert!(scene.events.iter().all(|event| event.at_us() <= scene.ended_us));
+        let first = &scene.states[0];
+        assert!(first.tree.is_some() && first.watches.is_some(), "{}", ready.id);
+        assert_eq!(first.clients.len(), ready.script.contenders.len(), "{}", ready.id);
+    }
+}
+
+#[test]
+fn the_bytes_of_a_frame_are_its_fields() {
+    let mut roles = BTreeSet::new();
+    for ready in catalogue::scenes() {
+        for event in ready.play().unwrap().events {
+            let Event::Frame(frame) = event else { continue };
+            let content = &frame.content;
+            roles.insert(format!("{:?}", content.role));
+            let length = frame.bytes.len() / 2;
+            let said = u32::from_str_radix(&frame.bytes[..8], 16).unwrap() as usize;
+            assert_eq!(said + 4, length, "{}", content.summary);
+            let mut end = 0;
+            for field in content.fields.iter().filter(|field| field.depth == 0) {
+                assert_eq!(field.offset, end, "{}: {}", content.summary, field.name);
+                end += field.length;
+            }
+            assert_eq!(end, length, "{}", content.summary);
+            assert_eq!(frame.arrived_us.is_some(), frame.fate == Fate::Arrived);
+            assert!(frame.sent_us <= frame.at_us, "{}", content.summary);
+            assert_ne!(content.op, "?", "{}: {}", ready.id, content.summary);
+        }
+    }
+    assert_eq!(roles.len(), 5, "{roles:?}");
+}
+
+#[test]
+fn a_lease_never_outlives_the_session() {
+    let mut leases = 0;
+    for ready in catalogue::scenes() {
+        let scene = ready.play().unwrap();
+        for state in states(&scene) {
+            for ClientState { who, lock, lease_until_us, deadline_us, .. } in state.clients {
+                let (Some(lease), Some(deadline)) = (lease_until_us, deadline_us) else {
+                    continue;
+                };
+                assert!(lease <= deadline, "{}: {who}", ready.id);
+                assert!(matches!(lock, LockState::Held | LockState::Maybe), "{}: {who}", ready.id);
+                leases += 1;
+            }
+        }
+    }
+    assert!(leases > 50, "{leases}");
+}
+
+#[test]
+fn the_queue_hands_the_lock_over_by_one_notification() {
+    let scene = scene("queue");
+    let releases = [2_000_000, 3_000_000];
+    for (next, release) in ["Ben", "Cho"].into_iter().zip(releases) {
+        let held = notes(&scene, next, "holds the lock")[0];
+        let on_the_way = scene.events.iter().filter_map(|event| match event {
+            Event::Frame(frame) if frame.to == next || frame.from == next => Some(frame),
+            _ => None,
+        });
+        let critical = on_the_way
+            .filter(|frame| frame.content.role != Role::Ping)
+            .filter(|frame| release <= frame.sent_us && frame.at_us <= held);
+        let critical = critical.map(|frame| frame.content.role).collect::<Vec<_>>();
+        assert_eq!(critical, [Role::Notification], "{next}");
+        assert!(held - release < 20_000, "{next}: {held}");
+    }
+}
+
+#[test]
+fn a_linger_makes_the_second_acquire_free() {
+    let scene = scene("two_level");
+    let held = notes(&scene, "Ana", "holds the lock");
+    assert_eq!(held.len(), 2);
+    assert_eq!(held[1], 1_000_000, "at the moment of the acquire");
+    let ben = notes(&scene, "Ben", "holds the lock")[0];
+    assert!((2_500_000..2_600_000).contains(&ben), "{ben}");
+}
+
+#[test]
+fn a_holder_that_is_cut_off_gives_up_before_its_session_ends() {
+    let scene = scene("lost_lease");
+    let lost = notes(&scene, "Ana", "knows that the lock is lost")[0];
+    let ended = notes(&scene, "server", "ends the session of Ana")[0];
+    let next = notes(&scene, "Ben", "holds the lock")[0];
+    assert!(lost < ended && ended < next, "{lost} {ended} {next}");
+}
+
+#[test]
+fn a_stopped_process_does_nothing_and_then_knows() {
+    let scene = scene("stopped_holder");
+    let (stopped, resumed) = (2_000_000, 26_000_000);
+    for event in &scene.events {
+        if let Event::Frame(frame) = event {
+            let is_out = frame.from == "Ana" && (stopped..resumed).contains(&frame.sent_us);
+            assert!(!is_out, "{}", frame.content.summary);
+        }
+    }
+    assert_eq!(notes(&scene, "Ana", "has not written"), [resumed]);
+    let of_ana = scene.spans.iter().filter(|span| span.who == "Ana");
+    assert!(of_ana.map(|span| span.to_us).max().unwrap() < 13_000_000);
+}
+
+#[test]
+fn a_lost_reply_is_lost_and_the_node_is_found() {
+    let scene = scene("lost_reply_found");
+    let lost = scene.events.iter().filter_map(|event| match event {
+        Event::Frame(frame) if frame.fate == Fate::Lost => Some(frame),
+        _ => None,
+    });
+    let lost = lost.filter(|frame| frame.to == "Ana").collect::<Vec<_>>();
+    assert_eq!(lost[0].content.op, "create2");
+    for state in states(&scene) {
+        let own =
+            state.tree.unwrap().into_iter().filter(|node| node.owner.as_deref() == Some("Ana"));
+        assert!(own.count() <= 1);
+    }
+}
+
+#[test]
+fn readers_share_and_a_writer_does_not() {
+    let scene = scene("read_write");
+    assert_eq!(scene.verdict.owners_at_once, 2);
+    let writer = scene.spans.iter().find(|span| span.mode == Mode::Write).unwrap();
+    let beside = scene.spans.iter().filter(|span| {
+        span.who != writer.who && span.from_us < writer.to_us && writer.from_us < span.to_us
+    });
+    assert_eq!(beside.count(), 0);
+}
+
+#[test]
+fn a_holder_whose_node_is_gone_is_stale_until_it_knows() {
+    let scene = scene("lost_session");
+    let stale = scene.spans.iter().filter(|span| span.kind == SpanKind::Stale);
+    let stale = stale.collect::<Vec<_>>();
+    assert_eq!(stale.len(), 1);
+    assert_eq!((stale[0].who.as_str(), stale[0].from_us), ("Ana", 2_000_000));
+    assert!(stale[0].to_us < 2_100_000, "{}", stale[0].to_us);
+}
