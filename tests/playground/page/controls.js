@@ -1,0 +1,163 @@
+/*
+  What changes a script: actions on a contender at the shown time, and the set-up of the scene. The
+  functions at the top make a new script of an old one; the rest are the buttons.
+*/
+'use strict';
+
+const Scripts = (() => {
+  const NAMES = ['Ana', 'Ben', 'Cleo', 'Dan', 'Eva', 'Finn', 'Gus', 'Hana'];
+
+  /* How long a scene goes on after a new action: a session ends within this time. */
+  const AFTER_MS = 12_000;
+
+  /* Adds an action at a time, and cuts off those that come later. */
+  function withAction(script, limits, us, action) {
+    // All that has been shown has happened before the next whole millisecond.
+    const at = Math.floor(us / 1000) + 1;
+    const kept = script.actions.filter((one) => one.at_ms < at);
+    const until = Math.max(script.until_ms, at + AFTER_MS);
+    return {
+      ...script,
+      actions: [...kept, { at_ms: at, ...action }],
+      until_ms: Math.min(until, limits.until_ms),
+    };
+  }
+
+  /* Adds or removes contenders at the end. One that is added acquires the lock. */
+  function withContenders(script, count) {
+    const contenders = script.contenders.slice(0, count);
+    const names = new Set(contenders.map((contender) => contender.name));
+    let actions = script.actions.filter((action) => names.has(action.who));
+    for (const name of NAMES) {
+      if (contenders.length >= count) break;
+      if (names.has(name)) continue;
+      contenders.push({ name, mode: 'write' });
+      actions = [...actions, { at_ms: 100 * contenders.length, who: name, do: 'acquire' }];
+    }
+    return { ...script, contenders, actions };
+  }
+
+  /* Sets the lock. Contenders that want what it does not have write instead. */
+  function withLock(script, lock) {
+    const contenders = script.contenders.map((contender) => (
+      lock.modes.includes(contender.mode) ? contender : { ...contender, mode: 'write' }
+    ));
+    return { ...script, lock: lock.kind, contenders };
+  }
+
+  function withMode(script, name, mode) {
+    const contenders = script.contenders.map((contender) => (
+      contender.name === name ? { ...contender, mode } : contender
+    ));
+    return { ...script, contenders };
+  }
+
+  return { withAction, withContenders, withLock, withMode };
+})();
+
+const Controls = (() => {
+  const { html, byId } = Elements;
+
+  const GROUPS = [
+    ['The lock', ['acquire', 'release', 'drop', 'write', 'fenced_write']],
+    ['The process', ['stop', 'resume', 'crash', 'restart']],
+    ['The network', ['cut', 'heal', 'reset', 'delay', 'lose_reply', 'isolate']],
+    ['The session', ['expire']],
+  ];
+
+  /* An option for each entry, under the headings of their groups. */
+  function options(entries, value) {
+    const groups = new Map();
+    for (const entry of entries) {
+      const label = Words.capital(entry.group);
+      if (!groups.has(label)) groups.set(label, html('optgroup', { label }));
+      groups.get(label).append(html('option', { value: value(entry) }, entry.title));
+    }
+    return [...groups.values()];
+  }
+
+  /*
+    Creates the controls. `chosen.action(action)` is called with an action but for its time, and
+    `chosen.change(make)` with a function that makes a script of the one shown.
+  */
+  function create(catalogue, chosen) {
+    const who = byId('who');
+    const lock = byId('lock');
+    const contenders = byId('contenders');
+    const seed = byId('seed');
+    const delay = html('input', { type: 'number', min: 0, max: catalogue.limits.delay_ms,
+      value: 50, 'aria-label': 'Milliseconds of delay' });
+
+    function act(action) {
+      const name = who.querySelector(':checked').value;
+      const time = action.ms ? { ms: Number(delay.value) } : {};
+      chosen.action({ who: name, do: action.do, ...time });
+    }
+
+    function button(action) {
+      const label = Words.capital(action.do.replaceAll('_', ' '));
+      const made = html('button', {
+        type: 'button', 'data-do': action.do, title: action.text, click: () => act(action),
+      }, label);
+      return action.ms ? [made, delay, ' ms'] : [made];
+    }
+
+    function createActions() {
+      const known = new Set(GROUPS.flatMap(([, verbs]) => verbs));
+      const others = catalogue.actions.filter((action) => !known.has(action.do));
+      const groups = GROUPS.map(([title, verbs]) => [title, verbs.flatMap((verb) =>
+        catalogue.actions.filter((action) => action.do === verb))]);
+      return [...groups, ['Others', others]].filter(([, actions]) => actions.length > 0)
+        .map(([title, actions]) => html('fieldset', {}, html('legend', {}, title),
+          html('div', {}, ...actions.flatMap(button))));
+    }
+
+    function lockOf(kind) {
+      return catalogue.locks.find((one) => one.kind === kind);
+    }
+
+    function modeOf(contender, modes) {
+      const select = html('select', {
+        'aria-label': `What ${contender.name} wants`,
+        change: () => chosen.change((script) =>
+          Scripts.withMode(script, contender.name, select.value)),
+      }, ...modes.map((mode) => html('option', { value: mode }, `${mode}s`)));
+      select.value = contender.mode;
+      return select;
+    }
+
+    byId('actions').replaceChildren(...createActions());
+    lock.replaceChildren(...options(catalogue.locks, (entry) => entry.kind));
+    contenders.max = catalogue.limits.contenders;
+    byId('setup').addEventListener('submit', (event) => {
+      event.preventDefault();
+      chosen.change((script) => {
+        const other = Scripts.withContenders(script, Number(contenders.value));
+        return { ...Scripts.withLock(other, lockOf(lock.value)), seed: Number(seed.value) };
+      });
+    });
+
+    /* Shows what a script says. The chosen contender stays chosen if it is still there. */
+    function load(scene) {
+      const { script } = scene;
+      const before = who.querySelector(':checked')?.value;
+      const modes = lockOf(script.lock)?.modes ?? ['write'];
+      who.replaceChildren(...script.contenders.map((contender) => {
+        const radio = html('input', { type: 'radio', name: 'who', value: contender.name });
+        const label = html('label', { class: Words.laneClass(scene, contender.name) },
+          radio, contender.name);
+        return modes.length > 1
+          ? html('span', { class: 'with-mode' }, label, modeOf(contender, modes)) : label;
+      }));
+      const radios = [...who.querySelectorAll('input')];
+      (radios.find((radio) => radio.value === before) ?? radios[0]).checked = true;
+      lock.value = script.lock;
+      contenders.value = script.contenders.length;
+      seed.value = script.seed;
+    }
+
+    return { load };
+  }
+
+  return { create, options };
+})();

@@ -1,0 +1,266 @@
+/*
+  The sequence diagram: a line for each lane, time running down, and every frame an arrow.
+
+  It is drawn once for a scene. A step then changes three things: where the veil over the future
+  begins, which event is marked, and what is scrolled into view. For those who do not see it, the
+  list of events says the same.
+*/
+'use strict';
+
+const Diagram = (() => {
+  const { svg, html, attribute } = Elements;
+
+  /* Pixels: the column of times, a lane at least, the bar on a lane, and the present below a row. */
+  const AXIS = 76;
+  const LANE = 148;
+  const BAR = 10;
+  const BELOW = 8;
+
+  /* The lanes in the order of the picture: servers in the middle, so that arrows stay short. */
+  function arrange(lanes) {
+    const servers = lanes.filter((lane) => lane.kind === 'server');
+    const others = lanes.filter((lane) => lane.kind !== 'server');
+    const half = Math.ceil(others.length / 2);
+    return [...others.slice(0, half), ...servers, ...others.slice(half)];
+  }
+
+  /* How wide a character of a label is, in pixels, on the average. */
+  const letterWidth = (() => {
+    const sample = 'create2 /lock/lock-0000000000 (ephemeral)';
+    let width = 0;
+    return (element) => {
+      if (width === 0) {
+        const pen = document.createElement('canvas').getContext('2d');
+        pen.font = `12px ${getComputedStyle(element).fontFamily}`;
+        width = pen.measureText(sample).width / sample.length;
+      }
+      return width;
+    };
+  })();
+
+  function cut(text, width, letter) {
+    const letters = Math.max(4, Math.floor(width / letter));
+    return text.length <= letters ? text : `${text.slice(0, letters - 1)}…`;
+  }
+
+  /* The head of an arrow at a point, for a line that comes from the left or from the right. */
+  function head(x, y, fromLeft) {
+    const back = fromLeft ? -8 : 8;
+    return `M${x + back},${y - 4.5}L${x},${y}L${x + back},${y + 4.5}`;
+  }
+
+  function cross(x, y) {
+    return `M${x - 5},${y - 5}L${x + 5},${y + 5}M${x - 5},${y + 5}L${x + 5},${y - 5}`;
+  }
+
+  function create(container, chosen) {
+    const heads = html('div', { class: 'heads', 'aria-hidden': 'true' });
+    const body = svg('svg', { class: 'sequence', 'aria-hidden': 'true', focusable: 'false' });
+    container.append(heads, body);
+    let line = null;
+    let marks = [];
+    let endsOf = [];
+    let current = -1;
+    let each = LANE;
+    let letter = 0;
+    let width = 0;
+    let veil = null;
+    let now = null;
+
+    function drawLanes(scene, lanes, x) {
+      heads.replaceChildren(...lanes.map((lane) => {
+        const name = html('span', { class: Words.laneClass(scene, lane.id) }, lane.id);
+        name.style.left = `${x.get(lane.id)}px`;
+        return name;
+      }));
+      return lanes.map((lane) => svg('line', {
+        class: `lifeline ${Words.laneClass(scene, lane.id)} ${lane.kind}`,
+        x1: x.get(lane.id), x2: x.get(lane.id), y1: 0, y2: line.height,
+      }));
+    }
+
+    function drawBar(scene, x, who, from, to, kind) {
+      return svg('rect', {
+        class: `belief ${Words.laneClass(scene, who)} ${kind}`,
+        x: x.get(who) - BAR / 2, y: from, width: BAR, height: Math.max(2, to - from),
+      });
+    }
+
+    /* A full bar along a lane where its client takes the lock for its own. */
+    function drawSpans(scene, x) {
+      return scene.spans.map((span) => drawBar(scene, x, span.who, Timeline.yAt(line, span.from_us),
+        Timeline.yAt(line, span.to_us), span.kind));
+    }
+
+    /* A hollow bar where a client waits for the lock. */
+    function drawWaits(scene, x) {
+      const bars = [];
+      const since = new Map();
+      const end = (who, y) => {
+        if (since.has(who)) bars.push(drawBar(scene, x, who, since.get(who), y, 'waiting'));
+        since.delete(who);
+      };
+      scene.states.forEach((state, index) => {
+        for (const client of state.clients) {
+          const waits = client.lock === 'waiting' || client.lock === 'joining';
+          if (!waits) end(client.who, line.eventY[index]);
+          else if (!since.has(client.who)) since.set(client.who, line.eventY[index]);
+        }
+      });
+      for (const who of [...since.keys()]) end(who, line.height);
+      return bars;
+    }
+
+    function drawFrame(scene, event, index, x) {
+      const from = x.get(event.from);
+      const to = x.get(event.to);
+      const isLost = event.arrived_us === null;
+      const fromLeft = from < to;
+      const y1 = line.sentY[index];
+      const y2 = isLost ? y1 + 6 : line.eventY[index];
+      const inset = fromLeft ? BAR / 2 : -BAR / 2;
+      const end = isLost ? from + (to - from) * 0.6 : to - inset;
+      const path = `M${from + inset},${y1}L${end},${y2}`;
+      const room = Math.abs(to - from) - 2 * BAR;
+      return [
+        svg('path', { class: 'reach', d: path }),
+        svg('path', { class: 'shaft', d: path }),
+        svg('path', { class: 'head', d: isLost ? cross(end, y2) : head(end, y2, fromLeft) }),
+        svg('text', {
+          x: from + (fromLeft ? BAR : -BAR), y: y1 - 4,
+          'text-anchor': fromLeft ? 'start' : 'end',
+        }, cut(Words.label(event), room, letter)),
+      ];
+    }
+
+    function drawPoint(event, index, x) {
+      const at = x.get(event.who) ?? AXIS / 2;
+      const y = line.eventY[index];
+      const label = Words.label(event);
+      // At the last lane a long text stands before the line.
+      const fits = at + BAR + label.length * letter < width;
+      return [
+        svg('rect', { class: 'reach', x: at - 10, y: y - 9, width: 20, height: 18 }),
+        svg('path', { class: 'point', d: `M${at},${y - 6}l6,6l-6,6l-6,-6z` }),
+        svg('text', {
+          x: at + (fits ? BAR : -BAR), y: y + 4, 'text-anchor': fits ? 'start' : 'end',
+        }, cut(label, each - 2 * BAR, letter)),
+      ];
+    }
+
+    function drawEvent(scene, index, x) {
+      const event = scene.events[index];
+      const parts = event.kind === 'frame'
+        ? drawFrame(scene, event, index, x) : drawPoint(event, index, x);
+      const lane = Words.laneClass(scene, Words.party(scene, event));
+      const kind = event.role ?? event.tone ?? '';
+      return svg('g', {
+        class: `event ${event.kind} ${kind} ${event.fate ?? ''} ${lane}`, 'data-index': index,
+      }, svg('title', {}, Words.sentence(scene, event)), ...parts);
+    }
+
+    /* The times at the left, as many as there is room for, and how long the pauses are. */
+    function drawTimes(events) {
+      const drawn = [];
+      let free = 0;
+      for (const index of line.steps) {
+        const event = events[index];
+        const y = line.sentY[index];
+        if (y < free) continue;
+        free = y + 20;
+        const us = event.kind === 'frame' ? event.sent_us : event.at_us;
+        drawn.push(svg('text', { class: 'when', x: AXIS - 12, y: y + 4 }, Words.time(us)));
+      }
+      return drawn;
+    }
+
+    function drawPauses() {
+      return line.pauses.map((pause) => svg('line', {
+        class: 'pause', x1: AXIS - 4, x2: width,
+        y1: (pause.from + pause.to) / 2 - 4, y2: (pause.from + pause.to) / 2 - 4,
+      }));
+    }
+
+    /* Where the promise of the lock is broken. */
+    function drawBreach(scene) {
+      const breach = scene.verdict.breach;
+      if (breach === null) return [];
+      const y = line.breachY - 16;
+      const height = Math.max(22, Timeline.yAt(line, breach.to_us) - y);
+      return [
+        svg('rect', { class: 'breach', x: AXIS, y, width: width - AXIS, height }),
+        svg('text', { class: 'breach', x: AXIS + 8, y: line.breachY }, Words.breach(scene)),
+      ];
+    }
+
+    function load(scene, newLine) {
+      line = newLine;
+      current = -1;
+      letter = letterWidth(body);
+      const lanes = arrange(scene.lanes);
+      const room = container.clientWidth - AXIS;
+      each = Math.max(LANE, Math.floor(room / lanes.length));
+      const x = new Map(lanes.map((lane, index) => [lane.id, AXIS + (index + 0.5) * each]));
+      width = AXIS + lanes.length * each;
+      attribute(body, 'width', width);
+      attribute(body, 'height', line.height);
+      heads.style.width = `${width}px`;
+      marks = scene.events.map(() => null);
+      endsOf = [];
+      for (const index of line.steps) {
+        const { from, to, who } = scene.events[index];
+        marks[index] = drawEvent(scene, index, x);
+        endsOf[index] = [from, to, who].filter((id) => x.has(id)).map((id) => x.get(id));
+      }
+      veil = svg('rect', { class: 'veil', x: AXIS - 4, y: 0, width, height: line.height });
+      now = svg('line', { class: 'now', x1: 0, x2: width, y1: 0, y2: 0 });
+      body.replaceChildren(
+        ...drawPauses(), ...drawLanes(scene, lanes, x), ...drawWaits(scene, x),
+        ...drawSpans(scene, x), ...drawBreach(scene),
+        ...marks.filter((mark) => mark !== null), veil, now, ...drawTimes(scene.events),
+      );
+      container.scrollTo(0, 0);
+    }
+
+    /* Keeps the lanes of an event in what is seen, as far as there is room. */
+    function followLanes(ends) {
+      const from = Math.min(...ends) - LANE / 2;
+      const to = Math.max(...ends) + LANE / 2;
+      if (from < container.scrollLeft) container.scrollLeft = from;
+      else if (to > container.scrollLeft + container.clientWidth) {
+        container.scrollLeft = to - container.clientWidth;
+      }
+    }
+
+    /* Keeps the present in the middle half of what is seen. */
+    function follow(y) {
+      const height = container.clientHeight;
+      const top = container.scrollTop;
+      if (y < top + height * 0.25 || y > top + height * 0.7) {
+        container.scrollTop = y - height * 0.45;
+      }
+    }
+
+    function show(position, index) {
+      attribute(veil, 'y', position + BELOW);
+      attribute(now, 'transform', `translate(0 ${position + BELOW})`);
+      if (index !== current) {
+        marks[current]?.classList.remove('current');
+        marks[index]?.classList.add('current');
+        current = index;
+        if (marks[index]) followLanes(endsOf[index]);
+      }
+      follow(position);
+    }
+
+    body.addEventListener('click', (event) => {
+      const mark = event.target.closest('.event');
+      if (mark) chosen.event(Number(mark.dataset.index));
+      else chosen.position(event.clientY - body.getBoundingClientRect().top);
+    });
+
+    return { load, show };
+  }
+
+  return { create };
+})();

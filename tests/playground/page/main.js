@@ -1,0 +1,267 @@
+/*
+  The page as a whole: which scene is shown, at which moment, and who is told of it.
+
+  A scene is shown by drawing what stays, and then the moment; a moment is shown by telling each view,
+  which changes what differs. Every change of the script keeps the address of the one before for undo.
+*/
+'use strict';
+
+(() => {
+  const { html, text, attribute, byId } = Elements;
+
+  /* How many scripts undo can go back. */
+  const MOST_UNDO = 100;
+
+  const source = Source.create();
+  const player = Player.create(showMoment);
+  const diagram = Diagram.create(byId('lanes'), {
+    event(index) { player.moveTo(line.eventY[index]); openFrame(); },
+    position(y) { player.moveTo(y); },
+  });
+  const tree = Tree.create(byId('tree'));
+  const clients = Clients.create(byId('clients'));
+  const frame = Frame.create(byId('frame'), (hadFocus) => { if (hadFocus) byId('lanes').focus(); });
+  const list = List.create(byId('events'), (index) => {
+    player.moveTo(line.eventY[index]);
+    openFrame();
+  });
+  let catalogue = null;
+  let controls = null;
+  /* The ready-made scene that is shown, or null if the script is the reader's own. */
+  let entry = null;
+  let scene = null;
+  let line = null;
+  let step = -1;
+  let undo = [];
+  let retry = null;
+  let addressTimer = 0;
+
+  function isShown(event) {
+    return byId('routine').checked || !Words.isRoutine(event);
+  }
+
+  function currentEvent() {
+    const passed = Timeline.stepAt(line, player.position());
+    return passed === 0 ? null : scene.events[line.steps[passed - 1]];
+  }
+
+  function address() {
+    const happened = Timeline.eventAt(line, player.position()) + 1;
+    return Fragment.write(entry === null ? scene.script : entry.id, happened);
+  }
+
+  /* The address follows the moment, but not so often that a browser refuses it. */
+  function noteAddress() {
+    clearTimeout(addressTimer);
+    addressTimer = setTimeout(() => history.replaceState(null, '', address()), 250);
+  }
+
+  function showMoment(position, why) {
+    const now = player.time();
+    const passed = Timeline.stepAt(line, position);
+    const index = passed === 0 ? -1 : line.steps[passed - 1];
+    const state = scene.states[Math.max(0, Timeline.eventAt(line, position))];
+    diagram.show(position, index);
+    tree.show(scene, state);
+    clients.show(scene, state, now);
+    list.show(index);
+    const time = Words.time(Math.round(now));
+    const slider = byId('time');
+    if (slider.value !== String(Math.round(position))) slider.value = Math.round(position);
+    attribute(slider, 'aria-valuetext', `${time}, event ${passed} of ${line.steps.length}`);
+    text(byId('moment'), time);
+    text(byId('interfere-moment'), time);
+    text(byId('clock'), `${time}  ${passed}/${line.steps.length}`);
+    text(byId('play'), player.isPlaying() ? 'Pause' : 'Play');
+    if (index !== step) {
+      step = index;
+      text(byId('said'), index < 0 ? 'The scene begins.'
+        : Words.sentence(scene, scene.events[index]));
+      if (frame.isOpen() && why === 'step') showFrame();
+    }
+    if (why !== 'play') noteAddress();
+  }
+
+  function showFrame() {
+    const event = currentEvent();
+    if (event?.kind === 'frame') frame.show(scene, event);
+  }
+
+  function openFrame() {
+    if (currentEvent()?.kind !== 'frame') return;
+    showFrame();
+    frame.focus();
+  }
+
+  function showVerdict() {
+    const { holds, text: said } = scene.verdict;
+    const verdict = byId('verdict');
+    verdict.hidden = false;
+    attribute(verdict, 'class', holds ? 'verdict' : 'verdict breach');
+    text(verdict, said);
+  }
+
+  function showText() {
+    text(byId('title'), entry?.title ?? 'A scene of your own');
+    const paragraphs = [entry?.text ?? 'Actions were changed by hand.'];
+    byId('text').replaceChildren(...paragraphs.map((one) => html('p', {}, one)));
+    byId('look').hidden = !entry?.look;
+    text(byId('look-text'), entry?.look ?? '');
+    byId('scene').value = entry?.id ?? '';
+    byId('own').hidden = entry !== null;
+  }
+
+  /* Draws a scene, at the moment after so many of its events. */
+  function draw(happened) {
+    line = Timeline.build(scene, isShown);
+    step = null;
+    tree.forget();
+    clients.forget();
+    frame.hide();
+    diagram.load(scene, line);
+    list.load(scene, line);
+    byId('time').max = line.height;
+    player.load(line, happened > 0 ? line.eventY[Math.min(happened, scene.events.length) - 1] : 0);
+  }
+
+  /* Gets a scene and shows it. `at` tells the number of events to show, from the scene. */
+  async function open(newEntry, script, at) {
+    try {
+      const played = await (newEntry === null ? source.play(script) : source.ready(newEntry));
+      entry = newEntry;
+      scene = played;
+      byId('problem').hidden = true;
+      showText();
+      showVerdict();
+      if (source.canPlay) controls.load(scene);
+      draw(at(scene));
+      document.documentElement.dataset.ready = 'true';
+      return true;
+    } catch (error) {
+      if (error.name !== 'AbortError') tell(error, () => open(newEntry, script, at));
+      return false;
+    }
+  }
+
+  /* Shows what went wrong, with a button that does it again. */
+  function tell(error, again) {
+    text(byId('problem-text'), error.message);
+    byId('problem').hidden = false;
+    retry = again;
+    if (!(error instanceof Source.Problem)) console.error(error);
+  }
+
+  /* Replaces the script by another, which undo takes back. */
+  async function change(script, at = () => 0) {
+    const before = address();
+    if (!(await open(null, script, at))) return;
+    undo.push(before);
+    undo = undo.slice(-MOST_UNDO);
+    byId('undo').disabled = false;
+    history.pushState(null, '', address());
+  }
+
+  async function act(action) {
+    const goesOn = player.isPlaying();
+    const script = Scripts.withAction(scene.script, catalogue.limits, player.time(), action);
+    const last = script.actions.length - 1;
+    await change(script, (played) =>
+      played.events.findIndex((event) => event.kind === 'action' && event.action === last) + 1);
+    if (goesOn) player.play();
+  }
+
+  /* Shows what an address names, or the first scene. */
+  async function openAddress(fragment) {
+    let wanted;
+    try {
+      wanted = Fragment.read(fragment);
+    } catch (error) {
+      await open(catalogue.scenes[0], null, () => 0);
+      tell(new Source.Problem(`The address is not one of a scene: ${error.message}.`),
+        () => openAddress(''));
+      return;
+    }
+    const id = wanted === null ? catalogue.scenes[0].id : wanted.id;
+    const named = catalogue.scenes.find((one) => one.id === id) ?? null;
+    if (wanted?.script) await open(null, wanted.script, () => wanted.happened);
+    else if (named !== null) await open(named, null, () => wanted?.happened ?? 0);
+    else {
+      await open(catalogue.scenes[0], null, () => 0);
+      tell(new Source.Problem(`There is no scene named “${id}”.`), () => openAddress(''));
+    }
+  }
+
+  async function start() {
+    try {
+      catalogue = await source.catalogue();
+    } catch (error) {
+      tell(error, start);
+      return;
+    }
+    const own = html('option', { value: '', id: 'own' }, 'A scene of your own');
+    byId('scene').replaceChildren(own, ...Controls.options(catalogue.scenes, (one) => one.id));
+    byId('interfere').hidden = !source.canPlay;
+    if (source.canPlay) {
+      controls = Controls.create(catalogue, {
+        action: act,
+        change: (make) => change(make(scene.script)),
+      });
+    }
+    await openAddress(location.hash);
+  }
+
+  /* Keys that work wherever the focus is, but for elements that need them for themselves. */
+  function press(event) {
+    if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || !line) return;
+    const needs = event.target.closest('select, input:not([type="range"]), [role="listbox"]');
+    if (needs) return;
+    const isButton = event.target.closest('button, summary, a') !== null;
+    const keys = {
+      ArrowLeft: () => player.step(-1),
+      ArrowRight: () => player.step(1),
+      Home: () => player.moveTo(0),
+      End: () => player.moveTo(line.height),
+      ' ': isButton ? null : toggle,
+      Enter: event.target === byId('lanes') ? openFrame : null,
+    };
+    if (event.target === byId('lanes')) {
+      keys.ArrowUp = keys.ArrowLeft;
+      keys.ArrowDown = keys.ArrowRight;
+    }
+    if (!keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  }
+
+  function toggle() {
+    if (player.isPlaying()) player.pause();
+    else player.play();
+  }
+
+  function listen(id, type, does) {
+    byId(id).addEventListener(type, does);
+  }
+
+  listen('first', 'click', () => player.moveTo(0));
+  listen('back', 'click', () => player.step(-1));
+  listen('play', 'click', toggle);
+  listen('forward', 'click', () => player.step(1));
+  listen('last', 'click', () => player.moveTo(line.height));
+  listen('time', 'input', () => player.moveTo(Number(byId('time').value)));
+  listen('speed', 'change', () => player.setSpeed(Number(byId('speed').value)));
+  listen('routine', 'change', () => draw(Timeline.eventAt(line, player.position()) + 1));
+  listen('retry', 'click', () => retry());
+  listen('scene', 'change', async () => {
+    const chosen = catalogue.scenes.find((one) => one.id === byId('scene').value);
+    if (chosen && await open(chosen, null, () => 0)) history.pushState(null, '', address());
+  });
+  listen('undo', 'click', async () => {
+    const before = undo.pop();
+    byId('undo').disabled = undo.length === 0;
+    history.pushState(null, '', before);
+    await openAddress(before);
+  });
+  addEventListener('keydown', press);
+  addEventListener('popstate', () => openAddress(location.hash));
+  start();
+})();

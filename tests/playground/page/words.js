@@ -1,0 +1,125 @@
+/*
+  What the page says about a scene: times, sentences, and the names of classes in the style sheets.
+  Knows no elements.
+*/
+'use strict';
+
+const Words = (() => {
+  const COLOURS = 6;
+
+  const CONNECTIONS = {
+    connecting: 'connecting',
+    connected: 'connected',
+    suspended: 'connection lost',
+    expired: 'session expired',
+    closed: 'session closed',
+    gone: 'process gone',
+  };
+
+  const LOCKS = {
+    idle: 'wants no lock',
+    joining: 'joins the queue',
+    waiting: 'waits in the queue',
+    held: 'owns the lock',
+    maybe: 'may own the lock',
+    lost: 'has lost the lock',
+  };
+
+  /* A time, or a length of time, in the unit that reads best. */
+  function time(us) {
+    if (us < 1000 && us > 0) return `${Math.round(us)}\u00a0µs`;
+    const ms = us / 1000;
+    if (ms < 1000) return `${Number.isInteger(ms) ? ms : ms.toFixed(1)}\u00a0ms`;
+    return `${(ms / 1000).toFixed(3)}\u00a0s`;
+  }
+
+  /* A time that is left: to a tenth of a second, so that it reads calmly while it runs. */
+  function left(us) {
+    return us <= 0 ? 'over' : `${(Math.ceil(us / 100_000) / 10).toFixed(1)} s left`;
+  }
+
+  /* The class with the colour of a contender; the server has none. */
+  function laneClass(scene, id) {
+    const index = scene.lanes.filter((lane) => lane.kind !== 'server')
+      .findIndex((lane) => lane.id === id);
+    return index < 0 ? 'lane-server' : `lane-${index % COLOURS}`;
+  }
+
+  function isServer(scene, id) {
+    return scene.lanes.some((lane) => lane.id === id && lane.kind === 'server');
+  }
+
+  /* The contender that an event is about, or the server if it is about that alone. */
+  function party(scene, event) {
+    if (event.kind !== 'frame') return event.who;
+    return isServer(scene, event.from) ? event.to : event.from;
+  }
+
+  function the(scene, id) {
+    return isServer(scene, id) ? 'the server' : id;
+  }
+
+  function capital(text) {
+    return text.charAt(0).toUpperCase() + text.slice(1);
+  }
+
+  function fate(event) {
+    if (event.fate === 'lost') return 'It is lost on the way.';
+    if (event.fate === 'in_flight' || event.arrived_us === null) {
+      return 'It is still on its way when the scene ends.';
+    }
+    return `It arrives after ${time(event.arrived_us - event.sent_us)}.`;
+  }
+
+  /* What happens in an event, without its time. */
+  function happening(scene, event) {
+    if (event.kind === 'action') return `${event.text}.`;
+    if (event.kind === 'note') {
+      // A note of the server is a sentence; one of a contender goes on after its name.
+      const who = isServer(scene, event.who) ? '' : `${event.who} `;
+      return `${capital(who + event.text)}.`;
+    }
+    const error = event.error === null ? '' : `, refused with ${event.error}`;
+    return `${capital(the(scene, event.from))} sends to ${the(scene, event.to)}: ` +
+      `${event.summary}${error}. ${fate(event)}`;
+  }
+
+  /* An event in sentences, for those who listen. */
+  function sentence(scene, event) {
+    return `${time(event.at_us)}: ${happening(scene, event)}`;
+  }
+
+  /* The short text of an event in the diagram. */
+  function label(event) {
+    if (event.kind === 'action') return event.do.replaceAll('_', ' ');
+    if (event.kind === 'note') return event.text;
+    return event.error === null ? event.summary : `${event.error}: ${event.summary}`;
+  }
+
+  /* The contenders that take the lock for their own at some moment of a time span. */
+  function ownersBetween(scene, from, to) {
+    const spans = scene.spans.filter((span) => span.from_us <= to && span.to_us > from);
+    return [...new Set(spans.map((span) => span.who))];
+  }
+
+  /* What the mark over a breach says. */
+  function breach(scene) {
+    const { breach: { from_us: from, to_us: to }, kind } = scene.verdict;
+    const when = from === to ? `at ${time(from)}` : `from ${time(from)} to ${time(to)}`;
+    const owners = ownersBetween(scene, from, to);
+    const what = kind === 'two_owners' ? `two owners, ${owners.join(' and ')},`
+      : kind.replaceAll('_', ' ');
+    return `${capital(what)} ${when}`;
+  }
+
+  /* True of handshakes and pings, which are many and say little. */
+  function isRoutine(event) {
+    return event.kind === 'frame' && (event.role === 'ping' || event.role === 'connect');
+  }
+
+  return {
+    time, left, laneClass, isServer, party, happening, sentence, label, breach, isRoutine, capital, the,
+    connection: (word) => CONNECTIONS[word] ?? word,
+    lock: (word) => LOCKS[word] ?? word,
+  };
+})();
