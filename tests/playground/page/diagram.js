@@ -10,7 +10,7 @@
 const Diagram = (() => {
   const { svg, html, attribute } = Elements;
 
-  /* Pixels: the column of times, a lane at least, the bar on a lane, and the present below a row. */
+  /* Pixels: the column of times, a lane at least, a bar on it, and the present below a row. */
   const AXIS = 76;
   const LANE = 148;
   const BAR = 10;
@@ -66,6 +66,7 @@ const Diagram = (() => {
     let width = 0;
     let veil = null;
     let now = null;
+    let times = null;
 
     function drawLanes(scene, lanes, x) {
       heads.replaceChildren(...lanes.map((lane) => {
@@ -159,9 +160,11 @@ const Diagram = (() => {
       }, svg('title', {}, Words.sentence(scene, event)), ...parts);
     }
 
-    /* The times at the left, as many as there is room for, and how long the pauses are. */
+    /* The times at the left, as many as there is room for. They stay when lanes are scrolled. */
     function drawTimes(events) {
-      const drawn = [];
+      const drawn = [
+        svg('rect', { class: 'axis', x: 0, y: 0, width: AXIS - 6, height: line.height }),
+      ];
       let free = 0;
       for (const index of line.steps) {
         const event = events[index];
@@ -171,7 +174,8 @@ const Diagram = (() => {
         const us = event.kind === 'frame' ? event.sent_us : event.at_us;
         drawn.push(svg('text', { class: 'when', x: AXIS - 12, y: y + 4 }, Words.time(us)));
       }
-      return drawn;
+      times = svg('g', {}, ...drawn);
+      return times;
     }
 
     function drawPauses() {
@@ -217,16 +221,16 @@ const Diagram = (() => {
       body.replaceChildren(
         ...drawPauses(), ...drawLanes(scene, lanes, x), ...drawWaits(scene, x),
         ...drawSpans(scene, x), ...drawBreach(scene),
-        ...marks.filter((mark) => mark !== null), veil, now, ...drawTimes(scene.events),
+        ...marks.filter((mark) => mark !== null), veil, drawTimes(scene.events), now,
       );
       container.scrollTo(0, 0);
     }
 
     /* Keeps the lanes of an event in what is seen, as far as there is room. */
     function followLanes(ends) {
-      const from = Math.min(...ends) - LANE / 2;
-      const to = Math.max(...ends) + LANE / 2;
-      if (from < container.scrollLeft) container.scrollLeft = from;
+      const from = Math.min(...ends) - 2 * BAR;
+      const to = Math.max(...ends) + 2 * BAR;
+      if (from < container.scrollLeft + AXIS) container.scrollLeft = from - AXIS;
       else if (to > container.scrollLeft + container.clientWidth) {
         container.scrollLeft = to - container.clientWidth;
       }
@@ -257,6 +261,10 @@ const Diagram = (() => {
       const mark = event.target.closest('.event');
       if (mark) chosen.event(Number(mark.dataset.index));
       else chosen.position(event.clientY - body.getBoundingClientRect().top);
+    });
+
+    container.addEventListener('scroll', () => {
+      if (times) attribute(times, 'transform', `translate(${container.scrollLeft} 0)`);
     });
 
     return { load, show };

@@ -1,6 +1,6 @@
 /*
   One frame opened: its fields beside its bytes. The field that is pointed at, or chosen with the
-  arrow keys, marks its bytes; a byte that is pointed at marks the innermost field that it is part of.
+  arrow keys, marks its bytes; a byte that is pointed at marks the innermost field that it is of.
 */
 'use strict';
 

@@ -1,6 +1,6 @@
 /*
-  The list of all events: the same as the diagram, as a table that can be read aloud. Each line has a
-  button that goes to its event. It is made once for a scene; a step only moves the mark.
+  The list of all events: the same as the diagram, as a table that can be read aloud. Each line has
+  a button that goes to its event. It is made once for a scene; a step only moves the mark.
 */
 'use strict';
 
@@ -19,7 +19,7 @@ const List = (() => {
       const happens = isFrame
         ? `${Words.label(event)}${event.arrived_us === null ? ' (does not arrive)' : ''}`
         : Words.capital(event.kind === 'note' ? event.text : event.do.replaceAll('_', ' '));
-      return html('tr', { 'data-index': index, class: event.kind },
+      return html('tr', { 'data-index': index },
         html('td', {}, Words.time(event.at_us)),
         html('td', { class: `party ${Words.laneClass(scene, from)}` }, from),
         html('td', { class: `party ${to === '' ? '' : Words.laneClass(scene, to)}` }, to),

@@ -1,8 +1,8 @@
 /*
   The page as a whole: which scene is shown, at which moment, and who is told of it.
 
-  A scene is shown by drawing what stays, and then the moment; a moment is shown by telling each view,
-  which changes what differs. Every change of the script keeps the address of the one before for undo.
+  A scene is shown by drawing what stays, and then the moment; a moment is shown by telling each
+  view, which changes what differs. A change of the script keeps the address before it for undo.
 */
 'use strict';
 
@@ -102,9 +102,14 @@
   }
 
   function showText() {
+    const lock = catalogue.locks.find((one) => one.kind === scene.script.lock);
     text(byId('title'), entry?.title ?? 'A scene of your own');
-    const paragraphs = [entry?.text ?? 'Actions were changed by hand.'];
-    byId('text').replaceChildren(...paragraphs.map((one) => html('p', {}, one)));
+    const said = entry?.text ?? `${lock?.title ?? 'A lock'}. ${lock?.text ?? ''}`;
+    byId('text').replaceChildren(html('p', {}, said));
+    byId('program').hidden = !lock?.source;
+    text(byId('source'), lock?.source ?? '');
+    byId('pair').hidden = !entry?.pair;
+    text(byId('pair'), entry?.group === 'broken' ? 'Show the repair' : 'Show it broken');
     byId('look').hidden = !entry?.look;
     text(byId('look-text'), entry?.look ?? '');
     byId('scene').value = entry?.id ?? '';
@@ -151,22 +156,29 @@
     if (!(error instanceof Source.Problem)) console.error(error);
   }
 
-  /* Replaces the script by another, which undo takes back. */
+  /* Replaces the script by another, which undo takes back. Returns true if it was played. */
   async function change(script, at = () => 0) {
     const before = address();
-    if (!(await open(null, script, at))) return;
+    if (!(await open(null, script, at))) return false;
     undo.push(before);
     undo = undo.slice(-MOST_UNDO);
     byId('undo').disabled = false;
     history.pushState(null, '', address());
+    return true;
   }
 
   async function act(action) {
     const goesOn = player.isPlaying();
     const script = Scripts.withAction(scene.script, catalogue.limits, player.time(), action);
     const last = script.actions.length - 1;
-    await change(script, (played) =>
+    const cutOff = scene.script.actions.length - last;
+    const isPlayed = await change(script, (played) =>
       played.events.findIndex((event) => event.kind === 'action' && event.action === last) + 1);
+    if (!isPlayed) return;
+    if (cutOff > 0) {
+      byId('said').append(cutOff === 1 ? ' One later action is cut off.'
+        : ` ${cutOff} later actions are cut off.`, ' Undo brings back what was.');
+    }
     if (goesOn) player.play();
   }
 
@@ -189,6 +201,12 @@
       await open(catalogue.scenes[0], null, () => 0);
       tell(new Source.Problem(`There is no scene named “${id}”.`), () => openAddress(''));
     }
+  }
+
+  /* Shows a ready-made scene from its start. */
+  async function choose(id) {
+    const chosen = catalogue.scenes.find((one) => one.id === id);
+    if (chosen && await open(chosen, null, () => 0)) history.pushState(null, '', address());
   }
 
   async function start() {
@@ -251,10 +269,8 @@
   listen('speed', 'change', () => player.setSpeed(Number(byId('speed').value)));
   listen('routine', 'change', () => draw(Timeline.eventAt(line, player.position()) + 1));
   listen('retry', 'click', () => retry());
-  listen('scene', 'change', async () => {
-    const chosen = catalogue.scenes.find((one) => one.id === byId('scene').value);
-    if (chosen && await open(chosen, null, () => 0)) history.pushState(null, '', address());
-  });
+  listen('scene', 'change', () => choose(byId('scene').value));
+  listen('pair', 'click', () => choose(entry.pair));
   listen('undo', 'click', async () => {
     const before = undo.pop();
     byId('undo').disabled = undo.length === 0;

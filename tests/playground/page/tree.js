@@ -92,7 +92,7 @@ const Tree = (() => {
     container.append(rows, lines, outside);
     let shown = null;
 
-    /* Each watch with the rows that its line joins. A watch of a node that is not there has none. */
+    /* Each watch with the rows that its line joins; null where there is no such row. */
     function placed(nodes, watches) {
       const row = new Map(nodes.map((node, index) => [node.path, index]));
       const own = new Map();

@@ -118,7 +118,7 @@ const Words = (() => {
   }
 
   return {
-    time, left, laneClass, isServer, party, happening, sentence, label, breach, isRoutine, capital, the,
+    time, left, laneClass, party, sentence, label, breach, isRoutine, capital,
     connection: (word) => CONNECTIONS[word] ?? word,
     lock: (word) => LOCKS[word] ?? word,
   };
