@@ -50,10 +50,18 @@
     return Fragment.write(entry === null ? scene.script : entry.id, happened);
   }
 
-  /* The address follows the moment, but not so often that a browser refuses it. */
-  function noteAddress() {
+  /* Sets the address of the page, as a new entry of the history if it is another scene. */
+  function noteAddress(isOther = false) {
     clearTimeout(addressTimer);
-    addressTimer = setTimeout(() => history.replaceState(null, '', address()), 250);
+    if (isOther) history.pushState(null, '', address());
+    else history.replaceState(null, '', address());
+    attribute(byId('link'), 'href', address());
+  }
+
+  /* The address follows the moment, but not so often that a browser refuses it. */
+  function noteAddressSoon() {
+    clearTimeout(addressTimer);
+    addressTimer = setTimeout(noteAddress, 250);
   }
 
   function showMoment(position, why) {
@@ -79,7 +87,7 @@
         : Words.sentence(scene, scene.events[index]));
       if (frame.isOpen() && why === 'step') showFrame();
     }
-    if (why !== 'play') noteAddress();
+    if (why !== 'play') noteAddressSoon();
   }
 
   function showFrame() {
@@ -129,8 +137,11 @@
     player.load(line, happened > 0 ? line.eventY[Math.min(happened, scene.events.length) - 1] : 0);
   }
 
-  /* Gets a scene and shows it. `at` tells the number of events to show, from the scene. */
-  async function open(newEntry, script, at) {
+  /*
+    Gets a scene and shows it. `at` tells the number of events to show, from the scene. If it is
+    another scene, the browser's way back leads to the one before.
+  */
+  async function open(newEntry, script, at, isOther = false) {
     try {
       const played = await (newEntry === null ? source.play(script) : source.ready(newEntry));
       entry = newEntry;
@@ -140,10 +151,11 @@
       showVerdict();
       if (source.canPlay) controls.load(scene);
       draw(at(scene));
+      noteAddress(isOther);
       document.documentElement.dataset.ready = 'true';
       return true;
     } catch (error) {
-      if (error.name !== 'AbortError') tell(error, () => open(newEntry, script, at));
+      if (error.name !== 'AbortError') tell(error, () => open(newEntry, script, at, isOther));
       return false;
     }
   }
@@ -159,11 +171,10 @@
   /* Replaces the script by another, which undo takes back. Returns true if it was played. */
   async function change(script, at = () => 0) {
     const before = address();
-    if (!(await open(null, script, at))) return false;
+    if (!(await open(null, script, at, true))) return false;
     undo.push(before);
     undo = undo.slice(-MOST_UNDO);
     byId('undo').disabled = false;
-    history.pushState(null, '', address());
     return true;
   }
 
@@ -183,7 +194,7 @@
   }
 
   /* Shows what an address names, or the first scene. */
-  async function openAddress(fragment) {
+  async function openAddress(fragment, isOther = false) {
     let wanted;
     try {
       wanted = Fragment.read(fragment);
@@ -195,8 +206,8 @@
     }
     const id = wanted === null ? catalogue.scenes[0].id : wanted.id;
     const named = catalogue.scenes.find((one) => one.id === id) ?? null;
-    if (wanted?.script) await open(null, wanted.script, () => wanted.happened);
-    else if (named !== null) await open(named, null, () => wanted?.happened ?? 0);
+    if (wanted?.script) await open(null, wanted.script, () => wanted.happened, isOther);
+    else if (named !== null) await open(named, null, () => wanted?.happened ?? 0, isOther);
     else {
       await open(catalogue.scenes[0], null, () => 0);
       tell(new Source.Problem(`There is no scene named “${id}”.`), () => openAddress(''));
@@ -206,7 +217,7 @@
   /* Shows a ready-made scene from its start. */
   async function choose(id) {
     const chosen = catalogue.scenes.find((one) => one.id === id);
-    if (chosen && await open(chosen, null, () => 0)) history.pushState(null, '', address());
+    if (chosen) await open(chosen, null, () => 0, true);
   }
 
   async function start() {
@@ -271,11 +282,12 @@
   listen('retry', 'click', () => retry());
   listen('scene', 'change', () => choose(byId('scene').value));
   listen('pair', 'click', () => choose(entry.pair));
+  listen('link', 'focus', () => noteAddress());
+  listen('link', 'pointerenter', () => noteAddress());
   listen('undo', 'click', async () => {
     const before = undo.pop();
     byId('undo').disabled = undo.length === 0;
-    history.pushState(null, '', before);
-    await openAddress(before);
+    await openAddress(before, true);
   });
   addEventListener('keydown', press);
   addEventListener('popstate', () => openAddress(location.hash));

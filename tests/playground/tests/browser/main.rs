@@ -1,0 +1,15 @@
+//! The page of the playground in a real browser: a headless Chromium, driven by its protocol.
+//!
+//! It takes Chromium, so it is built and run only where it is named; `tests/run` installs one. Each
+//! test has a server and a browser of its own, and ends by looking at what the browser has logged.
+
+mod access;
+mod chromium;
+mod errors;
+mod file;
+mod keyboard;
+mod scenes;
+mod server;
+mod stage;
+mod try_out;
+mod work;

@@ -1,0 +1,86 @@
+//! What a reader tries out: actions, another lock, more contenders, and the way back.
+
+use crate::stage::Stage;
+
+/// The text of all events.
+const EVENTS: &str = "document.getElementById('events').textContent";
+
+/// Which action has just happened, by the list of events.
+const CURRENT: &str = "document.querySelector('#events [aria-current] button').textContent";
+
+#[test]
+fn each_action_changes_the_scene_and_undo_brings_it_back() {
+    let mut stage = Stage::open("");
+    let actions = stage.browser.evaluate(
+        "[...document.querySelectorAll('[data-do]')].map((button) => button.dataset.do)",
+    );
+    let actions = actions.as_array().unwrap().clone();
+    assert!(actions.len() >= 12, "{actions:?}");
+    let start = stage.shared();
+    for _ in 0..10 {
+        stage.click("#forward");
+    }
+    let (before, moment) = (stage.text(EVENTS), stage.moment());
+    for action in actions {
+        let action = action.as_str().unwrap();
+        stage.click(&format!("[data-do={action}]"));
+        stage.until_address(&format!("match(/\\.{action}(\\.\\d+)?\\//) !== null"));
+        assert_ne!(stage.text(EVENTS), before, "{action}");
+        let current = stage.text(CURRENT);
+        assert_eq!(current.to_lowercase().replace(' ', "_"), action);
+        stage.click("#undo");
+        stage.until_address(&format!("startsWith('{start}')"));
+        assert_eq!(stage.text(EVENTS), before, "{action}");
+        assert_eq!(stage.moment(), moment, "{action}");
+    }
+    stage.end();
+}
+
+#[test]
+fn an_action_happens_at_the_shown_time_and_cuts_off_what_came_later() {
+    let mut stage = Stage::open("#7/exclusive/Ana,Ben/100.Ana.acquire,400.Ben.acquire/15000");
+    let place = "[...document.querySelectorAll('#events tr')].findIndex((row) => \
+                 row.textContent.includes('Ana') && row.textContent.includes('olds the lock'))";
+    let place = stage.number(place);
+    for _ in 0..place {
+        stage.click("#forward");
+    }
+    let rows = "[...document.querySelectorAll('#events tbody tr')].map((row) => row.textContent)";
+    let before = stage.browser.evaluate(rows);
+    stage.click("[data-do=cut]");
+    stage.until_address("includes('.cut')");
+    let address = stage.shared();
+    assert!(address.contains("Ana.acquire") && !address.contains("Ben.acquire"), "{address}");
+    let said = stage.moment()[0].as_str().unwrap().to_owned();
+    assert!(said.contains("One later action is cut off"), "{said}");
+    // What had been seen is still so.
+    let after = stage.browser.evaluate(rows);
+    let seen = |rows: &serde_json::Value| rows.as_array().unwrap()[..place as usize].to_vec();
+    assert_eq!(seen(&before), seen(&after));
+    stage.end();
+}
+
+#[test]
+fn seed_lock_and_contenders_are_changed() {
+    let mut stage = Stage::open("");
+    stage.browser.evaluate(
+        "{
+            document.getElementById('seed').value = 4242;
+            document.getElementById('contenders').value = 5;
+            document.querySelector('#setup [type=submit]').click();
+        }",
+    );
+    stage.until_address("startsWith('#4242/')");
+    assert_eq!(stage.number("document.querySelectorAll('#lanes .heads span').length"), 6);
+    assert_eq!(stage.number("document.querySelectorAll('#clients > li').length"), 5);
+    let lock = stage.text(
+        "(() => {
+            const lock = document.getElementById('lock');
+            lock.selectedIndex = lock.selectedIndex === 0 ? 1 : 0;
+            document.querySelector('#setup [type=submit]').click();
+            return lock.value;
+        })()",
+    );
+    stage.until_address(&format!("includes('/{lock}/')"));
+    stage.end();
+}
