@@ -57,7 +57,10 @@ const Diagram = (() => {
     const heads = html('div', { class: 'heads', 'aria-hidden': 'true' });
     const body = svg('svg', { class: 'sequence', 'aria-hidden': 'true', focusable: 'false' });
     container.append(heads, body);
+    let scene = null;
     let line = null;
+    let drawnFor = 0;
+    let present = 0;
     let marks = [];
     let endsOf = [];
     let current = -1;
@@ -68,7 +71,7 @@ const Diagram = (() => {
     let now = null;
     let times = null;
 
-    function drawLanes(scene, lanes, x) {
+    function drawLanes(lanes, x) {
       heads.replaceChildren(...lanes.map((lane) => {
         const name = html('span', { class: Words.laneClass(scene, lane.id) }, lane.id);
         name.style.left = `${x.get(lane.id)}px`;
@@ -80,7 +83,7 @@ const Diagram = (() => {
       }));
     }
 
-    function drawBar(scene, x, who, from, to, kind) {
+    function drawBar(x, who, from, to, kind) {
       return svg('rect', {
         class: `belief ${Words.laneClass(scene, who)} ${kind}`,
         x: x.get(who) - BAR / 2, y: from, width: BAR, height: Math.max(2, to - from),
@@ -88,17 +91,17 @@ const Diagram = (() => {
     }
 
     /* A full bar along a lane where its client takes the lock for its own. */
-    function drawSpans(scene, x) {
-      return scene.spans.map((span) => drawBar(scene, x, span.who, Timeline.yAt(line, span.from_us),
+    function drawSpans(x) {
+      return scene.spans.map((span) => drawBar(x, span.who, Timeline.yAt(line, span.from_us),
         Timeline.yAt(line, span.to_us), span.kind));
     }
 
     /* A hollow bar where a client waits for the lock. */
-    function drawWaits(scene, x) {
+    function drawWaits(x) {
       const bars = [];
       const since = new Map();
       const end = (who, y) => {
-        if (since.has(who)) bars.push(drawBar(scene, x, who, since.get(who), y, 'waiting'));
+        if (since.has(who)) bars.push(drawBar(x, who, since.get(who), y, 'waiting'));
         since.delete(who);
       };
       scene.states.forEach((state, index) => {
@@ -112,7 +115,7 @@ const Diagram = (() => {
       return bars;
     }
 
-    function drawFrame(scene, event, index, x) {
+    function drawFrame(event, index, x) {
       const from = x.get(event.from);
       const to = x.get(event.to);
       const isLost = event.arrived_us === null;
@@ -149,10 +152,10 @@ const Diagram = (() => {
       ];
     }
 
-    function drawEvent(scene, index, x) {
+    function drawEvent(index, x) {
       const event = scene.events[index];
       const parts = event.kind === 'frame'
-        ? drawFrame(scene, event, index, x) : drawPoint(event, index, x);
+        ? drawFrame(event, index, x) : drawPoint(event, index, x);
       const lane = Words.laneClass(scene, Words.party(scene, event));
       const kind = event.role ?? event.tone ?? '';
       return svg('g', {
@@ -161,13 +164,13 @@ const Diagram = (() => {
     }
 
     /* The times at the left, as many as there is room for. They stay when lanes are scrolled. */
-    function drawTimes(events) {
+    function drawTimes() {
       const drawn = [
         svg('rect', { class: 'axis', x: 0, y: 0, width: AXIS - 6, height: line.height }),
       ];
       let free = 0;
       for (const index of line.steps) {
-        const event = events[index];
+        const event = scene.events[index];
         const y = line.sentY[index];
         if (y < free) continue;
         free = y + 20;
@@ -186,7 +189,7 @@ const Diagram = (() => {
     }
 
     /* Where the promise of the lock is broken. */
-    function drawBreach(scene) {
+    function drawBreach() {
       const breach = scene.verdict.breach;
       if (breach === null) return [];
       const y = line.breachY - 16;
@@ -197,8 +200,10 @@ const Diagram = (() => {
       ];
     }
 
-    function load(scene, newLine) {
+    function load(newScene, newLine) {
+      scene = newScene;
       line = newLine;
+      drawnFor = container.clientWidth;
       current = -1;
       letter = letterWidth(body);
       const lanes = arrange(scene.lanes);
@@ -213,15 +218,15 @@ const Diagram = (() => {
       endsOf = [];
       for (const index of line.steps) {
         const { from, to, who } = scene.events[index];
-        marks[index] = drawEvent(scene, index, x);
+        marks[index] = drawEvent(index, x);
         endsOf[index] = [from, to, who].filter((id) => x.has(id)).map((id) => x.get(id));
       }
       veil = svg('rect', { class: 'veil', x: AXIS - 4, y: 0, width, height: line.height });
       now = svg('line', { class: 'now', x1: 0, x2: width, y1: 0, y2: 0 });
       body.replaceChildren(
-        ...drawPauses(), ...drawLanes(scene, lanes, x), ...drawWaits(scene, x),
-        ...drawSpans(scene, x), ...drawBreach(scene),
-        ...marks.filter((mark) => mark !== null), veil, drawTimes(scene.events), now,
+        ...drawPauses(), ...drawLanes(lanes, x), ...drawWaits(x),
+        ...drawSpans(x), ...drawBreach(),
+        ...marks.filter((mark) => mark !== null), veil, drawTimes(), now,
       );
       container.scrollTo(0, 0);
     }
@@ -246,6 +251,7 @@ const Diagram = (() => {
     }
 
     function show(position, index) {
+      present = position;
       attribute(veil, 'y', position + BELOW);
       attribute(now, 'transform', `translate(0 ${position + BELOW})`);
       if (index !== current) {
@@ -262,6 +268,14 @@ const Diagram = (() => {
       if (mark) chosen.event(Number(mark.dataset.index));
       else chosen.position(event.clientY - body.getBoundingClientRect().top);
     });
+
+    // Lanes take the room that there is.
+    new ResizeObserver(() => {
+      if (line === null || container.clientWidth === drawnFor) return;
+      const index = current;
+      load(scene, line);
+      show(present, index);
+    }).observe(container);
 
     container.addEventListener('scroll', () => {
       if (times) attribute(times, 'transform', `translate(${container.scrollLeft} 0)`);
