@@ -51,12 +51,13 @@ const Clients = (() => {
     return parts.join(' · ');
   }
 
-  function updateCard(card, client, scene) {
-    text(card.children[1], Words.lock(client.lock));
+  function updateCard(card, client, scene, isStale) {
+    text(card.children[1], isStale ? 'believes that it holds the lock' : Words.lock(client.lock));
     text(card.children[2], link(client));
     text(card.children[3], facts(client));
     const isIll = client.connection !== 'connected' || !client.running || client.link !== 'up';
-    attribute(card, 'class', `client ${Words.laneClass(scene, client.who)} lock-${client.lock}` +
+    attribute(card, 'class', `client ${Words.laneClass(scene, client.who)} ` +
+      `lock-${isStale ? 'lost' : client.lock}` +
       `${isIll ? ' ill' : ''}${client.running ? '' : ' stopped'}`);
   }
 
@@ -73,13 +74,17 @@ const Clients = (() => {
 
   function create(list) {
     let shown = null;
+    let shownStale = '';
 
     /* Shows the clients in a state, and their bars at a time. */
     function show(scene, state, now) {
-      if (shown !== state.clients) {
+      const stale = state.clients.filter((client) => Words.isStale(scene, client.who, now))
+        .map((client) => client.who);
+      if (shown !== state.clients || stale.join() !== shownStale) {
         shown = state.clients;
+        shownStale = stale.join();
         keyed(list, shown, (client) => client.who, createCard,
-          (card, client) => updateCard(card, client, scene));
+          (card, client) => updateCard(card, client, scene, stale.includes(client.who)));
       }
       shown.forEach((client, index) => {
         const card = list.children[index];

@@ -58,12 +58,6 @@ const Scripts = (() => {
 const Controls = (() => {
   const { html, byId } = Elements;
 
-  const GROUPS = [
-    ['The lock', ['acquire', 'release', 'drop', 'write', 'fenced_write']],
-    ['The process', ['stop', 'resume', 'crash', 'restart']],
-    ['The network', ['cut', 'heal', 'reset', 'delay', 'lose_reply', 'isolate']],
-    ['The session', ['expire']],
-  ];
 
   /* An option for each entry, under the headings of their groups. */
   function options(entries, value) {
@@ -103,13 +97,13 @@ const Controls = (() => {
     }
 
     function createActions() {
-      const known = new Set(GROUPS.flatMap(([, verbs]) => verbs));
-      const others = catalogue.actions.filter((action) => !known.has(action.do));
-      const groups = GROUPS.map(([title, verbs]) => [title, verbs.flatMap((verb) =>
-        catalogue.actions.filter((action) => action.do === verb))]);
-      return [...groups, ['Others', others]].filter(([, actions]) => actions.length > 0)
-        .map(([title, actions]) => html('fieldset', {}, html('legend', {}, title),
-          html('div', {}, ...actions.flatMap(button))));
+      const groups = new Map();
+      for (const action of catalogue.actions) {
+        if (!groups.has(action.on)) groups.set(action.on, html('div'));
+        groups.get(action.on).append(...button(action));
+      }
+      return [...groups].map(([on, buttons]) => html('fieldset', {},
+        html('legend', {}, `The ${on}`), buttons));
     }
 
     function lockOf(kind) {
@@ -151,6 +145,10 @@ const Controls = (() => {
       }));
       const radios = [...who.querySelectorAll('input')];
       (radios.find((radio) => radio.value === before) ?? radios[0]).checked = true;
+      const possible = lockOf(script.lock)?.actions;
+      for (const one of byId('actions').querySelectorAll('[data-do]')) {
+        one.disabled = possible !== undefined && !possible.includes(one.dataset.do);
+      }
       lock.value = script.lock;
       contenders.value = script.contenders.length;
       seed.value = script.seed;

@@ -145,7 +145,7 @@ const Diagram = (() => {
       const fits = at + BAR + label.length * letter < width;
       return [
         svg('rect', { class: 'reach', x: at - 10, y: y - 9, width: 20, height: 18 }),
-        svg('path', { class: 'point', d: `M${at},${y - 6}l6,6l-6,6l-6,-6z` }),
+        svg('path', { class: 'point', d: `M${at},${y - 7}l7,7l-7,7l-7,-7z` }),
         svg('text', {
           x: at + (fits ? BAR : -BAR), y: y + 4, 'text-anchor': fits ? 'start' : 'end',
         }, cut(label, each - 2 * BAR, letter)),

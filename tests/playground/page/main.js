@@ -64,6 +64,11 @@
     addressTimer = setTimeout(noteAddress, 250);
   }
 
+  /* Where a reader steps or plays, the diagram is in view. */
+  function showDiagram() {
+    byId('diagram').scrollIntoView({ block: 'nearest' });
+  }
+
   function showMoment(position, why) {
     const now = player.time();
     const passed = Timeline.stepAt(line, position);
@@ -87,6 +92,7 @@
         : Words.sentence(scene, scene.events[index]));
       if (frame.isOpen() && why === 'step') showFrame();
     }
+    if (why === 'step') showDiagram();
     if (why !== 'play') noteAddressSoon();
   }
 
@@ -248,8 +254,8 @@
     const keys = {
       ArrowLeft: () => player.step(-1),
       ArrowRight: () => player.step(1),
-      Home: () => player.moveTo(0),
-      End: () => player.moveTo(line.height),
+      Home: () => moveTo(0),
+      End: () => moveTo(line.height),
       ' ': isButton ? null : toggle,
       Enter: event.target === byId('lanes') ? openFrame : null,
     };
@@ -262,20 +268,29 @@
     keys[event.key]();
   }
 
+  function moveTo(position) {
+    showDiagram();
+    player.moveTo(position);
+  }
+
   function toggle() {
-    if (player.isPlaying()) player.pause();
-    else player.play();
+    if (player.isPlaying()) {
+      player.pause();
+    } else {
+      showDiagram();
+      player.play();
+    }
   }
 
   function listen(id, type, does) {
     byId(id).addEventListener(type, does);
   }
 
-  listen('first', 'click', () => player.moveTo(0));
+  listen('first', 'click', () => moveTo(0));
   listen('back', 'click', () => player.step(-1));
   listen('play', 'click', toggle);
   listen('forward', 'click', () => player.step(1));
-  listen('last', 'click', () => player.moveTo(line.height));
+  listen('last', 'click', () => moveTo(line.height));
   listen('time', 'input', () => player.moveTo(Number(byId('time').value)));
   listen('speed', 'change', () => player.setSpeed(Number(byId('speed').value)));
   listen('routine', 'change', () => draw(Timeline.eventAt(line, player.position()) + 1));

@@ -20,8 +20,8 @@ const Words = (() => {
     idle: 'wants no lock',
     joining: 'joins the queue',
     waiting: 'waits in the queue',
-    held: 'owns the lock',
-    maybe: 'may own the lock',
+    held: 'holds the lock',
+    maybe: 'may hold the lock',
     lost: 'has lost the lock',
   };
 
@@ -59,6 +59,11 @@ const Words = (() => {
     return isServer(scene, id) ? 'the server' : id;
   }
 
+  /* A text without the part of names that only makes them unique. */
+  function short(text) {
+    return text.replace(/_c_[0-9a-f]{8}-[0-9a-f-]{27}-/g, '…');
+  }
+
   function capital(text) {
     return text.charAt(0).toUpperCase() + text.slice(1);
   }
@@ -75,13 +80,13 @@ const Words = (() => {
   function happening(scene, event) {
     if (event.kind === 'action') return `${event.text}.`;
     if (event.kind === 'note') {
-      // A note of the server is a sentence; one of a contender goes on after its name.
-      const who = isServer(scene, event.who) ? '' : `${event.who} `;
+      // A note goes on after a name, but for one that tells of the scene and not of the server.
+      const isOfScene = event.text.startsWith('the ');
+      const who = isOfScene ? '' : `${the(scene, event.who)} `;
       return `${capital(who + event.text)}.`;
     }
-    const error = event.error === null ? '' : `, refused with ${event.error}`;
     return `${capital(the(scene, event.from))} sends to ${the(scene, event.to)}: ` +
-      `${event.summary}${error}. ${fate(event)}`;
+      `${short(event.summary)}. ${fate(event)}`;
   }
 
   /* An event in sentences, for those who listen. */
@@ -93,13 +98,19 @@ const Words = (() => {
   function label(event) {
     if (event.kind === 'action') return event.do.replaceAll('_', ' ');
     if (event.kind === 'note') return event.text;
-    return event.error === null ? event.summary : `${event.error}: ${event.summary}`;
+    return short(event.summary);
   }
 
   /* The contenders that take the lock for their own at some moment of a time span. */
   function ownersBetween(scene, from, to) {
     const spans = scene.spans.filter((span) => span.from_us <= to && span.to_us > from);
     return [...new Set(spans.map((span) => span.who))];
+  }
+
+  /* True if a contender takes the lock for its own although its node is gone. */
+  function isStale(scene, who, us) {
+    return scene.spans.some((span) =>
+      span.who === who && span.kind === 'stale' && span.from_us <= us && us < span.to_us);
   }
 
   /* What the mark over a breach says. */
@@ -118,7 +129,7 @@ const Words = (() => {
   }
 
   return {
-    time, left, laneClass, party, sentence, label, breach, isRoutine, capital,
+    time, left, laneClass, party, sentence, label, breach, isStale, isRoutine, capital,
     connection: (word) => CONNECTIONS[word] ?? word,
     lock: (word) => LOCKS[word] ?? word,
   };

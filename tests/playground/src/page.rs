@@ -7,10 +7,39 @@ use crate::error::{Code, Error};
 use crate::scene::Scene;
 
 /// The scripts, in the order in which index.html has them.
-pub(crate) const SCRIPTS: &[(&str, &str)] = &[("app.js", include_str!("../page/app.js"))];
+pub(crate) const SCRIPTS: &[(&str, &str)] = &[
+    ("words.js", include_str!("../page/words.js")),
+    ("fragment.js", include_str!("../page/fragment.js")),
+    ("source.js", include_str!("../page/source.js")),
+    ("timeline.js", include_str!("../page/timeline.js")),
+    ("elements.js", include_str!("../page/elements.js")),
+    ("diagram.js", include_str!("../page/diagram.js")),
+    ("tree.js", include_str!("../page/tree.js")),
+    ("clients.js", include_str!("../page/clients.js")),
+    ("frame.js", include_str!("../page/frame.js")),
+    ("list.js", include_str!("../page/list.js")),
+    ("player.js", include_str!("../page/player.js")),
+    ("controls.js", include_str!("../page/controls.js")),
+    ("main.js", include_str!("../page/main.js")),
+];
+
+/// The style sheets.
+pub(crate) const STYLES: &[(&str, &str)] = &[
+    ("style.css", include_str!("../page/style.css")),
+    ("stage.css", include_str!("../page/stage.css")),
+];
+
+/// A script or a style sheet, with its type.
+pub(crate) fn file(name: &str) -> Option<(&'static str, &'static str)> {
+    let find = |files: &'static [(&str, &'static str)], kind| {
+        let found = files.iter().find(|(file, _)| *file == name);
+        found.map(|(_, text)| (kind, *text))
+    };
+    find(SCRIPTS, "text/javascript; charset=utf-8")
+        .or_else(|| find(STYLES, "text/css; charset=utf-8"))
+}
 
 pub(crate) const INDEX: &str = include_str!("../page/index.html");
-pub(crate) const STYLE: &str = include_str!("../page/style.css");
 
 /// What a browser may do with the page when there is no server: nothing but show it.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
@@ -36,8 +65,11 @@ pub fn whole() -> Result<String, Error> {
     // So that nothing in it ends the element.
     let json = json.replace('<', "\\u003c");
     let data = format!("<script type=\"application/json\" id=\"scenes\">{json}</script>\n");
-    let style = format!("<style>\n{STYLE}</style>");
-    let mut page = put(INDEX, "<link rel=\"stylesheet\" href=\"style.css\">", &style)?;
+    let mut page = INDEX.to_owned();
+    for (name, text) in STYLES {
+        let link = format!("<link rel=\"stylesheet\" href=\"{name}\">");
+        page = put(&page, &link, &format!("<style>\n{text}</style>"))?;
+    }
     for (index, (name, text)) in SCRIPTS.iter().enumerate() {
         let data = if index == 0 { data.as_str() } else { "" };
         let script = format!("{data}<script>\n{text}</script>");

@@ -121,20 +121,14 @@ impl Playground {
                 Ok((JSON, json(&play(&script)?)))
             }
             ("", Method::Get) => Ok(("text/html; charset=utf-8", page::INDEX.to_owned())),
-            ("style.css", Method::Get) => Ok(("text/css; charset=utf-8", page::STYLE.to_owned())),
             ("catalogue.json", Method::Get) => Ok((JSON, json(&catalogue::catalogue()))),
-            (name, method) => {
-                let script = page::SCRIPTS.iter().find(|(script, _)| *script == name);
-                match script {
-                    Some((_, text)) if method == Method::Get => {
-                        Ok(("text/javascript; charset=utf-8", (*text).to_owned()))
-                    }
-                    None if !["scene", "", "style.css", "catalogue.json"].contains(&name) => {
-                        Err(Error::new(Code::NotFound, "there is nothing at this address"))
-                    }
-                    _ => Err(Error::new(Code::BadMethod, "the address is not asked like this")),
+            (name, method) => match page::file(name) {
+                Some((kind, text)) if method == Method::Get => Ok((kind, text.to_owned())),
+                None if !["scene", "", "catalogue.json"].contains(&name) => {
+                    Err(Error::new(Code::NotFound, "there is nothing at this address"))
                 }
-            }
+                _ => Err(Error::new(Code::BadMethod, "the address is not asked like this")),
+            },
         }
     }
 

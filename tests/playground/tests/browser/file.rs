@@ -10,7 +10,7 @@ use crate::stage::Stage;
 fn one_file_shows_every_scene_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("locks.html");
-    fs::write(&path, zk_playground::whole().unwrap()).unwrap();
+    fs::write(&path, zk_playground::page::whole().unwrap()).unwrap();
     let offered = Stage::open("").offered();
 
     let mut stage = Stage::open_file(&path);

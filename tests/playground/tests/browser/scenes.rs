@@ -47,7 +47,9 @@ fn every_scene_is_stepped_through_to_its_end_and_its_verdict_is_shown() {
         assert_eq!(last as usize, events.iter().filter(routine).count(), "{id}");
 
         let verdict = &scene["verdict"];
-        assert_eq!(stage.text("document.querySelector('#verdict').innerText"), verdict["text"]);
+        let shown = "document.getElementById('verdict').checkVisibility() \
+                     && document.getElementById('verdict').textContent";
+        assert_eq!(stage.text(shown), verdict["text"], "{id}");
         let marked = "document.querySelectorAll('#lanes text.breach').length";
         assert_eq!(stage.number(marked), u64::from(!verdict["breach"].is_null()), "{id}");
         let look = "document.getElementById('look-text').innerText.length";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use zk_playground::Playground;
+use zk_playground::serve::Playground;
 
 /// A server on a free port. It ends when it is dropped.
 pub struct Server {

@@ -60,7 +60,8 @@ fn the_page_is_served_and_may_load_nothing_from_elsewhere() {
         for (name, kind) in [
             ("", "text/html"),
             ("style.css", "text/css"),
-            ("app.js", "text/javascript"),
+            ("stage.css", "text/css"),
+            ("main.js", "text/javascript"),
             ("catalogue.json", "application/json"),
         ] {
             let (status, head, body) = get(address, &format!("{path}{name}"));
@@ -120,7 +121,7 @@ fn strangers_are_refused() {
 #[test]
 fn what_is_not_there_or_too_much_is_refused() {
     with_playground(|address, path| {
-        for name in ["favicon.ico", "../Cargo.toml", "page/app.js", "scene/"] {
+        for name in ["favicon.ico", "../Cargo.toml", "page/main.js", "scene/"] {
             check(get(address, &format!("{path}{name}")), 404, "not_found");
         }
         check(get(address, &format!("{path}scene")), 405, "bad_method");

@@ -1,2 +1,0 @@
-"use strict";
-document.getElementById("scene").textContent = "The page is yet to come.";
