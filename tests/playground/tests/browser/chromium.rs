@@ -32,7 +32,7 @@ const FLAGS: [&str; 9] = [
 ];
 
 /// A running Chromium with one page.
-pub struct Chromium {
+pub(crate) struct Chromium {
     process: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
@@ -45,7 +45,7 @@ pub struct Chromium {
 
 impl Chromium {
     /// Starts a Chromium that shows an empty page.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut process = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
@@ -85,7 +85,7 @@ impl Chromium {
     ///
     /// # Panics
     /// If Chromium refuses the command.
-    pub fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.last_id += 1;
         let mut command = json!({ "id": self.last_id, "method": method, "params": params });
         if !self.session.is_empty() {
@@ -108,7 +108,7 @@ impl Chromium {
 
     /// Waits for an event of a name, and returns its parameters. Earlier events are forgotten up to
     /// it, and only those of its name.
-    pub fn event(&mut self, method: &str) -> Value {
+    pub(crate) fn event(&mut self, method: &str) -> Value {
         loop {
             let found = self.events.iter().position(|event| event["method"] == method);
             if let Some(mut event) = found.and_then(|index| self.events.remove(index)) {
@@ -120,7 +120,7 @@ impl Chromium {
     }
 
     /// Takes the events of a name that have come so far.
-    pub fn take_events(&mut self, method: &str) -> Vec<Value> {
+    pub(crate) fn take_events(&mut self, method: &str) -> Vec<Value> {
         let events = self.events.drain(..);
         let (taken, kept): (Vec<_>, Vec<_>) = events.partition(|event| event["method"] == method);
         self.events = kept.into();
@@ -128,7 +128,7 @@ impl Chromium {
     }
 
     /// What the page has said that went wrong: exceptions, failed requests, errors on the console.
-    pub fn errors(&mut self) -> Vec<Value> {
+    pub(crate) fn errors(&mut self) -> Vec<Value> {
         let mut errors = self.take_events("Runtime.exceptionThrown");
         let is_error = |event: &Value| event["type"] == "error";
         let said = self.take_events("Runtime.consoleAPICalled");
@@ -146,7 +146,7 @@ impl Chromium {
     ///
     /// # Panics
     /// If the expression throws.
-    pub fn evaluate(&mut self, expression: &str) -> Value {
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let asked = json!({
             "expression": expression,
             "awaitPromise": true,
@@ -160,7 +160,7 @@ impl Chromium {
     }
 
     /// Waits until a condition holds in the page. It is looked at after each change of the page.
-    pub fn until(&mut self, condition: &str) {
+    pub(crate) fn until(&mut self, condition: &str) {
         self.evaluate(&format!(
             "new Promise((resolve) => {{
                 const holds = () => {condition};
@@ -175,7 +175,7 @@ impl Chromium {
     }
 
     /// Opens an address and waits until it has loaded.
-    pub fn open(&mut self, url: &str) {
+    pub(crate) fn open(&mut self, url: &str) {
         self.take_events("Page.loadEventFired");
         // A change of the fragment alone loads nothing.
         self.call("Page.navigate", json!({ "url": "about:blank" }));
@@ -186,7 +186,7 @@ impl Chromium {
     }
 
     /// Presses and releases a key, as the keyboard would: `Tab`, `Enter`, `ArrowRight`, ` `.
-    pub fn press(&mut self, key: &str) {
+    pub(crate) fn press(&mut self, key: &str) {
         let (code, number, text) = match key {
             "Tab" => ("Tab", 9, ""),
             "Enter" => ("Enter", 13, "\r"),
@@ -215,7 +215,7 @@ impl Chromium {
     }
 
     /// Sets the size of the window and what the user prefers, such as `prefers-color-scheme`.
-    pub fn emulate(&mut self, width: u32, height: u32, preferences: &[(&str, &str)]) {
+    pub(crate) fn emulate(&mut self, width: u32, height: u32, preferences: &[(&str, &str)]) {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);

@@ -6,14 +6,14 @@ use std::thread::{self, JoinHandle};
 use zk_playground::serve::Playground;
 
 /// A server on a free port. It ends when it is dropped.
-pub struct Server {
+pub(crate) struct Server {
     playground: Arc<Playground>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
     /// Starts a server.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let playground = Arc::new(Playground::bind().unwrap());
         let running = Arc::clone(&playground);
         let thread = Some(thread::spawn(move || running.run()));
@@ -21,7 +21,7 @@ impl Server {
     }
 
     /// Where the page is.
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.playground.url()
     }
 }

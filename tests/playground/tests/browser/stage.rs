@@ -9,18 +9,18 @@ use crate::chromium::Chromium;
 use crate::server::Server;
 
 /// A browser with the page.
-pub struct Stage {
+pub(crate) struct Stage {
     /// The browser.
-    pub browser: Chromium,
+    pub(crate) browser: Chromium,
     /// Where the page is, without a fragment.
-    pub address: String,
+    pub(crate) address: String,
     /// Keeps the server running.
     _server: Option<Server>,
 }
 
 impl Stage {
     /// Starts a server and opens its page at a fragment, such as `#queue@12`.
-    pub fn open(fragment: &str) -> Self {
+    pub(crate) fn open(fragment: &str) -> Self {
         let server = Server::start();
         let address = server.address();
         let mut stage = Self { browser: Chromium::start(), address, _server: Some(server) };
@@ -29,7 +29,7 @@ impl Stage {
     }
 
     /// Opens a page that is a file.
-    pub fn open_file(path: &std::path::Path) -> Self {
+    pub(crate) fn open_file(path: &std::path::Path) -> Self {
         let address = format!("file://{}", path.display());
         let mut stage = Self { browser: Chromium::start(), address, _server: None };
         stage.go("");
@@ -37,31 +37,31 @@ impl Stage {
     }
 
     /// Loads the page anew at a fragment, and waits until a scene is shown.
-    pub fn go(&mut self, fragment: &str) {
+    pub(crate) fn go(&mut self, fragment: &str) {
         let url = format!("{}{fragment}", self.address);
         self.browser.open(&url);
         self.browser.until("document.documentElement.dataset.ready === 'true'");
     }
 
     /// The value of an expression that is a text.
-    pub fn text(&mut self, expression: &str) -> String {
+    pub(crate) fn text(&mut self, expression: &str) -> String {
         let value = self.browser.evaluate(expression);
         value.as_str().unwrap_or_else(|| panic!("{expression} is {value}")).to_owned()
     }
 
     /// The value of an expression that is a number.
-    pub fn number(&mut self, expression: &str) -> u64 {
+    pub(crate) fn number(&mut self, expression: &str) -> u64 {
         let value = self.browser.evaluate(expression);
         value.as_u64().unwrap_or_else(|| panic!("{expression} is {value}"))
     }
 
     /// Clicks an element.
-    pub fn click(&mut self, selector: &str) {
+    pub(crate) fn click(&mut self, selector: &str) {
         self.browser.evaluate(&format!("document.querySelector({}).click()", json!(selector)));
     }
 
     /// How many of the events that are shown have happened, and how many there are.
-    pub fn step(&mut self) -> (u64, u64) {
+    pub(crate) fn step(&mut self) -> (u64, u64) {
         let step = self.browser.evaluate(
             "document.getElementById('clock').textContent.split(/\\s+/).pop().split('/').map(Number)",
         );
@@ -69,7 +69,7 @@ impl Stage {
     }
 
     /// Chooses a ready-made scene and waits until it is shown at its start.
-    pub fn choose(&mut self, id: &str) {
+    pub(crate) fn choose(&mut self, id: &str) {
         self.browser.evaluate(&format!(
             "{{
                 const scene = document.getElementById('scene');
@@ -82,7 +82,7 @@ impl Stage {
     }
 
     /// The address of the shown moment, as the link to it has it when it is used.
-    pub fn shared(&mut self) -> String {
+    pub(crate) fn shared(&mut self) -> String {
         self.text(
             "(() => {
                 const link = document.getElementById('link');
@@ -93,12 +93,12 @@ impl Stage {
     }
 
     /// Waits until the link to the shown moment has an address with a property.
-    pub fn until_address(&mut self, property: &str) {
+    pub(crate) fn until_address(&mut self, property: &str) {
         self.browser.until(&format!("document.getElementById('link').hash.{property}"));
     }
 
     /// The ready-made scenes, as the page offers them.
-    pub fn offered(&mut self) -> Vec<String> {
+    pub(crate) fn offered(&mut self) -> Vec<String> {
         let ids = self.browser.evaluate(
             "[...document.querySelectorAll('#scene option')].map((option) => option.value) \
              .filter((id) => id !== '')",
@@ -108,7 +108,7 @@ impl Stage {
     }
 
     /// Everything that the page shows of the present moment: sentence, tree, clients and place.
-    pub fn moment(&mut self) -> Value {
+    pub(crate) fn moment(&mut self) -> Value {
         self.browser.evaluate(
             "['said', 'tree', 'clients', 'clock']
                 .map((id) => document.getElementById(id).textContent)",
@@ -116,7 +116,7 @@ impl Stage {
     }
 
     /// Ends a test: nothing was asked of another place, and nothing was logged as an error.
-    pub fn end(mut self) {
+    pub(crate) fn end(mut self) {
         // The answer comes behind all events that were there before.
         self.browser.evaluate("0");
         let page = self.address.rsplit_once('/').unwrap().0.to_owned();
