@@ -14,7 +14,7 @@
 //! traffic moment          how frames pass, and what there is at one moment
 //! locks process           the contenders
 //! verdict play            a scene
-//! catalogue page serve    what a browser gets
+//! catalogue page http serve    what a browser gets
 //! ```
 
 mod error;
@@ -55,6 +55,8 @@ mod textbook_lock;
 pub mod catalogue;
 
 pub mod page;
+
+mod http;
 
 pub mod serve;
 

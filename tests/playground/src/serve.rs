@@ -3,13 +3,12 @@
 //! Only who knows the token gets anything, and only under the address that was printed. The server
 //! keeps nothing between two requests.
 
-use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-
-use tiny_http::{Header, Method, Request, Response};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{Code, Error};
+use crate::http::Request;
 use crate::script::{LIMITS, Script};
 use crate::{catalogue, page, play};
 
@@ -18,14 +17,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
                       img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
-/// How many requests are answered at the same time.
-const THREADS: usize = 2;
+/// How many connections there may be at the same time. A browser opens up to six.
+const CONNECTIONS: usize = 64;
 
-/// The page on a port. Dropping it does not end it: [`Playground::stop`] does.
+/// The page on a port. It is served while [`Playground::run`] runs.
 pub struct Playground {
-    server: Arc<tiny_http::Server>,
+    listener: TcpListener,
     address: SocketAddr,
     token: String,
+    is_stopped: AtomicBool,
+    connections: AtomicUsize,
 }
 
 impl std::fmt::Debug for Playground {
@@ -41,13 +42,13 @@ impl Playground {
     ///
     /// Those of the socket, and of the system's source of random numbers.
     pub fn bind() -> io::Result<Self> {
-        let server = tiny_http::Server::http((Ipv4Addr::LOCALHOST, 0)).map_err(io::Error::other)?;
-        let address = server.server_addr().to_ip();
-        let address = address.ok_or_else(|| io::Error::other("no address"))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
         let token = format!("{:032x}", u128::from_be_bytes(random));
-        Ok(Self { server: Arc::new(server), address, token })
+        let (is_stopped, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Ok(Self { listener, address, token, is_stopped, connections })
     }
 
     /// Where the page is.
@@ -63,24 +64,37 @@ impl Playground {
     /// Answers requests until the playground is stopped.
     pub fn run(&self) {
         std::thread::scope(|threads| {
-            for _ in 0..THREADS {
-                threads.spawn(|| {
-                    for request in self.server.incoming_requests() {
-                        self.answer(request);
-                    }
-                });
+            for stream in self.listener.incoming() {
+                if self.is_stopped.load(Ordering::Acquire) {
+                    break;
+                }
+                let Ok(stream) = stream else { continue };
+                let others = self.connections.fetch_add(1, Ordering::AcqRel);
+                if others < CONNECTIONS {
+                    threads.spawn(|| self.serve(stream));
+                } else {
+                    self.connections.fetch_sub(1, Ordering::AcqRel);
+                }
             }
         });
     }
 
     /// Ends [`run`](Self::run).
     pub fn stop(&self) {
-        for _ in 0..THREADS {
-            self.server.unblock();
-        }
+        self.is_stopped.store(true, Ordering::Release);
+        // It wakes the listener. If it fails, the listener has ended by itself.
+        TcpStream::connect(self.address).ok();
     }
 
-    fn answer(&self, mut request: Request) {
+    fn serve(&self, stream: TcpStream) {
+        // A browser that has gone needs no answer.
+        if let Ok(Some(request)) = Request::read(stream) {
+            self.answer(request).ok();
+        }
+        self.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn answer(&self, mut request: Request) -> io::Result<()> {
         let (status, kind, body) = match self.find(&mut request) {
             Ok((kind, body)) => (200, kind, body),
             Err(error) => {
@@ -88,42 +102,34 @@ impl Playground {
                 (status, JSON, json(&serde_json::json!({ "error": error })))
             }
         };
-        let response = Response::from_string(body).with_status_code(status);
-        // In one piece, as its length is known.
-        let mut response = response.with_chunked_threshold(usize::MAX);
-        for (name, value) in [
+        let headers = [
             ("Content-Type", kind),
             ("Content-Security-Policy", POLICY),
             ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),
             ("Cross-Origin-Resource-Policy", "same-origin"),
             ("Cache-Control", "no-store"),
-        ] {
-            if let Ok(header) = Header::from_bytes(name, value) {
-                response.add_header(header);
-            }
-        }
-        // The browser has gone, and needs no answer.
-        request.respond(response).ok();
+        ];
+        request.answer(status, &headers, &body)
     }
 
     fn find(&self, request: &mut Request) -> Result<(&'static str, String), Error> {
         self.check_host(request)?;
-        let path = request.url().to_owned();
+        let path = request.path.clone();
         let beginning = format!("/{}/", self.token);
         let Some(name) = path.strip_prefix(beginning.as_str()) else {
             return Err(Error::new(Code::Forbidden, "the address lacks the token"));
         };
-        let method = request.method().clone();
-        match (name, method) {
-            ("scene", Method::Post) => {
+        let method = request.method.clone();
+        match (name, method.as_str()) {
+            ("scene", "POST") => {
                 let script = Script::from_json(&body(request)?)?;
                 Ok((JSON, json(&play(&script)?)))
             }
-            ("", Method::Get) => Ok(("text/html; charset=utf-8", page::INDEX.to_owned())),
-            ("catalogue.json", Method::Get) => Ok((JSON, json(&catalogue::catalogue()))),
+            ("", "GET") => Ok(("text/html; charset=utf-8", page::INDEX.to_owned())),
+            ("catalogue.json", "GET") => Ok((JSON, json(&catalogue::catalogue()))),
             (name, method) => match page::file(name) {
-                Some((kind, text)) if method == Method::Get => Ok((kind, text.to_owned())),
+                Some((kind, text)) if method == "GET" => Ok((kind, text.to_owned())),
                 None if !["scene", "", "catalogue.json"].contains(&name) => {
                     Err(Error::new(Code::NotFound, "there is nothing at this address"))
                 }
@@ -134,14 +140,10 @@ impl Playground {
 
     /// A page of a stranger may have a name that leads here, but then it sends that name.
     fn check_host(&self, request: &Request) -> Result<(), Error> {
-        let named = |name: &str| {
-            let mut headers = request.headers().iter();
-            headers.find(|header| header.field.as_str().as_str().eq_ignore_ascii_case(name))
-        };
         let own = self.address.to_string();
         let is_own = |value: &str| value == own;
-        let host = named("Host").map(|header| header.value.as_str());
-        let origin = named("Origin").map(|header| header.value.as_str());
+        let host = request.header("Host");
+        let origin = request.header("Origin");
         let origin = origin.map(|origin| origin.strip_prefix("http://").unwrap_or(origin));
         match host.is_some_and(is_own) && origin.is_none_or(is_own) {
             true => Ok(()),
@@ -160,11 +162,7 @@ fn json(value: &impl serde::Serialize) -> String {
 fn body(request: &mut Request) -> Result<Vec<u8>, Error> {
     // One byte more than a script has, so that it is seen to be too large.
     let most = LIMITS.body_bytes as u64 + 1;
-    let mut bytes = Vec::new();
-    match request.as_reader().take(most).read_to_end(&mut bytes) {
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(Error::new(Code::Syntax, error.to_string())),
-    }
+    request.body(most).map_err(|error| Error::new(Code::Syntax, error.to_string()))
 }
 
 fn status(code: Code) -> u16 {

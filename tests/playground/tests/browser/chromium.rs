@@ -219,9 +219,8 @@ impl Chromium {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
-        let features = preferences.iter().map(|(name, value)| {
-            json!({ "name": name, "value": value })
-        });
+        let features =
+            preferences.iter().map(|(name, value)| json!({ "name": name, "value": value }));
         let features = features.collect::<Vec<_>>();
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
