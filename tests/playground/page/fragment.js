@@ -6,7 +6,7 @@
 
   The first is a ready-made scene by its name, the second a script: seed, lock, contenders with
   their modes, actions, and the end in milliseconds. Behind the @ stands the number of events that
-  have happened. Knows no elements; what it reads is checked by the server.
+  have happened, or one more for the end. Knows no elements; what it reads is checked by the server.
 */
 'use strict';
 

@@ -45,8 +45,10 @@
     return passed === 0 ? null : scene.events[line.steps[passed - 1]];
   }
 
+  /* The end counts as one more than all events. */
   function address() {
-    const happened = Timeline.eventAt(line, player.position()) + 1;
+    const isEnd = player.position() >= line.height;
+    const happened = Timeline.eventAt(line, player.position()) + (isEnd ? 2 : 1);
     return Fragment.write(entry === null ? scene.script : entry.id, happened);
   }
 
@@ -140,7 +142,7 @@
     diagram.load(scene, line);
     list.load(scene, line);
     byId('time').max = line.height;
-    player.load(line, happened > 0 ? line.eventY[Math.min(happened, scene.events.length) - 1] : 0);
+    player.load(line, [0, ...line.eventY][happened] ?? line.height);
   }
 
   /*
