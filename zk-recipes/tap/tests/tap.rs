@@ -1,6 +1,6 @@
 //! Whole taps between clients and servers.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, channel};
