@@ -18,7 +18,8 @@ use crate::run::signals;
 /// and also if zk itself is stopped or killed. Nothing that the command has started is left, unless
 /// it has moved to a process group of its own.
 ///
-/// A command that was started in the background of a terminal cannot read from it.
+/// The command has a process group of its own, so it cannot read from a terminal: redirect its
+/// input.
 #[derive(Debug, Args)]
 #[command(after_long_help = concat!(include_str!("lock.txt"), include_str!("run.txt")))]
 pub(crate) struct Lock {
