@@ -11,7 +11,7 @@ use crate::hold::{Hold, LockState, Release};
 use crate::locks::MultiGuard;
 use crate::queue::Place;
 
-/// Proof of holding permits of a [`Semaphore`], until it is dropped or released.
+/// Proof of holding permits of a [`Semaphore`](crate::Semaphore), until it is dropped or released.
 ///
 /// Each permit is a node, and all of them count together: if one is lost, so is the whole. What
 /// [`Guard`](crate::Guard) says about dropping and sharing applies here, too.
