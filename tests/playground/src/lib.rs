@@ -14,7 +14,8 @@
 //! traffic moment          how frames pass, and what there is at one moment
 //! locks process           the contenders
 //! verdict play            a scene
-//! catalogue page http serve    what a browser gets
+//! catalogue page          the ready-made scenes, and the files of the page
+//! http serve              what a browser gets
 //! ```
 
 mod error;

@@ -229,8 +229,8 @@ impl Chromium {
 impl Drop for Chromium {
     fn drop(&mut self) {
         // Both fail only where the process has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.kill().ok();
+        self.process.wait().ok();
     }
 }
 

@@ -63,7 +63,8 @@ impl Stage {
     /// How many of the events that are shown have happened, and how many there are.
     pub(crate) fn step(&mut self) -> (u64, u64) {
         let step = self.browser.evaluate(
-            "document.getElementById('clock').textContent.split(/\\s+/).pop().split('/').map(Number)",
+            "document.getElementById('clock').textContent
+                .split(/\\s+/).pop().split('/').map(Number)",
         );
         (step[0].as_u64().unwrap(), step[1].as_u64().unwrap())
     }

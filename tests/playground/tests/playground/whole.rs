@@ -17,7 +17,7 @@ fn one_file_has_every_scene_and_refers_to_nothing() {
     assert_eq!(bundle["catalogue"]["scenes"].as_array().unwrap().len(), scenes.len());
     assert!(after.contains("<script>"), "the scripts are behind the data");
     let outside = whole.replace("http://www.w3.org/2000/svg", "");
-    for reference in ["http://", "https://", "src=", "<link", "url(", "@import", "cdn."] {
+    for reference in ["http://", "https://", "src=", "stylesheet", "url(", "@import", "cdn."] {
         let found = outside.find(reference).map(|at| &outside[at.saturating_sub(60)..]);
         let found = found.map(|found| found.chars().take(120).collect::<String>());
         assert_eq!(found, None, "{reference}");
