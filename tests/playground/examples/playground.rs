@@ -12,6 +12,5 @@ fn main() -> std::io::Result<()> {
     let playground = Playground::bind()?;
     println!("{}", playground.url());
     println!("Open this address in a browser on this machine. Ctrl-C ends the playground.");
-    playground.run();
-    Ok(())
+    playground.run()
 }

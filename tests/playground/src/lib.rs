@@ -15,7 +15,7 @@
 //! locks process           the contenders
 //! verdict play            a scene
 //! catalogue page          the ready-made scenes, and the files of the page
-//! http serve              what a browser gets
+//! serve                   what a browser gets
 //! ```
 
 mod error;
@@ -56,8 +56,6 @@ mod textbook_lock;
 pub mod catalogue;
 
 pub mod page;
-
-mod http;
 
 pub mod serve;
 

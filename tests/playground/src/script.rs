@@ -188,11 +188,15 @@ impl Script {
     /// The bytes are too many, or not a script.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
         if json.len() > LIMITS.body_bytes {
-            let most = LIMITS.body_bytes;
-            return Err(Error::new(Code::TooLarge, format!("a script has at most {most} bytes")));
+            return Err(Self::too_large());
         }
         serde_json::from_slice(json)
             .map_err(|error| Error::new(Code::Syntax, format!("this is not a script: {error}")))
+    }
+
+    pub(crate) fn too_large() -> Error {
+        let most = LIMITS.body_bytes;
+        Error::new(Code::TooLarge, format!("a script has at most {most} bytes"))
     }
 
     /// Checks every bound. Returns the script with its actions in the order of time, and the lock.
