@@ -1,5 +1,6 @@
 //! A playground that serves its page while a test runs.
 
+use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -8,7 +9,7 @@ use zk_playground::serve::Playground;
 /// A server on a free port. It ends when it is dropped.
 pub(crate) struct Server {
     playground: Arc<Playground>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Server {
@@ -30,7 +31,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.playground.stop();
         if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
+            thread.join().unwrap().unwrap();
         }
     }
 }
