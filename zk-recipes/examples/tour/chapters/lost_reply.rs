@@ -29,8 +29,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
          it shows the node. In the list she recognises her node by its random digits. The \
          reply to exists tells which session owns it: a node of an earlier session of hers would \
          soon be gone, and must not count. Now she knows that the node is hers, and nobody is \
-         ahead. Last, a small write proves that her session lives; her guard counts from there \
-         until when the lock is surely hers.",
+         ahead. Last, a transaction that changes nothing, but needs a majority, proves that her \
+         session lives. From this proof her guard computes the time until which the lock is \
+         surely hers.",
     )
     .await?;
     cast.say(

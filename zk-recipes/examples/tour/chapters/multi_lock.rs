@@ -16,7 +16,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
         "Some work needs two locks at once: whoever moves goods changes the catalogue and the \
          stock. If one program takes them in one order and another in the other order, each may \
          get one and wait for the other's, for ever. That is a deadlock, and no timeout repairs \
-         it well. A MultiLock takes all of its locks or none.",
+         it well. A MultiLock takes all its locks at once if all are free. If not, it queues for \
+         them in the order of their paths.",
     )
     .await?;
     cast.say(

@@ -29,8 +29,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
 
     cast.say(
         "WHAT IT MEANS. The transaction is carried out as a whole or not at all, so nobody has \
-         ever seen the queue without Ana. Her new node has other random digits, although the few \
-         that are shown here are the same, and a higher number. So nobody can mistake the old \
+         ever seen the queue without Ana. Her new node has a higher number. Its random digits \
+         differ, too, but not in the few that are shown here. So nobody can mistake the old \
          node for the new one. And her token has grown: for the store, each turn is a holder of \
          its own.",
     )

@@ -7,10 +7,10 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let Cast { ana, ben, cho, world } = cast;
     world.make(&[LOCK]).await?;
     cast.say(
-        "Nobody can take a lock from its holder: then there would be two holders. But one may \
-         ask. Ana holds the lock for a long job, and Ben waits. Cho knows that Ben is in a hurry, \
-         and asks for the lock on his behalf. This chapter shows that asking takes no more than a \
-         write to Ana's node.",
+        "No contender should take a lock from a holder at work: then two would work at once. But \
+         one may ask. Ana holds the lock for a long job, and Ben waits. Cho knows that Ben is in \
+         a hurry, and asks for the lock on his behalf. This chapter shows that asking takes no \
+         more than a write to Ana's node.",
     )
     .await?;
     let guard = ana.acquire(&ana.lock()?).await?;

@@ -63,8 +63,8 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     cast.say(
         "This lock is right as long as nothing goes wrong, and much can go wrong: replies are \
          lost, connections break, servers are cut off, processes stand still. The next chapters \
-         take its parts away, one by one, and show what each is there for. Then they show what \
-         even the textbook has left out.",
+         begin with the simplest idea, and add one part after each thing that goes wrong. Then \
+         they show what even the textbook has left out.",
     )
     .await?;
     cast.set_quiet(true);

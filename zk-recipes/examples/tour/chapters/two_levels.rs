@@ -85,9 +85,9 @@ pub(crate) async fn tell(cast: &Cast) -> Result<(), Error> {
     let guard = third.await??;
 
     cast.say(
-        "WHAT IT MEANS. Ben has had his turn between tasks 2 and 3. A process shares the lock \
-         with others as fairly as a single contender would, and saves the frames only where \
-         nobody loses by it.",
+        "WHAT IT MEANS. Ben has had his turn between tasks 2 and 3. While others wait, a \
+         process may hand the lock on only a limited number of times. So it saves the frames, and \
+         nobody waits for ever.",
     )
     .await?;
     ana.narrator.quiet();

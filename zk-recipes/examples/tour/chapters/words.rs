@@ -24,6 +24,7 @@ const GLOSSARY: [(&str, &str); 16] = [
     ("holder", "the contender that has the lock: it is first in the queue"),
     ("predecessor", "the contender directly ahead in the queue"),
     ("guard", "the value that a program holds as long as it holds the lock"),
+    ("deadline", "until when a holder may count on its session, by its own clock"),
     ("fencing token", "a number that grows from holder to holder, so that stores can compare"),
 ];
 

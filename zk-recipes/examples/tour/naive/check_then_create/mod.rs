@@ -17,7 +17,8 @@ pub(crate) const CASE: Case = Case {
             moment.",
     lesson: "Between the look and the create, somebody else can do the same. What a client has \
              read may be out of date by the time it has read it, so no decision about a lock may \
-             rest on a read alone. That NodeExists is taken for success hides the mistake.",
+             rest on a read alone. The look decides nothing, so NodeExists is no success: it \
+             means that another one has the lock.",
     repair: "Let the server decide. It puts all writes into one order, and of two creates of the \
              same node exactly one succeeds. There is nothing to look at first.",
     handled_in: "zk-recipes/src/queue/mod.rs",

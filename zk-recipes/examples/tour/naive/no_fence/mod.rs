@@ -28,7 +28,9 @@ pub(crate) const CASE: Case = Case {
     repair: "The store must refuse her, since she cannot refuse herself. Each holder sends a \
              number that grows from holder to holder, a fencing token. The store remembers the \
              greatest one and refuses smaller ones. The zxid of the transaction that created the \
-             holder's node is such a number.",
+             holder's node is such a number. A holder must show its token before it reads what it \
+             will change: if Ben sent his with the write alone, Ana could still write between \
+             his read and his write.",
     handled_in: "zk-recipes/src/hold/token.rs",
     folder: "no_fence",
     sources: [include_str!("broken.rs"), include_str!("repaired.rs")],

@@ -1,4 +1,4 @@
-//! Writes with a fencing token, which the store compares.
+//! Reads and writes with a fencing token, which the store compares.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -16,13 +16,26 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// The balance, unless a later holder has been here.
+    fn read(&self, token: Zxid) -> Option<u32> {
+        self.admits(token).then(|| self.balance.get())
+    }
+
     /// Returns true if it was written. In a database, both steps are one transaction.
     fn write(&self, token: Zxid, balance: u32) -> bool {
+        if !self.admits(token) {
+            return false;
+        }
+        self.balance.set(balance);
+        true
+    }
+
+    /// Remembers the token, unless it has seen a greater one.
+    fn admits(&self, token: Zxid) -> bool {
         if token < self.greatest.get() {
             return false;
         }
         self.greatest.set(token);
-        self.balance.set(balance);
         true
     }
 }
@@ -38,7 +51,7 @@ pub(crate) async fn withdraw(
     wait_for_turn(client, &ours).await?;
     // The transaction that created our node. Those of later holders have greater numbers.
     let token = client.get_data(&ours).await?.stat.czxid;
-    let balance = store.balance.get();
+    let Some(balance) = store.read(token) else { return Ok(false) };
     sleep(work).await;
     Ok(store.write(token, balance.saturating_sub(amount)))
 }

@@ -16,8 +16,8 @@ pub(crate) const CASE: Case = Case {
     story: "To see who waits, each contender puts its name in front of the number. The list comes \
             in no order, so it is sorted. No fault is needed: Ben holds the lock when Ana comes.",
     lesson: "ana-lock-0000000001 sorts before ben-lock-0000000000, so Ana finds nobody ahead of \
-             her. The unique names of the last chapter have the same effect for half of all \
-             contenders.",
+             her. The random digits of the last chapter would do the same if the list were \
+             sorted by whole names.",
     repair: "Only the number says who came first. The server gives it out, so it is the one order \
              on which everybody agrees. Compare the numbers, as numbers.",
     handled_in: "zk-recipes/src/node/contender.rs",

@@ -21,7 +21,8 @@ pub(crate) const CASE: Case = Case {
             Then Ben changes his mind and leaves.",
     lesson: "A notification says what has happened, and not why. Ben's node is gone because he \
              left, and not because he had his turn. Cho gets in beside Ana.",
-    repair: "A wake-up is a reason to look, and nothing more. One word changes: if becomes while. \
+    repair: "One notification alone is a reason to look, and nothing more. One word changes: if \
+             becomes while. It is the answer only to those who know that all others are gone. \
              zk-recipes saves the second look where it can: it remembers everybody who was ahead, \
              and needs no list once it has seen all of them go.",
     handled_in: "zk-recipes/src/queue/wait.rs",
