@@ -8,7 +8,7 @@ use crate::stage::{Style, wrap};
 use crate::world::{Cast, LOCK};
 
 /// The words of the course.
-const GLOSSARY: [(&str, &str); 16] = [
+const GLOSSARY: [(&str, &str); 17] = [
     ("ensemble", "the servers of one ZooKeeper; a majority of them agrees on every change"),
     ("node", "a name in the tree with some data; also called znode"),
     ("folder", "here: a node whose children are a queue"),

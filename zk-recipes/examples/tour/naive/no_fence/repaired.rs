@@ -23,20 +23,13 @@ impl Store {
 
     /// Returns true if it was written. In a database, both steps are one transaction.
     fn write(&self, token: Zxid, balance: u32) -> bool {
-        if !self.admits(token) {
-            return false;
-        }
-        self.balance.set(balance);
-        true
+        self.admits(token).then(|| self.balance.set(balance)).is_some()
     }
 
-    /// Remembers the token, unless it has seen a greater one.
+    /// Remembers the greatest token. Returns true if this is the greatest.
     fn admits(&self, token: Zxid) -> bool {
-        if token < self.greatest.get() {
-            return false;
-        }
-        self.greatest.set(token);
-        true
+        self.greatest.set(self.greatest.get().max(token));
+        self.greatest.get() == token
     }
 }
 
