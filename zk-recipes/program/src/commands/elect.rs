@@ -49,8 +49,14 @@ async fn lead(
         let group = watched().await?;
         let term = match job.wait_for(election.campaign()).await {
             Ok(Ok(term)) => term,
-            Ok(Err(error)) if error.is_session_over() => return Ok(None),
-            Ok(Err(error)) if error.is_transient() => continue,
+            Ok(Err(error)) if error.is_session_over() => {
+                group.kill().await;
+                return Ok(None);
+            }
+            Ok(Err(error)) if error.is_transient() => {
+                group.kill().await;
+                continue;
+            }
             Ok(Err(error)) => return Err(failed(error)),
             Err(status) => return Ok(Some(status)),
         };

@@ -76,7 +76,8 @@ impl Job<'_> {
         // While no server is reached, this takes until the session is over.
         let time = self.client.session_timeout();
         match tokio::time::timeout(time, held.release()).await {
-            Ok(Ok(Release::AlreadyLost)) => return Ok(Outcome::Lost),
+            // The command had ended by itself while it was surely held.
+            Ok(Ok(Release::AlreadyLost)) => warn(&format!("{} was lost afterwards", self.path)),
             Ok(Ok(_)) => {}
             _ => warn(&format!("the release of {} is not confirmed", self.path)),
         }

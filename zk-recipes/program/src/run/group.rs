@@ -2,7 +2,9 @@
 //!
 //! The command joins the group of a watchdog that is there already, so there is no moment at which
 //! it runs unwatched, whenever `zk` is killed. A member that outlives its parent becomes a child of
-//! `zk` on Linux, so that the end of the group is the end of all its members.
+//! `zk` on Linux, so that the end of the group is the end of all its members. A command may leave
+//! the group, as `timeout` and `setsid` do: then it is followed by its own number, and by that of
+//! the group that it leads, but not by the watchdog.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,7 +13,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_process, kill_process_group, waitpgid,
+    waitpid,
+};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -84,10 +89,14 @@ impl Group {
 
     /// Sends a signal to all members. The watchdog takes no notice, but of `KILL`.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        // Without members, the number of the group may be that of another one.
-        if self.has_members() {
-            // A member may have another user, whom this one may not send signals.
-            kill_process_group(self.id, signal).unwrap_or_default();
+        // A member may have another user, whom this one may not send signals.
+        for group in self.groups() {
+            kill_process_group(group, signal).unwrap_or_default();
+        }
+        let Some(command) = self.command.filter(|_| self.status.is_none()) else { return };
+        // It may have joined a group that is neither ours nor its own.
+        if getpgid(Some(command)).is_ok_and(|group| group != self.id && group != command) {
+            kill_process(command, signal).unwrap_or_default();
         }
     }
 
@@ -115,8 +124,26 @@ impl Group {
 
     /// Notes which members have ended. False if none is left.
     fn has_members(&mut self) -> bool {
+        let has_groups = !self.groups().is_empty();
+        let command = self.command.filter(|_| self.status.is_none());
+        has_groups
+            || command.is_some_and(|one| self.note_ends(|| waitpid(Some(one), WaitOptions::NOHANG)))
+    }
+
+    /// The groups that have members: ours, and one that the command leads since it has left ours.
+    /// Without members, the number of a group may be that of another one.
+    fn groups(&mut self) -> Vec<Pid> {
+        let groups = [Some(self.id), self.command].into_iter().flatten();
+        groups.filter(|group| self.note_ends(|| waitpgid(*group, WaitOptions::NOHANG))).collect()
+    }
+
+    /// Notes which of some children have ended. False if none is left.
+    fn note_ends(
+        &mut self,
+        next: impl Fn() -> rustix::io::Result<Option<(Pid, WaitStatus)>>,
+    ) -> bool {
         loop {
-            match waitpgid(self.id, WaitOptions::NOHANG) {
+            match next() {
                 Ok(Some((member, status))) => {
                     if member == self.id {
                         self.is_watched = false;

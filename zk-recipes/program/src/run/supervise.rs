@@ -125,8 +125,11 @@ pub(crate) async fn run(
         }
         tokio::time::sleep(rule.interval).await;
     }
-    let started = tell(&group, held, rule).and_then(|()| group.start(command));
-    if let Err(error) = started {
+    if let Err(error) = tell(&group, held, rule) {
+        group.kill().await;
+        return Err(Failure::of("the watchdog", error));
+    }
+    if let Err(error) = group.start(command) {
         group.kill().await;
         return Err(not_started(command, &error));
     }

@@ -244,3 +244,33 @@ async fn a_time_to_stop_that_the_session_does_not_leave_is_refused() {
     assert_eq!(ended.status, 125);
     assert!(ended.errors.contains("--session-timeout"), "{ended:?}");
 }
+
+#[tokio::test]
+async fn a_command_that_leaves_its_group_is_waited_for_and_gets_signals() {
+    let server = server().await;
+    let timeout = ["lock", "/lock", "--", "timeout", "100", "sh", "-c"];
+    check_status(7, run(&server, &[&timeout[..], &["exit 7"]].concat()).await);
+
+    let mut program = start(&server, &[&timeout[..], &[UNTIL_STOPPED]].concat());
+    let command = Process::new(&program.line().await);
+    program.signal(Signal::TERM);
+    let ended = program.end().await;
+    assert_eq!((ended.status, &*ended.output), (0, "stopped\n"), "{ended:?}");
+    assert!(!command.is_alive());
+}
+
+#[tokio::test]
+async fn a_command_that_leaves_its_group_is_stopped_before_the_lock_is_lost() {
+    let server = server().await;
+    let command = ["lock", "--session-timeout", "1", "/lock", "--", "setsid", "sh", "-c"];
+    let script = "trap '' TERM; echo $$; sleep 1000 & wait; wait";
+    let mut program = start(&server, &[&command[..], &[script]].concat());
+    let command = Process::new(&program.line().await);
+    assert!(server.partition(server.sessions()[0]));
+    let client = Client::connect(server.address()).await.unwrap();
+    let guard = Lock::new(&client, "/lock").unwrap().acquire().await.unwrap();
+    assert!(!command.is_alive());
+    server.heal();
+    assert_eq!(program.end().await.status, 123);
+    guard.release().await.unwrap();
+}

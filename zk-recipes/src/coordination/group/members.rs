@@ -31,12 +31,12 @@ const COALESCE: Duration = Duration::from_millis(5);
 pub struct View {
     /// The last transaction that the server had applied when it listed the members.
     ///
-    /// It orders the views of all observers: a view with a greater epoch is newer. It does not
-    /// depend on what servers store with the folder, which ClickHouse Keeper does not store
-    /// (issue 115457).
+    /// It orders the views of all observers: one with a greater epoch is newer as to who is a
+    /// member. The data of one member is ordered by [`Member::mzxid`]. The epoch does not depend on
+    /// what servers store with the folder, which ClickHouse Keeper does not store (issue 115457).
     pub epoch: Zxid,
     /// The members, in the order of their ids. Their data may be newer than the epoch, and is
-    /// never older.
+    /// never older, unless a member's access list was changed so that it may not be read any more.
     pub members: Vec<Member>,
 }
 

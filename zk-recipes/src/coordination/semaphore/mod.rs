@@ -79,6 +79,9 @@ pub use permit::Permit;
 ///   the first acquire of a process. It creates the folder first and writes its number then, so two
 ///   processes that begin at the same moment with different numbers may both go on until ours
 ///   acquires next. To change the number, delete the folder while nobody holds a permit.
+///   A folder that somebody has made without a number is taken as it is.
+/// * A process of kazoo that is stopped while it acquires, until its session has ended and kazoo
+///   has begun another one, creates its permit without looking again. So it may hold one too many.
 /// * kazoo takes one permit at a time. Ours may take several, which count as so many of kazoo's.
 ///
 /// # What it does not promise

@@ -327,7 +327,12 @@ impl Follower {
         let mut reached = reader.read_all().await?;
         loop {
             losses.store(0, Ordering::Relaxed);
-            self.publish(reached)?;
+            if !reader.has_changes() {
+                // Before that, nodes that have gone may still be counted beside those that have
+                // come.
+                self.check_limits()?;
+            }
+            self.publish(reached);
             if !reader.has_changes() {
                 self.wait(client, &mut reader, reached).await?;
             }
@@ -365,13 +370,18 @@ impl Follower {
         Ok(())
     }
 
-    /// Tells that the tree is current.
-    fn publish(&self, reached: Zxid) -> Result<(), Stop> {
-        let mut tree = self.shared.tree_mut();
+    fn check_limits(&self) -> Result<(), Stop> {
+        let tree = self.shared.tree();
         let TreeLimits { max_nodes, max_bytes } = self.shared.limits;
-        if tree.nodes > max_nodes || tree.bytes > max_bytes {
-            return Err(Stop::TooLarge);
+        match tree.nodes > max_nodes || tree.bytes > max_bytes {
+            true => Err(Stop::TooLarge),
+            false => Ok(()),
         }
+    }
+
+    /// Tells that the tree is current.
+    fn publish(&self, reached: Zxid) {
+        let mut tree = self.shared.tree_mut();
         tree.is_whole = true;
         let (epoch, nodes, bytes) = (tree.changes, tree.nodes, tree.bytes);
         drop(tree);
@@ -384,7 +394,6 @@ impl Follower {
             *status = TreeStatus { freshness, zxid, epoch, nodes, bytes, error: None };
             !is_known || is_awaited
         });
-        Ok(())
     }
 
     fn failed(&self, error: Error) {
