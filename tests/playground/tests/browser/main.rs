@@ -3,7 +3,13 @@
 //! It takes Chromium, so it is built and run only where it is named; `tests/run` installs one. Each
 //! test has a server and a browser of its own, and ends by looking at what the browser has logged.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
 
 mod access;
 mod chromium;
