@@ -18,7 +18,6 @@ use crate::summary::Summary;
 pub struct Observer {
     lines: Option<Box<dyn Write + Send>>,
     recording: Option<Box<dyn Write + Send>>,
-    exposes_secrets: bool,
     report: Report,
     dialogs: HashMap<u64, Dialog>,
 }
@@ -84,16 +83,15 @@ impl Observer {
         Self { recording: Some(Box::new(out)), ..self }
     }
 
-    /// Shows the passwords of sessions and the proofs of identities in the lines.
-    pub fn exposing_secrets(self) -> Self {
-        Self { exposes_secrets: true, ..self }
-    }
-
     /// Observes until the tap is stopped.
     pub(crate) fn run(mut self, queue: &Queue) -> Report {
         self.record_with(|out| recording::start(out));
         while let Some(event) = queue.next() {
-            self.note_dropped(queue.dropped(), &event);
+            if self.note_dropped(queue.dropped(), &event) {
+                for connection in queue.closed() {
+                    self.dialogs.remove(&connection);
+                }
+            }
             match event {
                 Event::Frame { connection, side, at, payload } => {
                     self.frame(connection, side, at, &payload, queue.is_late());
@@ -149,7 +147,6 @@ impl Observer {
         let sender = if side == Side::Client { '>' } else { '<' };
         match frame {
             Ok(frame) => {
-                let frame = if self.exposes_secrets { frame.exposing_secrets() } else { frame };
                 let xid = frame.xid().map(|xid| format!("{xid}: ")).unwrap_or_default();
                 let after = Latency(latency);
                 self.show(at, connection, format_args!("{sender} {xid}{frame}{after}"));
@@ -187,11 +184,12 @@ impl Observer {
         }
     }
 
-    fn note_dropped(&mut self, dropped: u64, event: &Event) {
+    /// Records that events were dropped ahead of this one, and returns true if so.
+    fn note_dropped(&mut self, dropped: u64, event: &Event) -> bool {
         let news = dropped - self.report.dropped;
         self.report.dropped = dropped;
         if news == 0 {
-            return;
+            return false;
         }
         let at = match event {
             Event::Frame { at, .. } | Event::Unreadable { at, .. } | Event::Closed { at, .. } => {
@@ -200,6 +198,7 @@ impl Observer {
             Event::Stop => Duration::ZERO,
         };
         self.record(Entry::Dropped { at, dropped: news });
+        true
     }
 
     fn flush(&mut self) {

@@ -3,9 +3,9 @@
 //! The queue never blocks its senders. It is limited in frames and in bytes: what does not fit is
 //! dropped and counted, and the frames behind it are whole again.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -61,6 +61,14 @@ struct Counts {
     events: AtomicUsize,
     bytes: AtomicUsize,
     dropped: AtomicU64,
+    /// The connections that are over, where that event was dropped.
+    closed: Mutex<Vec<u64>>,
+}
+
+impl Counts {
+    fn closed(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The road's end of the queue.
@@ -88,12 +96,17 @@ impl Sender {
     /// Hands an event over, or drops and counts it.
     pub(crate) fn send(&self, event: Event) {
         let bytes = event.bytes();
+        let closed = match event {
+            Event::Closed { connection, .. } => Some(connection),
+            _ => None,
+        };
         let waiting = self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counts.events.fetch_add(1, Ordering::Relaxed);
         if waiting.saturating_add(bytes) > BYTES || self.events.try_send(event).is_err() {
             self.counts.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.counts.events.fetch_sub(1, Ordering::Relaxed);
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counts.closed().extend(closed);
         }
     }
 
@@ -122,6 +135,11 @@ impl Queue {
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.counts.events.load(Ordering::Relaxed) == 0
+    }
+
+    /// The connections that were seen to close by a dropped event, since this was asked last.
+    pub(crate) fn closed(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.counts.closed())
     }
 
     /// How many events were dropped so far.

@@ -83,11 +83,12 @@ fn scripts(entries: &[Entry]) -> Vec<Script> {
 ///
 /// # Errors
 ///
-/// The errors of connecting. A server that closes a connection is no error.
+/// The errors of connecting, which may take `patience`. A server that closes a connection is no
+/// error.
 pub async fn as_client(entries: &[Entry], target: &str, patience: Duration) -> io::Result<Outcome> {
     let mut outcome = Outcome::default();
     for script in scripts(entries) {
-        let stream = TcpStream::connect(target).await?;
+        let stream = timeout(patience, TcpStream::connect(target)).await??;
         play(stream, Side::Client, script, patience, &mut outcome).await?;
     }
     Ok(outcome)
@@ -100,7 +101,8 @@ pub async fn as_client(entries: &[Entry], target: &str, patience: Duration) -> i
 ///
 /// # Errors
 ///
-/// The errors of accepting. A client that closes a connection is no error.
+/// The errors of accepting; no client connects within `patience`. A client that closes a connection
+/// is no error.
 pub async fn as_server(
     entries: &[Entry],
     listener: &TcpListener,
@@ -108,7 +110,7 @@ pub async fn as_server(
 ) -> io::Result<Outcome> {
     let mut outcome = Outcome::default();
     for script in scripts(entries) {
-        let (stream, _) = listener.accept().await?;
+        let (stream, _) = timeout(patience, listener.accept()).await??;
         play(stream, Side::Server, script, patience, &mut outcome).await?;
     }
     Ok(outcome)
@@ -131,7 +133,8 @@ async fn play(
             let mut framed = BytesMut::new();
             frame::encode(&mut framed, frame::CLIENT_FRAME_LIMIT, |out| out.put(&payload))
                 .map_err(io::Error::other)?;
-            if stream.write_all(&framed).await.is_err() {
+            let written = timeout(patience, stream.write_all(&framed)).await;
+            if !matches!(written, Ok(Ok(()))) {
                 outcome.missing +=
                     1 + script.iter().filter(|(side, _)| *side != own).count() as u64;
                 return Ok(());

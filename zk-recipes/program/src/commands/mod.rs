@@ -18,6 +18,9 @@ use crate::output::{Json, Output};
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     let done = match arguments.subcommand {
         Subcommand::Lock(lock) => return lock::run(lock).await,
+        Subcommand::Elect(elect) if elect.watch => {
+            return elect::run(elect).await.map_err(Failure::of_a_node);
+        }
         Subcommand::Elect(elect) => return elect::run(elect).await,
         Subcommand::Sem(sem) => return sem::run(sem).await,
         Subcommand::Watch(watch) => {
@@ -38,11 +41,20 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     done.map(|()| 0).map_err(Failure::of_a_node)
 }
 
-/// `zk words`: asks each server.
+/// `zk words`: asks each server. Fails in the end if one has not answered.
 async fn words(asked: &Words) -> Result<(), Failure> {
     let mut output = Output::new();
+    let mut failed = None;
     for server in asked.connection.servers() {
-        let answer = asked.connection.four_letter_word(server, &asked.word).await?;
+        let answer = match asked.connection.four_letter_word(server, &asked.word).await {
+            Ok(answer) => answer,
+            Err(failure) => {
+                if let Some(earlier) = failed.replace(failure) {
+                    earlier.report();
+                }
+                continue;
+            }
+        };
         if asked.json {
             let object = Json::object().text("server", server).text("answer", &answer);
             output.line(object.end().as_bytes())?;
@@ -50,7 +62,7 @@ async fn words(asked: &Words) -> Result<(), Failure> {
             output.line(answer.trim_end().as_bytes())?;
         }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// `zk completion`: prints the script for a shell.

@@ -34,10 +34,6 @@ pub(crate) struct TapArguments {
     /// Print no frames, and only the latencies at the end
     #[arg(short, long)]
     quiet: bool,
-
-    /// Print passwords and other proofs as they are
-    #[arg(long)]
-    secrets: bool,
 }
 
 /// Play a recording of zk tap again
@@ -73,9 +69,6 @@ pub(crate) async fn tap(arguments: TapArguments) -> Result<u8, Failure> {
     let mut observer = Observer::new();
     if !arguments.quiet {
         observer = observer.lines(BufWriter::new(std::io::stdout()));
-    }
-    if arguments.secrets {
-        observer = observer.exposing_secrets();
     }
     if let Some(file) = &arguments.record {
         observer = observer.recording(BufWriter::new(create(file)?));

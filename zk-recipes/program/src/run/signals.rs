@@ -79,5 +79,10 @@ pub(crate) fn parse(text: &str) -> Result<Signal, String> {
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let named = NAMES.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal);
     let numbered = || text.parse().ok().and_then(Signal::from_named_raw);
-    named.or_else(numbered).ok_or_else(|| "not the name or number of a signal".to_owned())
+    let signal = named.or_else(numbered).ok_or("not the name or number of a signal")?;
+    // The watchdog is sent it as well, and cannot catch these.
+    match [Signal::ILL, Signal::FPE, Signal::SEGV, Signal::STOP].contains(&signal) {
+        true => Err("a signal that cannot ask for an end".to_owned()),
+        false => Ok(signal),
+    }
 }
