@@ -5,7 +5,7 @@
 'use strict';
 
 const Scripts = (() => {
-  const NAMES = ['Ana', 'Ben', 'Cleo', 'Dan', 'Eva', 'Finn', 'Gus', 'Hana'];
+  const NAMES = ['Ana', 'Ben', 'Cho', 'Dan', 'Eve', 'Fay', 'Gus', 'Hal'];
 
   /* How long a scene goes on after a new action: a session ends within this time. */
   const AFTER_MS = 12_000;

@@ -260,7 +260,7 @@ async fn set(world: &Shared, kind: Kind) -> Result<(), zk_client::Error> {
     let client = Client::builder().seed(0).connector(dialer).connect("zk:2181").await?;
     client.create(DATA, b"", &CreateOptions::persistent()).await?;
     if kind.has_folder() {
-        let options = match kind.has_container() {
+        let options = match kind.is_recipe() {
             true => CreateOptions::container(),
             false => CreateOptions::persistent(),
         };

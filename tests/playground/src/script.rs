@@ -170,10 +170,14 @@ pub(crate) const ACTIONS: [Description; 17] = [
 ];
 
 const fn describe(what: Do, on: &'static str, text: &'static str) -> Description {
-    Description { what, text, on, ms: matches!(what, Do::Delay | Do::Work) }
+    Description { what, text, on, ms: what.takes_time() }
 }
 
 impl Do {
+    const fn takes_time(self) -> bool {
+        matches!(self, Self::Delay | Self::Work)
+    }
+
     /// What is said of the contender.
     pub(crate) fn text(self) -> &'static str {
         ACTIONS.iter().find(|action| action.what == self).map_or("", |action| action.text)
@@ -255,12 +259,13 @@ impl Script {
         if !kind.can(action.what) {
             return bad(Code::BadAction, "this lock does not know the action");
         }
-        match (action.what, action.ms) {
-            (Do::Delay | Do::Work, Some(ms)) if ms <= LIMITS.delay_ms => Ok(()),
-            (Do::Delay | Do::Work, Some(_)) => bad(Code::BadAction, "the time is too long"),
-            (Do::Delay | Do::Work, None) => bad(Code::BadAction, "the action takes a time in ms"),
-            (_, Some(_)) => bad(Code::BadAction, "the action takes no time in ms"),
-            (_, None) => Ok(()),
+        match (action.what.takes_time(), action.ms) {
+            (true, Some(ms)) if ms > LIMITS.delay_ms => {
+                bad(Code::BadAction, "the time is too long")
+            }
+            (true, None) => bad(Code::BadAction, "the action takes a time in ms"),
+            (false, Some(_)) => bad(Code::BadAction, "the action takes no time in ms"),
+            (true, Some(_)) | (false, None) => Ok(()),
         }
     }
 }

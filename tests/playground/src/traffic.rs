@@ -13,7 +13,7 @@ use zk_simulation::wire::{Network, Reception};
 use crate::frames::{self, PREFIX};
 use crate::link::{Due, Flight, Link, Party, Way};
 use crate::network::{LATENCY, World, now};
-use crate::scene::{Fate, Role, Tone};
+use crate::scene::{Fate, LinkState, Role, Tone};
 
 impl World {
     /// Sends bytes, frame by frame.
@@ -185,6 +185,12 @@ impl Network for World {
         let peer = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 50_000);
         let id = self.serve(|core, now| core.handle_connection(now, peer));
         self.links.insert(id, Link::new(party));
+        // The server that the client reaches now is not the one that was cut off.
+        if let Some(actor) = party.and_then(|actor| self.actors.get_mut(actor))
+            && actor.link == LinkState::Isolated
+        {
+            actor.link = LinkState::Up;
+        }
         id
     }
 

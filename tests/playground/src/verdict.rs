@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use crate::locks::{DATA, Kind};
-use crate::naive::Version;
 use crate::record::Record;
 use crate::scene::{
-    Breach, ClientState, Event, Fate, LockState, NodeState, Role, Span, SpanKind, Verdict,
-    VerdictKind,
+    Breach, ClientState, Connection, Event, Fate, LinkState, LockState, NodeState, Role, Span,
+    SpanKind, Verdict, VerdictKind,
 };
 use crate::script::{Do, Mode};
 
 /// Who waits for this long for a lock that nobody holds will wait for ever: longer than a session
 /// lives without its client.
 const PATIENCE_US: u64 = 15_000_000;
+
+/// What is wrong, when, and in words.
+type Found = (VerdictKind, Option<Breach>, String);
 
 /// When each contender took the lock for its own.
 pub(crate) fn spans(record: &Record, ended_us: u64) -> Vec<Span> {
@@ -66,23 +68,24 @@ pub(crate) fn judge(
     let (owners_at_once, overlap) = overlaps(spans);
     let notifications = notifications(record);
     let is_store = kind.is_case("no_fence");
-    let found = match kind {
-        _ if is_store => is_store_wrong.then(|| {
-            let text = "A withdrawal was overwritten: the store lacks less than was paid out.";
-            (VerdictKind::LostUpdate, None, text.to_owned())
+    let found = match is_store {
+        // The store decides, and not who believes what.
+        true => is_store_wrong.then(|| {
+            let text =
+                "Broken: a withdrawal was overwritten. The store lacks less than was paid out.";
+            (VerdictKind::LostUpdate, overlap.map(|(breach, _)| breach), text.to_owned())
         }),
-        _ => overlap
-            .map(|(breach, text)| {
-                (VerdictKind::TwoOwners, Some(breach), explain(kind, record, text))
-            })
-            .or_else(|| stale_write(record))
-            .or_else(|| stuck(record, spans, ended_us))
-            .or_else(|| herd(kind, record, notifications)),
+        false => overlap
+            .map(|(breach, owners)| two_owners(kind, record, breach, owners))
+            .or_else(|| stale_write(record)),
     };
+    let found = found
+        .or_else(|| stuck(record, spans, ended_us))
+        .or_else(|| herd(kind, spans.len(), notifications));
     let (kind, breach, text) = found.unwrap_or_else(|| {
         let text = match owners_at_once {
-            _ if is_store => "It holds: the store lacks what was paid out, and nothing else.",
             0 => "Nobody held the lock.",
+            _ if is_store => "It holds: the store lacks what was paid out, and nothing else.",
             1 => "It holds: never did two hold the lock at once.",
             _ => "It holds: only readers shared the lock.",
         };
@@ -92,10 +95,10 @@ pub(crate) fn judge(
     Verdict { holds, kind, owners_at_once, breach, notifications, text }
 }
 
-/// The most owners at one time, and the first time at which two exclude each other.
-fn overlaps(spans: &[Span]) -> (usize, Option<(Breach, String)>) {
+/// The most owners at one time, and the first time at which two exclude each other, with them.
+fn overlaps(spans: &[Span]) -> (usize, Option<(Breach, [&str; 2])>) {
     let mut most = 0;
-    let mut first: Option<(Breach, String)> = None;
+    let mut first = None;
     for span in spans {
         let is_inside = |other: &&Span| other.from_us <= span.from_us && span.from_us < other.to_us;
         let inside = spans.iter().filter(is_inside);
@@ -105,24 +108,30 @@ fn overlaps(spans: &[Span]) -> (usize, Option<(Breach, String)>) {
         };
         if let (None, Some(other)) = (&first, inside.clone().find(excludes)) {
             let breach = Breach { from_us: span.from_us, to_us: span.to_us.min(other.to_us) };
-            let text = format!("Broken: {} and {} held the lock at once.", other.who, span.who);
-            first = Some((breach, text));
+            first = Some((breach, [other.who.as_str(), span.who.as_str()]));
         }
     }
     (most, first)
 }
 
-/// Adds what no lock can prevent.
-fn explain(kind: Kind, record: &Record, text: String) -> String {
-    let is_expire = |event: &Event| matches!(event, Event::Action { what: Do::Expire, .. });
-    match record.events.iter().any(is_expire) && kind.has_container() {
-        true => format!("{text} A session was ended by hand, which no holder can foresee."),
-        false => text,
-    }
+/// Two held the lock at once. No lock can prevent that if the session of one was ended by hand.
+fn two_owners(kind: Kind, record: &Record, breach: Breach, [one, other]: [&str; 2]) -> Found {
+    let is_forced = record.events.iter().any(|event| {
+        matches!(event, Event::Action { what: Do::Expire, who, .. } if who == one || who == other)
+    });
+    let text = match is_forced && kind.is_recipe() {
+        true => format!(
+            "{one} and {other} took the lock for their own: a session was ended by hand, and its \
+             holder had not heard of it yet. No lock can prevent that; a store that compares \
+             tokens can."
+        ),
+        false => format!("Broken: {one} and {other} held the lock at once."),
+    };
+    (VerdictKind::TwoOwners, Some(breach), text)
 }
 
 /// A write of somebody whose node was gone, and who took the lock for its own.
-fn stale_write(record: &Record) -> Option<(VerdictKind, Option<Breach>, String)> {
+fn stale_write(record: &Record) -> Option<Found> {
     let mut stale = BTreeMap::<&str, bool>::new();
     let mut version = None;
     for (event, state) in record.events.iter().zip(&record.states) {
@@ -147,17 +156,14 @@ fn stale_write(record: &Record) -> Option<(VerdictKind, Option<Breach>, String)>
 }
 
 /// Somebody who waits at the end, while nobody has held the lock for long.
-fn stuck(
-    record: &Record,
-    spans: &[Span],
-    ended_us: u64,
-) -> Option<(VerdictKind, Option<Breach>, String)> {
+fn stuck(record: &Record, spans: &[Span], ended_us: u64) -> Option<Found> {
     let mut waiting = BTreeMap::<&str, u64>::new();
     for (event, state) in record.events.iter().zip(&record.states) {
         for client in &state.clients {
             let waits = matches!(client.lock, LockState::Joining | LockState::Waiting);
-            let is_able =
-                client.running && client.connection == crate::scene::Connection::Connected;
+            let is_able = client.running
+                && client.connection == Connection::Connected
+                && client.link == LinkState::Up;
             match waits && is_able {
                 true => _ = waiting.entry(&client.who).or_insert(event.at_us()),
                 false => _ = waiting.remove(client.who.as_str()),
@@ -170,7 +176,7 @@ fn stuck(
     if ended_us.saturating_sub(from_us) < PATIENCE_US {
         return None;
     }
-    let text = format!("Broken: the lock is free, and {who} waits for ever.");
+    let text = format!("Broken: nobody holds the lock, and {who} waits for ever.");
     Some((VerdictKind::Stuck, Some(Breach { from_us, to_us: ended_us }), text))
 }
 
@@ -182,17 +188,10 @@ fn notifications(record: &Record) -> usize {
     frames.count()
 }
 
-/// Many more notifications than contenders, where that is what the scene is about.
-fn herd(
-    kind: Kind,
-    record: &Record,
-    notifications: usize,
-) -> Option<(VerdictKind, Option<Breach>, String)> {
-    let contenders = record.states.first().map_or(0, |state| state.clients.len());
-    let is_herd = matches!(kind, Kind::Case(case, Version::Broken | Version::Repaired)
-        if case.folder == "herd");
-    (is_herd && notifications > 2 * contenders).then(|| {
-        let text = format!("Broken: {notifications} notifications for {contenders} turns.");
+/// Many more notifications than turns, where that is what the scene is about.
+fn herd(kind: Kind, turns: usize, notifications: usize) -> Option<Found> {
+    (kind.is_case("herd") && notifications > 2 * turns).then(|| {
+        let text = format!("Broken: {notifications} notifications for {turns} turns.");
         (VerdictKind::Herd, None, text)
     })
 }

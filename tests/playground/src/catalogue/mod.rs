@@ -39,7 +39,7 @@ pub struct Ready {
     pub pair: Option<&'static str>,
     /// The script.
     pub script: Script,
-    /// What the scene shows of the lock. The page does not tell that ahead.
+    /// What the scene shows of the lock. The page gets that with the scene that was played.
     #[serde(skip)]
     pub claim: VerdictKind,
 }

@@ -94,7 +94,7 @@ fn textbook() -> Ready {
     ];
     ready(
         ("textbook", "The textbook lock", "basics"),
-        "The same algorithm in thirty lines on the client alone. While nothing goes wrong it does \
+        "The same algorithm in one function on the client alone. While nothing goes wrong it does \
          what it should. Try what happens when Ana is stopped for twenty seconds.",
         "After the notification Ben lists the folder again, which the lock of the first scene need \
          not do.",

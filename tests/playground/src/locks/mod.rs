@@ -90,8 +90,9 @@ impl Kind {
         self.is_case("no_deadline") || self.is_case("no_fence")
     }
 
-    /// True if the folder is a container, which the server removes while it is empty.
-    pub(crate) fn has_container(self) -> bool {
+    /// True if it is a lock of zk-recipes. Its folder is a container, which the server removes
+    /// while it is empty.
+    pub(crate) fn is_recipe(self) -> bool {
         !matches!(self, Self::Case(..) | Self::Textbook)
     }
 
@@ -113,7 +114,7 @@ impl Kind {
         let (title, text, group) = match self {
             Self::Textbook => (
                 "The textbook lock",
-                "The whole algorithm in thirty lines on the client alone: create a node, list the \
+                "The whole algorithm in one function on the client alone: create a node, list the \
                  folder, watch the one right ahead. It ignores what can go wrong.",
                 "textbook",
             ),

@@ -1,7 +1,6 @@
 //! Locks on the client alone: the textbook lock, and the programs of the course that are broken on
 //! purpose, each with its repair.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use zk_client::{Client, Error, Zxid};
@@ -95,10 +94,8 @@ async fn work(seat: &Seat, broken: bool) -> Result<Acquired, Error> {
     let ours = join(client, "lock-").await?;
     wait_for_turn(client, &ours).await?;
     seat.believe(LockState::Held, Tone::Good, "holds the lock, and writes once a second");
-    let late = Cell::new(0);
     let write = || {
         if seat.is_held_by_another() {
-            late.set(late.get() + 1);
             seat.note(Tone::Bad, "writes, although another holds the lock");
         }
     };

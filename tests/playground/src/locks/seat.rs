@@ -49,10 +49,10 @@ impl Stores {
 
     /// True if what was paid out is not missing.
     pub(crate) fn is_wrong(&self) -> bool {
-        let rest = BALANCE - self.paid.get().min(BALANCE);
-        let (open, fenced) = (self.open.balance.get(), self.fenced.balance.get());
-        // Only one of them is used.
-        open.min(fenced) != rest
+        let missing = |balance: u32| BALANCE - balance;
+        // Nothing is missing in the one that is not used.
+        let of_both = missing(self.open.balance.get()) + missing(self.fenced.balance.get());
+        of_both != self.paid.get()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::stage::Stage;
 
 /// Eight contenders that acquire and release by turns, for more than two hundred frames.
 fn long_scene() -> String {
-    let names = ["Ana", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana"];
+    let names = ["Ana", "Ben", "Cho", "Dan", "Eve", "Fay", "Gus", "Hal"];
     let mut actions = Vec::new();
     for round in 0..5 {
         for (place, name) in names.iter().enumerate() {

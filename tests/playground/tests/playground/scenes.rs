@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use zk_playground::catalogue::{self, Ready};
 use zk_playground::{
-    ClientState, Event, Fate, LockState, Mode, Role, Scene, SpanKind, State, VerdictKind,
+    ClientState, Connection, Do, Event, Fate, LinkState, LockState, Mode, Role, Scene, SpanKind,
+    State, VerdictKind, play,
 };
 
 fn scene(id: &str) -> Scene {
@@ -47,6 +48,8 @@ fn each_scene_shows_what_it_claims() {
         let verdict = ready.play().unwrap().verdict;
         assert_eq!(verdict.kind, ready.claim, "{}: {}", ready.id, verdict.text);
         assert_eq!(verdict.holds, ready.claim == VerdictKind::Holds, "{}", ready.id);
+        let has_no_time = matches!(ready.claim, VerdictKind::Holds | VerdictKind::Herd);
+        assert_eq!(verdict.breach.is_none(), has_no_time, "{}", ready.id);
     }
 }
 
@@ -224,4 +227,30 @@ fn a_holder_whose_node_is_gone_is_stale_until_it_knows() {
     assert_eq!(stale.len(), 1);
     assert_eq!((stale[0].who.as_str(), stale[0].from_us), ("Ana", 2_000_000));
     assert!(stale[0].to_us < 2_100_000, "{}", stale[0].to_us);
+}
+
+#[test]
+fn a_write_of_a_holder_whose_node_is_gone_is_told() {
+    let mut script = ready("release_by_name").script;
+    script.actions.retain(|action| action.who != "Cho");
+    let mut write = script.actions[0].clone();
+    (write.at_ms, write.who, write.what) = (17_000, "Ben".to_owned(), Do::Write);
+    script.actions.push(write);
+    let verdict = play(&script).unwrap().verdict;
+    assert_eq!(verdict.kind, VerdictKind::StaleWrite, "{}", verdict.text);
+}
+
+#[test]
+fn a_server_that_is_cut_off_is_left_with_the_connection() {
+    let mut script = ready("queue").script;
+    script.actions.truncate(1);
+    for (at_ms, what) in [(3000, Do::Isolate), (4000, Do::Reset)] {
+        let mut action = script.actions[0].clone();
+        (action.at_ms, action.what) = (at_ms, what);
+        script.actions.push(action);
+    }
+    let scene = play(&script).unwrap();
+    let last = states(&scene).pop().unwrap();
+    let ana = last.clients.iter().find(|client| client.who == "Ana").unwrap();
+    assert_eq!((ana.connection, ana.link), (Connection::Connected, LinkState::Up));
 }
