@@ -32,6 +32,7 @@
 //! | control access | [`Acl`], [`Id`], [`Client::add_auth`] | `access`, `auth` |
 //! | encrypt | `TlsConnector`, with the feature `tls` | `tls` |
 //! | authenticate by Kerberos | `Gssapi`, with the feature `sasl-gssapi` | |
+//! | authenticate by DIGEST-MD5 | the feature `sasl-digest-md5` | |
 //! | authenticate by SASL in other ways | [`ClientBuilder::sasl`], [`SaslMechanism`] | |
 //! | use another node as the root | [`Client::chroot`] | `views` |
 //! | go on after a session has expired | [`SessionKeeper::run_each`] | `session_keeper` |

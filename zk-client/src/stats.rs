@@ -105,10 +105,9 @@ pub struct RequestCounts {
     /// Requests that the server carried out, and whose reply was received.
     pub succeeded: u64,
     /// Requests that the server refused with an error code, among them a multi that it rolled back.
-    /// A multi that is too large counts as that, since its results are not known.
     pub refused: u64,
-    /// Requests that the server carried out, with a reply that was
-    /// [too large](crate::ErrorKind::ReplyTooLarge).
+    /// Requests whose reply was [too large](crate::ErrorKind::ReplyTooLarge). The server carried
+    /// them out, but may have rolled back a multi: its results are not known.
     pub too_large: u64,
     /// Requests that were sent and got no reply, since the connection or the session ended: the
     /// server may have carried them out or not.
@@ -224,8 +223,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// The upper bounds of the buckets, in order. A time that equals a bound is below it. Longer
-    /// ones than the last are counted in a bucket without a bound.
+    /// The upper bounds of the buckets, in order. A time that equals a bound counts in the
+    /// bucket of that bound. Longer ones than the last are counted in a bucket without a bound.
     pub const BOUNDS: [Duration; 16] = [
         Duration::from_micros(100),
         Duration::from_micros(250),
@@ -245,7 +244,7 @@ impl Latencies {
         Duration::from_secs(10),
     ];
 
-    /// How many times are at most as long as each of the [bounds](Self::BOUNDS), with the bound.
+    /// The number of latencies that are at most each of the [bounds](Self::BOUNDS), with the bound.
     /// The numbers grow from one to the next.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
         let counts = self.buckets.into_iter().scan(0, |sum, count| {
@@ -255,7 +254,7 @@ impl Latencies {
         Self::BOUNDS.into_iter().zip(counts)
     }
 
-    /// How many times are in the histogram.
+    /// The number of latencies in the histogram.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

@@ -249,8 +249,8 @@ fn the_last_token_is_accepted_without_one_or_refused() {
     assert_eq!(bench.said()[0], "AuthFailed(SaslUser)");
 }
 
-/// Only the first null token says that the server has no SASL; a later one does not let the client
-/// believe that the server has authenticated itself.
+/// A null token in the middle is reported like a first one. The client must not believe that the
+/// server has authenticated itself.
 #[test]
 fn a_null_token_in_the_middle_is_no_success() {
     let mut bench = obedient();

@@ -11,8 +11,8 @@ use std::sync::Arc;
 ///
 /// Give it to [`ClientBuilder::sasl`](crate::ClientBuilder::sasl). ZooKeeper has no negotiation of
 /// mechanisms: the servers' configuration decides which one they expect. `Gssapi` (feature
-/// `sasl-gssapi`) and [`Sasl::digest_md5`] (feature `sasl-digest-md5`) are the mechanisms of
-/// ZooKeeper's own servers; a plug-in of the servers may need another:
+/// `sasl-gssapi`) and DIGEST-MD5 (feature `sasl-digest-md5`, with a method of the builder of its
+/// own) are the mechanisms of ZooKeeper's own servers; a plug-in of the servers may need another:
 ///
 /// ```
 /// use zk_client::{Client, SaslError, SaslExchange, SaslMechanism, SaslStart, SaslStep};
@@ -126,15 +126,17 @@ pub enum SaslError {
     /// The client has no valid credential, for instance because a ticket has expired.
     ///
     /// [`connect`](crate::ClientBuilder::connect) fails with
-    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) once this was so at every server. A client that
-    /// was connected before goes on trying until its session has expired: the credential may be
-    /// renewed meanwhile.
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) once the start of an exchange failed so at
+    /// every server. A client that was connected before goes on trying until its session has
+    /// expired: the credential may be renewed meanwhile. In the middle of an exchange it only ends
+    /// the connection, and the client tries again.
     #[error("{0}")]
     Credential(String),
     /// The exchange cannot take place now. The client tries again.
     #[error("{0}")]
     Unavailable(String),
-    /// The server did not authenticate itself. This ends the client for good.
+    /// The server did not authenticate itself. In the middle of an exchange, this ends the client
+    /// for good.
     #[error("the server did not authenticate itself")]
     Server,
     /// The server's token makes no sense, with the reason. The client tries again.

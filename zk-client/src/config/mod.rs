@@ -27,7 +27,7 @@ pub struct SessionConfig {
     /// How long connecting to one server, including the handshake, may take if the server grants
     /// the requested timeout. It shrinks and grows in proportion to the granted timeout.
     pub attempt_timeout: Duration,
-    /// The SASL exchange that every connection begins with, if any.
+    /// The SASL mechanism by which every connection begins, if any.
     pub sasl: Option<Sasl>,
     /// A session to resume instead of opening a new one.
     pub resume: Option<SessionIdentity>,

@@ -28,14 +28,15 @@ const MAX_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 impl ClientBuilder {
     /// Connects, and fails if no server accepts the session within the connect timeout.
     ///
-    /// It fails earlier if TLS shows that every server would refuse the next attempt, too: because
-    /// of a certificate that is not trusted, or because a certificate is missing.
+    /// It fails earlier if every server would refuse the next attempt, too: because of a
+    /// certificate that is not trusted or is missing, or because there is no valid credential for
+    /// SASL.
     ///
     /// # Errors
     ///
     /// A connect string or setting that breaks a rule; no server in time, with every server tried
-    /// and why each failed; a chroot that does not exist; a resumed session that is over; no tokio
-    /// runtime.
+    /// and why each failed; authentication that failed; a chroot that does not exist; a resumed
+    /// session that is over; no tokio runtime.
     ///
     /// # Cancel safety
     ///

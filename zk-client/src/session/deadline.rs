@@ -108,7 +108,8 @@ impl SessionDeadline {
         self.until
     }
 
-    /// The latest value that [`until`](Self::until) can take if a evidence comes now.
+    /// The latest value that [`until`](Self::until) can take if the last answered
+    /// request is confirmed now.
     pub(crate) fn best_case(&self) -> Option<Instant> {
         self.contact.map(|sent| sent + self.safe_timeout())
     }

@@ -18,7 +18,7 @@ use crate::model::event::{Change, SessionState, StreamEvent};
 use crate::session::auths::AuthId;
 use crate::session::event::{Event, RawReply};
 use crate::session::pipeline::{PendingRequest, Priority};
-use crate::session::state::{Phase, Purpose, Session, valid_zxid};
+use crate::session::state::{Purpose, Session, valid_zxid};
 use crate::session::timers::Timer;
 use crate::session::watches::follow_up::FollowUp;
 use crate::session::watches::path_watches::CallerHandle;
@@ -128,7 +128,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         let understood = self.conclude(request, result);
         self.current_reply_zxid = None;
         understood?;
-        if header.error == ErrorCode::SESSION_EXPIRED && !matches!(self.phase, Phase::Over(_)) {
+        if header.error == ErrorCode::SESSION_EXPIRED && self.ended().is_none() {
             // A server says so in a reply if the session ends while its connection lives.
             self.end(Ended::Expired);
             return Ok(());

@@ -122,9 +122,22 @@ impl<'a> Frame<'a> {
     ) -> Result<Self, DecodeError> {
         match Xid::decode(&mut Reader::new(payload))? {
             Xid::NOTIFICATION => Self::notification(payload),
-            // No record is known by the opcode of a notification.
-            xid => Self::reply(payload, op_of(xid).unwrap_or(OpCode::NOTIFICATION)),
+            xid => match op_of(xid) {
+                Some(op) => Self::reply(payload, op),
+                None => Self::reply_to_unknown(payload),
+            },
         }
+    }
+
+    fn reply_to_unknown(payload: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::decode(payload, None, |reader| {
+            let header = ReplyHeader::decode(reader)?;
+            let body = match header.error {
+                ErrorCode::OK => Reply::Unknown(reader.take_rest()),
+                _ => Reply::Failed,
+            };
+            Ok(Message::Reply(header, body))
+        })
     }
 
     fn decode(
@@ -153,7 +166,8 @@ impl<'a> Frame<'a> {
         &self.message
     }
 
-    /// Returns the operation of a request or a reply.
+    /// Returns the operation of a request or a reply. It is `None` for a handshake, a notification,
+    /// and the reply to an unknown request.
     pub fn op(&self) -> Option<OpCode> {
         self.op
     }

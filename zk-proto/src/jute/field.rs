@@ -110,7 +110,14 @@ fn write_text(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
 /// Writes bytes as text in quotes if all that is shown is printable, and otherwise in hexadecimal.
 fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     let shown = bytes.get(..SHOWN).unwrap_or(bytes);
-    match std::str::from_utf8(shown) {
+    let text = match std::str::from_utf8(shown) {
+        // The end is within a character.
+        Err(error) if error.error_len().is_none() && shown.len() < bytes.len() => {
+            std::str::from_utf8(shown.get(..error.valid_up_to()).unwrap_or_default())
+        }
+        text => text,
+    };
+    match text {
         Ok(text) if !text.contains(char::is_control) => write!(f, "{text:?}")?,
         _ => {
             f.write_str("0x")?;
