@@ -44,17 +44,17 @@ async fn main() -> Result<()> {
         // The order alternates, so that neither has an advantage.
         for at in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
             let (lock, me) = (&local[at], Owner::new());
-            let start = now()?;
+            let start = processor_time()?;
             for _ in 0..LOCAL {
                 drop(lock.acquire(&me).await?);
             }
-            of_local[at].push((now()? - start) / LOCAL);
+            of_local[at].push((processor_time()? - start) / LOCAL);
             let lock = &remote[at];
-            let start = now()?;
+            let start = processor_time()?;
             for _ in 0..REMOTE {
                 lock.acquire().await?.release().await?;
             }
-            of_remote[at].push((now()? - start) / REMOTE);
+            of_remote[at].push((processor_time()? - start) / REMOTE);
         }
     }
     println!("acquire and release, nanoseconds of processor time, medians of {ROUNDS} rounds");
@@ -81,6 +81,6 @@ fn median(figures: impl Iterator<Item = i64>) -> i64 {
 }
 
 /// The processor time that this process has used.
-fn now() -> Result<Duration> {
+fn processor_time() -> Result<Duration> {
     Ok(clock_gettime(ClockId::ProcessCPUTime).try_into()?)
 }

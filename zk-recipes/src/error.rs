@@ -139,8 +139,8 @@ pub(crate) enum Fault {
     Permits { path: String, asked: u32, permits: u32 },
     #[error("{path}: a semaphore of {permits} permits, whose folder says that it has {found}")]
     OtherPermits { path: String, permits: u32, found: i64 },
-    #[error("{0}: kazoo's semaphore has the folder of its queue beside this one")]
-    NoRoom(String),
+    #[error("/: in kazoo's layout a semaphore has a folder beside its own, and the root has none")]
+    NoRoom,
     #[error("{0}: a double barrier for no party")]
     NoParties(String),
     #[error("ticket: {0}")]
@@ -178,7 +178,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
             Fault::Client(_) => ErrorKind::Client,
-            Fault::Layout(_) | Fault::NoRoom(_) => ErrorKind::InvalidLayout,
+            Fault::Layout(_) | Fault::NoRoom => ErrorKind::InvalidLayout,
             Fault::Set(_) => ErrorKind::InvalidSet,
             Fault::MemberId(_) => ErrorKind::InvalidMemberId,
             Fault::Shard(_) => ErrorKind::InvalidShard,

@@ -37,7 +37,7 @@
 //!
 //! An acquire has three steps: *join* creates the node and lists the folder in one round trip,
 //! *wait* lasts until every contender ahead in that listing has gone, and *hold* is the guard. The
-//! example `textbook_lock` is the same algorithm in sixty lines, with a link from each hazard that
+//! example `textbook_lock` is the same algorithm in one function, with a link from each hazard that
 //! it ignores to the file that handles it.
 //!
 //! Each of these locks costs one round trip when it is free (two when the folder is missing: see
@@ -128,7 +128,7 @@
 //! | | debug | `making the folder anew`, for [`Options::rotate`] | `error` |
 //! | | warn | `half of the sequence numbers are used up` | `folder`, `sequence` |
 //! | `zk_recipes::lock` | debug | `acquired` | `node`, `waited_us` |
-//! | | debug | `released`, or dropped, or closed with the client | `node`, `held_us` |
+//! | | debug | `released`, also by a drop, a ticket or a close | `node`, `held_us` |
 //! | | info | `lost` | `node`, `loss`, `held_us` |
 //! | | debug | `not watched`: only the session tells of a loss then | `node`, `error` |
 //! | `zk_recipes::coordination` | debug | `trying again`, by [`retry`] | `error` |

@@ -1,7 +1,8 @@
 //! Counters of locks, for metrics, and the traces of each hold.
 //!
 //! A [`LockMeter`] outlives the locks that count with it, since a service makes its locks anew in
-//! each session. Without one, and without a subscriber to the traces, a hold costs two checks.
+//! each session. Without one, and without a subscriber to the traces, nothing is counted
+//! or timed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -68,7 +69,7 @@ pub struct LockStats {
     /// Of these, the contenders that found others ahead, for which they had to wait.
     pub waited: u64,
     /// How many contenders those found ahead, added up. Divided by `joined`, this is the mean
-    /// length of the queue.
+    /// number of contenders for which one had to wait.
     pub ahead: u64,
     /// How many contenders were ahead of one at most.
     pub max_ahead: u64,
@@ -82,7 +83,8 @@ pub struct LockStats {
     pub handed_over: u64,
     /// How often a process handed a two-level lock on to another of its owners, without a request.
     pub handed_over_locally: u64,
-    /// Holds that have ended while the lock was ours: by a release, or with the client.
+    /// Holds that have ended while the lock was ours: by a release, with the client, or by a
+    /// ticket, under which the lock stays held.
     pub released: u64,
     /// Holds that have ended by a loss of the lock.
     pub lost: LossCounts,
@@ -146,7 +148,7 @@ impl HoldTimer {
 
     /// Notes that the lock is ours.
     pub(crate) fn begin(&self, node: &str) {
-        if self.meter.is_none() && !enabled!(target: LOCK, Level::DEBUG) {
+        if self.meter.is_none() && !enabled!(target: LOCK, Level::INFO) {
             return;
         }
         let now = self.clock.now();

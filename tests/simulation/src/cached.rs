@@ -61,10 +61,10 @@ impl Value {
     async fn run(&mut self) -> Result<(), String> {
         for _ in 0..self.history.random.within(20..80) {
             match self.history.random.within(0..20) {
-                0..2 => self.is_current_soon().await?,
+                0..2 => self.is_right_if_current().await?,
                 2 => self.is_cut_off().await?,
                 _ if self.history.step().await => {}
-                _ => self.is_current_soon().await?,
+                _ => self.is_right_if_current().await?,
             }
             self.check()?;
         }
@@ -105,7 +105,7 @@ impl Value {
     }
 
     /// Waits for what is on its way. If the value is current then, it is the server's.
-    async fn is_current_soon(&mut self) -> Result<(), String> {
+    async fn is_right_if_current(&mut self) -> Result<(), String> {
         sleep(SOON).await;
         let (now, there) = (self.now(), self.there().await);
         self.history.note("waited", "");

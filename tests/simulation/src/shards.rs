@@ -44,13 +44,10 @@ impl Job {
         let who = self.who;
         let partitioner = Partitioner::new(&self.client, FOLDER, SHARDS).unwrap();
         let partitioner = partitioner.grace(self.random.millis(0..1000));
-        let partitioner = partitioner.delay(
-            self.random
-                .pick(&[0, 0, 50])
-                .map_or_else(Default::default, std::time::Duration::from_millis),
-        );
-        let is_cut = self.is_storm() && self.random.percent(30);
-        let polls = if is_cut { self.random.within(1..200) } else { u64::MAX };
+        let delay = self.random.pick(&[0, 0, 50]).unwrap_or_default();
+        let partitioner = partitioner.delay(std::time::Duration::from_millis(delay));
+        let polls = self.polls(30, 200);
+        let is_cut = polls != u64::MAX;
         let leaves = self.is_storm() && self.random.percent(40);
         let time = self.random.millis(0..4000);
         let stage = Arc::clone(&self.stage);

@@ -63,10 +63,9 @@ pub enum Release {
 /// one transaction with the data, by [`fenced`](Self::fenced).
 pub struct Hold {
     ownership: Arc<Ownership>,
-    _let_go: Arc<LetGo>,
-    /// Our node, or `None` once it was released. Kept apart from `ownership`: futures that outlive
-    /// the guard share that, and must not keep the lock.
-    node: Arc<Mutex<Option<OwnedNode>>>,
+    /// Kept apart from `ownership`: futures that outlive the guard share that, and must not keep
+    /// the lock.
+    node: Arc<HeldNode>,
     token: FencingToken,
     /// True once this holder has released it. Others may hold it still, under the same node.
     is_released: Mutex<bool>,
@@ -122,13 +121,8 @@ impl Hold {
         let timer = HoldTimer::new(meter, clock.clone(), has_waited, node.requested_at());
         let ownership = Ownership::new(queue, own, &node, lease, timer, own_watch, others);
         let ownership = Arc::new(ownership);
-        Self {
-            _let_go: Arc::new(LetGo(Arc::clone(&ownership))),
-            ownership,
-            node: Arc::new(Mutex::new(Some(node))),
-            token,
-            is_released: Mutex::new(false),
-        }
+        let node = HeldNode { ownership: Arc::clone(&ownership), node: Mutex::new(Some(node)) };
+        Self { ownership, node: Arc::new(node), token, is_released: Mutex::new(false) }
     }
 
     /// Waits until the lock is surely ours.
@@ -163,7 +157,6 @@ impl Hold {
         let token = FencingToken::new(self.token.czxid(), pass);
         Self {
             ownership: Arc::clone(&self.ownership),
-            _let_go: Arc::clone(&self._let_go),
             node: Arc::clone(&self.node),
             token,
             is_released: Mutex::new(false),
@@ -222,13 +215,12 @@ impl Hold {
     /// Takes the node out, to release it in another way. `None` if that was done before.
     pub(crate) fn take_node(&self) -> Option<OwnedNode> {
         self.ownership.note_let_go();
-        self.node.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.node.lock().take()
     }
 
     /// True if the node is still here to be released, and not known to be lost.
     pub(crate) fn has_node(&self) -> bool {
-        let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        node && self.known_loss().is_none()
+        self.node.lock().is_some() && self.known_loss().is_none()
     }
 
     /// The fencing token, which orders this holder after all earlier ones.
@@ -367,12 +359,24 @@ impl Hold {
     }
 }
 
-/// Notes the end of a hold when the last guard is dropped, before the node is.
-struct LetGo(Arc<Ownership>);
+/// Our node, which all guards of a hold share. With the last of them it is dropped, and the server
+/// is asked to delete it.
+struct HeldNode {
+    ownership: Arc<Ownership>,
+    /// `None` once it was released.
+    node: Mutex<Option<OwnedNode>>,
+}
 
-impl Drop for LetGo {
+impl HeldNode {
+    fn lock(&self) -> MutexGuard<'_, Option<OwnedNode>> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for HeldNode {
     fn drop(&mut self) {
-        self.0.note_let_go();
+        // The end of the hold comes ahead of the delete.
+        self.ownership.note_let_go();
     }
 }
 

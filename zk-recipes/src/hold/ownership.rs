@@ -68,7 +68,7 @@ enum NodeWatch {
     Known(QuietWatch),
     /// The node could not be read, for instance without the permission, or the session is over. If
     /// there was an earlier watch, it may still report. Nobody gets in under such a node.
-    Refused(QuietWatch),
+    Unreadable(QuietWatch),
 }
 
 impl Ownership {
@@ -115,9 +115,9 @@ impl Ownership {
     pub(crate) fn can_hand_on(&self) -> bool {
         self.check_node(false);
         let NodeStatus { lost, revoked, is_unclear, watch, .. } = &*self.status();
-        let is_watched = !matches!(watch, NodeWatch::Refused(_));
+        let is_readable = !matches!(watch, NodeWatch::Unreadable(_));
         let is_valid = matches!(self.lease.state(), LeaseState::Valid { .. });
-        lost.is_none() && !revoked && !is_unclear && is_watched && is_valid
+        lost.is_none() && !revoked && !is_unclear && is_readable && is_valid
     }
 
     /// True if a request for the lock back was seen.
@@ -291,7 +291,7 @@ impl Ownership {
                     Err(error) => {
                         debug!(target: LOCK, node = self.path, %error, "not watched");
                         if error.is_session_over() || error.code().is_some() {
-                            return Some(NodeWatch::Refused(std::mem::take(earlier)));
+                            return Some(NodeWatch::Unreadable(std::mem::take(earlier)));
                         }
                         // A limit of this client was reached: the next look reads the node again.
                         (status.is_unclear, status.is_refused) = (true, true);
@@ -300,7 +300,7 @@ impl Ownership {
                     }
                 }
             }
-            NodeWatch::Refused(watch) => match watch.poll_changed(cx) {
+            NodeWatch::Unreadable(watch) => match watch.poll_changed(cx) {
                 Poll::Ready(Ok(event)) if event.kind == EventType::NODE_DELETED => {
                     Some(self.note_deleted(status))
                 }
@@ -314,7 +314,7 @@ impl Ownership {
                     status.is_unclear = true;
                     Some(NodeWatch::WatchOnly(QuietWatch::default()))
                 }
-                Poll::Ready(Err(_)) => Some(NodeWatch::Refused(QuietWatch::default())),
+                Poll::Ready(Err(_)) => Some(NodeWatch::Unreadable(QuietWatch::default())),
                 Poll::Pending if may_read && is_unread => {
                     let reply = self.queue.client().get_data_and_watch(&self.path);
                     status.is_refused = false;
@@ -328,7 +328,7 @@ impl Ownership {
     fn note_deleted(&self, status: &mut NodeStatus) -> NodeWatch {
         self.timer.end(&self.path, || Some(Loss::NodeDeleted));
         status.lost = Some(Loss::NodeDeleted);
-        NodeWatch::Refused(QuietWatch::default())
+        NodeWatch::Unreadable(QuietWatch::default())
     }
 }
 

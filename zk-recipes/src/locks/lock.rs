@@ -80,16 +80,16 @@ impl Lock {
     /// costs at most another one to watch the contenders ahead, and then none: the event that frees
     /// the lock is the hand-over.
     ///
-    /// While the session lives, a connection that breaks costs neither the place nor the lock,
-    /// unless five in a row break over our requests: the client finds a node again if the reply to
-    /// its create was lost.
+    /// While the session lives, a connection that breaks costs neither the place nor the lock: the
+    /// client finds a node again if the reply to its create was lost. Only if one connection after
+    /// another breaks over our requests, at least five in a row, does the acquire fail.
     ///
     /// # Errors
     ///
     /// The server refuses ([`ErrorKind::Client`](crate::ErrorKind::Client)), for instance without
-    /// permission; five connections in a row break over the requests; the session is over;
-    /// somebody deleted our node while it waited; the folder's sequence numbers are nearly used up.
-    /// Nothing is left behind in any case.
+    /// permission; connections break over the requests, at least five in a row; the session is
+    /// over; somebody deleted our node while it waited; the folder's sequence numbers are nearly
+    /// used up. Nothing is left behind in any case.
     ///
     /// # Cancel safety
     ///

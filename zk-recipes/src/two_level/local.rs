@@ -113,7 +113,7 @@ impl TwoLevel {
         self.0.folder.queue()
     }
 
-    /// Lets `owner` in. `None` if it would have to wait and is not to.
+    /// Lets `owner` in. Returns `None` if it would have to wait, and `patience` is `Tries`.
     pub(crate) async fn enter(
         &self,
         owner: OwnerId,

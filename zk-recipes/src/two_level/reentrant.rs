@@ -114,7 +114,7 @@ impl ReentrantLock {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
-        ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive, Patience::Tries).await
+        ReentrantGuard::enter_with(&self.0, owner, Role::Exclusive, Patience::Tries).await
     }
 }
 
@@ -187,7 +187,7 @@ impl ReentrantRwLock {
     ///
     /// As [`read`](Self::read).
     pub async fn try_read(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
-        ReentrantGuard::try_enter(&self.0, owner, Role::Shared, Patience::Tries).await
+        ReentrantGuard::enter_with(&self.0, owner, Role::Shared, Patience::Tries).await
     }
 
     /// Writes if that is possible at once, as [`ReentrantLock::try_acquire`] does.
@@ -196,7 +196,7 @@ impl ReentrantRwLock {
     ///
     /// As [`write`](Self::write).
     pub async fn try_write(&self, owner: &Owner) -> Result<Option<ReentrantGuard>, Error> {
-        ReentrantGuard::try_enter(&self.0, owner, Role::Exclusive, Patience::Tries).await
+        ReentrantGuard::enter_with(&self.0, owner, Role::Exclusive, Patience::Tries).await
     }
 }
 
@@ -226,12 +226,12 @@ pub struct ReentrantGuard {
 
 impl ReentrantGuard {
     async fn enter(level: &TwoLevel, owner: &Owner, role: Role) -> Result<Self, Error> {
-        let entered = Self::try_enter(level, owner, role, Patience::Waits).await?;
+        let entered = Self::enter_with(level, owner, role, Patience::Waits).await?;
         // An owner that waits gets in, or an error.
         entered.ok_or_else(|| level.would_deadlock())
     }
 
-    async fn try_enter(
+    async fn enter_with(
         level: &TwoLevel,
         owner: &Owner,
         role: Role,

@@ -330,5 +330,5 @@ async fn work_that_a_busy_server_shed_is_done_again_after_a_pause() {
     let clock = Clock::start();
     let guard = retry(|| lock.acquire()).await.unwrap();
     world.is_owner(&guard);
-    assert!(clock.elapsed() >= Duration::from_secs(1), "{:?}", clock.elapsed());
+    assert!(clock.elapsed() >= Duration::from_secs(3), "a pause each time: {:?}", clock.elapsed());
 }

@@ -469,6 +469,21 @@ async fn while_the_observer_is_cut_off_the_last_view_stays_and_is_doubtful() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_view_that_is_read_after_a_reconnect_is_not_doubtful() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    let mut members = group(&client).watch();
+    assert_eq!(next(&mut members).await, shows("ana=1"));
+    world.server.disconnect(client.session().unwrap().id);
+    client.states().wait_for(|state| !state.is_connected()).await.unwrap();
+    // It waits while the client is cut off, and the member leaves meanwhile.
+    drop(ana);
+    assert_eq!(next(&mut members).await, shows(""));
+    assert!(!members.may_be_outdated());
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_reconnect_the_observer_lists_the_group_though_no_watch_has_fired() {
     let world = World::new();
     let ana = new_group(&world).await.join("ana", "1").await.unwrap();

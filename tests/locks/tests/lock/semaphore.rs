@@ -57,7 +57,10 @@ async fn is_idle(world: &World) {
 }
 
 /// A task that acquires so many permits. It has queued up when this returns.
-async fn waits(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Permit, Error>> {
+pub(crate) async fn waits(
+    semaphore: &Semaphore,
+    permits: u32,
+) -> JoinHandle<Result<Permit, Error>> {
     let semaphore = semaphore.clone();
     let task = tokio::spawn(async move { semaphore.acquire_many(permits).await });
     settle().await;

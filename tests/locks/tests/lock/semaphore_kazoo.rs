@@ -6,13 +6,14 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions};
 use zk_embedded::{Change, Fault};
 use zk_recipes::{Error, ErrorKind, Layout, Lock, LockState, Options, Permit, Release, Semaphore};
 use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
 use zk_tests::locks::{TIMEOUT, World};
+
+use crate::semaphore::waits;
 
 const PATH: &str = "/limits/one";
 const QUEUE: &str = "/limits/one-__lock__";
@@ -79,14 +80,6 @@ async fn is_idle(world: &World) {
     settle().await;
     assert_eq!(counts(world), (0, 0));
     assert_eq!(world.server.watch_count(), 0, "watches are left");
-}
-
-/// A task that acquires so many permits. It has queued up when this returns.
-async fn waits(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Permit, Error>> {
-    let semaphore = semaphore.clone();
-    let task = tokio::spawn(async move { semaphore.acquire_many(permits).await });
-    settle().await;
-    task
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,8 +138,11 @@ impl Members {
                 self.changed().await;
                 sleep(COALESCE).await;
             }
-            // What comes from here on is looked at again.
-            self.states.mark_unchanged();
+            // What comes from here on is looked at again. The list is asked on a connection that
+            // is there: one that comes later would be a change. At the end of the session, the
+            // list tells why.
+            let is_settled = |state: &SessionState| state.is_connected() || state.ended().is_some();
+            drop(self.states.wait_for(is_settled).await);
             match self.look().await {
                 Ok(Some(view)) => {
                     losses = 0;

@@ -360,7 +360,11 @@ impl Partitioner {
                     plan.send_replace(Plan { shards, is_over: false });
                 }
                 // The plan stays as it is while the group cannot be seen.
-                Err(error) => may_pass(own.id(), error).await?,
+                Err(error) => {
+                    may_pass(own.id(), error).await?;
+                    // A view that was seen ahead of the error, and not planned for, is told anew.
+                    members = self.group.watch();
+                }
             }
         }
     }

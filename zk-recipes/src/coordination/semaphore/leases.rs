@@ -13,7 +13,7 @@ use zk_client::{Children, Error as ClientError, EventType, Node, Op, Reply};
 
 use crate::error::{Error, Fault};
 use crate::node::Role;
-use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created, is_transient};
+use crate::queue::attempts::{MAX_LOSSES, Made, Retry, all_created};
 use crate::queue::wakeups::{QuietWatch, RecheckTimer};
 use crate::queue::{Place, Queue};
 use crate::trace::COORDINATION;
@@ -77,7 +77,7 @@ impl Leases {
         loop {
             let list = client.batch(|| self.listed(client.get_children(self.queue.folder())));
             match list.await {
-                Err(error) if is_lost(&error) && losses < MAX_LOSSES => losses += 1,
+                Err(error) if error.is_transient() && losses < MAX_LOSSES => losses += 1,
                 listed => return listed,
             }
         }
@@ -149,7 +149,7 @@ impl Leases {
                         changed(turn, &mut watch).await?;
                     }
                 }
-                Err(error) if is_lost(&error) && losses < MAX_LOSSES => losses += 1,
+                Err(error) if error.is_transient() && losses < MAX_LOSSES => losses += 1,
                 // Nobody holds a permit.
                 Err(error) if is_no_node(&error) && leases.is_empty() => return Ok(()),
                 Err(error) => return Err(vanished_or(leases, error)),
@@ -191,11 +191,6 @@ fn number(data: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(i64::MAX))
-}
-
-/// True if a request failed for no reason of its own.
-fn is_lost(error: &Error) -> bool {
-    error.client().is_some_and(is_transient)
 }
 
 fn is_no_node(error: &Error) -> bool {

@@ -131,7 +131,7 @@ impl Semaphore {
         zk_client::check_path(path)?;
         let (naming, has_count) = (options.layout.mutex(), options.layout == Layout::KAZOO);
         let (folders, options) = match has_count {
-            true if path == "/" => return Err(Fault::NoRoom(path.to_owned()).into()),
+            true if path == "/" => return Err(Fault::NoRoom.into()),
             true => {
                 ([format!("{path}-__lock__"), path.to_owned()], options.persistent_folder(true))
             }
@@ -223,13 +223,14 @@ impl Semaphore {
         if self.leases.is_full().await? {
             return Ok(None);
         }
-        let turn = match self.leases.has_count {
-            true => match self.try_turn().await? {
-                Some(turn) if !self.leases.is_full().await? => Some(turn),
-                _ => return Ok(None),
-            },
-            false => None,
-        };
+        let mut turn = None;
+        if self.leases.has_count {
+            turn = self.try_turn().await?;
+            // Others may have come ahead of our turn.
+            if turn.is_none() || self.leases.is_full().await? {
+                return Ok(None);
+            }
+        }
         let (leases, mut list) = self.leases.create(1, turn.as_ref()).await?;
         if list.as_ref().is_err_and(Error::is_transient) {
             list = self.leases.list().await;
