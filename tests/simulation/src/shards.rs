@@ -110,8 +110,11 @@ impl Working {
         journal.note(|| format!("{who} WORKS on {shard:?}"));
         let node = shard.node().to_owned();
         let czxid = shard.token().czxid();
+        // Somebody may have deleted our node before the reply to its create came, which the worker
+        // cannot know yet.
+        let is_deleted = journal.end(czxid).is_some_and(|(_, by)| by != Some(session));
         for other in cast.works.now.values() {
-            if other.shard.name() != shard.name() {
+            if is_deleted || other.shard.name() != shard.name() {
                 continue;
             }
             journal.count("work beside that of a loser");

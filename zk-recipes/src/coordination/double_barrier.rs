@@ -15,7 +15,7 @@ use tracing::debug;
 use zk_client::{Children, Client, Error as ClientError, ErrorCode, Op, Watcher, Zxid};
 
 use crate::error::{Error, Fault};
-use crate::hold::Hold;
+use crate::hold::{Hold, Release};
 use crate::node::{Contender, NodeNaming, Role};
 use crate::options::Options;
 use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient};
@@ -400,8 +400,11 @@ impl Round {
         let released = (!self.has_left).then(|| self.hold.let_go());
         self.has_left = true;
         let watching = others.first().map(watch);
-        if let Some(released) = released {
-            released.await?;
+        if let Some(released) = released
+            && released.await? == Release::AlreadyLost
+        {
+            // Somebody has deleted our node, or the session is over: then this fails.
+            self.others().await?;
         }
         match watching {
             Some(watching) => Ok(Some(watching.await?.1)),

@@ -260,6 +260,20 @@ async fn one_that_has_left_and_waits_is_told_of_the_end_of_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_one_whose_session_ends_over_its_delete_is_told() {
+    let world = World::new();
+    let client = world.client().await;
+    let mut round = of(&client, 1).enter().await.unwrap();
+    let session = client.session().unwrap().id;
+    world.server.inject(Fault::lose_request().op(OpCode::DELETE));
+    let leaving = tokio::spawn(async move { round.leave().await });
+    settle().await;
+    assert_eq!(world.queue().len(), 1, "it has not left");
+    assert!(world.server.expire(session));
+    assert!(at_once(leaving).await.unwrap_err().is_session_over());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_party_that_is_cut_off_knows_that_it_is_lost_before_the_others_go_on() {
     let world = World::new();
     let (one, two, client) = two_inside(&world).await;
