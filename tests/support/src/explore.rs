@@ -102,8 +102,9 @@ impl Script {
     ///
     /// At each of `depth` turns one choice is made: one actor is polled, or one task of the clients
     /// and the server runs, or everything happens that takes no time. From then on all actors are
-    /// polled until they are done.
+    /// polled until they are done. With `ZK_SOAK` there is one more turn.
     pub async fn interleave(&self, depth: usize, mut actors: Vec<Actor>) {
+        let depth = depth + usize::from(std::env::var_os("ZK_SOAK").is_some());
         for _ in 0..depth {
             if actors.is_empty() {
                 return;

@@ -271,7 +271,7 @@ fn one_who_joins_during_a_takeover_and_the_new_member_are_never_both_members() {
                 old.lost().await;
             }
         });
-        script.interleave(6, vec![taking, joining, leaving]).await;
+        script.interleave(5, vec![taking, joining, leaving]).await;
         let mut valid = Vec::new();
         while let Some(ended) = told.recv().await {
             match ended {

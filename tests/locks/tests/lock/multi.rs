@@ -256,7 +256,7 @@ fn an_acquire_of_several_may_be_dropped_at_any_moment() {
                 tokio::task::yield_now().await;
             }
         }));
-        script.interleave(5, actors).await;
+        script.interleave(4, actors).await;
         settle().await;
         assert_eq!(queues(&world), [0, 0, 0]);
         drop(other);
