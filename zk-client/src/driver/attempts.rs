@@ -4,7 +4,7 @@
 //! file makes no attempts, and does not know who waits for them.
 
 use crate::config::Host;
-use crate::error::Attempt;
+use crate::error::{Attempt, Prospect};
 
 /// The last attempt at each server that was tried since the last success.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Attempts {
     pub(crate) fn are_refused_by_all(&self, servers: &[Host]) -> bool {
         servers.iter().all(|host| {
             let server = host.to_string();
-            self.0.iter().any(|last| last.is_permanent && last.server == server)
+            self.0.iter().any(|last| last.prospect != Prospect::Open && last.server == server)
         })
     }
 

@@ -3,8 +3,7 @@
 //! A thread that blocks cannot be stopped: an attempt that has run out of time leaves it behind,
 //! and the next attempt waits for it, so that a client never blocks two. Knows no session.
 
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::auth::sasl::{Sasl, SaslError, SaslStart};
 use crate::config::Host;
@@ -12,15 +11,13 @@ use crate::config::Host;
 /// The mechanism of one client.
 pub(crate) struct SaslStarter {
     sasl: Sasl,
-    runtime: Handle,
     /// The start that runs on a thread.
     running: Option<JoinHandle<Result<SaslStart, SaslError>>>,
 }
 
 impl SaslStarter {
-    /// Must be called within a tokio runtime.
     pub(crate) fn new(sasl: Sasl) -> Self {
-        Self { sasl, runtime: Handle::current(), running: None }
+        Self { sasl, running: None }
     }
 
     /// The name of the mechanism.
@@ -28,7 +25,8 @@ impl SaslStarter {
         self.sasl.mechanism().name()
     }
 
-    /// Starts an exchange with this server. The future can be dropped at any time.
+    /// Starts an exchange with this server, within a tokio runtime. The future can be dropped at
+    /// any time.
     pub(crate) async fn start(&mut self, host: &Host) -> Result<SaslStart, SaslError> {
         if !self.sasl.mechanism().may_block() {
             return self.sasl.mechanism().start(&host.name);
@@ -39,7 +37,7 @@ impl SaslStarter {
             self.running = None;
         }
         let (sasl, name) = (self.sasl.clone(), host.name.clone());
-        let starting = self.runtime.spawn_blocking(move || sasl.mechanism().start(&name));
+        let starting = spawn_blocking(move || sasl.mechanism().start(&name));
         let started = self.running.insert(starting).await;
         self.running = None;
         started.unwrap_or_else(|error| Err(SaslError::Unavailable(error.to_string())))

@@ -100,7 +100,7 @@ impl Driver {
             let server = host.to_string();
             self.shared.note_attempt(Attempt::new(server.as_str(), "no answer"));
             let ended = self.attempt(&host).await;
-            let ConnectionEnd { why, is_permanent, lacks_credential, lived } = ended;
+            let ConnectionEnd { why, prospect, lived } = ended;
             if self.shared.read(|core| core.state().is_connected()) {
                 let lived_ms = lived.as_millis() as u64;
                 info!(target: trace::CONNECTION, server, why, lived_ms, "lost");
@@ -109,7 +109,7 @@ impl Driver {
                 }
             } else if self.shared.read(|core| core.ended()).is_none() {
                 debug!(target: trace::CONNECTION, server, why, "attempt failed");
-                let attempt = Attempt { server, why, is_permanent, lacks_credential };
+                let attempt = Attempt { server, why, prospect };
                 self.shared.note_failed_attempt(attempt);
             }
             self.shared.with(|core| core.handle_disconnected(clock.now()));

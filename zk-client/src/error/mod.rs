@@ -14,6 +14,7 @@ use std::sync::Arc;
 use zk_proto::{ErrorCode, OpCode, Zxid};
 
 pub(crate) use self::fault::Fault;
+pub(crate) use self::reasons::Prospect;
 pub use self::reasons::{Attempt, Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
 
 /// Whether the server may have applied a request that failed.
@@ -265,7 +266,8 @@ impl Error {
 
 /// Whether the client had no valid credential for any of the servers.
 fn lack_credentials(attempts: &[Attempt]) -> bool {
-    !attempts.is_empty() && attempts.iter().all(|attempt| attempt.lacks_credential)
+    !attempts.is_empty()
+        && attempts.iter().all(|attempt| attempt.prospect == Prospect::NoCredential)
 }
 
 /// Whether this operation changes nothing, whatever the reply is.

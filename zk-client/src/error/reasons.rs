@@ -16,20 +16,22 @@ pub struct Attempt {
     pub server: String,
     /// Why the attempt failed.
     pub why: String,
-    /// Whether another attempt with the same settings would fail for the same reason.
-    pub(crate) is_permanent: bool,
-    /// Whether the client had no valid credential for SASL.
-    pub(crate) lacks_credential: bool,
+    pub(crate) prospect: Prospect,
+}
+
+/// Whether another attempt at the same server could succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prospect {
+    Open,
+    /// With the same settings it would fail for the same reason.
+    Refused,
+    /// It would fail as well: the client has no valid credential for SASL.
+    NoCredential,
 }
 
 impl Attempt {
     pub(crate) fn new(server: impl Into<String>, why: impl Into<String>) -> Self {
-        Self {
-            server: server.into(),
-            why: why.into(),
-            is_permanent: false,
-            lacks_credential: false,
-        }
+        Self { server: server.into(), why: why.into(), prospect: Prospect::Open }
     }
 }
 

@@ -143,6 +143,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.events.extend(watchers.map(Event::from));
         self.timers.stop_all();
         self.control.clear();
+        self.exchange = None;
         self.report_state(ended.into());
         if connected {
             self.events.push_back(Event::Hangup(Hangup::Ended(ended)));
