@@ -11,7 +11,7 @@ const README: &str = include_str!("../../zk-embedded/README.md");
 
 /// The first block of code of this language.
 fn block(language: &str) -> Result<&'static str> {
-    let (_, rest) = README.split_once(&format!("```{language}\n")).context(language)?;
+    let (_, rest) = README.split_once(&format!("```{language}\n")).context("no such block")?;
     Ok(rest.split_once("```").context("the end of a block")?.0)
 }
 

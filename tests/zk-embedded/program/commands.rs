@@ -1,7 +1,7 @@
 //! The commands, one a line: a table with what each takes, does and answers.
 //!
-//! `help` prints the table, and the README shows it. Words are separated by spaces and encoded as in
-//! URLs (`escape`). Nothing here reads or writes.
+//! `help` prints the table, and the README shows it. Words are separated by spaces and encoded as
+//! in URLs (`escape`). Of the commands, only `save` and `load` read or write files.
 
 use std::path::Path;
 use std::str::SplitAsciiWhitespace;
