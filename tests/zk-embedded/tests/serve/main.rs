@@ -4,13 +4,7 @@
 //! Every test runs the real program, on free ports. None waits for a time to pass, and every wait
 //! for output ends with a panic when it takes too long.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod arguments;
 mod commands;
