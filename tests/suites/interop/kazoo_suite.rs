@@ -147,7 +147,7 @@ impl Suite {
         let folder = PathBuf::from(String::from_utf8(output.stdout)?.trim());
         ensure!(folder.is_dir(), "kazoo's tests are not installed");
         let certificates = tempfile::tempdir()?;
-        // OpenSSL takes a certificate that has the name of its authority for one that signed itself.
+        // OpenSSL takes a certificate with the name of its authority for one that signed itself.
         let authority = Authority::new("an authority")?;
         let Certified { certificate, key } = authority.sign("kazoo", &["127.0.0.1"])?;
         for (name, pem) in [("ca", authority.root()), ("cert", certificate), ("key", key)] {
