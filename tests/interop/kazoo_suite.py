@@ -1,8 +1,10 @@
 """A plugin for pytest that lets kazoo's own tests run against a server of ours.
 
 kazoo's test harness writes configurations and starts Java. Here its cluster is one server, the
-program that ZK_SUITE_SERVER names with its argument; it tells its address and obeys `stop` and
-`run`. Tests that need certificates or a second server fail.
+program that ZK_SUITE_SERVER names with its arguments: `zk-embedded`, or one that speaks like it. It
+prints its two addresses and obeys `stop` and `start`. The folder ZK_SUITE_CERTIFICATES has the
+clients' certificate `cert`, its `key` and the `ca` that has signed it. Tests that need a second
+server fail.
 
 The outcome of each test is written to the file that ZK_SUITE_OUTCOMES names, one a line.
 """
@@ -21,6 +23,7 @@ class Server:
         self.process = None
         self.running = False
         self.address = None
+        self.secure_address = None
 
     def run(self):
         if self.running:
@@ -32,10 +35,10 @@ class Server:
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            self.address = self.process.stdout.readline().strip()
-            assert self.address, "the server did not start"
+            self.address = self._announced("listening on ")
+            self.secure_address = self._announced("tls on ")
         else:
-            self._order("run")
+            self._order("start")
         self.running = True
 
     def stop(self):
@@ -55,7 +58,12 @@ class Server:
     def _order(self, order):
         self.process.stdin.write(order + "\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n", order
+        assert self.process.stdout.readline() == "ok\n", order
+
+    def _announced(self, what):
+        line = self.process.stdout.readline()
+        assert line.startswith(what), f"the server did not start: {line}"
+        return line[len(what) :].strip()
 
 
 class ZookeeperCluster:
@@ -83,7 +91,13 @@ class ZookeeperCluster:
         return []
 
     def get_ssl_client_configuration(self):
-        raise RuntimeError("there are no certificates")
+        def read(name):
+            folder = os.environ["ZK_SUITE_CERTIFICATES"]
+            with open(os.path.join(folder, name), "rb") as file:
+                return file.read()
+
+        names = {"client_key": "key", "client_cert": "cert", "ca_cert": "ca"}
+        return {what: read(name) for what, name in names.items()}
 
 
 # The real module needs packages that make certificates.

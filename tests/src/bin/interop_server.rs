@@ -1,16 +1,20 @@
-//! A server for a foreign test suite that starts and stops its servers itself.
+//! A real server for a foreign test suite that starts and stops its servers itself.
 //!
-//! `interop_server real|embedded|embedded-3.8` prints its address. Then it reads commands line by
-//! line, `stop` and `run`, and answers each with `done`. Its data survives a stop. The program ends
-//! when its input ends.
+//! It speaks as the program `zk-embedded --stdin` does, so that one harness can use both. It prints
+//! `listening on ADDRESS` and `tls on ADDRESS`. Then it reads commands line by line, `stop` and
+//! `start`, and answers each with `ok`. Its data survives a stop. The program ends when its input
+//! ends.
+//!
+//! The argument is a folder with the certificates: see `kazoo_suite` of the interop tests.
 
-use std::env;
+use std::path::Path;
 use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
-use zk_embedded::{Config, Server, ServerVersion};
-use zk_tests::server::{ServerConfig, Standalone};
+use zk_tests::server::{ServerConfig, ServerTls, Standalone};
+use zk_tests::tls::Certified;
 
 /// The tick of the sample `zoo.cfg`, from which the limits of session timeouts follow.
 const TICK: Duration = Duration::from_secs(2);
@@ -18,61 +22,29 @@ const TICK: Duration = Duration::from_secs(2);
 /// The digest of `super:test`.
 const SUPER_DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
 
-enum Kind {
-    Real(Standalone),
-    Embedded(Server),
-}
-
-impl Kind {
-    async fn start(name: &str) -> Result<Self> {
-        let embedded =
-            Config::new().tick_time(TICK).max_connections_per_host(0).super_digest(SUPER_DIGEST);
-        Ok(match name {
-            "real" => {
-                let digest = "zookeeper.DigestAuthenticationProvider.superDigest";
-                let config = ServerConfig {
-                    tick_time: TICK,
-                    properties: vec![(digest.to_owned(), SUPER_DIGEST.to_owned())],
-                    ..ServerConfig::default()
-                };
-                Self::Real(Standalone::with(&config).await?)
-            }
-            "embedded" => Self::Embedded(Server::with(embedded).await?),
-            "embedded-3.8" => {
-                Self::Embedded(Server::with(embedded.server_version(ServerVersion::V3_8)).await?)
-            }
-            _ => bail!("no such server: {name}"),
-        })
-    }
-
-    fn address(&self) -> String {
-        match self {
-            Self::Real(server) => server.address(),
-            Self::Embedded(server) => server.address().to_owned(),
-        }
-    }
-
-    async fn obey(&mut self, order: &str) -> Result<()> {
-        match (self, order) {
-            (Self::Real(server), "stop") => server.kill().await,
-            (Self::Real(server), "run") => server.restart().await?,
-            (Self::Embedded(server), "stop") => server.set_serving(false),
-            (Self::Embedded(server), "run") => server.set_serving(true),
-            _ => bail!("no such order: {order}"),
-        }
-        Ok(())
-    }
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let name = env::args().nth(1).context("which server?")?;
-    let mut server = Kind::start(&name).await?;
-    println!("{}", server.address());
-    let mut orders = BufReader::new(stdin()).lines();
-    while let Some(order) = orders.next_line().await? {
-        server.obey(&order).await?;
-        println!("done");
+    let folder = env::args().nth(1).context("which certificates?")?;
+    let read = |name| fs::read_to_string(Path::new(&folder).join(name));
+    let shown = Certified { certificate: read("cert")?, key: read("key")? };
+    let digest = "zookeeper.DigestAuthenticationProvider.superDigest";
+    let config = ServerConfig {
+        tick_time: TICK,
+        tls: Some(ServerTls { shown, clients: Some(read("ca")?) }),
+        properties: vec![(digest.to_owned(), SUPER_DIGEST.to_owned())],
+        ..ServerConfig::default()
+    };
+    let mut server = Standalone::with(&config).await?;
+    println!("listening on {}", server.address());
+    println!("tls on {}", server.secure_address());
+    let mut commands = BufReader::new(stdin()).lines();
+    while let Some(command) = commands.next_line().await? {
+        match &*command {
+            "stop" => server.kill().await,
+            "start" => server.restart().await?,
+            _ => bail!("no such command: {command}"),
+        }
+        println!("ok");
     }
     Ok(())
 }

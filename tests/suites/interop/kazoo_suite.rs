@@ -1,5 +1,5 @@
 //! kazoo's own test suite: all tests that pass on one real server that keeps its data must pass on
-//! the embedded server.
+//! the embedded server, which runs as the program `zk-embedded`.
 //!
 //! By default it runs only against the embedded server, and [`NOT_ON_A_REAL_SERVER`] lists the
 //! tests that do not pass on a real one. With `ZK_SOAK=1` it also runs against a real server, whose
@@ -12,15 +12,18 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 use tokio::process::Command;
 use zk_tests::foreign::Program;
+use zk_tests::tls::{Authority, Certified};
+
+use crate::program::zk_embedded;
 
 /// Tests, by the start of their names, that fail or are skipped on one real server, and why.
 const NOT_ON_A_REAL_SERVER: &[(&str, &str)] = &[
     ("test_build.py::", "it tests kazoo's own CI"),
     ("test_client.py::TestClient::test_update_host_list", "it takes a second server"),
     ("test_client.py::TestReconfig::", "it takes an ensemble"),
-    ("test_client.py::TestSSLClient::", "it takes TLS"),
     ("test_connection.py::TestReadOnlyMode::", "it takes an ensemble"),
     ("test_eventlet_handler.py::", "it takes eventlet"),
     ("test_gevent_handler.py::", "it takes gevent"),
@@ -43,6 +46,9 @@ const RACES: &[(&str, &str)] = &[(
     "it drops the connection behind a write of 1 MB and expects no answer to be there yet",
 )];
 
+/// The digest of `super:test`.
+const SUPER_DIGEST: &str = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+
 /// The least number of tests that must pass.
 const PASSING: usize = 300;
 
@@ -58,7 +64,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 #[tokio::test]
 async fn what_passes_on_a_real_server_passes_on_the_embedded_one() -> Result<()> {
     let soak = env::var_os("ZK_SOAK").is_some();
-    let servers: &[&str] = if soak { &["embedded", "embedded-3.8"] } else { &["embedded"] };
+    let servers: &[&str] = if soak { &["3.9", "3.8"] } else { &["3.9"] };
     for server in servers {
         let excused = [NOT_ON_A_REAL_SERVER, NOT_ON_THE_EMBEDDED_SERVER, RACES].concat();
         let suite = Suite::find(server).await?;
@@ -113,7 +119,21 @@ struct Suite {
     python: PathBuf,
     /// The folder with the tests.
     folder: PathBuf,
+    /// The command that starts the server.
     server: String,
+    certificates: TempDir,
+}
+
+/// The command that starts `zk-embedded` as this release.
+fn embedded(release: &str, certificates: &Path) -> Result<String> {
+    let program = zk_embedded()?;
+    let file = |name| certificates.join(name).display().to_string();
+    let (ca, cert, key) = (file("ca"), file("cert"), file("key"));
+    Ok(format!(
+        "{} --port 0 --stdin --release {release} --max-connections 0 --super-digest {SUPER_DIGEST} \
+         --tls-port 0 --tls-cert {cert} --tls-key {key} --tls-client-ca {ca}",
+        program.display()
+    ))
 }
 
 impl Suite {
@@ -126,8 +146,24 @@ impl Suite {
         let output = command.stderr(Stdio::inherit()).output().await?;
         let folder = PathBuf::from(String::from_utf8(output.stdout)?.trim());
         ensure!(folder.is_dir(), "kazoo's tests are not installed");
-        let server = format!("{} {server}", env!("CARGO_BIN_EXE_interop_server"));
-        Ok(Self { python, folder, server })
+        let certificates = tempfile::tempdir()?;
+        // OpenSSL takes a certificate with the name of its authority for one that signed itself.
+        let authority = Authority::new("an authority")?;
+        let Certified { certificate, key } = authority.sign("kazoo", &["127.0.0.1"])?;
+        for (name, pem) in [("ca", authority.root()), ("cert", certificate), ("key", key)] {
+            fs::write(certificates.path().join(name), pem)?;
+        }
+        let server = match server {
+            "real" => {
+                format!(
+                    "{} {}",
+                    env!("CARGO_BIN_EXE_interop_server"),
+                    certificates.path().display()
+                )
+            }
+            release => embedded(release, certificates.path())?,
+        };
+        Ok(Self { python, folder, server, certificates })
     }
 
     /// The result of every test. kazoo's tests wait for fixed times, so a failure that is not
@@ -157,6 +193,7 @@ impl Suite {
             .env("PYTHONPATH", plugin)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("ZK_SUITE_SERVER", &self.server)
+            .env("ZK_SUITE_CERTIFICATES", self.certificates.path())
             .env("ZK_SUITE_OUTCOMES", &file)
             // Only kazoo's harness parses this; the tests ask the servers for their abilities.
             .env("ZOOKEEPER_VERSION", "3.9.3")

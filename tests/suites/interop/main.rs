@@ -8,4 +8,5 @@ mod elections;
 mod groups;
 mod kazoo_suite;
 mod locks;
+mod program;
 mod semaphores;

@@ -15,4 +15,5 @@ mod processes;
 mod read_only;
 mod sasl;
 mod service;
+mod snapshots;
 mod tls;

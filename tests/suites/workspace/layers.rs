@@ -286,6 +286,7 @@ const CRATES: &[Layers] = &[
             "words",
             "core",
             "replica",
+            "snapshot",
             "shared",
             "wire",
             "server",

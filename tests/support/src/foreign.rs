@@ -219,6 +219,15 @@ impl ZkCli {
 #[derive(Debug)]
 pub struct Curator(Program);
 
+/// The command that runs a source file of Java with Curator.
+pub fn with_curator(source: &Path) -> Result<Command> {
+    let java = find_java().context("no Java found; tests/run installs it")?;
+    let mut command = Command::new(java);
+    command.args(JVM_FLAGS.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
+    command.args(["-classpath", CURATOR_JARS]).arg(source);
+    Ok(command)
+}
+
 impl Curator {
     /// Starts it and returns when it is connected to the server at `address`.
     pub async fn connect(address: &str) -> Result<Self> {
@@ -228,11 +237,8 @@ impl Curator {
     /// The same with another session timeout than four seconds. It pings after a third of that.
     pub async fn connect_for(address: &str, session: Duration) -> Result<Self> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop/CuratorPeer.java");
-        let java = find_java().context("no Java found; tests/run installs it")?;
-        let mut command = Command::new(java);
-        command.args(JVM_FLAGS.split(' ')).arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
-        command.args(["-classpath", CURATOR_JARS]).arg(source).arg(address);
-        command.arg(session.as_millis().to_string());
+        let mut command = with_curator(&source)?;
+        command.arg(address).arg(session.as_millis().to_string());
         let mut curator = Self(Program::start(command)?);
         curator.says("ready").await?;
         Ok(curator)

@@ -21,7 +21,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::{Deref, DerefMut, Range};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -131,6 +131,11 @@ impl Server {
     pub fn secure_address(&self) -> String {
         let port = self.secure_port.expect("only a server made with tls has a secure port");
         SocketAddr::new(self.listen, port).to_string()
+    }
+
+    /// Where the server keeps its configuration and its data.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The id of the server's process, or `None` after [`kill`](Self::kill).

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use zk_proto::{Acl, ErrorCode, Id, List, Text, digest};
 
 /// One entry of an access list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Grant {
     pub(crate) perms: i32,
     pub(crate) identity: Identity,
 }
 
 /// A scheme and an id: an identity of a connection, or the identity that a grant applies to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     scheme: String,
     /// In Java's encoding.

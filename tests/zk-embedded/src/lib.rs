@@ -4,7 +4,11 @@
 //! in memory. It does what a standalone ZooKeeper 3.9 (or, if asked, 3.8) does: sessions that
 //! expire by ticks, sequential, ephemeral, container and TTL nodes, multi, watches of all kinds,
 //! access lists, limits, four-letter words. It is **in memory by design**: nothing is written to
-//! disk, and its data is gone when the [`Server`] is dropped.
+//! disk, and its data is gone when the [`Server`] is dropped. [`Server::snapshot`] returns it as
+//! bytes, in the format of real servers, and [`Server::restore`] reads such bytes.
+//!
+//! The program `zk-embedded` is the same server for tests in other languages. It is built with the
+//! default feature `program`, which a test in Rust can leave out; the README describes it.
 //!
 //! # Test your own service with it
 //!
@@ -46,6 +50,7 @@
 //!   for clients in other languages. [`Server::address`] is the connect string.
 //! * [`Server::in_memory`] with [`Server::connect`] gives connections that are not sockets. Only
 //!   they work with tokio's paused clock, which jumps ahead while bytes are in a socket.
+//!   [`Server::serve`] serves connections of any other kind, such as encrypted ones.
 //! * [`Core`] is the server without any I/O: bytes and time go in, bytes and deadlines come out.
 //!   It is for simulations, fuzzers and other runtimes, and is deterministic.
 //!
@@ -71,6 +76,7 @@
 //! | sequence numbers are near their end | [`Server::preset_sequence`] |
 //! | versions are near their end | [`Server::preset_version`] |
 //! | empty containers are removed | [`Server::reap`] |
+//! | the server comes up with other data, and without its sessions | [`Server::restore`] |
 //!
 //! The operation, path, session and count select the request that a fault strikes: see [`Fault`].
 //! Afterwards [`Server::history`] shows what was really committed.
@@ -82,7 +88,8 @@
 //! ZooKeeper's own C client and `zkCli.sh` work with it unmodified. All of kazoo's own tests that
 //! pass on one real server pass on it too. The differences are:
 //!
-//! * Quotas, SASL, TLS and reconfiguration behave as on a server on which they are switched off.
+//! * Quotas, SASL and reconfiguration behave as on a server on which they are switched off. So does
+//!   TLS in the library; the program has it with the feature `tls`, without the scheme `x509`.
 //! * There is no ensemble. There is one server, and [`Server::partition`] and
 //!   [`Server::set_read_only`] let it look like a member of an ensemble.
 //! * `deleteContainer`, which real servers accept from clients by mistake, and `check` outside of a
@@ -131,6 +138,7 @@ mod words;
 
 mod core;
 mod replica;
+mod snapshot;
 
 mod shared;
 mod wire;
@@ -151,5 +159,6 @@ pub use crate::core::{Core, Watch};
 pub use crate::fault::Fault;
 pub use crate::history::{Change, Commit};
 pub use crate::server::Server;
+pub use crate::snapshot::SnapshotError;
 
 pub use zk_proto::{ErrorCode, OpCode, SessionId, Stat, WatcherType, Zxid};

@@ -13,17 +13,18 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
-use zk_proto::{SessionId, Stat};
+use zk_proto::{SessionId, Stat, Zxid};
 
 use crate::config::Config;
 use crate::core::{Core, Watch};
 use crate::fault::Fault;
 use crate::history::Commit;
 use crate::shared::{Shared, now};
+use crate::snapshot::SnapshotError;
 use crate::wire::{connect, serve};
 
 /// The number of servers that this process has started.
@@ -158,6 +159,33 @@ impl Server {
         move |_| Ok(connect(&shared))
     }
 
+    /// Serves a connection that the caller has accepted, until either side closes it.
+    ///
+    /// This is for connections of other kinds than TCP, such as encrypted ones. The client seems to
+    /// be at `peer`. The connection is closed when the server ends, or when the future is dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let server = zk_embedded::Server::in_memory(zk_embedded::Config::new());
+    /// let (mut client, accepted) = tokio::io::duplex(1024);
+    /// tokio::spawn(server.serve(accepted, ([127, 0, 0, 1], 50_000).into()));
+    /// client.write_all(b"ruok").await?;
+    /// let mut answer = String::new();
+    /// client.read_to_string(&mut answer).await?;
+    /// assert_eq!(answer, "imok");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn serve<S>(&self, connection: S, peer: SocketAddr) -> impl Future<Output = ()> + use<S>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        serve(connection, peer, Arc::clone(&self.shared))
+    }
+
     /// Calls the state machine, and wakes the tasks that have something to do after it.
     fn command<R>(&self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
         let _runtime = self.shared.runtime.enter();
@@ -232,6 +260,20 @@ impl Server {
         self.command(Core::reap);
     }
 
+    /// Returns the tree as bytes, in the format of real servers: see [`Core::snapshot`].
+    pub fn snapshot(&self) -> Vec<u8> {
+        self.command(|core, _| core.snapshot())
+    }
+
+    /// Replaces the tree by that of a snapshot: see [`Core::restore`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are no snapshot. Then the server is as it was.
+    pub fn restore(&self, snapshot: &[u8]) -> Result<(), SnapshotError> {
+        self.command(|core, now| core.restore(now, snapshot))
+    }
+
     /// Returns the sessions that have not ended, oldest first.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.command(|core, _| core.sessions())
@@ -271,6 +313,11 @@ impl Server {
     /// Returns how many watches are set: see [`Core::watch_count`].
     pub fn watch_count(&self) -> usize {
         self.command(|core, _| core.watch_count())
+    }
+
+    /// Returns the zxid of the last transaction.
+    pub fn last_zxid(&self) -> Zxid {
+        self.command(|core, _| core.last_zxid())
     }
 
     /// Returns every change since the start, if [`Config::keep_history`] is set, else nothing.

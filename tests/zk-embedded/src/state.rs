@@ -302,6 +302,11 @@ impl State {
         if self.sessions.close(session).is_none_or(|session| session.is_local) {
             return;
         }
+        self.delete_ephemerals(now, session);
+    }
+
+    /// Deletes the ephemeral nodes of a session that has ended, in one transaction.
+    pub(crate) fn delete_ephemerals(&mut self, now: Duration, session: SessionId) {
         let moment = self.store.begin(self.millis(now));
         let paths: Vec<_> = self.store.tree.ephemerals(session).cloned().collect();
         for path in paths {
@@ -309,6 +314,14 @@ impl State {
         }
         let told = self.store.commit(moment, Some(session));
         self.tell(moment.zxid, told);
+    }
+
+    /// Forgets all sessions without a transaction, and what is still to be done for them.
+    pub(crate) fn forget_sessions(&mut self) {
+        for session in self.sessions.ids().collect::<Vec<_>>() {
+            self.sessions.close(session);
+        }
+        self.late.clear();
     }
 
     /// Ends a session whose timeout has passed, and closes its client's connection without a reply.

@@ -53,16 +53,22 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(config: &Config) -> Self {
-        let anyone = Identity::new("world", "anyone");
-        let grant = |perms| AccessList::from([Grant { perms, identity: anyone.clone() }]);
         Self {
             server_version: config.server_version,
             extended_types: config.extended_types,
-            tree: Tree::new(&grant(Acl::ALL), &grant(Acl::READ)),
+            tree: new_tree(),
             zxid: Zxid(0),
             changes: Vec::new(),
             history: config.keep_history.then(Vec::new),
         }
+    }
+
+    /// Replaces the tree by one whose last transaction was `zxid`.
+    pub(crate) fn replace(&mut self, tree: Tree, zxid: Zxid) {
+        self.tree = tree;
+        self.zxid = self.zxid.max(zxid);
+        self.changes.clear();
+        self.history.iter_mut().for_each(Vec::clear);
     }
 
     /// The last transaction that was applied.
@@ -245,6 +251,13 @@ impl Store {
             (Rearmed::Persistent | Rearmed::Recursive, _) => None,
         }
     }
+}
+
+/// A tree of the nodes that every server has.
+pub(crate) fn new_tree() -> Tree {
+    let anyone = Identity::new("world", "anyone");
+    let grant = |perms| AccessList::from([Grant { perms, identity: anyone.clone() }]);
+    Tree::new(&grant(Acl::ALL), &grant(Acl::READ))
 }
 
 /// The lists of setWatches.

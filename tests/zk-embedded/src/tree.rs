@@ -60,7 +60,8 @@ enum Undo {
 
 #[derive(Debug)]
 pub(crate) struct Tree {
-    nodes: HashMap<Arc<str>, Node>,
+    /// The nodes are boxed, since up to half of the map is empty.
+    nodes: HashMap<Arc<str>, Box<Node>>,
     ephemerals: BTreeMap<i64, BTreeSet<Arc<str>>>,
     /// Containers and nodes with a time to live.
     expiring: BTreeSet<Arc<str>>,
@@ -120,7 +121,7 @@ impl Tree {
         };
         let now = Stamp { zxid: Zxid(0), millis: 0 };
         let system = |acl: &AccessList| {
-            Node::new(Some(Bytes::new()), Arc::clone(acl), Kind::Persistent, now)
+            Box::new(Node::new(Some(Bytes::new()), Arc::clone(acl), Kind::Persistent, now))
         };
         tree.nodes.insert("/".into(), system(open));
         for path in SYSTEM {
@@ -140,11 +141,11 @@ impl Tree {
 
     /// The node at `path`; the empty string is another name of the root, as it is on real servers.
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(if path.is_empty() { "/" } else { path })
+        self.nodes.get(if path.is_empty() { "/" } else { path }).map(Box::as_ref)
     }
 
     pub(crate) fn get_mut(&mut self, path: &str) -> Option<&mut Node> {
-        self.nodes.get_mut(if path.is_empty() { "/" } else { path })
+        self.nodes.get_mut(if path.is_empty() { "/" } else { path }).map(Box::as_mut)
     }
 
     /// [`Tree::get`] with the error that servers answer.
@@ -154,7 +155,7 @@ impl Tree {
 
     /// All paths and nodes, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Node)> {
-        self.nodes.iter()
+        self.nodes.iter().map(|(path, node)| (path, &**node))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -194,12 +195,16 @@ impl Tree {
         &mut self,
         path: &Arc<str>,
         data: Option<Bytes>,
-        acl: AccessList,
+        mut acl: AccessList,
         kind: Kind,
         now: Stamp,
     ) {
         let (parent, name) = split(path);
         if let Some(parent) = self.get_mut(parent) {
+            // Most nodes have their parent's list. They share it.
+            if acl == parent.acl {
+                acl = Arc::clone(&parent.acl);
+            }
             let undo = Undo::Create {
                 path: Arc::clone(path),
                 pzxid: parent.pzxid,
@@ -214,6 +219,21 @@ impl Tree {
             self.trail.push(undo);
         }
         self.insert(path, Node::new(data, acl, kind, now));
+    }
+
+    /// Adds a node of a snapshot as it is, or replaces one that every server has. The parent is
+    /// there, and its counters do not change.
+    pub(crate) fn put(&mut self, path: &str, mut node: Node) {
+        if let Some(old) = self.get_mut(path) {
+            node.children = std::mem::take(&mut old.children);
+        }
+        let (parent, name) = split(path);
+        if path != "/"
+            && let Some(parent) = self.get_mut(parent)
+        {
+            parent.children.insert(name.into());
+        }
+        self.insert(&path.into(), node);
     }
 
     /// Removes a node that has no children.
@@ -351,11 +371,11 @@ impl Tree {
                 self.expiring.insert(Arc::clone(path));
             }
         }
-        self.nodes.insert(Arc::clone(path), node);
+        self.nodes.insert(Arc::clone(path), Box::new(node));
     }
 
     fn take(&mut self, path: &str) -> Option<Node> {
-        let node = self.nodes.remove(path)?;
+        let node = *self.nodes.remove(path)?;
         match node.kind {
             Kind::Persistent => {}
             Kind::Ephemeral(session) => {

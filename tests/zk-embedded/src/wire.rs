@@ -49,6 +49,8 @@ struct Wire<S> {
     output: BytesMut,
     /// How many bytes the state machine holds for the client behind the output.
     unsent: usize,
+    /// Whether written bytes may still be in a buffer of `io`, as with encrypted connections.
+    flushing: bool,
     closing: bool,
     alarm: Pin<Box<Sleep>>,
 }
@@ -72,6 +74,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         input: BytesMut::new(),
         output: BytesMut::new(),
         unsent: 0,
+        flushing: false,
         closing: false,
         alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
     };
@@ -110,6 +113,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 }
             }
             let written = self.output.is_empty();
+            self.flushing |= wrote;
+            if self.flushing {
+                match Pin::new(&mut self.io).poll_flush(cx) {
+                    Poll::Ready(Ok(())) => self.flushing = false,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {}
+                }
+            }
             if written && self.closing {
                 return Pin::new(&mut self.io).poll_shutdown(cx);
             }

@@ -1,0 +1,146 @@
+//! The program `zk-embedded`: a ZooKeeper server in memory, for tests in any language.
+//!
+//! It serves clients like the library's `Server`, which it runs, and takes commands by lines of
+//! text: faults to inject, and questions. `commands` has the table of all commands, and `control`
+//! reads and answers their lines.
+
+mod commands;
+mod control;
+mod escape;
+mod failure;
+mod faults;
+mod files;
+mod options;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use zk_embedded::Server;
+
+use control::Control;
+use failure::Failure;
+use options::{Options, Parsed};
+
+fn main() -> ExitCode {
+    let options = match options::parse(std::env::args_os()) {
+        Ok(Parsed::Run(options)) => *options,
+        Ok(Parsed::Print(text)) => return failure::print(&text),
+        Err(failure) => return failure.report(),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::of("no runtime", error).report(),
+    };
+    let result = runtime.block_on(run(options));
+    // A thread may wait for standard input, for ever.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Serves until a signal, a command or the end of the input ends it.
+async fn run(options: Options) -> Result<(), Failure> {
+    let mut signals = Signals::new().map_err(|error| Failure::of("no signals", error))?;
+    let snapshot = match &options.load {
+        Some(path) => files::load(path, options.save.as_ref() == Some(path))?,
+        None => None,
+    };
+    let listens = format!("cannot listen on {}:{}", options.host, options.port);
+    let config = options.config.listen((options.host, options.port));
+    let server = Server::with(config).await.map_err(|error| Failure::of(&listens, error))?;
+    // The server accepts its first connection when this task waits, which it has not done yet.
+    if let Some(snapshot) = snapshot {
+        server.restore(&snapshot).map_err(|error| Failure::of("cannot load", error))?;
+    }
+    if options.read_only {
+        server.set_read_only(true);
+    }
+    let server = Arc::new(server);
+    let control = Arc::new(Control::new(Arc::clone(&server), options.keeps_history));
+    let mut said = format!("listening on {}\n", server.address());
+    let mut tasks = JoinSet::new();
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &options.tls {
+        let listener = tls::listen(options.host, tls).await?;
+        said += &format!("tls on {}\n", listener.address());
+        tasks.spawn(listener.accept(Arc::clone(&server)));
+    }
+    if let Some(port) = options.control {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let listener =
+            listener.map_err(|error| Failure::of("cannot listen for commands", error))?;
+        let address = listener.local_addr().map_err(|error| Failure::of("no address", error))?;
+        said += &format!("control on {address}\n");
+        tasks.spawn(control::accept(listener, Arc::clone(&control)));
+    }
+    let mut output = tokio::io::stdout();
+    let announced = async {
+        output.write_all(said.as_bytes()).await?;
+        output.flush().await
+    };
+    announced.await.map_err(|error| Failure::of("cannot write to standard output", error))?;
+
+    let input = async {
+        if !options.stdin {
+            std::future::pending::<()>().await;
+        }
+        control.serve_input(output).await;
+    };
+    tokio::select! {
+        () = signals.recv() => {}
+        () = control.quits() => {}
+        () = input => {}
+    }
+    // Nothing is acknowledged behind the snapshot.
+    server.set_serving(false);
+    drop(tasks);
+    match &options.save {
+        Some(path) => files::save(path, &server.snapshot()),
+        None => Ok(()),
+    }
+}
+
+/// The signals that end the program.
+struct Signals {
+    #[cfg(unix)]
+    term: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (term, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
+        Ok(Self { term: signal(term)?, interrupt: signal(interrupt)? })
+    }
+
+    #[cfg(unix)]
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn recv(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
