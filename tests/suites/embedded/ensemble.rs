@@ -107,10 +107,10 @@ async fn all_members_have_the_same_tree_and_any_of_them_takes_writes() {
     }
     let leader = tree(&ensemble, 0);
     assert_eq!(leader.len(), 4 + 3 * 3);
-    for member in 0..3 {
+    for (member, client) in clients.iter().enumerate() {
         assert_eq!(zxid(&ensemble, member), zxid(&ensemble, 0));
         assert_eq!(tree(&ensemble, member), leader, "member {member}");
-        let first = clients[member].session().unwrap().id.0 >> 56;
+        let first = client.session().unwrap().id.0 >> 56;
         assert_eq!(first, member as i64 + 1, "a session's id begins with that of its server");
     }
     for client in &clients {
