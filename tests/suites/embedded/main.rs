@@ -1,11 +1,13 @@
 //! The embedded server: its replies, its state, and the faults that a test can inject.
 
 mod claims;
+mod ensemble;
 mod faults;
 mod leaks;
 mod life;
 mod limits;
 mod multi;
+mod mutations;
 mod nodes;
 mod outages;
 mod replica;

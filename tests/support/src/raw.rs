@@ -104,7 +104,8 @@ impl RawClient {
         Ok(Self::over(stream))
     }
 
-    fn over(io: impl Stream + 'static) -> Self {
+    /// A connection over these bytes that has sent nothing yet.
+    pub fn over(io: impl AsyncRead + AsyncWrite + Debug + Send + Unpin + 'static) -> Self {
         Self {
             io: Box::new(io),
             input: BytesMut::new(),

@@ -10,6 +10,7 @@ use zk_proto::{Encode, OpCode, SessionId, Xid, Zxid, frame};
 
 use crate::access::Identities;
 use crate::fault::Effect;
+use crate::mutation::{Mutation, corrupt};
 
 /// How many bytes may wait to be sent to one connection, or may be held back while its server is
 /// cut off. A connection beyond that is closed. A real server keeps them until it runs out of
@@ -19,6 +20,19 @@ pub(crate) const MAX_UNSENT: usize = 64 * 1024 * 1024;
 /// The id of one connection to a server. Ids are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub(crate) u64);
+
+impl ConnectionId {
+    /// The id that no connection has.
+    pub(crate) const NOBODY: Self = Self(u64::MAX);
+
+    /// The bits above these are the index of the member of an ensemble that has the connection.
+    pub(crate) const MEMBER_SHIFT: u32 = 48;
+
+    /// The index of the member that has the connection.
+    pub(crate) fn member(self) -> usize {
+        (self.0 >> Self::MEMBER_SHIFT) as usize
+    }
+}
 
 impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,6 +60,10 @@ pub(crate) struct Connection {
     pub(crate) outbox: Outbox,
     /// Set while this connection's server is cut off from its ensemble.
     pub(crate) partition: Option<Partition>,
+    /// The operation that the leader of the ensemble was asked for. The connection's other requests
+    /// wait behind it.
+    pub(crate) asked: Option<OpCode>,
+    pub(crate) waiting: Waiting,
     /// The fault that takes effect with the reply to the current request. A delay is stored as the
     /// time at which it ends.
     pub(crate) struck: Option<Effect>,
@@ -58,6 +76,32 @@ pub(crate) struct Connection {
     pub(crate) is_ready: bool,
     pub(crate) opened: Duration,
     pub(crate) counts: Counts,
+}
+
+/// Requests that wait to be served, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    requests: VecDeque<Bytes>,
+    /// The bytes of the requests.
+    held: usize,
+}
+
+impl Waiting {
+    pub(crate) fn push(&mut self, request: Bytes) {
+        self.held += request.len();
+        self.requests.push_back(request);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Bytes> {
+        let request = self.requests.pop_front()?;
+        self.held -= request.len();
+        Some(request)
+    }
+
+    /// True if no more can be held back.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held > MAX_UNSENT
+    }
 }
 
 /// What is held back while a server is cut off.
@@ -123,6 +167,8 @@ impl Connection {
             identities: Identities::new(peer.ip()),
             outbox: Outbox::default(),
             partition: None,
+            asked: None,
+            waiting: Waiting::default(),
             struck: None,
             has_read_only_byte: false,
             is_refused: false,
@@ -130,6 +176,34 @@ impl Connection {
             opened,
             counts: Counts::new(0),
         }
+    }
+}
+
+impl Connection {
+    /// Appends a reply. The fault that struck its request takes effect here; returns the change if
+    /// it corrupted the reply.
+    pub(crate) fn answer(&mut self, header: &impl Encode, body: &impl Encode) -> Option<Mutation> {
+        let struck = self.struck.take();
+        match struck {
+            Some(Effect::CutReply(bytes)) => {
+                self.outbox.cut_after(bytes);
+                self.phase = Phase::Closing;
+            }
+            Some(Effect::GoSilent) => self.outbox.go_silent(),
+            Some(Effect::Delay(until)) => self.outbox.delay(until),
+            _ => {}
+        }
+        let from = self.outbox.len();
+        self.outbox.records(header, body);
+        let mutation = match struck {
+            Some(Effect::Mutate(seed)) => self.outbox.mutate(from, seed),
+            _ => None,
+        };
+        if self.phase == Phase::Closing {
+            // A cut beyond the end of the reply is a cut at its end.
+            self.outbox.end();
+        }
+        mutation.map(|mutation| Mutation { session: self.session.unwrap_or_default(), ..mutation })
     }
 }
 
@@ -169,6 +243,18 @@ impl Outbox {
             header.encode(writer);
             body.encode(writer);
         });
+    }
+
+    /// Corrupts what was appended behind the first `from` bytes, as `seed` decides.
+    fn mutate(&mut self, from: usize, seed: u64) -> Option<Mutation> {
+        let from = from.min(self.bytes.len());
+        let before = self.bytes.split_off(from).freeze();
+        if before.is_empty() {
+            return None;
+        }
+        let after = Bytes::from(corrupt(&before, seed));
+        self.bytes.extend_from_slice(&after);
+        Some(Mutation { seed, session: SessionId(0), before, after })
     }
 
     /// Appends bytes as they are.

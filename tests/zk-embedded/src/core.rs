@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::connection::{Connection, ConnectionId, Partition, Phase};
 use crate::fault::Fault;
 use crate::history::Commit;
+use crate::mutation::Mutation;
 use crate::state::State;
 use crate::tree::Node;
 
@@ -109,7 +110,9 @@ impl Core {
             if connection.outbox.len() > Self::MAX_BEHIND {
                 return;
             }
+            let waits = phase == Phase::Fresh && connection.asked.is_some();
             if phase == Phase::Fresh
+                && !waits
                 && let Some(answer) = self.state.word(now, id, input)
             {
                 self.state.connections.send(id, |one| one.outbox.raw(answer.as_bytes()));
@@ -131,6 +134,8 @@ impl Core {
             }
             match session {
                 Some(session) => self.state.request(now, id, session, &frame),
+                // The reply to its handshake waits for the leader.
+                None if waits => self.state.wait(id, &frame),
                 None => self.state.handshake(now, id, &frame),
             }
         }
@@ -202,6 +207,11 @@ impl Core {
     /// Removes the faults that have not happened yet.
     pub fn clear_faults(&mut self) {
         self.state.faults.clear();
+    }
+
+    /// Returns the replies that [`Fault::mutate`] has corrupted, oldest first.
+    pub fn mutations(&self) -> &[Mutation] {
+        &self.state.connections.mutations
     }
 
     /// Ends a session as if its timeout had passed. Returns whether there was such a session.

@@ -44,6 +44,8 @@ pub(crate) enum Effect {
     Refuse(ErrorCode),
     ExpireSession,
     SwapSession,
+    /// The request is served, and its reply is corrupted as this seed decides.
+    Mutate(u64),
 }
 
 /// A request as faults see it.
@@ -131,6 +133,27 @@ impl Fault {
         Self::new(Effect::SwapSession)
     }
 
+    /// Serves the request, and sends corrupted bytes in place of its reply, as `seed` decides.
+    ///
+    /// It is for fuzzing a client. The same seed makes the same bytes of the same reply:
+    ///
+    /// * Up to four bytes behind the length of the frame are changed.
+    /// * Up to eight bytes are inserted or removed. The length of the frame is that of the new
+    ///   bytes.
+    /// * The length of the frame is wrong, or four bytes somewhere in it are replaced by a number
+    ///   that is likely to be wrong as a length or a count.
+    /// * The frame is cut. The connection stays open, and the client takes what comes next for the
+    ///   rest of the frame.
+    /// * The frame is sent twice.
+    ///
+    /// Only the reply is corrupted: events that the request fired are sent as they are.
+    /// [`Server::mutations`](crate::Server::mutations) returns what was sent in its place.
+    ///
+    /// The reply to a handshake is corrupted only if [`Fault::op`] names `CREATE_SESSION`.
+    pub fn mutate(seed: u64) -> Self {
+        Self::new(Effect::Mutate(seed))
+    }
+
     /// Matches only requests of this operation. A fault hits pings only if it names them.
     ///
     /// A client's method need not send the operation of the same name. Those of `zk_client` send:
@@ -179,7 +202,13 @@ impl Fault {
         let path =
             |prefix: &String| seen.path.is_some_and(|path| path.starts_with(prefix.as_str()));
         let handshake = seen.op == OpCode::CREATE_SESSION;
-        handshake == (self.effect == Effect::SwapSession)
+        let fits_handshake = match self.effect {
+            // A client that wants a new session has none that it could be given another for.
+            Effect::SwapSession => seen.session != SessionId(0),
+            Effect::Mutate(_) => self.op == Some(OpCode::CREATE_SESSION),
+            _ => false,
+        };
+        handshake == fits_handshake
             && (seen.op != OpCode::PING || self.op == Some(OpCode::PING))
             && self.session.is_none_or(|session| session == seen.session)
             && (handshake

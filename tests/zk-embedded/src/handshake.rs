@@ -10,7 +10,8 @@ use zk_proto::{
 
 use crate::connection::{Connection, ConnectionId};
 use crate::fault::{Effect, RequestInfo};
-use crate::state::State;
+use crate::sessions::password;
+use crate::state::{Call, State};
 
 /// A client's first frame as a server reads it.
 pub(crate) struct Hello<'f> {
@@ -56,9 +57,18 @@ impl State {
         let timeout = Duration::from_millis(hello.timeout.max(0).unsigned_abs().into());
         let timeout = timeout.clamp(min, max);
         let info = RequestInfo { op: OpCode::CREATE_SESSION, path: None, session: wanted };
-        let swapped =
-            wanted != SessionId(0) && self.faults.strike(info) == Some(Effect::SwapSession);
-        let session = if wanted == SessionId(0) || swapped {
+        let effect = self.faults.strike(info);
+        let swapped = effect == Some(Effect::SwapSession);
+        if let (Some(Effect::Mutate(_)), Some(connection)) = (effect, self.connections.get_mut(id))
+        {
+            connection.struck = effect;
+        }
+        let is_new = wanted == SessionId(0) || swapped;
+        if self.member.is_some() && !self.read_only {
+            let wanted = (!is_new).then_some((wanted, hello.password));
+            return self.ask_for_session(id, wanted, timeout);
+        }
+        let session = if is_new {
             if !self.read_only {
                 self.store.begin(self.millis(now));
             } else if !self.config.local_sessions {
@@ -96,18 +106,17 @@ impl State {
         let timeout = known.map_or(Duration::ZERO, |session| session.timeout);
         let password = known.map_or(Password::ZERO, |session| session.password);
         let read_only = self.read_only;
-        self.connections.sent += 1;
-        self.connections.send(id, |connection| {
-            connection.counts.sent += 1;
-            let answer = ConnectResponse {
-                protocol_version: 0,
-                timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
-                session_id: session.unwrap_or_default(),
-                password,
-                read_only: connection.has_read_only_byte.then_some(read_only),
-            };
-            connection.outbox.records(&answer, &());
-        });
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        let answer = ConnectResponse {
+            protocol_version: 0,
+            timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
+            session_id: session.unwrap_or_default(),
+            password,
+            read_only: connection.has_read_only_byte.then_some(read_only),
+        };
+        self.connections.answer(id, &answer, &());
     }
 
     /// Records the last request of a connection that was served.
@@ -115,6 +124,33 @@ impl State {
         let zxid = self.store.last_zxid();
         if let Some(Connection { counts, .. }) = self.connections.get_mut(id) {
             (counts.last_op, counts.last_xid, counts.last_zxid) = (Some(op), xid, zxid);
+        }
+    }
+
+    /// Asks the leader of the ensemble for a new session, or for the one that is wanted.
+    fn ask_for_session(
+        &mut self,
+        id: ConnectionId,
+        wanted: Option<(SessionId, Option<&[u8]>)>,
+        timeout: Duration,
+    ) {
+        let call = match wanted {
+            None => Call::Open { connection: id, timeout },
+            Some((session, proof)) => {
+                let proven = proof == Some(password(session).expose());
+                if let Some(old) = self.attached.get(&session).copied() {
+                    self.supersede(old, proven);
+                }
+                if !proven {
+                    self.welcome(id, None);
+                    return self.end(id);
+                }
+                Call::Resume { connection: id, session, timeout }
+            }
+        };
+        if let (Some(member), Some(one)) = (&mut self.member, self.connections.get_mut(id)) {
+            one.asked = Some(OpCode::CREATE_SESSION);
+            member.calls.push(call);
         }
     }
 

@@ -44,7 +44,7 @@
 //! }
 //! ```
 //!
-//! There are three ways to reach the server:
+//! There are three ways to reach the server, and an [ensemble](#several-servers) of them:
 //!
 //! * [`Server::start`] listens on a free port of 127.0.0.1, for services that take an address, and
 //!   for clients in other languages. [`Server::address`] is the connect string.
@@ -64,6 +64,7 @@
 //! | the reply is lost from byte n on | [`Fault::cut_reply`] |
 //! | the connection falls silent without being cut | [`Fault::go_silent`] |
 //! | a reply comes late | [`Fault::delay`] |
+//! | a reply is corrupted, as a seed decides | [`Fault::mutate`] |
 //! | a request is refused, for example as throttled | [`Fault::refuse`] |
 //! | a reply says that the session is expired | [`Fault::expire_session`] |
 //! | a reconnecting client gets another session than its own | [`Fault::swap_session`] |
@@ -81,6 +82,32 @@
 //! The operation, path, session and count select the request that a fault strikes: see [`Fault`].
 //! Afterwards [`Server::history`] shows what was really committed.
 //!
+//! # Several servers
+//!
+//! [`Ensemble`] is a leader and its followers, each with a tree of its own. A member may be behind,
+//! cut off or down, another may become the leader, and sessions move between members.
+//!
+//! ```
+//! use std::time::Duration;
+//! use zk_client::{Client, CreateOptions};
+//! use zk_embedded::{Config, Ensemble};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), zk_client::Error> {
+//! let ensemble = Ensemble::in_memory(Config::new(), 3);
+//! let builder = Client::builder().connector(ensemble.connector());
+//! let client = builder.connect(&ensemble.connect_string()).await?;
+//! client.create("/mine", b"", &CreateOptions::ephemeral()).await?;
+//!
+//! // The leader goes down. The session and its node live on at the others.
+//! ensemble.stop(0);
+//! assert!(ensemble.elect(1));
+//! tokio::time::sleep(Duration::from_secs(1)).await;
+//! assert!(client.exists("/mine").await?.is_some());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # How far it is ZooKeeper
 //!
 //! In each run of the tests 45,000 random requests, many of them malformed, are answered as a real
@@ -90,8 +117,8 @@
 //!
 //! * Quotas, SASL and reconfiguration behave as on a server on which they are switched off. So does
 //!   TLS in the library; the program has it with the feature `tls`, without the scheme `x509`.
-//! * There is no ensemble. There is one server, and [`Server::partition`] and
-//!   [`Server::set_read_only`] let it look like a member of an ensemble.
+//! * A [`Server`] is one server, which [`Server::partition`] and [`Server::set_read_only`] let look
+//!   like a member of an ensemble. An [`Ensemble`] has members, but holds no elections by itself.
 //! * `deleteContainer`, which real servers accept from clients by mistake, and `check` outside of a
 //!   multi, which corrupts the log of some servers, are both answered with `Unimplemented`.
 //! * Requests do not overlap: each is served before the next is read. So two pipelined creates
@@ -113,6 +140,7 @@ mod access;
 mod tree;
 
 mod fault;
+mod mutation;
 
 mod connection;
 
@@ -134,16 +162,22 @@ mod decodable_path;
 mod reads;
 mod requests;
 
+mod member;
+
 mod words;
 
 mod core;
 mod replica;
 mod snapshot;
 
+mod ensemble_core;
+
 mod shared;
 mod wire;
 
 mod server;
+
+mod ensemble;
 
 /// The examples of the README, which are tested together with those of the documentation.
 #[cfg(doctest)]
@@ -156,8 +190,11 @@ pub mod fuzz;
 pub use crate::config::{Config, ServerVersion};
 pub use crate::connection::ConnectionId;
 pub use crate::core::{Core, Watch};
+pub use crate::ensemble::Ensemble;
+pub use crate::ensemble_core::EnsembleCore;
 pub use crate::fault::Fault;
 pub use crate::history::{Change, Commit};
+pub use crate::mutation::Mutation;
 pub use crate::server::Server;
 pub use crate::snapshot::SnapshotError;
 

@@ -23,7 +23,7 @@ use crate::create::Created;
 use crate::decodable_path::{begins_with_path, is_single_write, with_decodable_path};
 use crate::fault::{Effect, RequestInfo};
 use crate::multi::{EntryResult, is_write};
-use crate::state::{Late, State};
+use crate::state::{Call, Late, Member, State};
 use crate::store::{Caller, Store};
 use crate::tree::Stamp;
 
@@ -58,11 +58,15 @@ impl State {
             return;
         }
         // Real servers answer these two where they read frames, so they do not touch the session.
-        if !matches!(op, OpCode::AUTH | OpCode::SASL) {
-            self.sessions.touch(session, now);
+        let is_proof = matches!(op, OpCode::AUTH | OpCode::SASL);
+        let waits = from.asked.is_some() && !is_proof;
+        if !is_proof {
+            self.touch(session, now);
         }
-        let decodable =
-            if begins_with_path(op) { with_decodable_path(op, reader.rest()) } else { None };
+        if waits {
+            return self.wait(connection, frame);
+        }
+        let decodable = decodable(op, &reader);
         if let Some(body) = &decodable {
             reader = Reader::new(body);
         }
@@ -90,10 +94,37 @@ impl State {
             }
             None => {}
         }
-        if let Err(code) = self.serve(asked, &mut reader) {
+        if self.asks_leader(op) {
+            return self.ask_leader(connection, session, op, frame);
+        }
+        self.answer_from(asked, &mut reader);
+    }
+
+    /// Serves a request, and answers it with an error if there is one.
+    fn answer_from(&mut self, asked: Asked, reader: &mut Reader<'_>) {
+        if let Err(code) = self.serve(asked, reader) {
             self.fail(asked, code);
         }
-        self.leave_if_closing(connection);
+        self.leave_if_closing(asked.connection);
+    }
+
+    /// Serves a request without asking anybody: the leader has decided on it.
+    pub(crate) fn carry_out(
+        &mut self,
+        now: Duration,
+        connection: ConnectionId,
+        session: SessionId,
+        frame: &Bytes,
+    ) {
+        let mut reader = Reader::new(frame);
+        let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader) else {
+            return self.abort(connection);
+        };
+        let decodable = decodable(op, &reader);
+        if let Some(body) = &decodable {
+            reader = Reader::new(body);
+        }
+        self.answer_from(Asked { now, connection, session, xid, op }, &mut reader);
     }
 
     /// Ends the session of a request, and tells its client in the reply alone: the connection stays
@@ -110,6 +141,10 @@ impl State {
     /// Serves a request of a connection that was closed meanwhile. The reply goes nowhere.
     pub(crate) fn serve_late(&mut self, now: Duration, late: Late) {
         let Late { connection, session, frame } = late;
+        if let Some(Member { calls, .. }) = &mut self.member {
+            let (caller, connection) = (Box::new(connection), ConnectionId::NOBODY);
+            return calls.push(Call::Request { connection, session, caller, frame });
+        }
         let mut reader = Reader::new(&frame);
         if self.sessions.get(session).is_some()
             && let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader)
@@ -337,4 +372,9 @@ impl State {
             _ => self.end(asked.connection),
         }
     }
+}
+
+/// The body of a request in place of one whose path real servers read leniently, if it is one.
+fn decodable(op: OpCode, reader: &Reader<'_>) -> Option<Vec<u8>> {
+    if begins_with_path(op) { with_decodable_path(op, reader.rest()) } else { None }
 }

@@ -23,12 +23,13 @@ use crate::config::Config;
 use crate::core::{Core, Watch};
 use crate::fault::Fault;
 use crate::history::Commit;
-use crate::shared::{Shared, now};
+use crate::mutation::Mutation;
+use crate::shared::{Machine, Shared, now};
 use crate::snapshot::SnapshotError;
 use crate::wire::{connect, serve};
 
 /// The number of servers that this process has started.
-static STARTED: AtomicI64 = AtomicI64::new(0);
+pub(crate) static STARTED: AtomicI64 = AtomicI64::new(0);
 
 /// How long to wait before accepting again after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -96,7 +97,7 @@ impl Server {
         config.listen = listener.local_addr()?;
         let address = config.listen.to_string();
         let mut server = Self::new(config, address);
-        server.tasks.spawn(accept(listener, Arc::clone(&server.shared)));
+        server.tasks.spawn(accept(listener, 0, Arc::clone(&server.shared)));
         Ok(server)
     }
 
@@ -143,7 +144,7 @@ impl Server {
     ///
     /// It works like a connection over TCP, and works on tokio's paused clock too.
     pub fn connect(&self) -> DuplexStream {
-        connect(&self.shared)
+        connect(&self.shared, 0)
     }
 
     /// Returns a function that opens connections in memory, for a client builder's `connector`.
@@ -156,7 +157,7 @@ impl Server {
         &self,
     ) -> impl Fn(&H) -> io::Result<DuplexStream> + Clone + Send + Sync + use<H> {
         let shared = Arc::clone(&self.shared);
-        move |_| Ok(connect(&shared))
+        move |_| Ok(connect(&shared, 0))
     }
 
     /// Serves a connection that the caller has accepted, until either side closes it.
@@ -208,6 +209,11 @@ impl Server {
     /// Removes the faults that have not happened yet.
     pub fn clear_faults(&self) {
         self.command(|core, _| core.clear_faults());
+    }
+
+    /// Returns the replies that [`Fault::mutate`] has corrupted, oldest first.
+    pub fn mutations(&self) -> Vec<Mutation> {
+        self.command(|core, _| core.mutations().to_vec())
     }
 
     /// Ends a session as if its timeout had passed: see [`Core::expire`].
@@ -336,8 +342,12 @@ impl Drop for Server {
     }
 }
 
-/// Accepts connections until the server is dropped.
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+/// Accepts connections to one of the servers until its handle is dropped.
+pub(crate) async fn accept<M: Machine>(
+    listener: TcpListener,
+    server: usize,
+    shared: Arc<Shared<M>>,
+) {
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
@@ -345,7 +355,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 if let Err(error) = stream.set_nodelay(true) {
                     debug!(%peer, %error, "no TCP_NODELAY");
                 }
-                connections.spawn(serve(stream, peer, Arc::clone(&shared)));
+                connections.spawn(serve(stream, peer, server, Arc::clone(&shared)));
             }
             Err(error) => {
                 warn!(%error, "cannot accept");
@@ -357,7 +367,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// Runs everything that is due, and sleeps until the next deadline.
-async fn keep_time(shared: Arc<Shared>) {
+pub(crate) async fn keep_time<M: Machine>(shared: Arc<Shared<M>>) {
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     loop {
         let deadline = {

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use zk_proto::{Password, SessionId};
 
+/// The server's id is the first byte of the ids of its sessions.
+const SERVER_SHIFT: u32 = 56;
+
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) password: Password,
@@ -36,19 +39,38 @@ impl Sessions {
     /// A real server does not share its clock. Servers of one process use `nth` so that their
     /// sessions have different ids.
     pub(crate) fn new(tick: Duration, millis: i64, nth: i64) -> Self {
-        const SERVER_ID: i64 = 1;
         let clock = (millis.wrapping_add(nth).wrapping_shl(24) as u64) >> 8;
-        let next = SERVER_ID << 56 | clock as i64;
+        let next = 1 << SERVER_SHIFT | clock as i64;
         Self { tick, next, alive: BTreeMap::new(), buckets: BTreeMap::new() }
     }
 
     pub(crate) fn open(&mut self, timeout: Duration, is_local: bool, now: Duration) -> SessionId {
-        let id = SessionId(self.next);
-        self.next += 1;
+        let id = self.next_id();
         let password = password(id);
         self.alive.insert(id.0, Session { password, timeout, is_local, bucket: None });
         self.touch(id, now);
         id
+    }
+
+    /// An id for a session of the ensemble that is about to be opened here.
+    pub(crate) fn next_id(&mut self) -> SessionId {
+        let id = SessionId(self.next);
+        self.next += 1;
+        id
+    }
+
+    /// Sets the id of this server in its ensemble, which begins the ids of its sessions.
+    pub(crate) fn set_server_id(&mut self, server: u8) {
+        let clock = self.next & ((1 << SERVER_SHIFT) - 1);
+        self.next = i64::from(server) << SERVER_SHIFT | clock;
+    }
+
+    /// Adds a session of the ensemble, or gives it this timeout. Its clock does not run here.
+    pub(crate) fn adopt(&mut self, id: SessionId, timeout: Duration) {
+        let session = self.alive.entry(id.0);
+        let (password, is_local, bucket) = (password(id), false, None);
+        let session = session.or_insert(Session { password, timeout, is_local, bucket });
+        session.timeout = timeout;
     }
 
     pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
@@ -155,7 +177,8 @@ impl Sessions {
     pub(crate) fn audit(&self) {
         let mut buckets = BTreeMap::<u64, BTreeSet<i64>>::new();
         for (id, session) in &self.alive {
-            assert!(*id != 0 && *id < self.next);
+            let is_own = *id >> SERVER_SHIFT == self.next >> SERVER_SHIFT;
+            assert!(*id != 0 && (!is_own || *id < self.next));
             if let Some(bucket) = session.bucket {
                 buckets.entry(bucket).or_default().insert(*id);
             }
@@ -182,7 +205,7 @@ impl Sessions {
 
 /// The password that a real server derives from a session id: `java.util.Random`, seeded with the
 /// id. It is no secret.
-fn password(id: SessionId) -> Password {
+pub(crate) fn password(id: SessionId) -> Password {
     const MASK: u64 = (1 << 48) - 1;
     let seed = (id.0 ^ 0xb341_5c00) as u64;
     let mut state = (seed ^ 0x5_deec_e66d) & MASK;

@@ -4,34 +4,113 @@
 //! of this crate reads the clock.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::BytesMut;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::config::Config;
 use crate::connection::ConnectionId;
 use crate::core::Core;
+use crate::ensemble_core::EnsembleCore;
 
 /// The lowest port that connections in memory use.
 pub(crate) const FIRST_PORT: u16 = 49_152;
 
+/// A state machine that the tasks run: see [`Core`], whose methods these are.
+pub(crate) trait Machine: Send + 'static {
+    /// Adds a connection to one of its servers.
+    fn handle_connection(&mut self, now: Instant, server: usize, peer: SocketAddr) -> ConnectionId;
+    fn handle_input(&mut self, now: Instant, id: ConnectionId, input: &mut BytesMut);
+    fn handle_disconnected(&mut self, id: ConnectionId);
+    fn handle_timeout(&mut self, now: Instant);
+    fn poll_timeout(&self) -> Option<Instant>;
+    fn poll_ready(&mut self) -> Option<ConnectionId>;
+    fn poll_transmit(&mut self, now: Instant, id: ConnectionId, out: &mut BytesMut) -> bool;
+    fn poll_abort(&self, id: ConnectionId) -> bool;
+    fn poll_delay(&self, id: ConnectionId) -> Option<Instant>;
+    fn unsent(&self, id: ConnectionId) -> usize;
+}
+
+/// Implements [`Machine`] by the methods of the same names.
+macro_rules! machine {
+    ($machine:ty, |$core:ident, $now:ident, $server:ident, $peer:ident| $connect:expr) => {
+        impl Machine for $machine {
+            fn handle_connection(
+                &mut self,
+                $now: Instant,
+                $server: usize,
+                $peer: SocketAddr,
+            ) -> ConnectionId {
+                let $core = self;
+                $connect
+            }
+
+            fn handle_input(&mut self, now: Instant, id: ConnectionId, input: &mut BytesMut) {
+                self.handle_input(now, id, input);
+            }
+
+            fn handle_disconnected(&mut self, id: ConnectionId) {
+                self.handle_disconnected(id);
+            }
+
+            fn handle_timeout(&mut self, now: Instant) {
+                self.handle_timeout(now);
+            }
+
+            fn poll_timeout(&self) -> Option<Instant> {
+                self.poll_timeout()
+            }
+
+            fn poll_ready(&mut self) -> Option<ConnectionId> {
+                self.poll_ready()
+            }
+
+            fn poll_transmit(
+                &mut self,
+                now: Instant,
+                id: ConnectionId,
+                out: &mut BytesMut,
+            ) -> bool {
+                self.poll_transmit(now, id, out)
+            }
+
+            fn poll_abort(&self, id: ConnectionId) -> bool {
+                self.poll_abort(id)
+            }
+
+            fn poll_delay(&self, id: ConnectionId) -> Option<Instant> {
+                self.poll_delay(id)
+            }
+
+            fn unsent(&self, id: ConnectionId) -> usize {
+                self.unsent(id)
+            }
+        }
+    };
+}
+
+machine!(Core, |core, now, _server, peer| core.handle_connection(now, peer));
+machine!(EnsembleCore, |core, now, server, peer| core.handle_connection(now, server, peer));
+
 /// A server, as seen by all of its tasks.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Shared<M = Core> {
     /// The runtime that all tasks run on.
     pub(crate) runtime: Handle,
-    running: Mutex<Running>,
+    running: Mutex<Running<M>>,
     /// Notified when something may be due earlier than before.
     pub(crate) rescheduled: Notify,
 }
 
 /// What the lock guards.
 #[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) core: Core,
+pub(crate) struct Running<M = Core> {
+    pub(crate) core: M,
     /// Wakes the task of each connection when there is something to send.
     pub(crate) wakers: BTreeMap<ConnectionId, Waker>,
     /// When the task that keeps time wakes up.
@@ -45,7 +124,13 @@ pub(crate) struct Running {
 impl Shared {
     /// A server without connections that starts now on this runtime.
     pub(crate) fn new(config: Config) -> Self {
-        let core = Core::new(config, now(), wall());
+        Self::run(Core::new(config, now(), wall()))
+    }
+}
+
+impl<M: Machine> Shared<M> {
+    /// Runs a state machine without connections on this runtime.
+    pub(crate) fn run(core: M) -> Self {
         let wakers = BTreeMap::new();
         let running = Running { core, wakers, deadline: None, last_port: FIRST_PORT, ended: false };
         Self {
@@ -57,12 +142,12 @@ impl Shared {
 
     /// Ignores poisoning. No code panics half-way while it holds the lock; if it ever does, the
     /// user's tests go on.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Running> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Running<M>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the tasks that have something to do now, except that of `own`.
-    pub(crate) fn settle(&self, running: &mut Running, own: Option<ConnectionId>) {
+    pub(crate) fn settle(&self, running: &mut Running<M>, own: Option<ConnectionId>) {
         while let Some(id) = running.core.poll_ready() {
             if Some(id) != own
                 && let Some(waker) = running.wakers.get(&id)
@@ -94,6 +179,6 @@ pub(crate) fn now() -> Instant {
 
 /// The wall clock at the start. From then on it follows [`now`].
 #[expect(clippy::disallowed_methods, reason = "nodes carry the wall clock's time")]
-fn wall() -> Duration {
+pub(crate) fn wall() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tracing::debug;
 use zk_proto::{
     Acl, Encode, ErrorCode, EventType, KeeperState, ReplyHeader, SessionId, Text, Writer, Xid,
     Zxid, frame,
@@ -16,10 +17,11 @@ use zk_proto::{
 use crate::access::AccessList;
 use crate::config::{Config, ServerVersion};
 use crate::connection::{Connection, ConnectionId, Counts, MAX_UNSENT, Phase};
-use crate::fault::{Effect, Faults};
+use crate::fault::Faults;
 use crate::history::Change;
+use crate::mutation::Mutation;
 use crate::sessions::Sessions;
-use crate::store::{Store, Told};
+use crate::store::{SessionChange, Store, Told};
 use crate::tree::split;
 use crate::watches::Watches;
 
@@ -55,6 +57,8 @@ pub(crate) struct State {
     late: Vec<(Duration, Late)>,
     pub(crate) serving: bool,
     pub(crate) read_only: bool,
+    /// Set if this server is a member of an ensemble.
+    pub(crate) member: Option<Member>,
     next_reap: Duration,
     pub(crate) received: u64,
     /// The mask that `stmk` has set. It traces nothing.
@@ -70,6 +74,30 @@ pub(crate) struct Late {
     pub(crate) frame: Bytes,
 }
 
+/// What a server of an ensemble is there.
+#[derive(Debug, Default)]
+pub(crate) struct Member {
+    /// True if it leads, and has a quorum.
+    pub(crate) leads: bool,
+    /// What it has asked the leader for, oldest first.
+    pub(crate) calls: Vec<Call>,
+}
+
+/// What a server asks the leader of its ensemble for. The leader asks itself in the same way.
+#[derive(Debug)]
+pub(crate) enum Call {
+    /// To open a session.
+    Open { connection: ConnectionId, timeout: Duration },
+    /// To let a client resume its session here.
+    Resume { connection: ConnectionId, session: SessionId, timeout: Duration },
+    /// To carry out a request.
+    Request { connection: ConnectionId, session: SessionId, caller: Box<Connection>, frame: Bytes },
+    /// To start the timeout of a session anew.
+    Touch(SessionId),
+    /// To end a session.
+    End(SessionId),
+}
+
 /// The connections, and which of them have something to send.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
@@ -77,6 +105,8 @@ pub(crate) struct Connections {
     next: u64,
     ready: VecDeque<ConnectionId>,
     pub(crate) sent: u64,
+    /// The replies that were corrupted.
+    pub(crate) mutations: Vec<Mutation>,
 }
 
 impl Connections {
@@ -103,6 +133,11 @@ impl Connections {
 
     pub(crate) fn ids(&self) -> Vec<ConnectionId> {
         self.by_id.keys().copied().collect()
+    }
+
+    /// Gives the connections from now on ids that begin with this one.
+    pub(crate) fn number_from(&mut self, first: u64) {
+        self.next = first;
     }
 
     /// Adds a connection.
@@ -139,26 +174,25 @@ impl Connections {
 
     /// Answers a request. The fault that struck the request takes effect here.
     pub(crate) fn reply(&mut self, id: ConnectionId, header: ReplyHeader, body: &impl Encode) {
-        self.sent += 1;
-        self.send(id, |connection| {
-            connection.counts.sent += 1;
+        if let Some(connection) = self.by_id.get_mut(&id) {
             connection.counts.last_xid = header.xid;
             connection.counts.last_zxid = header.zxid;
-            match connection.struck.take() {
-                Some(Effect::CutReply(bytes)) => {
-                    connection.outbox.cut_after(bytes);
-                    connection.phase = Phase::Closing;
-                }
-                Some(Effect::GoSilent) => connection.outbox.go_silent(),
-                Some(Effect::Delay(until)) => connection.outbox.delay(until),
-                _ => {}
-            }
-            connection.outbox.records(&header, body);
-            if connection.phase == Phase::Closing {
-                // A cut beyond the end of the reply is a cut at its end.
-                connection.outbox.end();
-            }
+        }
+        self.answer(id, &header, body);
+    }
+
+    /// Answers a request or a handshake.
+    pub(crate) fn answer(&mut self, id: ConnectionId, header: &impl Encode, body: &impl Encode) {
+        self.sent += 1;
+        let mut mutation = None;
+        self.send(id, |connection| {
+            connection.counts.sent += 1;
+            mutation = connection.answer(header, body);
         });
+        if let Some(Mutation { seed, session, before, after }) = &mutation {
+            debug!(connection = %id, %session, seed, ?before, ?after, "corrupted a reply");
+        }
+        self.mutations.extend(mutation);
     }
 
     /// Sends an event to a connection.
@@ -205,6 +239,7 @@ impl State {
             late: Vec::new(),
             serving: true,
             read_only: false,
+            member: None,
             next_reap: config.container_check_interval,
             received: 0,
             trace_mask: TRACE_MASK,
@@ -297,8 +332,14 @@ impl State {
         }
     }
 
-    /// Ends a session and deletes its ephemeral nodes in one transaction.
+    /// Ends a session and deletes its ephemeral nodes in one transaction. If another server leads,
+    /// it is asked to do so.
     pub(crate) fn end_session(&mut self, now: Duration, session: SessionId) {
+        if let Some(Member { leads: false, calls }) = &mut self.member
+            && self.sessions.get(session).is_some_and(|session| !session.is_local)
+        {
+            return calls.push(Call::End(session));
+        }
         if self.sessions.close(session).is_none_or(|session| session.is_local) {
             return;
         }
@@ -312,6 +353,7 @@ impl State {
         for path in paths {
             self.store.remove(&path, moment);
         }
+        self.store.note_session(SessionChange::Closed(session));
         let told = self.store.commit(moment, Some(session));
         self.tell(moment.zxid, told);
     }
@@ -335,6 +377,15 @@ impl State {
         self.end_session(now, session);
     }
 
+    /// The caller of a request whose connection may be gone when it is served.
+    pub(crate) fn absent_caller(&self, id: ConnectionId) -> Option<Connection> {
+        let one = self.connections.get(id)?;
+        let mut caller = Connection::new(one.peer, one.opened);
+        caller.identities = one.identities.clone();
+        caller.has_read_only_byte = one.has_read_only_byte;
+        Some(caller)
+    }
+
     /// Serves a request at a later time. Its connection is about to be closed.
     pub(crate) fn postpone(
         &mut self,
@@ -343,11 +394,9 @@ impl State {
         session: SessionId,
         frame: &Bytes,
     ) {
-        let Some(Connection { peer, opened, identities, .. }) = self.connections.get(id) else {
+        let Some(mut connection) = self.absent_caller(id) else {
             return;
         };
-        let mut connection = Connection::new(*peer, *opened);
-        connection.identities = identities.clone();
         connection.phase = Phase::Closing;
         connection.outbox.end();
         let at = self.late.partition_point(|(other, _)| *other <= due);
@@ -360,7 +409,7 @@ impl State {
             ServerVersion::V3_8 => Zxid(-1),
             ServerVersion::V3_9 => zxid,
         };
-        for Told { change, path, acl, parent_acl } in changes {
+        for Told { change, path, acl, parent_acl, .. } in changes {
             let (event, watchers) = match change {
                 Change::Created => {
                     (EventType::NODE_CREATED, self.watches.changed(&path, EventType::NODE_CREATED))
@@ -408,13 +457,18 @@ impl State {
     /// Runs the clocks of the sessions that a server can end: all sessions if there is a leader,
     /// else only those that the read-only server has opened itself.
     pub(crate) fn run_clocks(&mut self, now: Duration) {
-        let (serving, has_leader) = (self.serving, !self.read_only);
-        self.sessions.run(now, |session| serving && (has_leader || session.is_local));
+        let (serving, leads) = (self.serving, !self.read_only && !self.follows());
+        self.sessions.run(now, |session| serving && (leads || session.is_local));
     }
 
     /// True if the server serves requests and there is a leader for them.
     fn has_leader(&self) -> bool {
         self.serving && !self.read_only
+    }
+
+    /// True if this is a member of an ensemble that cannot commit anything by itself.
+    pub(crate) fn follows(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| !member.leads)
     }
 
     /// Does everything that is due.
@@ -439,7 +493,7 @@ impl State {
 
     /// Removes empty containers and nodes whose time to live is over.
     pub(crate) fn reap(&mut self, now: Duration) {
-        if self.read_only || !self.serving {
+        if self.read_only || !self.serving || self.follows() {
             return;
         }
         let millis = self.millis(now);

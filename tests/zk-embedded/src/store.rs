@@ -17,7 +17,7 @@ use zk_proto::{
 use crate::access::{AccessList, Grant, Identities, Identity};
 use crate::config::{Config, ServerVersion};
 use crate::history::{Change, Commit};
-use crate::tree::{Node, SYSTEM, Stamp, Tree, split};
+use crate::tree::{Kind, Node, SYSTEM, Stamp, Tree, split};
 
 /// The stand-in for a null path in a write: Java reads a null path, and some operations fail on it.
 pub(crate) const NULL_PATH: &str = "\0null";
@@ -30,13 +30,34 @@ pub(crate) struct Caller<'a> {
 }
 
 /// A change, with the access lists that decide who is notified of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) change: Change,
     pub(crate) path: Arc<str>,
     /// The node's own access list, and its parent's.
     pub(crate) acl: AccessList,
     pub(crate) parent_acl: AccessList,
+    /// The node's data and kind, with which another server can make the same change.
+    data: Option<Bytes>,
+    kind: Kind,
+}
+
+/// A transaction as every server of an ensemble applies it. One that failed has no changes: it only
+/// uses up its zxid.
+#[derive(Debug)]
+pub(crate) struct Txn {
+    pub(crate) stamp: Stamp,
+    by: Option<SessionId>,
+    changes: Vec<Told>,
+    pub(crate) session: Option<SessionChange>,
+}
+
+/// What a transaction does to a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SessionChange {
+    /// It begins, with this timeout.
+    Opened(SessionId, Duration),
+    Closed(SessionId),
 }
 
 #[derive(Debug)]
@@ -49,6 +70,9 @@ pub(crate) struct Store {
     /// Changes since the last commit.
     changes: Vec<Told>,
     history: Option<Vec<Commit>>,
+    /// The transactions that the other servers of an ensemble have not been sent yet. Only a leader
+    /// has it.
+    log: Option<Vec<Txn>>,
 }
 
 impl Store {
@@ -60,6 +84,7 @@ impl Store {
             zxid: Zxid(0),
             changes: Vec::new(),
             history: config.keep_history.then(Vec::new),
+            log: None,
         }
     }
 
@@ -83,12 +108,19 @@ impl Store {
     /// Begins the next transaction. Its zxid is used up even if the transaction fails.
     pub(crate) fn begin(&mut self, millis: i64) -> Stamp {
         self.zxid = Zxid(self.zxid.0.wrapping_add(1));
-        Stamp { zxid: self.zxid, millis }
+        let stamp = Stamp { zxid: self.zxid, millis };
+        if let Some(log) = &mut self.log {
+            log.push(Txn { stamp, by: None, changes: Vec::new(), session: None });
+        }
+        stamp
     }
 
     /// Makes the changes since the last commit permanent, and returns them.
     pub(crate) fn commit(&mut self, now: Stamp, by: Option<SessionId>) -> Vec<Told> {
         self.tree.commit();
+        if let Some(txn) = self.log.as_mut().and_then(|log| log.last_mut()) {
+            (txn.by, txn.changes) = (by, self.changes.clone());
+        }
         if let Some(history) = &mut self.history {
             history.extend(self.changes.iter().map(|told| Commit {
                 zxid: now.zxid,
@@ -107,6 +139,53 @@ impl Store {
         self.changes.clear();
     }
 
+    /// Starts or stops to keep the transactions for other servers.
+    pub(crate) fn keep_log(&mut self, keep: bool) {
+        self.log = keep.then(Vec::new);
+    }
+
+    /// Takes the transactions that the other servers have not been sent yet.
+    pub(crate) fn take_log(&mut self) -> Vec<Txn> {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Records what the current transaction does to a session.
+    pub(crate) fn note_session(&mut self, change: SessionChange) {
+        if let Some(txn) = self.log.as_mut().and_then(|log| log.last_mut()) {
+            txn.session = Some(change);
+        }
+    }
+
+    /// Applies a transaction of another server, and returns its changes.
+    pub(crate) fn apply(&mut self, txn: &Txn) -> Vec<Told> {
+        let Txn { stamp, by, changes, session: _ } = txn;
+        self.zxid = stamp.zxid;
+        for Told { change, path, acl, parent_acl: _, data, kind } in changes {
+            match change {
+                Change::Created => {
+                    self.tree.create(path, data.clone(), Arc::clone(acl), *kind, *stamp);
+                }
+                Change::Deleted => self.tree.delete(path, *stamp),
+                Change::DataSet => {
+                    self.tree.set_data(path, data.clone(), *stamp);
+                }
+                Change::AclSet => {
+                    if let Some(node) = self.tree.get_mut(path) {
+                        node.acl = Arc::clone(acl);
+                        node.aversion = node.aversion.wrapping_add(1);
+                    }
+                }
+            }
+        }
+        self.changes.clone_from(changes);
+        self.commit(*stamp, *by)
+    }
+
+    /// Goes on from this zxid, the first of a leader's time.
+    pub(crate) fn set_zxid(&mut self, zxid: Zxid) {
+        self.zxid = zxid;
+    }
+
     /// Checks what must hold between transactions.
     pub(crate) fn audit(&self) {
         assert!(self.changes.is_empty(), "changes that nobody is told of");
@@ -118,8 +197,11 @@ impl Store {
         let (parent, _) = split(path);
         let list =
             |node: Option<&Node>| node.map_or_else(AccessList::default, |it| Arc::clone(&it.acl));
-        let (acl, parent_acl) = (list(self.tree.get(path)), list(self.tree.get(parent)));
-        self.changes.push(Told { change, path: Arc::clone(path), acl, parent_acl });
+        let node = self.tree.get(path);
+        let (acl, parent_acl) = (list(node), list(self.tree.get(parent)));
+        let data = node.and_then(|node| node.data.clone());
+        let kind = node.map_or(Kind::Persistent, |node| node.kind);
+        self.changes.push(Told { change, path: Arc::clone(path), acl, parent_acl, data, kind });
     }
 
     /// The node, if the caller has one of `perms` on it.

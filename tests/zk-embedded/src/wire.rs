@@ -19,7 +19,7 @@ use tracing::debug;
 
 use crate::connection::ConnectionId;
 use crate::core::Core;
-use crate::shared::{FIRST_PORT, Shared, now};
+use crate::shared::{FIRST_PORT, Machine, Shared, now};
 
 /// How much room to reserve for one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -27,24 +27,24 @@ const READ_BYTES: usize = 64 * 1024;
 /// How many bytes a connection in memory holds before its writer waits.
 const DUPLEX_BYTES: usize = 1024 * 1024;
 
-/// A connection in memory, as if from 127.0.0.1.
-pub(crate) fn connect(shared: &Arc<Shared>) -> DuplexStream {
-    let (client, server) = tokio::io::duplex(DUPLEX_BYTES);
+/// A connection in memory, as if from 127.0.0.1, to this one of the servers.
+pub(crate) fn connect<M: Machine>(shared: &Arc<Shared<M>>, server: usize) -> DuplexStream {
+    let (client, io) = tokio::io::duplex(DUPLEX_BYTES);
     let port = {
         let mut running = shared.lock();
         running.last_port = running.last_port.checked_add(1).unwrap_or(FIRST_PORT);
         running.last_port
     };
     let peer = (Ipv4Addr::LOCALHOST, port).into();
-    shared.runtime.spawn(serve(server, peer, Arc::clone(shared)));
+    shared.runtime.spawn(serve(io, peer, server, Arc::clone(shared)));
     client
 }
 
 /// One connection with its half-read input and half-written output.
-struct Wire<S> {
+struct Wire<S, M: Machine> {
     io: S,
     id: ConnectionId,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<M>>,
     input: BytesMut,
     output: BytesMut,
     /// How many bytes the state machine holds for the client behind the output.
@@ -55,15 +55,16 @@ struct Wire<S> {
     alarm: Pin<Box<Sleep>>,
 }
 
-/// Serves one connection until either side closes it.
-pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+/// Serves one connection to one of the servers until either side closes it.
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin, M: Machine>(
     io: S,
     peer: SocketAddr,
-    shared: Arc<Shared>,
+    server: usize,
+    shared: Arc<Shared<M>>,
 ) {
     let id = {
         let mut running = shared.lock();
-        let id = running.core.handle_connection(now(), peer);
+        let id = running.core.handle_connection(now(), server, peer);
         shared.settle(&mut running, Some(id));
         id
     };
@@ -83,7 +84,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, M: Machine> Wire<S, M> {
     fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let behind = self.is_behind();
@@ -172,7 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 }
 
-impl<S> Drop for Wire<S> {
+impl<S, M: Machine> Drop for Wire<S, M> {
     fn drop(&mut self) {
         let mut running = self.shared.lock();
         running.wakers.remove(&self.id);

@@ -84,7 +84,12 @@ impl State {
     }
 
     fn mode(&self) -> &'static str {
-        if self.read_only { "read-only" } else { "standalone" }
+        match &self.member {
+            _ if self.read_only => "read-only",
+            None => "standalone",
+            Some(member) if member.leads => "leader",
+            Some(_) => "follower",
+        }
     }
 
     fn write_health(&self, _: Duration, out: &mut String) -> fmt::Result {

@@ -412,8 +412,9 @@ impl Round {
         }
     }
 
-    /// Lists the other parties that are still in the round, in the order in which they came. Fails
-    /// if we have lost our node before we left.
+    /// Lists the other parties that are still in the round, in the order in which they came, and our
+    /// own node while the client still tries to delete it. Fails if we have lost our node before we
+    /// left.
     async fn others(&self) -> Result<Vec<Contender>, Error> {
         let (queue, ownership) = (self.hold.queue(), self.hold.ownership());
         if !self.has_left
@@ -433,7 +434,8 @@ impl Round {
         if !self.has_left && !parties.contains(own) {
             return Err(ownership.mark_deleted());
         }
-        parties.retain(|party| self.members.contains(&party.sequence) && party != own);
+        let is_other = |party: &Contender| self.has_left || party != own;
+        parties.retain(|party| self.members.contains(&party.sequence) && is_other(party));
         parties.sort();
         Ok(parties)
     }

@@ -1,0 +1,577 @@
+//! Several servers with one store, without I/O: a leader, and followers that may be behind it.
+//!
+//! Each member is a whole server with a tree of its own. The leader carries out the writes of all
+//! clients, and each follower applies the leader's transactions from a queue, in which they may
+//! stay for a while. The replies to writes and syncs of its clients are in the same queue.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tracing::debug;
+use zk_proto::{Decode, OpCode, Reader, RequestHeader, SessionId, Zxid};
+
+use crate::config::Config;
+use crate::connection::ConnectionId;
+use crate::core::Core;
+use crate::fault::Fault;
+use crate::history::Commit;
+use crate::member::Message;
+use crate::state::{Call, Member};
+use crate::store::SessionChange;
+
+/// How many ticks a member that is cut off goes on serving: `syncLimit` of the sample `zoo.cfg`.
+const SYNC_LIMIT: u32 = 5;
+
+/// The bits of a zxid below its epoch.
+const EPOCH_SHIFT: u32 = 32;
+
+/// An ensemble of ZooKeeper servers without I/O.
+///
+/// [`Ensemble`](crate::Ensemble) runs it on tokio and says what it does. It is called in the same
+/// way as a [`Core`], and is deterministic too. Members are named by their index, from 0 on.
+#[derive(Debug)]
+pub struct EnsembleCore {
+    start: Instant,
+    give_up_after: Duration,
+    members: Vec<Seat>,
+    leader: usize,
+    epoch: i64,
+    /// The member at which the client of a session is.
+    owners: HashMap<SessionId, usize>,
+    /// Whether members without a quorum serve reads.
+    read_only_mode: bool,
+}
+
+/// A member.
+#[derive(Debug)]
+struct Seat {
+    core: Core,
+    /// How long transactions wait here before they are applied.
+    lag: Duration,
+    /// What the leader has sent, with the time at which it did.
+    queue: VecDeque<(Duration, Message)>,
+    is_cut: bool,
+    is_stopped: bool,
+    /// Since when it is without a quorum.
+    lost_since: Option<Duration>,
+    /// True if it must begin anew before it serves again: it has given up, or was cut off during an
+    /// election.
+    is_stale: bool,
+}
+
+impl Seat {
+    fn is_up(&self) -> bool {
+        !self.is_cut && !self.is_stopped
+    }
+
+    fn is_serving(&self) -> bool {
+        self.core.state.serving && !self.core.state.read_only
+    }
+
+    fn member(&mut self) -> &mut Member {
+        self.core.state.member.get_or_insert_default()
+    }
+}
+
+impl EnsembleCore {
+    /// The most members of an ensemble.
+    pub const MAX_MEMBERS: usize = 255;
+
+    /// Creates an ensemble of empty servers, when the wall clock shows `wall` since 1970.
+    ///
+    /// There are `members` of them, at least one and at most [`MAX_MEMBERS`](Self::MAX_MEMBERS).
+    /// The first member leads, in epoch 1.
+    pub fn new(config: Config, members: usize, now: Instant, wall: Duration) -> Self {
+        let members = (0..members.clamp(1, Self::MAX_MEMBERS)).map(|index| {
+            let mut core = Core::new(config.clone(), now, wall);
+            core.state.join(index as u8);
+            Seat {
+                core,
+                lag: Duration::ZERO,
+                queue: VecDeque::new(),
+                is_cut: false,
+                is_stopped: false,
+                lost_since: None,
+                is_stale: false,
+            }
+        });
+        let mut ensemble = Self {
+            start: now,
+            give_up_after: config.tick_time.saturating_mul(SYNC_LIMIT),
+            members: members.collect(),
+            leader: 0,
+            epoch: 0,
+            owners: HashMap::new(),
+            read_only_mode: false,
+        };
+        ensemble.elect(now, 0);
+        ensemble
+    }
+
+    /// Returns how many members there are.
+    pub fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Returns the index of the leader: the member that was elected last.
+    pub fn leader(&self) -> usize {
+        self.leader
+    }
+
+    /// Returns the server that is this member, to see its tree, its watches and its zxid.
+    pub fn member(&self, member: usize) -> Option<&Core> {
+        self.members.get(member).map(|seat| &seat.core)
+    }
+
+    // Input and output, as of a `Core`.
+
+    /// Adds a connection to a member. One to a member that does not exist is to be closed at once.
+    pub fn handle_connection(
+        &mut self,
+        now: Instant,
+        member: usize,
+        peer: SocketAddr,
+    ) -> ConnectionId {
+        match self.members.get_mut(member) {
+            Some(seat) => seat.core.handle_connection(now, peer),
+            None => ConnectionId::NOBODY,
+        }
+    }
+
+    /// Handles bytes that a client has sent: see [`Core::handle_input`].
+    pub fn handle_input(&mut self, now: Instant, id: ConnectionId, input: &mut BytesMut) {
+        match self.members.get_mut(id.member()) {
+            Some(seat) => seat.core.handle_input(now, id, input),
+            None => input.clear(),
+        }
+        self.settle(now);
+    }
+
+    /// Removes a connection that is closed, by either side.
+    pub fn handle_disconnected(&mut self, id: ConnectionId) {
+        if let Some(seat) = self.members.get_mut(id.member()) {
+            seat.core.handle_disconnected(id);
+        }
+    }
+
+    /// Does everything that is due.
+    ///
+    /// Beside what a [`Core`] does, transactions are applied whose time has come, and members that
+    /// were cut off for long enough give up.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for seat in &mut self.members {
+            seat.core.handle_timeout(now);
+        }
+        self.settle(now);
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let due = self.members.iter().enumerate().flat_map(|(index, seat)| {
+            let next = seat.queue.front().filter(|_| self.has_quorum(index));
+            let next = next.and_then(|(sent, _)| sent.checked_add(seat.lag));
+            let gives_up = seat.lost_since.filter(|_| seat.is_serving());
+            let gives_up = gives_up.map(|since| since + self.give_up_after);
+            let own = [next, gives_up].map(|due| self.start.checked_add(due?));
+            own.into_iter().chain([seat.core.poll_timeout()]).flatten()
+        });
+        due.min()
+    }
+
+    /// Returns a connection that has something to send or is to be closed.
+    pub fn poll_ready(&mut self) -> Option<ConnectionId> {
+        self.members.iter_mut().find_map(|seat| seat.core.poll_ready())
+    }
+
+    /// Appends the bytes to send now. Returns whether to close the connection behind them.
+    pub fn poll_transmit(&mut self, now: Instant, id: ConnectionId, out: &mut BytesMut) -> bool {
+        let seat = self.members.get_mut(id.member());
+        seat.is_none_or(|seat| seat.core.poll_transmit(now, id, out))
+    }
+
+    /// Returns whether to close the connection at once, without sending its remaining bytes.
+    pub fn poll_abort(&self, id: ConnectionId) -> bool {
+        self.member(id.member()).is_none_or(|core| core.poll_abort(id))
+    }
+
+    /// Returns when a delayed reply may be sent.
+    pub fn poll_delay(&self, id: ConnectionId) -> Option<Instant> {
+        self.member(id.member())?.poll_delay(id)
+    }
+
+    /// Returns how many bytes wait to be sent to a connection.
+    pub fn unsent(&self, id: ConnectionId) -> usize {
+        self.member(id.member()).map_or(0, |core| core.unsent(id))
+    }
+
+    // Commands.
+
+    /// Injects a fault at a member: something that goes wrong at a later request that it reads.
+    pub fn inject(&mut self, member: usize, fault: Fault) {
+        if let Some(seat) = self.members.get_mut(member) {
+            seat.core.inject(fault);
+        }
+    }
+
+    /// Sets how long a member takes to apply a transaction after the leader: not at all by default.
+    ///
+    /// `Duration::MAX` stands for never, until [`catch_up`](Self::catch_up) or another lag. The
+    /// replies to writes and syncs of its clients come after this time, too. The leader's own lag
+    /// does nothing.
+    pub fn set_lag(&mut self, now: Instant, member: usize, lag: Duration) {
+        if let Some(seat) = self.members.get_mut(member) {
+            seat.lag = lag;
+        }
+        self.settle(now);
+    }
+
+    /// Applies everything that the leader has sent to a member until now, in spite of its lag.
+    ///
+    /// It does nothing while the member is cut off.
+    pub fn catch_up(&mut self, now: Instant, member: usize) {
+        if self.has_quorum(member) {
+            self.deliver(self.elapsed(now), member, Duration::ZERO);
+        }
+        self.settle(now);
+    }
+
+    /// Cuts a member off from the others, without its noticing.
+    ///
+    /// It goes on serving reads from its tree, and answers pings, which keep no session alive.
+    /// Writes wait. After five ticks it gives up: see [`stop`](Self::stop). If too few members are
+    /// left, they do the same.
+    pub fn cut(&mut self, now: Instant, member: usize) {
+        self.settle(now);
+        if let Some(seat) = self.members.get_mut(member) {
+            seat.is_cut = true;
+        }
+        self.settle(now);
+    }
+
+    /// Stops a member: it closes all connections, and serves nobody until [`heal`](Self::heal).
+    pub fn stop(&mut self, now: Instant, member: usize) {
+        self.settle(now);
+        if let Some(seat) = self.members.get_mut(member) {
+            (seat.is_stopped, seat.is_stale) = (true, true);
+            seat.core.set_serving(now, false);
+            seat.core.state.forget_calls();
+        }
+        self.settle(now);
+    }
+
+    /// Connects a member that was cut off with the others again, or starts one that was stopped.
+    ///
+    /// A member that has not noticed that it was cut off goes on where it was: requests that have
+    /// waited are carried out, unless there was an election meanwhile. Any other applies all that
+    /// it has missed, and serves again. If the leader has given up, no member serves until one is
+    /// elected.
+    pub fn heal(&mut self, now: Instant, member: usize) {
+        if let Some(seat) = self.members.get_mut(member) {
+            (seat.is_cut, seat.is_stopped) = (false, false);
+        }
+        self.settle(now);
+    }
+
+    /// Makes this member the leader. Returns whether it can be.
+    ///
+    /// It cannot if it is cut off or stopped, or if more than half of the members would not follow
+    /// it.
+    ///
+    /// An election takes no time. The members that take part close all their connections, and
+    /// requests that were not carried out are lost. They apply all transactions of the leader
+    /// before, and continue in the next epoch: its number is in the upper 32 bits of the zxids. All
+    /// sessions live on, and their timeouts begin anew. The other members do not notice.
+    pub fn elect(&mut self, now: Instant, leader: usize) -> bool {
+        let can_lead = self.members.get(leader).is_some_and(Seat::is_up);
+        if !can_lead || !self.has_majority() {
+            return false;
+        }
+        self.settle(now);
+        let time = self.elapsed(now);
+        (self.leader, self.epoch) = (leader, self.epoch + 1);
+        self.owners.clear();
+        for seat in &mut self.members {
+            seat.member().leads = false;
+            seat.core.state.run_clocks(time);
+            seat.core.state.store.keep_log(false);
+            seat.is_stale = true;
+        }
+        self.rejoin(now, leader);
+        if let Some(seat) = self.members.get_mut(leader) {
+            seat.core.state.set_zxid(Zxid(self.epoch << EPOCH_SHIFT));
+            seat.core.state.store.keep_log(true);
+        }
+        debug!(leader, epoch = self.epoch, "elected");
+        self.settle(now);
+        true
+    }
+
+    /// Sets whether members without a quorum serve reads when they give up: not by default.
+    ///
+    /// This is `readonlymode.enabled`. New sessions there need
+    /// [`Config::local_sessions`](Config::local_sessions) too.
+    pub fn set_read_only_mode(&mut self, enabled: bool) {
+        self.read_only_mode = enabled;
+    }
+
+    /// Ends a session as if its timeout had passed. Returns whether there was such a session.
+    ///
+    /// There must be a leader with a quorum.
+    pub fn expire(&mut self, now: Instant, session: SessionId) -> bool {
+        self.settle(now);
+        let expired = self.has_quorum(self.leader)
+            && self.lead().is_some_and(|seat| seat.core.expire(now, session));
+        self.settle(now);
+        expired
+    }
+
+    /// Cuts the connections of a session at all members. Returns whether it had any.
+    pub fn disconnect(&mut self, session: SessionId) -> bool {
+        let cut = self.members.iter_mut().map(|seat| seat.core.disconnect(session));
+        cut.fold(false, |any, one| any | one)
+    }
+
+    /// Returns the sessions that have not ended, ordered by their ids.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.member(self.leader).map(Core::sessions).unwrap_or_default()
+    }
+
+    /// Returns every change since the start, if [`Config::keep_history`] is set, else nothing.
+    pub fn history(&self) -> &[Commit] {
+        self.member(self.leader).map(Core::history).unwrap_or_default()
+    }
+
+    // How it works.
+
+    fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.start)
+    }
+
+    fn lead(&mut self) -> Option<&mut Seat> {
+        self.members.get_mut(self.leader)
+    }
+
+    /// True if more than half of the members reach each other.
+    fn has_majority(&self) -> bool {
+        2 * self.members.iter().filter(|seat| seat.is_up()).count() > self.members.len()
+    }
+
+    /// True if a member and the leader reach each other, and have a quorum.
+    fn has_quorum(&self, member: usize) -> bool {
+        let is_up = |member| self.members.get(member).is_some_and(Seat::is_up);
+        // A leader that has given up must be elected again.
+        let leads = self.members.get(self.leader).is_some_and(|seat| !seat.is_stale);
+        self.has_majority() && is_up(self.leader) && is_up(member) && leads
+    }
+
+    /// Does everything that is due, until nothing is left to do.
+    fn settle(&mut self, now: Instant) {
+        let time = self.elapsed(now);
+        self.notice(now);
+        self.distribute(time);
+        loop {
+            let mut is_done = true;
+            for member in 0..self.members.len() {
+                let Some(seat) = self.members.get(member).filter(|_| self.has_quorum(member))
+                else {
+                    continue;
+                };
+                let lag = seat.lag;
+                is_done &= !self.deliver(time, member, lag);
+                let seat = self.members.get_mut(member);
+                let calls = seat.map(|seat| std::mem::take(&mut seat.member().calls));
+                for call in calls.unwrap_or_default() {
+                    is_done = false;
+                    self.handle_call(time, member, call);
+                }
+            }
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    /// Notices which members have a quorum, since when others have none, and who is back.
+    fn notice(&mut self, now: Instant) {
+        let time = self.elapsed(now);
+        for member in 0..self.members.len() {
+            let (has_quorum, leads) = (self.has_quorum(member), member == self.leader);
+            let Some(seat) = self.members.get_mut(member) else {
+                continue;
+            };
+            if has_quorum {
+                seat.lost_since = None;
+            } else if time >= *seat.lost_since.get_or_insert(time) + self.give_up_after
+                && seat.is_serving()
+            {
+                debug!(member, "gives up");
+                seat.is_stale = true;
+                seat.core.state.forget_calls();
+                match self.read_only_mode {
+                    true => seat.core.set_read_only(now, true),
+                    false => seat.core.set_serving(now, false),
+                }
+            }
+            let leads = leads && has_quorum;
+            if std::mem::replace(&mut seat.member().leads, leads) != leads {
+                seat.core.state.run_clocks(time);
+            }
+            if has_quorum && seat.is_stale {
+                self.rejoin(now, member);
+            }
+        }
+    }
+
+    /// Lets a member begin anew: without connections, and with all transactions.
+    fn rejoin(&mut self, now: Instant, member: usize) {
+        let time = self.elapsed(now);
+        let zxid = self.member(self.leader).map_or(Zxid(0), Core::last_zxid);
+        let Some(seat) = self.members.get_mut(member) else {
+            return;
+        };
+        seat.core.disconnect_all();
+        seat.core.state.forget_calls();
+        for (_, message) in std::mem::take(&mut seat.queue) {
+            if matches!(message, Message::Commit(_)) {
+                seat.core.state.handle_message(time, message);
+            }
+        }
+        seat.core.state.set_zxid(zxid.max(seat.core.last_zxid()));
+        if seat.core.state.read_only {
+            seat.core.set_read_only(now, false);
+        }
+        seat.core.set_serving(now, true);
+        (seat.is_stale, seat.lost_since) = (false, None);
+    }
+
+    /// Gives a member what the leader has sent to it longer ago than `lag`. Returns whether there
+    /// was anything.
+    fn deliver(&mut self, time: Duration, member: usize, lag: Duration) -> bool {
+        let mut any = false;
+        if let Some(seat) = self.members.get_mut(member) {
+            let is_due = |sent: Duration| sent.checked_add(lag).is_some_and(|due| due <= time);
+            while seat.queue.front().is_some_and(|(sent, _)| is_due(*sent))
+                && let Some((_, message)) = seat.queue.pop_front()
+            {
+                seat.core.state.handle_message(time, message);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Handles what a member asks the leader for.
+    fn handle_call(&mut self, time: Duration, member: usize, call: Call) {
+        match call {
+            Call::Open { connection, timeout } => {
+                let Some(seat) = self.members.get_mut(member) else {
+                    return;
+                };
+                let session = seat.core.state.sessions.next_id();
+                if let Some(leader) = self.lead() {
+                    leader.core.state.lead_open(time, session, timeout);
+                }
+                self.owners.insert(session, member);
+                self.distribute(time);
+                self.tell(time, member, Message::Opened(connection, session));
+            }
+            Call::Resume { connection, session, timeout } => {
+                let sessions = self.lead().map(|seat| &mut seat.core.state.sessions);
+                let known = sessions.filter(|sessions| sessions.get(session).is_some());
+                let is_alive = known.is_some();
+                if let Some(sessions) = known {
+                    sessions.renew(session, timeout, time);
+                    self.owners.insert(session, member);
+                }
+                // Real members answer this ahead of the transactions that wait to be applied.
+                if let Some(seat) = self.members.get_mut(member) {
+                    let state = &mut seat.core.state;
+                    if is_alive {
+                        state.sessions.adopt(session, timeout);
+                    }
+                    state.enter(time, connection, is_alive.then_some(session));
+                }
+            }
+            Call::Request { connection, session, caller, frame } => {
+                let mut reader = Reader::new(&frame);
+                let op = RequestHeader::decode(&mut reader).map_or(OpCode::PING, |it| it.op);
+                let Some(leader) = self.members.get_mut(self.leader) else {
+                    return;
+                };
+                let state = &mut leader.core.state;
+                let is_closing = op == OpCode::CLOSE_SESSION;
+                if state.sessions.get(session).is_none() && !is_closing {
+                    // The end of the session is on its way to the member.
+                    return;
+                }
+                if op == OpCode::SYNC {
+                    return self.tell(time, member, Message::Synced(connection, session, frame));
+                }
+                let owner = *self.owners.entry(session).or_insert(member);
+                if owner != member && !is_closing {
+                    state.lead_failure(time);
+                    self.distribute(time);
+                    return self.tell(time, member, Message::Moved(connection));
+                }
+                if member == self.leader {
+                    // A request that is served late has no connection.
+                    match connection {
+                        ConnectionId::NOBODY => {
+                            state.lead_request(time, session, *caller, &frame);
+                        }
+                        id => state.handle_decided(time, id, session, &frame),
+                    }
+                    return self.distribute(time);
+                }
+                let done = state.lead_request(time, session, *caller, &frame);
+                self.distribute(time);
+                self.tell(time, member, Message::Done(connection, done));
+            }
+            Call::Touch(session) => {
+                if let Some(leader) = self.lead() {
+                    leader.core.state.sessions.touch(session, time);
+                }
+            }
+            Call::End(session) => {
+                if let Some(leader) = self.lead() {
+                    leader.core.state.end_session(time, session);
+                }
+                self.distribute(time);
+            }
+        }
+    }
+
+    /// Sends a message to a member. The leader gets it at once.
+    fn tell(&mut self, time: Duration, member: usize, message: Message) {
+        let leads = member == self.leader;
+        if let Some(seat) = self.members.get_mut(member) {
+            match leads {
+                true => seat.core.state.handle_message(time, message),
+                false => seat.queue.push_back((time, message)),
+            }
+        }
+    }
+
+    /// Sends the leader's new transactions to all other members.
+    fn distribute(&mut self, time: Duration) {
+        let Some(leader) = self.lead() else {
+            return;
+        };
+        for txn in leader.core.state.store.take_log().into_iter().map(Arc::new) {
+            if let Some(SessionChange::Closed(session)) = txn.session {
+                self.owners.remove(&session);
+                if let Some(leader) = self.lead() {
+                    leader.core.state.leave_ended(session);
+                }
+            }
+            for (member, seat) in self.members.iter_mut().enumerate() {
+                if member != self.leader {
+                    seat.queue.push_back((time, Message::Commit(Arc::clone(&txn))));
+                }
+            }
+        }
+    }
+}
