@@ -588,6 +588,66 @@ async fn a_list_that_breaks_each_connection_is_given_up() {
     drop(ana);
 }
 
+/// As if the member at each read had gone since it was listed.
+fn lose_members(world: &World, client: &Client, times: u32) {
+    for _ in 0..times {
+        let gone = Fault::refuse(ErrorCode::NO_NODE).op(OpCode::GET_DATA);
+        world.server.inject(gone.session(client.session().unwrap().id));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_go_before_they_are_read_are_listed_again_ten_times() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    lose_members(&world, &client, 10);
+    assert_eq!(text(&group(&client).members().await.unwrap()), "ana=1");
+    assert_eq!(world.server.pending_faults(), 0);
+    lose_members(&world, &client, 11);
+    let error = group(&client).members().await.unwrap_err();
+    assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_NODE));
+    assert_eq!(world.server.pending_faults(), 0);
+    drop(ana);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_of_members_that_go_before_they_are_read_rests_between_its_lists() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    lose_members(&world, &client, 100);
+    let mut members = group(&client).watch();
+    let begun = client.clock().now();
+    assert_eq!(next(&mut members).await, shows("ana=1"));
+    assert_eq!(world.server.pending_faults(), 0);
+    let time = client.clock().now() - begun;
+    assert!(time >= Duration::from_millis(500), "100 lists within {time:?}");
+    drop(ana);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_lists_with_one_epoch_have_one_set_of_members_whose_data_may_differ() {
+    let world = World::new();
+    let client = world.client().await;
+    let observed = group(&client);
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let first = observed.members().await.unwrap();
+    let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
+    world.server.inject(late.session(client.session().unwrap().id));
+    let changing = async {
+        settle().await;
+        ana.set_data("2").await.unwrap();
+    };
+    let (second, ()) = tokio::join!(observed.members(), changing);
+    let second = second.unwrap();
+    assert_eq!((text(&first).as_str(), text(&second).as_str()), ("ana=1", "ana=2"));
+    assert_eq!(first.epoch, second.epoch, "nobody has come or gone");
+    let (before, after) = (&first.members[0], &second.members[0]);
+    assert_eq!((&before.node, before.czxid), (&after.node, after.czxid));
+    assert!(before.mzxid <= first.epoch && second.epoch < after.mzxid);
+}
+
 #[tokio::test(start_paused = true)]
 async fn connections_that_break_now_and_then_do_not_end_an_observer() {
     let world = World::new();
