@@ -35,6 +35,13 @@
 //!   _c_9a..-lock-0000000044   watches 43 and 42
 //! ```
 //!
+//! The picture shows a release of the textbook lock. Each arrow is a frame: dashed if it is a
+//! reply, dotted if it is a notification. A bar is hollow while its contender waits, and green
+//! while it holds the lock. Like the others on this page, it is drawn from what the real client
+//! sends.
+//!
+#![doc = include_str!("../pictures/hand-over.svg")]
+//!
 //! An acquire has three steps: *join* creates the node and lists the folder in one round trip,
 //! *wait* lasts until every contender ahead in that listing has gone, and *hold* is the guard. The
 //! example `textbook_lock` is the same algorithm in one function, with a link from each hazard that
@@ -42,9 +49,15 @@
 //!
 //! Each of these locks costs one round trip when it is free (two when the folder is missing: see
 //! [`Options::persistent_folder`]) and no request at the hand-over; [`Semaphore`] states its own
-//! costs. Whatever is dropped, cancelled or lost on the way leaves no node behind. The rules for
-//! every request (order, outcomes, the session's life) are at [`zk_client`]. End a program with a
-//! release, or with [`Client::close`](zk_client::Client::close): see [`Guard`].
+//! costs. The rules for every request (order, outcomes, the session's life) are at [`zk_client`].
+//! End a program with a release, or with [`Client::close`](zk_client::Client::close): see
+//! [`Guard`].
+//!
+//! Whatever is dropped, cancelled or lost on the way leaves no node behind. Here the reply to Ana's
+//! create is lost, and the connection with it. Her client connects again, and finds the node by the
+//! unique name that it chose:
+//!
+#![doc = include_str!("../pictures/lost-reply.svg")]
 //!
 //! ```
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
@@ -78,6 +91,11 @@
 //! each session timeout, however many locks the client holds. In return, the lock stays
 //! [`Held`](LockState::Held) even if every reply is late by 0.3 session timeouts.
 //! [`DeadlineRule`](zk_client::DeadlineRule) states what this assumes of the servers.
+//!
+//! Here Ana's link is cut. Her bar turns pale when nothing new proves that the lock is hers, and it
+//! ends with her lease. The server ends her session later, and Ben is next:
+//!
+#![doc = include_str!("../pictures/deadline.svg")]
 //!
 //! The time for which a machine is suspended counts on Linux and Android. On other systems the
 //! client cannot measure it by itself. There a guard may report after a suspension that the lock is

@@ -28,8 +28,10 @@ const Clients = (() => {
       createBar('deadline', 'Session'));
   }
 
-  function link(client) {
-    const parts = [Words.connection(client.connection)];
+  function link(scene, client) {
+    const process = scene.script.contenders.find((one) => one.name === client.who)?.with;
+    const parts = process === undefined ? [] : [`a task of ${process}`];
+    parts.push(Words.connection(client.connection));
     if (!client.running) parts.push('process stopped');
     if (client.link === 'cut') parts.push('link cut');
     if (client.link === 'isolated') parts.push('its server is cut off');
@@ -53,7 +55,7 @@ const Clients = (() => {
 
   function updateCard(card, client, scene, isStale) {
     text(card.children[1], isStale ? 'believes that it holds the lock' : Words.lock(client.lock));
-    text(card.children[2], link(client));
+    text(card.children[2], link(scene, client));
     text(card.children[3], facts(client));
     const isIll = client.connection !== 'connected' || !client.running || client.link !== 'up';
     attribute(card, 'class', `client ${Words.laneClass(scene, client.who)} ` +

@@ -37,11 +37,15 @@ const Scripts = (() => {
     return { ...script, contenders, actions };
   }
 
-  /* Sets the lock. Contenders that want what it does not have write instead. */
+  /*
+    Sets the lock. Contenders that want what it does not have write instead, and each is a process of
+    its own where it has no tasks.
+  */
   function withLock(script, lock) {
-    const contenders = script.contenders.map((contender) => (
-      lock.modes.includes(contender.mode) ? contender : { ...contender, mode: 'write' }
-    ));
+    const contenders = script.contenders.map(({ name, mode, with: process }) => {
+      const contender = { name, mode: lock.modes.includes(mode) ? mode : 'write' };
+      return lock.tasks && process ? { ...contender, with: process } : contender;
+    });
     return { ...script, lock: lock.kind, contenders };
   }
 

@@ -5,14 +5,16 @@
     #7/exclusive/Ana,Ben:read/100.Ana.acquire,500.Ana.delay.40/20000@12
 
   The first is a ready-made scene by its name, the second a script: seed, lock, contenders with
-  their modes, actions, and the end in milliseconds. Behind the @ stands the number of events that
+  their modes, actions, and the end in milliseconds. `Ana2~Ana` is a task of Ana's process. Behind the @ stands the number of events that
   have happened, or one more for the end. Knows no elements; what it reads is checked by the server.
 */
 'use strict';
 
 const Fragment = (() => {
   function ofContender(contender) {
-    return contender.mode === 'read' ? `${contender.name}:read` : contender.name;
+    const mode = contender.mode === 'read' ? ':read' : '';
+    const process = contender.with === undefined ? '' : `~${contender.with}`;
+    return `${contender.name}${mode}${process}`;
   }
 
   function ofAction(action) {
@@ -45,8 +47,9 @@ const Fragment = (() => {
   }
 
   function toContender(text) {
-    const [name, mode = 'write'] = text.split(':');
-    return { name, mode };
+    const [own, process] = text.split('~');
+    const [name, mode = 'write'] = own.split(':');
+    return process === undefined ? { name, mode } : { name, mode, with: process };
   }
 
   function toAction(text) {

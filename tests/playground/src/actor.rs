@@ -12,6 +12,9 @@ use crate::script::{Contender, Mode};
 pub(crate) struct Actor {
     pub(crate) name: String,
     pub(crate) mode: Mode,
+    /// The contender whose process it is in: itself, unless it is another's task. What is known of
+    /// the connection, the link and the session is known of that one.
+    pub(crate) process: usize,
     pub(crate) connection: Connection,
     pub(crate) running: bool,
     pub(crate) link: LinkState,
@@ -26,10 +29,11 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    pub(crate) fn new(contender: &Contender) -> Self {
+    pub(crate) fn new(contender: &Contender, process: usize) -> Self {
         Self {
             name: contender.name.clone(),
             mode: contender.mode,
+            process,
             connection: Connection::Connecting,
             running: true,
             link: LinkState::Up,

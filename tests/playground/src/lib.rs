@@ -2,47 +2,30 @@
 //!
 //! [`play`] runs the real client, the real locks and the embedded server in one thread and in
 //! virtual time, so that the same [`Script`] always gives the same [`Scene`]. [`catalogue`] has
-//! ready-made scenes. [`serve`] shows them in a browser, and [`page::whole`] as one file.
+//! ready-made scenes. [`serve`] shows them in a browser, [`page::whole`] as one file, and
+//! [`pictures`](mod@pictures) some of them in the documentation.
 //!
 //! # Layout
 //!
 //! ```text
 //! error script scene      what comes in and what goes out
 //! naive textbook_lock     programs of zk-recipes/examples, by their paths
+//! kind check              the locks that there are, and what a script may ask of them
 //! frames record actor     what is recorded
-//! link network            the server and the links
-//! traffic moment          how frames pass, and what there is at one moment
+//! link world moment       the server and the links, and what there is at one moment
+//! network traffic         how frames pass
 //! locks process           the contenders
 //! verdict play            a scene
-//! catalogue page          the ready-made scenes, and the files of the page
+//! catalogue pictures      the ready-made scenes, and the pictures of the documentation
+//! page                    the files of the page
 //! serve                   what a browser gets
 //! ```
 
 mod error;
+
 mod script;
 
 mod scene;
-
-mod frames;
-mod record;
-
-mod actor;
-
-mod link;
-
-mod network;
-
-mod traffic;
-
-mod moment;
-
-mod locks;
-
-mod process;
-
-mod verdict;
-
-mod play;
 
 /// The locks that are broken on purpose, which the tour shows too.
 #[path = "../../../zk-recipes/examples/tour/naive/mod.rs"]
@@ -53,7 +36,37 @@ mod naive;
 #[expect(dead_code, reason = "the example has its own scene for the lock")]
 mod textbook_lock;
 
+mod kind;
+
+mod check;
+
+mod frames;
+
+mod record;
+
+mod actor;
+
+mod link;
+
+mod world;
+
+mod moment;
+
+mod network;
+
+mod traffic;
+
+mod locks;
+
+mod process;
+
+mod verdict;
+
+mod play;
+
 pub mod catalogue;
+
+pub mod pictures;
 
 pub mod page;
 

@@ -1,10 +1,10 @@
 //! One connection as the network sees it, and the frames that are on their way.
 
-use std::task::Waker;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use zk_embedded::ConnectionId;
+use zk_simulation::inbox::Inbox;
 
 use crate::frames::Dialogue;
 use crate::scene::Content;
@@ -26,11 +26,7 @@ pub(crate) struct Link {
     pub(crate) down: Pipe,
     /// Bytes that arrived at the server and make no whole frame yet.
     pub(crate) input: BytesMut,
-    /// Bytes that arrived at the client and are not read yet.
-    pub(crate) inbox: BytesMut,
-    /// The connection ends behind the inbox.
-    pub(crate) is_over: bool,
-    pub(crate) reader: Option<Waker>,
+    pub(crate) inbox: Inbox,
     pub(crate) at_client: bool,
     pub(crate) at_server: bool,
 }
@@ -68,9 +64,7 @@ impl Link {
             up: Pipe::default(),
             down: Pipe::default(),
             input: BytesMut::new(),
-            inbox: BytesMut::new(),
-            is_over: false,
-            reader: None,
+            inbox: Inbox::default(),
             at_client: true,
             at_server: true,
         }

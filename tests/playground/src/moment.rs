@@ -3,10 +3,10 @@
 use zk_proto::WatcherType;
 
 use crate::actor::Actor;
-use crate::locks::FOLDER;
-use crate::network::World;
+use crate::kind::FOLDER;
 use crate::record::Moment;
 use crate::scene::{ClientState, LockState, NodeState, WatchState};
+use crate::world::World;
 
 /// What every server has.
 const SYSTEM: &str = "zookeeper";
@@ -71,10 +71,11 @@ impl World {
 
     fn client(&self, index: usize, actor: &Actor, tree: &[NodeState]) -> ClientState {
         let session = self.session(index);
+        let process = self.actors.get(actor.process).unwrap_or(actor);
         let is_in_queue = |path: &str| path.starts_with(FOLDER);
         // Of two nodes of a session the first is the one that a lost reply has left.
         let own = tree.iter().rev().find(|node| {
-            node.owner.as_ref() == Some(&actor.name)
+            node.owner.as_ref() == Some(&process.name)
                 && is_in_queue(&node.path)
                 && self.core.stat(&node.path).map(|stat| stat.ephemeral_owner) == session
         });
@@ -85,10 +86,10 @@ impl World {
         let deadline = session.and_then(|session| self.core.session_deadline(session));
         ClientState {
             who: actor.name.clone(),
-            connection: actor.connection,
-            running: actor.running,
-            link: actor.link,
-            delay_ms: actor.delay_ms,
+            connection: process.connection,
+            running: process.running,
+            link: process.link,
+            delay_ms: process.delay_ms,
             lock,
             mode: actor.mode,
             node: own.map(|node| node.path.clone()),

@@ -8,19 +8,24 @@ use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until};
 use zk_client::{Client, CreateOptions};
+use zk_simulation::clock::now;
 use zk_simulation::random::Random;
 use zk_simulation::wire::{Dialer, pump};
 
 use crate::actor::Actor;
 use crate::error::{Code, Error};
+use crate::kind::{DATA, FOLDER, Kind};
 use crate::locks::holding::Memory;
-use crate::locks::seat::Stores;
-use crate::locks::{DATA, FOLDER, Kind, Seat};
-use crate::network::{self, Shared, World};
+use crate::locks::seat::{Seat, Stores};
 use crate::process::{Command, Process};
+use crate::record::Record;
 use crate::scene::{Connection, Event, Lane, LinkState, Scene, Tone};
-use crate::script::{Action, Do, SERVER, Script};
+use crate::script::{Action, Contender, Do, SERVER, Script};
 use crate::verdict;
+use crate::world::{self, Shared, World};
+
+/// More events than this end a scene, so that its memory is bounded.
+const MAX_EVENTS: usize = 4000;
 
 /// Plays a script from its begin to its end. The same script gives the same scene.
 ///
@@ -31,10 +36,15 @@ use crate::verdict;
 ///
 /// The script is beyond a bound, or makes no sense.
 pub fn play(script: &Script) -> Result<Scene, Error> {
+    play_up_to(script, MAX_EVENTS)
+}
+
+/// Plays a script until so many events have happened.
+fn play_up_to(script: &Script, most_events: usize) -> Result<Scene, Error> {
     let (script, kind) = script.check()?;
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|error| failed(&error))?;
-    LocalSet::new().block_on(&runtime, Stage::play(script, kind))
+    LocalSet::new().block_on(&runtime, Stage::play(script, kind, most_events))
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Error {
@@ -53,13 +63,15 @@ struct Stage {
 }
 
 impl Stage {
-    async fn play(script: Script, kind: Kind) -> Result<Scene, Error> {
+    async fn play(script: Script, kind: Kind, most_events: usize) -> Result<Scene, Error> {
         let mut random = Random::new(script.seed);
-        let actors = script.contenders.iter().map(Actor::new).collect();
-        let world = Arc::new(Mutex::new(World::new(actors, random.fork())));
+        let actors = script.contenders.iter().enumerate();
+        let actors = actors.map(|(index, one)| Actor::new(one, script.process_of(index)));
+        let actors = actors.collect();
+        let world = Arc::new(Mutex::new(World::new(actors, random.fork(), most_events)));
         spawn_local(pump(Arc::clone(&world)));
         set(&world, kind).await.map_err(|error| failed(&error))?;
-        network::lock(&world).begin();
+        world::lock(&world).begin();
         let count = script.contenders.len();
         let mut stage = Self {
             script,
@@ -71,10 +83,12 @@ impl Stage {
             memories: vec![Memory::default(); count],
         };
         for index in 0..count {
-            stage.start(index)?;
+            if stage.script.process_of(index) == index {
+                stage.start(index)?;
+            }
         }
-        let begin = Instant::from_std(network::now());
-        let full = Arc::clone(&network::lock(&stage.world).full);
+        let begin = Instant::from_std(now());
+        let full = Arc::clone(&world::lock(&stage.world).full);
         tokio::select! {
             biased;
             () = full.notified() => {}
@@ -92,24 +106,26 @@ impl Stage {
         Ok(())
     }
 
-    /// Starts the process of a contender.
+    /// Starts the process of a contender, with all its tasks.
     fn start(&mut self, index: usize) -> Result<(), Error> {
-        let Some(contender) = self.script.contenders.get(index) else {
-            return Ok(());
+        let tasks = self.tasks_of(index);
+        let seats = |client: Client| {
+            let seat = |(index, contender): (usize, &Contender)| Seat {
+                kind: self.kind,
+                client: client.clone(),
+                name: contender.name.as_str().into(),
+                index,
+                mode: contender.mode,
+                world: Arc::clone(&self.world),
+                stores: Rc::clone(&self.stores),
+                node: Rc::default(),
+            };
+            let contenders = self.script.contenders.iter().enumerate();
+            contenders.filter(|(index, _)| tasks.contains(index)).map(seat).collect()
         };
-        let (world, stores, kind) = (Arc::clone(&self.world), Rc::clone(&self.stores), self.kind);
-        let seat = |client| Seat {
-            kind,
-            client,
-            name: contender.name.as_str().into(),
-            index,
-            mode: contender.mode,
-            world,
-            stores,
-            node: Rc::default(),
-        };
+        let seed = self.random.next();
         let memory = self.memories.get(index).cloned().unwrap_or_default();
-        let process = Process::start(seat, index, &self.world, self.random.next(), memory);
+        let process = Process::start(seats, index, &self.world, seed, memory);
         if let Some(place) = self.processes.get_mut(index) {
             *place = Some(process.map_err(|error| failed(&error))?);
         }
@@ -124,17 +140,28 @@ impl Stage {
         }
     }
 
+    /// The contenders in a process, which is the first of them.
+    fn tasks_of(&self, process: usize) -> Vec<usize> {
+        let all = 0..self.script.contenders.len();
+        all.filter(|index| self.script.process_of(*index) == process).collect()
+    }
+
     fn act(&mut self, number: usize, action: &Action) -> Result<(), Error> {
         let Action { who, what, ms, .. } = action;
-        let Some(index) = self.script.contenders.iter().position(|one| one.name == *who) else {
+        let Some(mut index) = self.script.contenders.iter().position(|one| one.name == *who) else {
             return Ok(());
         };
+        let mut who = who;
+        if what.is_of_process() {
+            index = self.script.process_of(index);
+            who = self.script.contenders.get(index).map_or(who, |process| &process.name);
+        }
         let text = match ms {
             Some(ms) => format!("{who} {}: {ms} ms", what.text()),
             None => format!("{who} {}", what.text()),
         };
         {
-            let mut world = network::lock(&self.world);
+            let mut world = world::lock(&self.world);
             let at_us = world.now_us();
             let (who, what) = (who.clone(), *what);
             world.push(Event::Action { at_us, who, what, text, action: number });
@@ -152,11 +179,11 @@ impl Stage {
             Do::Stop | Do::Resume => self.halt(index, *what == Do::Stop),
             Do::Crash => {
                 self.kill(index);
-                self.with_actor(index, |actor| actor.forget(Connection::Gone));
+                self.forget(index, Connection::Gone);
             }
             Do::Restart => {
                 self.kill(index);
-                self.with_actor(index, |actor| actor.forget(Connection::Connecting));
+                self.forget(index, Connection::Connecting);
                 self.start(index)?;
             }
             Do::Cut | Do::Heal | Do::Reset | Do::Isolate | Do::Expire => self.disturb(index, *what),
@@ -166,16 +193,23 @@ impl Stage {
         Ok(())
     }
 
+    fn forget(&self, process: usize, connection: Connection) {
+        for index in self.tasks_of(process) {
+            self.with_actor(index, |actor| actor.forget(connection));
+        }
+    }
+
     fn tell(&self, index: usize, command: Command) {
-        match self.processes.get(index).and_then(Option::as_ref) {
-            Some(process) => process.tell(command),
+        let process = self.script.process_of(index);
+        match self.processes.get(process).and_then(Option::as_ref) {
+            Some(process) => process.tell(index, command),
             None => self.note_nothing(index, "has no process"),
         }
     }
 
     fn note_nothing(&self, index: usize, text: &str) {
         if let Some(contender) = self.script.contenders.get(index) {
-            network::lock(&self.world).note(&contender.name, Tone::Plain, text);
+            world::lock(&self.world).note(&contender.name, Tone::Plain, text);
         }
     }
 
@@ -189,7 +223,7 @@ impl Stage {
 
     /// Does something to the link or the session of a contender.
     fn disturb(&self, index: usize, what: Do) {
-        let mut world = network::lock(&self.world);
+        let mut world = world::lock(&self.world);
         let session = world.session(index);
         let link = world.actors.get(index).map(|actor| actor.link);
         match what {
@@ -222,16 +256,16 @@ impl Stage {
     }
 
     fn with_actor(&self, index: usize, act: impl FnOnce(&mut Actor)) {
-        if let Some(actor) = network::lock(&self.world).actors.get_mut(index) {
+        if let Some(actor) = world::lock(&self.world).actors.get_mut(index) {
             act(actor);
         }
     }
 
     fn end(self) -> Scene {
-        let mut world = network::lock(&self.world);
+        let mut world = world::lock(&self.world);
         world.end();
         let ended_us = world.now_us();
-        let record = std::mem::take(&mut world.record);
+        let record = std::mem::replace(&mut world.record, Record::new(0));
         let server = Lane { id: SERVER.to_owned(), kind: "server" };
         let clients = self.script.contenders.iter();
         let clients = clients.map(|one| Lane { id: one.name.clone(), kind: "client" });
@@ -268,4 +302,25 @@ async fn set(world: &Shared, kind: Kind) -> Result<(), zk_client::Error> {
     }
     client.close().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+
+    #[test]
+    fn a_scene_ends_when_it_has_so_many_events_as_it_may_have() {
+        let script = &catalogue::scenes()[0].script;
+        let whole = play(script).unwrap();
+        let count = whole.events.len();
+        assert_eq!(whole.ended_us, script.until_ms * 1000);
+        for most in [1, 2, count / 2, count - 1] {
+            let scene = play_up_to(script, most).unwrap();
+            assert_eq!((scene.events.len(), scene.states.len()), (most, most));
+            assert!(scene.ended_us < whole.ended_us, "{most}: it ends at {}", scene.ended_us);
+            assert!(scene.events == whole.events[..most], "{most}: it begins as the whole one");
+        }
+        assert_eq!(play_up_to(script, count + 1).unwrap(), whole);
+    }
 }

@@ -13,14 +13,17 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_local;
 use zk_client::{Client, SessionState};
+use zk_simulation::clock::now;
 use zk_simulation::gate::{Gate, Mode as GateMode};
 use zk_simulation::wire::Dialer;
 
 use crate::actor;
-use crate::locks::holding::{self, Memory};
-use crate::locks::{Acquired, FOLDER, Holding, Kind, Seat, recipes};
-use crate::network::{self, World};
+use crate::kind::{FOLDER, Kind};
+use crate::locks::holding::{self, Acquired, Holding, Memory};
+use crate::locks::seat::Seat;
+use crate::locks::{self, recipes};
 use crate::scene::{LockState, Tone};
+use crate::world::{self, World};
 
 /// The session timeout that each client asks for.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,10 +55,11 @@ impl Command {
 /// A process, for those outside of it.
 pub(crate) struct Process {
     gate: Arc<Gate>,
-    inside: Rc<Inside>,
+    /// Its contenders. The first one is the process itself, and the others are tasks of it.
+    tasks: Vec<Rc<Inside>>,
 }
 
-/// What the tasks of a process share.
+/// A contender in its process.
 struct Inside {
     seat: Seat,
     /// What it is told, and when.
@@ -85,11 +89,12 @@ enum Next {
 }
 
 impl Process {
-    /// Starts a process with a new session. `remembered` is what the one before has left.
+    /// Starts a process with a new session, and its contenders in it. `remembered` is what the one
+    /// before has left.
     pub(crate) fn start(
-        seat: impl FnOnce(Client) -> Seat,
+        seats: impl FnOnce(Client) -> Vec<Seat>,
         party: usize,
-        world: &network::Shared,
+        world: &world::Shared,
         seed: u64,
         remembered: Memory,
     ) -> Result<Self, String> {
@@ -100,31 +105,40 @@ impl Process {
             .connector(dialer)
             .split("zk:2181")
             .map_err(|error| error.to_string())?;
-        let seat = seat(client.clone());
-        let lock = match seat.kind {
-            Kind::Reentrant => Some(recipes::two_level(&client, &seat.name)),
-            _ => None,
-        };
+        let seats = seats(client.clone());
+        // The lock is the process's, and so is the node.
+        let of_process = seats.first().filter(|seat| matches!(seat.kind, Kind::Reentrant));
+        let lock = of_process.map(|seat| recipes::two_level(&client, &seat.name));
         let lock = lock.transpose().map_err(|error| error.to_string())?;
-        let inside = Rc::new(Inside {
-            seat,
-            inbox: RefCell::default(),
-            reader: Cell::default(),
-            holding: RefCell::default(),
-            memory: RefCell::new(Memory { lock, ..remembered }),
-            written: Cell::new(0),
-        });
+        let memory = Memory { lock, ..remembered };
+        let inside = |seat| {
+            Rc::new(Inside {
+                seat,
+                inbox: RefCell::default(),
+                reader: Cell::default(),
+                holding: RefCell::default(),
+                memory: RefCell::new(memory.clone()),
+                written: Cell::new(0),
+            })
+        };
+        let tasks = seats.into_iter().map(inside).collect::<Vec<_>>();
         let gate = Gate::new();
-        spawn_local(gate.guard(Rc::clone(&inside).drive(driver)));
-        spawn_local(gate.guard(Rc::clone(&inside).follow_states()));
-        spawn_local(gate.guard(Rc::clone(&inside).obey()));
-        Ok(Self { gate, inside })
+        spawn_local(gate.guard(drive(driver, tasks.clone())));
+        if let Some(first) = tasks.first() {
+            spawn_local(gate.guard(Rc::clone(first).follow_states()));
+        }
+        for task in &tasks {
+            spawn_local(gate.guard(Rc::clone(task).obey()));
+        }
+        Ok(Self { gate, tasks })
     }
 
-    /// Tells the process something, which it hears once it runs.
-    pub(crate) fn tell(&self, command: Command) {
-        self.inside.inbox.borrow_mut().push_back((command, network::now()));
-        self.inside.reader.take().into_iter().for_each(Waker::wake);
+    /// Tells a contender of the process something, which it hears once the process runs.
+    pub(crate) fn tell(&self, index: usize, command: Command) {
+        for task in self.tasks.iter().filter(|task| task.seat.index == index) {
+            task.inbox.borrow_mut().push_back((command, now()));
+            task.reader.take().into_iter().for_each(Waker::wake);
+        }
     }
 
     pub(crate) fn stop(&self) {
@@ -138,22 +152,23 @@ impl Process {
     /// Ends the process. Returns what one of the same name will remember.
     pub(crate) fn kill(self) -> Memory {
         self.gate.set(GateMode::Killed, false);
-        Memory { lock: None, node: self.inside.memory.borrow().node.clone() }
+        let node = self.tasks.first().and_then(|first| first.memory.borrow().node.clone());
+        Memory { lock: None, node }
     }
 }
 
-impl Inside {
-    /// Runs the client. After each of its turns looks at what the guard knows.
-    async fn drive(self: Rc<Self>, driver: impl Future<Output = ()>) {
-        let mut driver = pin!(driver);
-        poll_fn(|cx| {
-            let polled = driver.as_mut().poll(cx);
-            self.observe();
-            polled
-        })
-        .await;
-    }
+/// Runs the client of a process. After each of its turns looks at what the guards know.
+async fn drive(driver: impl Future<Output = ()>, tasks: Vec<Rc<Inside>>) {
+    let mut driver = pin!(driver);
+    poll_fn(|cx| {
+        let polled = driver.as_mut().poll(cx);
+        tasks.iter().for_each(|task| task.observe());
+        polled
+    })
+    .await;
+}
 
+impl Inside {
     /// Tells how the connection is.
     async fn follow_states(self: Rc<Self>) {
         let mut states = self.seat.client.states();
@@ -171,7 +186,7 @@ impl Inside {
         let (connection, text) = actor::connection(state);
         let tone = if state.is_connected() { Tone::Plain } else { Tone::Bad };
         let has_changed = {
-            let mut world = network::lock(&seat.world);
+            let mut world = world::lock(&seat.world);
             let known = world.actors.get(seat.index).map(|actor| actor.connection);
             let has_changed = known != Some(connection);
             if has_changed {
@@ -213,8 +228,8 @@ impl Inside {
             _ => {}
         }
         if lock != LockState::Lost {
-            let mut world = network::lock(&seat.world);
-            let until = World::us(&world, network::now() + remaining);
+            let mut world = world::lock(&seat.world);
+            let until = World::us(&world, now() + remaining);
             if let Some(actor) = world.actors.get_mut(seat.index) {
                 actor.lease_until_us = Some(until);
             }
@@ -223,7 +238,7 @@ impl Inside {
 
     /// True if the node of this session is the first of the queue.
     fn is_first(&self) -> bool {
-        let world = network::lock(&self.seat.world);
+        let world = world::lock(&self.seat.world);
         let first = world.core.children(FOLDER).into_iter().next();
         let stat = first.and_then(|name| world.core.stat(&format!("{FOLDER}/{name}")));
         stat.is_some_and(|stat| Some(stat.ephemeral_owner) == world.session(self.seat.index))
@@ -235,7 +250,7 @@ impl Inside {
         loop {
             match self.next(&mut busy).await {
                 Next::Command(command, told) => {
-                    if told < network::now() {
+                    if told < now() {
                         self.seat.note(Tone::Plain, command.text());
                     }
                     busy = Rc::clone(&self).begin(command);
@@ -283,7 +298,7 @@ impl Inside {
                 self.seat.node.borrow_mut().take();
                 seat.expect();
                 let memory = self.memory.borrow().clone();
-                Some(Box::pin(async move { Done::Acquired(holding::acquire(seat, memory).await) }))
+                Some(Box::pin(async move { Done::Acquired(locks::acquire(seat, memory).await) }))
             }
             Command::Release => {
                 let remembered = self.memory.borrow().remembered(&seat);
@@ -335,7 +350,7 @@ impl Inside {
             Done::Acquired(Ok(Acquired::Holds(holding))) => {
                 let token = holding.token();
                 seat.believe(LockState::Held, Tone::Good, format!("holds the lock, token {token}"));
-                if let Some(actor) = network::lock(&seat.world).actors.get_mut(seat.index) {
+                if let Some(actor) = world::lock(&seat.world).actors.get_mut(seat.index) {
                     actor.token = Some(token);
                 }
                 if let Holding::Node { path, .. } = &holding {
@@ -373,7 +388,7 @@ impl Inside {
     /// The lock is not its own any more.
     fn let_go(&self, lock: LockState) {
         drop(self.holding.borrow_mut().take());
-        if let Some(actor) = network::lock(&self.seat.world).actors.get_mut(self.seat.index) {
+        if let Some(actor) = world::lock(&self.seat.world).actors.get_mut(self.seat.index) {
             actor.let_go(lock);
         }
     }

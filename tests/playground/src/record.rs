@@ -5,9 +5,6 @@
 
 use crate::scene::{ClientState, Event, NodeState, State, WatchState};
 
-/// More events than this end a scene, so that its memory is bounded.
-pub(crate) const MAX_EVENTS: usize = 4000;
-
 /// The whole state at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moment {
@@ -17,14 +14,20 @@ pub(crate) struct Moment {
 }
 
 /// What has happened so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) events: Vec<Event>,
     pub(crate) states: Vec<State>,
     last: Option<Moment>,
+    /// How many events end the scene, so that its memory is bounded.
+    most: usize,
 }
 
 impl Record {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { events: Vec::new(), states: Vec::new(), last: None, most }
+    }
+
     /// True if the last event has no state yet.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.states.len() < self.events.len()
@@ -61,6 +64,6 @@ impl Record {
 
     /// True if the scene has to end.
     pub(crate) fn is_full(&self) -> bool {
-        self.events.len() >= MAX_EVENTS
+        self.events.len() >= self.most
     }
 }

@@ -1,12 +1,11 @@
 //! What is to be played: the lock, the contenders, and what happens when.
 //!
-//! A script comes from a browser, so everything in it has a bound, which [`Script::check`] applies
+//! A script comes from a browser, so everything in it has a bound, which `Script::check` applies
 //! before anything is played.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
-use crate::locks::{self, Kind};
 
 /// The bounds of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -56,7 +55,7 @@ pub struct Script {
     pub until_ms: u64,
 }
 
-/// Somebody who wants the lock: a process with a session of its own.
+/// Somebody who wants the lock: a process with a session of its own, or a task of such a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -66,6 +65,9 @@ pub struct Contender {
     /// How the lock is wanted.
     #[serde(default)]
     pub mode: Mode,
+    /// The contender in whose process it is a task. Without one, it is a process of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
 }
 
 /// How a lock is held.
@@ -174,7 +176,12 @@ const fn describe(what: Do, on: &'static str, text: &'static str) -> Description
 }
 
 impl Do {
-    const fn takes_time(self) -> bool {
+    /// True if it happens to a process with all its tasks, and not to one of them.
+    pub(crate) fn is_of_process(self) -> bool {
+        ACTIONS.iter().any(|action| action.what == self && action.on != "lock")
+    }
+
+    pub(crate) const fn takes_time(self) -> bool {
         matches!(self, Self::Delay | Self::Work)
     }
 
@@ -198,79 +205,15 @@ impl Script {
             .map_err(|error| Error::new(Code::Syntax, format!("this is not a script: {error}")))
     }
 
+    /// The contender whose process a contender is in: itself, unless it is a task of another.
+    pub(crate) fn process_of(&self, index: usize) -> usize {
+        let with = self.contenders.get(index).and_then(|contender| contender.with.as_ref());
+        let owner = with.and_then(|with| self.contenders.iter().position(|one| one.name == *with));
+        owner.unwrap_or(index)
+    }
+
     pub(crate) fn too_large() -> Error {
         let most = LIMITS.body_bytes;
         Error::new(Code::TooLarge, format!("a script has at most {most} bytes"))
     }
-
-    /// Checks every bound. Returns the script with its actions in the order of time, and the lock.
-    pub(crate) fn check(&self) -> Result<(Self, Kind), Error> {
-        let kind = locks::kind(&self.lock).ok_or_else(|| {
-            Error::new(Code::UnknownLock, format!("there is no lock {:?}", clip(&self.lock)))
-        })?;
-        self.check_contenders(kind)?;
-        if self.actions.len() > LIMITS.actions {
-            let text = format!("a script has at most {} actions", LIMITS.actions);
-            return Err(Error::new(Code::TooManyActions, text));
-        }
-        if self.until_ms > LIMITS.until_ms {
-            let text = format!("a scene lasts at most {} ms", LIMITS.until_ms);
-            return Err(Error::new(Code::BadTime, text));
-        }
-        for (index, action) in self.actions.iter().enumerate() {
-            self.check_action(kind, index, action)?;
-        }
-        let mut script = self.clone();
-        script.actions.sort_by_key(|action| action.at_ms);
-        Ok((script, kind))
-    }
-
-    fn check_contenders(&self, kind: Kind) -> Result<(), Error> {
-        let bad = |text: String| Err(Error::new(Code::BadContenders, text));
-        if self.contenders.is_empty() || self.contenders.len() > LIMITS.contenders {
-            return bad(format!("there are 1 to {} contenders", LIMITS.contenders));
-        }
-        for (index, Contender { name, mode }) in self.contenders.iter().enumerate() {
-            let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
-            if name.is_empty() || name.len() > LIMITS.name_letters || !is_word || name == SERVER {
-                let most = LIMITS.name_letters;
-                let name = clip(name);
-                return bad(format!("{name:?} is no name: 1 to {most} letters and digits"));
-            }
-            if self.contenders.iter().take(index).any(|earlier| earlier.name == *name) {
-                return bad(format!("two contenders are called {name}"));
-            }
-            if !kind.modes().contains(mode) {
-                return bad(format!("{name} cannot read with this lock"));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_action(&self, kind: Kind, index: usize, action: &Action) -> Result<(), Error> {
-        let bad = |code, text: &str| Err(Error::of_action(code, index, text));
-        if !self.contenders.iter().any(|contender| contender.name == action.who) {
-            let text = format!("nobody is called {:?}", clip(&action.who));
-            return Err(Error::of_action(Code::UnknownContender, index, text));
-        }
-        if action.at_ms > self.until_ms {
-            return bad(Code::BadTime, "the action comes after the end of the scene");
-        }
-        if !kind.can(action.what) {
-            return bad(Code::BadAction, "this lock does not know the action");
-        }
-        match (action.what.takes_time(), action.ms) {
-            (true, Some(ms)) if ms > LIMITS.delay_ms => {
-                bad(Code::BadAction, "the time is too long")
-            }
-            (true, None) => bad(Code::BadAction, "the action takes a time in ms"),
-            (false, Some(_)) => bad(Code::BadAction, "the action takes no time in ms"),
-            (true, Some(_)) | (false, None) => Ok(()),
-        }
-    }
-}
-
-/// The beginning of a text that a stranger has sent.
-fn clip(text: &str) -> String {
-    text.chars().take(40).collect()
 }

@@ -1,11 +1,13 @@
 //! The page on a port of this machine, for one browser.
 //!
 //! Only who knows the token gets anything, and only under the address that was printed. The server
-//! keeps nothing between two requests.
+//! keeps nothing between two requests, and whoever does not know the token cannot keep others from
+//! being served.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,8 +18,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::{Notify, Semaphore};
-use tokio::task::spawn_blocking;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::time::sleep;
 
 use crate::error::{Code, Error};
 use crate::script::{LIMITS, Script};
@@ -30,6 +33,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 
 /// How many connections there may be at the same time. A browser opens up to six.
 const CONNECTIONS: usize = 64;
+
+/// How long the server waits after a connection that it could not accept, as where the process has
+/// no descriptor left.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a connection may take to send the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(30);
@@ -77,34 +84,35 @@ impl Playground {
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Those of the runtime. A connection that cannot be accepted is no error: the next one may be.
     pub fn run(&self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
-            let connections = Arc::new(Semaphore::new(CONNECTIONS));
+            let mut connections = Connections::default();
             loop {
-                let next = async {
-                    // Nobody closes the semaphore.
-                    let place = Arc::clone(&connections).acquire_owned().await.ok();
-                    listener.accept().await.map(|(stream, _)| (stream, place))
-                };
-                let (stream, place) = tokio::select! {
-                    next = next => next?,
+                let stream = tokio::select! {
+                    (stream, _) = accepted(async || listener.accept().await) => stream,
                     () = self.stopped.notified() => return Ok(()),
                 };
-                let site = Arc::clone(&self.site);
-                tokio::spawn(async move {
+                let (site, is_known) = (Arc::clone(&self.site), Arc::new(AtomicBool::new(false)));
+                let knows = Arc::clone(&is_known);
+                let serving = tokio::spawn(async move {
                     let serve = service_fn(|request| {
-                        let site = Arc::clone(&site);
-                        async move { site.answer(request).await }
+                        let (site, knows) = (Arc::clone(&site), Arc::clone(&knows));
+                        async move {
+                            if site.check(&request).is_ok() {
+                                knows.store(true, Ordering::Relaxed);
+                            }
+                            site.answer(request).await
+                        }
                     });
                     let mut http = http1::Builder::new();
                     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
                     // A browser that has gone needs no answer.
                     http.serve_connection(TokioIo::new(stream), serve).await.ok();
-                    drop(place);
                 });
+                connections.add(serving.abort_handle(), is_known);
             }
         })
     }
@@ -112,6 +120,33 @@ impl Playground {
     /// Ends [`run`](Self::run).
     pub fn stop(&self) {
         self.stopped.notify_one();
+    }
+}
+
+/// The next connection. What fails is tried again after a while.
+async fn accepted<T>(mut accept: impl AsyncFnMut() -> io::Result<T>) -> T {
+    loop {
+        if let Ok(accepted) = accept().await {
+            return accepted;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The connections that are open, oldest first, and whether each has shown the token.
+#[derive(Default)]
+struct Connections(Vec<(AbortHandle, Arc<AtomicBool>)>);
+
+impl Connections {
+    /// Adds one. If there are too many, the oldest that has not shown the token is closed.
+    fn add(&mut self, serving: AbortHandle, is_known: Arc<AtomicBool>) {
+        self.0.retain(|(serving, _)| !serving.is_finished());
+        if self.0.len() >= CONNECTIONS {
+            let stranger = self.0.iter().position(|(_, known)| !known.load(Ordering::Relaxed));
+            let (oldest, _) = self.0.remove(stranger.unwrap_or_default());
+            oldest.abort();
+        }
+        self.0.push((serving, is_known));
     }
 }
 
@@ -145,11 +180,7 @@ impl Site {
     }
 
     async fn find(&self, request: Request<Incoming>) -> Result<(&'static str, String), Error> {
-        self.check_host(&request)?;
-        let beginning = format!("/{}/", self.token);
-        let Some(name) = request.uri().path().strip_prefix(beginning.as_str()) else {
-            return Err(Error::new(Code::Forbidden, "the address lacks the token"));
-        };
+        let name = self.check(&request)?;
         let is_get = request.method() == Method::GET;
         match name {
             "scene" if request.method() == Method::POST => {
@@ -169,6 +200,14 @@ impl Site {
                 _ => Err(Error::new(Code::BadMethod, "the address is not asked like this")),
             },
         }
+    }
+
+    /// The name of what is asked for, behind the token.
+    fn check<'r>(&self, request: &'r Request<Incoming>) -> Result<&'r str, Error> {
+        self.check_host(request)?;
+        let behind = request.uri().path().strip_prefix('/').and_then(|path| path.split_once('/'));
+        let name = behind.and_then(|(token, name)| (token == self.token).then_some(name));
+        name.ok_or_else(|| Error::new(Code::Forbidden, "the address lacks the token"))
     }
 
     /// A page of a stranger may have a name that leads here, but then it sends that name.
@@ -210,5 +249,24 @@ fn status(code: Code) -> StatusCode {
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_simulation::clock::now;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_cannot_be_accepted_is_followed_by_the_next_one() {
+        let (begun, mut failures) = (now(), 0);
+        let accepted = accepted(async || {
+            failures += 1;
+            // The process has no descriptor left.
+            if failures < 4 { Err(io::Error::from_raw_os_error(24)) } else { Ok("the fourth") }
+        });
+        assert_eq!(accepted.await, "the fourth");
+        assert_eq!(now() - begun, 3 * PAUSE, "it does not spin");
     }
 }

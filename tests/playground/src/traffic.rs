@@ -1,21 +1,83 @@
 //! How frames get from one end of a connection to the other, or do not.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::io::ReadBuf;
 use zk_client::Host;
-use zk_embedded::ConnectionId;
+use zk_embedded::{ConnectionId, Core};
+use zk_simulation::clock::now;
 use zk_simulation::wire::{Network, Reception};
 
+use crate::actor::Actor;
 use crate::frames::{self, PREFIX};
+use crate::kind::FOLDER;
 use crate::link::{Due, Flight, Link, Party, Way};
-use crate::network::{LATENCY, World, now};
+use crate::network::LATENCY;
 use crate::scene::{Fate, LinkState, Role, Tone};
+use crate::script::SERVER;
+use crate::world::World;
 
 impl World {
+    /// Calls the server, and transmits its output.
+    pub(crate) fn serve<R>(&mut self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
+        let result = act(&mut self.core, now());
+        while let Some(id) = self.core.poll_ready() {
+            self.transmit(id);
+        }
+        self.wake();
+        result
+    }
+
+    /// Ends the connections of a contender: both sides are told, and frames in flight are lost.
+    pub(crate) fn reset(&mut self, actor: usize) {
+        for id in self.links_of(actor) {
+            self.lose_flights(id);
+            if let Some(link) = self.links.get_mut(&id) {
+                link.inbox.end();
+            }
+            self.leave_server(id);
+        }
+        self.serve(|_, _| ());
+    }
+
+    /// Lets the server of everybody be one of the ensemble again.
+    pub(crate) fn reunite(&mut self) {
+        for actor in &mut self.actors {
+            if actor.link == LinkState::Isolated {
+                actor.link = LinkState::Up;
+            }
+        }
+        self.serve(Core::heal);
+    }
+
+    /// Lets the server do what is due by its clock.
+    pub(crate) fn keep_time(&mut self) {
+        self.settle();
+        let of_process =
+            |(index, actor): (usize, &Actor)| (actor.process == index).then_some(index);
+        for actor in self.actors.iter().enumerate().filter_map(of_process).collect::<Vec<_>>() {
+            let session = self.session(actor);
+            let deadline = session.and_then(|session| self.core.session_deadline(session));
+            if deadline.is_some_and(|at| at <= now()) {
+                let name = self.actors.get(actor).map(|actor| actor.name.clone());
+                let name = name.unwrap_or_default();
+                self.note(
+                    SERVER,
+                    Tone::Bad,
+                    format!("ends the session of {name}: silent too long"),
+                );
+            }
+        }
+        let had_folder = self.core.has_node(FOLDER);
+        self.serve(Core::handle_timeout);
+        if had_folder && !self.core.has_node(FOLDER) {
+            self.note(SERVER, Tone::Plain, format!("removes the empty container {FOLDER}"));
+        }
+    }
+
     /// Sends bytes, frame by frame.
     fn send(&mut self, id: ConnectionId, way: Way, bytes: &[u8]) {
         if let Some(link) = self.links.get_mut(&id) {
@@ -129,8 +191,7 @@ impl World {
                     }
                     Way::Down => {
                         if let Some(link) = self.links.get_mut(&id) {
-                            link.is_over = true;
-                            link.reader.take().into_iter().for_each(Waker::wake);
+                            link.inbox.end();
                         }
                     }
                 }
@@ -157,10 +218,7 @@ impl World {
                     link.input = input;
                 }
             }
-            Way::Down => {
-                link.inbox.extend_from_slice(&flight.bytes);
-                link.reader.take().into_iter().for_each(Waker::wake);
-            }
+            Way::Down => link.inbox.push(&flight.bytes),
         }
     }
 }
@@ -203,13 +261,7 @@ impl Network for World {
         let Some(link) = self.links.get_mut(&id) else {
             return Poll::Ready(());
         };
-        if link.inbox.is_empty() && !link.is_over {
-            link.reader = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let count = link.inbox.len().min(into.remaining());
-        into.put_slice(&link.inbox.split_to(count));
-        Poll::Ready(())
+        link.inbox.poll_read(cx, into).map(drop)
     }
 
     fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {

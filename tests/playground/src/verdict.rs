@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::locks::{DATA, Kind};
+use crate::kind::{DATA, Kind};
 use crate::record::Record;
 use crate::scene::{
     Breach, ClientState, Connection, Event, Fate, LinkState, LockState, NodeState, Role, Span,

@@ -5,8 +5,8 @@ use zk_embedded::{Change, Commit, Zxid};
 use zk_recipes::Barrier;
 
 use super::check::PROMPT;
+use super::clock::now;
 use super::judge::{self, Ask};
-use super::network::now;
 use super::work::{Job, for_polls};
 
 /// The node of the barrier, in the folder where the operator deletes and writes.

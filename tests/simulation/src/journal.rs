@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use zk_embedded::{Change, Commit, Core, SessionId, Zxid};
 use zk_recipes::FencingToken;
 
-use super::network::now;
+use super::clock::now;
 
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";

@@ -7,8 +7,8 @@ use zk_client::{Client, ErrorCode};
 use zk_embedded::Zxid;
 use zk_recipes::{Error, ErrorKind, Hold, LockState, Loss};
 
+use super::clock::now;
 use super::journal::{Grant, Journal, Level, Role};
-use super::network::now;
 use super::process::{Stage, Who};
 
 /// A request for the lock: the task and the role.

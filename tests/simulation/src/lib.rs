@@ -7,6 +7,10 @@
 
 pub mod random;
 
+pub mod clock;
+
+pub mod inbox;
+
 mod family;
 
 pub mod gate;
@@ -72,10 +76,11 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Config;
 
+use self::clock::now;
 pub use self::family::Family;
 use self::journal::{COUNTER, Journal, nodes};
 use self::nemesis::Nemesis;
-use self::network::{Party, World, now};
+use self::network::{Party, World};
 use self::process::{Name, Phase, Plan, Stage, TIMEOUTS};
 use self::random::Random;
 use self::wire::Dialer;

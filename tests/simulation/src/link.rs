@@ -1,12 +1,12 @@
 //! One connection as the network sees it: the bytes in flight in each direction, and the faults set
 //! for them.
 
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
 use super::frames::Heard;
+use super::inbox::Inbox;
 
 /// The client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,12 +29,8 @@ pub(super) struct Link {
     pub(super) down: Pipe,
     /// Bytes that arrived at the server, which do not make a whole frame yet.
     pub(super) input: BytesMut,
-    /// Bytes that arrived at the client, which it has not read yet.
-    pub(super) inbox: BytesMut,
-    /// The connection ends behind the inbox.
-    pub(super) is_over: bool,
+    pub(super) inbox: Inbox,
     pub(super) heard: Heard,
-    pub(super) reader: Option<Waker>,
     /// Whether the client, or the server, still has the connection. If neither has, it is removed.
     pub(super) at_client: bool,
     pub(super) at_server: bool,
@@ -74,10 +70,8 @@ impl Link {
             up: Pipe::new(now),
             down: Pipe::new(now),
             input: BytesMut::new(),
-            inbox: BytesMut::new(),
-            is_over: false,
+            inbox: Inbox::default(),
             heard: Heard::default(),
-            reader: None,
             at_client: true,
             at_server: true,
         }

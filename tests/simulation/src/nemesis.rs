@@ -7,11 +7,12 @@ use zk_client::Client;
 use zk_embedded::{ErrorCode, Fault, OpCode, SessionId};
 
 use super::Family;
+use super::clock::now;
 use super::folder::Others;
 use super::gate::Mode;
 use super::journal::{FOLDER, nodes};
 use super::link::Tear;
-use super::network::{Party, Reception, Way, now};
+use super::network::{Party, Reception, Way};
 use super::process::Stage;
 use super::random::Random;
 

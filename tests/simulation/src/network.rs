@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -16,6 +16,7 @@ use zk_client::Host;
 use zk_embedded::{Config, ConnectionId, Core, Zxid};
 use zk_proto::WatcherEvent;
 
+use super::clock::now;
 use super::frames;
 use super::journal::Journal;
 use super::link::{Link, Pipe, Tear};
@@ -62,12 +63,6 @@ enum Due {
     End(ConnectionId, Way),
     /// A reply that the server held back.
     Reply(ConnectionId),
-}
-
-/// Virtual time.
-#[expect(clippy::disallowed_methods, reason = "the runtime's clock is the simulation's")]
-pub(super) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 impl World {
@@ -349,10 +344,7 @@ impl World {
                         }
                     }
                     Way::Up => {}
-                    Way::Down => {
-                        link.inbox.extend_from_slice(&bytes);
-                        link.reader.take().into_iter().for_each(Waker::wake);
-                    }
+                    Way::Down => link.inbox.push(&bytes),
                 }
             }
             Due::End(id, way) => {
@@ -367,8 +359,7 @@ impl World {
                     }
                     Way::Down => {
                         if let Some(link) = self.links.get_mut(&id) {
-                            link.is_over = true;
-                            link.reader.take().into_iter().for_each(Waker::wake);
+                            link.inbox.end();
                         }
                     }
                 }
@@ -437,13 +428,7 @@ impl Network for World {
         let Some(link) = self.links.get_mut(&id) else {
             return Poll::Ready(());
         };
-        if link.inbox.is_empty() && !link.is_over {
-            link.reader = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let count = link.inbox.len().min(into.remaining());
-        let read = link.inbox.split_to(count);
-        into.put_slice(&read);
+        let read = ready!(link.inbox.poll_read(cx, into));
         if let Party::Process(process) = link.party {
             let heard = self.heard.entry(process).or_default();
             *heard = link.heard.read(&read).max(*heard);

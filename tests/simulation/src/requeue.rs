@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use zk_recipes::Options;
 
+use super::clock::now;
 use super::journal::{Grant, Role};
 use super::judge::{self, Ask};
 use super::locks::{AnyGuard, AnyLock, Manner};
-use super::network::now;
 use super::process::Phase;
 use super::work::{Job, attend, for_polls};
 

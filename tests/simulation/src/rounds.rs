@@ -8,10 +8,10 @@ use zk_embedded::{Change, Commit, Zxid};
 use zk_recipes::{DoubleBarrier, Round};
 
 use super::check::PROMPT;
+use super::clock::now;
 use super::held::Held;
 use super::journal::FOLDER;
 use super::judge::{self, Ask};
-use super::network::now;
 use super::work::{Job, for_polls};
 
 /// The nodes of a round, with the transactions that created them.

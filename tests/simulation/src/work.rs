@@ -11,10 +11,10 @@ use zk_embedded::Zxid;
 use zk_recipes::{Error, ErrorKind, LockState, NotReleased, Options, Owner, Release};
 
 use super::Family;
+use super::clock::now;
 use super::journal::{COUNTER, Grant, Role};
 use super::judge::{self, Ask};
 use super::locks::{AnyGuard, AnyLock, Manner};
-use super::network::now;
 use super::process::{End, Phase, Stage, Who};
 use super::random::Random;
 

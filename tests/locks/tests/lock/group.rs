@@ -499,6 +499,26 @@ async fn after_a_reconnect_the_observer_lists_the_group_though_no_watch_has_fire
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_behind_the_list_makes_the_view_doubtful() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    let session = client.session().unwrap().id;
+    // The members are read on the next connection.
+    let cut = Fault::cut_reply(usize::MAX).op(OpCode::GET_CHILDREN2);
+    world.server.inject(cut.session(session));
+    let listed = Fault::delay(Duration::ZERO).op(OpCode::GET_CHILDREN2);
+    world.server.inject(listed.session(session));
+    let mut members = group(&client).watch();
+    assert_eq!(next(&mut members).await, shows("ana=1"));
+    assert_eq!(world.server.pending_faults(), 1, "it was listed once");
+    assert!(members.may_be_outdated());
+    assert_eq!(next(&mut members).await, None, "nothing has changed");
+    assert_eq!(world.server.pending_faults(), 0, "it was listed again");
+    drop(ana);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_member_that_is_replaced_between_the_list_and_the_read_is_in_each_view() {
     for watches in [true, false] {
         let world = World::new();
@@ -586,6 +606,66 @@ async fn a_list_that_breaks_each_connection_is_given_up() {
     assert!(members.may_be_outdated());
     assert_eq!(next(&mut members).await, shows("ana=1"));
     drop(ana);
+}
+
+/// As if the member at each read had gone since it was listed.
+fn lose_members(world: &World, client: &Client, times: u32) {
+    for _ in 0..times {
+        let gone = Fault::refuse(ErrorCode::NO_NODE).op(OpCode::GET_DATA);
+        world.server.inject(gone.session(client.session().unwrap().id));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_go_before_they_are_read_are_listed_again_ten_times() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    lose_members(&world, &client, 10);
+    assert_eq!(text(&group(&client).members().await.unwrap()), "ana=1");
+    assert_eq!(world.server.pending_faults(), 0);
+    lose_members(&world, &client, 11);
+    let error = group(&client).members().await.unwrap_err();
+    assert_eq!(error.client().unwrap().code(), Some(ErrorCode::NO_NODE));
+    assert_eq!(world.server.pending_faults(), 0);
+    drop(ana);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_of_members_that_go_before_they_are_read_rests_between_its_lists() {
+    let world = World::new();
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    lose_members(&world, &client, 100);
+    let mut members = group(&client).watch();
+    let begun = client.clock().now();
+    assert_eq!(next(&mut members).await, shows("ana=1"));
+    assert_eq!(world.server.pending_faults(), 0);
+    let time = client.clock().now() - begun;
+    assert!(time >= Duration::from_millis(500), "100 lists within {time:?}");
+    drop(ana);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_lists_with_one_epoch_have_one_set_of_members_whose_data_may_differ() {
+    let world = World::new();
+    let client = world.client().await;
+    let observed = group(&client);
+    let ana = new_group(&world).await.join("ana", "1").await.unwrap();
+    let first = observed.members().await.unwrap();
+    let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
+    world.server.inject(late.session(client.session().unwrap().id));
+    let changing = async {
+        settle().await;
+        ana.set_data("2").await.unwrap();
+    };
+    let (second, ()) = tokio::join!(observed.members(), changing);
+    let second = second.unwrap();
+    assert_eq!((text(&first).as_str(), text(&second).as_str()), ("ana=1", "ana=2"));
+    assert_eq!(first.epoch, second.epoch, "nobody has come or gone");
+    let (before, after) = (&first.members[0], &second.members[0]);
+    assert_eq!((&before.node, before.czxid), (&after.node, after.czxid));
+    assert!(before.mzxid <= first.epoch && second.epoch < after.mzxid);
 }
 
 #[tokio::test(start_paused = true)]
@@ -773,6 +853,55 @@ async fn a_view_of_data_that_is_newer_than_the_list_has_an_epoch_of_its_own() {
     assert_eq!(text(&view), "ana=2");
     assert!(view.epoch > before, "{view:?} after {before}");
     assert_eq!(next(&mut members).await, None, "it was all in one view");
+}
+
+/// Nothing is written between the two lists but the data: the member is one of kazoo's, and needs
+/// no proof that it lives.
+#[tokio::test(start_paused = true)]
+async fn two_views_of_one_observer_have_different_epochs_though_only_data_has_changed() {
+    let world = World::new();
+    world.make_folder().await;
+    let raw = world.client().await;
+    let node = format!("{LOCK}/00112233445566778899aabbccddeeff__party__");
+    raw.create(&node, b"1", &CreateOptions::ephemeral()).await.unwrap();
+    let client = world.client().await;
+    let mut members = group(&client).watch();
+    let before = members.next().await.unwrap();
+    // The list in each session timeout, with the event of a later change right behind it.
+    let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_CHILDREN2);
+    world.server.inject(late.session(client.session().unwrap().id));
+    let changing = async {
+        while world.server.pending_faults() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        raw.set_data(&node, b"2", None).await.unwrap();
+    };
+    let (after, ()) = tokio::join!(members.next(), changing);
+    let after = after.unwrap();
+    assert_eq!(after.members[0].data, b"2");
+    assert!(after.epoch > before.epoch, "{after:?} after {before:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_comes_while_the_others_are_read_is_in_the_next_view() {
+    let world = World::new();
+    let others = new_group(&world).await;
+    let ana = others.join("ana", "1").await.unwrap();
+    let client = world.client().await;
+    // The event comes right behind the reply.
+    let late = Fault::delay(Duration::from_millis(50)).op(OpCode::GET_DATA);
+    world.server.inject(late.session(client.session().unwrap().id));
+    let mut members = group(&client).watch();
+    let coming = async {
+        while world.server.pending_faults() > 0 {
+            settle().await;
+        }
+        others.join("ben", "2").await.unwrap()
+    };
+    let (first, ben) = tokio::join!(next(&mut members), coming);
+    assert_eq!(first, shows("ana=1"));
+    assert_eq!(next(&mut members).await, shows("ana=1 ben=2"));
+    drop((ana, ben));
 }
 
 #[tokio::test(start_paused = true)]

@@ -469,6 +469,34 @@ async fn a_restart_within_the_delay_moves_no_shards_of_others() {
     is_empty(&world).await;
 }
 
+/// The member has seen the other one come, and has not planned for it yet.
+#[tokio::test(start_paused = true)]
+async fn a_change_within_the_delay_is_planned_for_although_the_group_cannot_be_seen_then() {
+    const DELAY: Duration = Duration::from_secs(60);
+    let world = World::new();
+    let log = Log::default();
+    let work = async |shard: Shard| shard.stopping().await;
+    let ana = Worker::with(&world, &log, "ana", |it| it.delay(DELAY), work).await;
+    sleep(2 * DELAY).await;
+    assert_eq!(log.loads(), [("ana", 5)].into());
+    let ben = Worker::start(&world, &log, "ben").await;
+    sleep(Duration::from_secs(1)).await;
+    // The list after the reconnect, and each that follows until it is given up.
+    for _ in 0..6 {
+        let lost = Fault::lose_reply().op(OpCode::GET_CHILDREN2);
+        world.server.inject(lost.session(ana.session));
+    }
+    world.server.disconnect(ana.session);
+    sleep(DELAY / 2).await;
+    assert_eq!(world.server.pending_faults(), 0, "it has not seen the group");
+    assert_eq!(log.loads(), [("ana", 5)].into());
+    sleep(2 * DELAY).await;
+    log.is_even(5, 2).await;
+    ana.leave().await;
+    ben.leave().await;
+    is_empty(&world).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_error_or_the_end_of_the_future_drops_all_work_and_releases_all() {
     let world = World::new();

@@ -1,7 +1,7 @@
 //! Scenes of the locks that are broken on purpose: the same script for each lock and its repair.
 
-use super::{Ready, script};
-use crate::locks::Kind;
+use crate::catalogue::ready::{Ready, script};
+use crate::kind::Kind;
 use crate::naive::{CASES, Version};
 use crate::scene::VerdictKind;
 use crate::script::Do::{

@@ -2,14 +2,16 @@
 
 use serde::Serialize;
 
-use crate::error::Error;
-use crate::locks::{self, Description as Lock};
-use crate::play::play;
-use crate::scene::{Scene, VerdictKind};
-use crate::script::{ACTIONS, Action, Contender, Description, Do, LIMITS, Limits, Mode, Script};
+use crate::kind::{self, Description as Lock, Kind};
+use crate::script::{ACTIONS, Description, LIMITS, Limits};
+
+mod ready;
+
+mod recipes;
 
 mod cases;
-mod recipes;
+
+pub use ready::Ready;
 
 /// Everything that the page offers.
 #[derive(Clone, Debug, Serialize)]
@@ -21,45 +23,9 @@ pub struct Catalogue {
     actions: [Description; ACTIONS.len()],
 }
 
-/// A scene that is ready to be played.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Ready {
-    /// The name.
-    pub id: &'static str,
-    /// The title.
-    pub title: &'static str,
-    /// What happens.
-    pub text: String,
-    /// What to look at.
-    pub look: &'static str,
-    /// Which part of the catalogue it is in.
-    pub group: &'static str,
-    /// The name of the same scene with the other lock, broken or repaired.
-    pub pair: Option<&'static str>,
-    /// The script.
-    pub script: Script,
-    /// What the scene shows of the lock. The page gets that with the scene that was played.
-    #[serde(skip)]
-    pub claim: VerdictKind,
-}
-
-impl Ready {
-    /// Plays it.
-    ///
-    /// # Errors
-    ///
-    /// As [`play`].
-    pub fn play(&self) -> Result<Scene, Error> {
-        let scene = play(&self.script)?;
-        let Self { id, title, text, look, .. } = self.clone();
-        Ok(Scene { id: Some(id), title: Some(title), text: Some(text), look: Some(look), ..scene })
-    }
-}
-
 /// Everything that the page offers.
 pub fn catalogue() -> Catalogue {
-    let locks = locks::kinds().into_iter().map(locks::Kind::describe).collect();
+    let locks = kind::kinds().into_iter().map(Kind::describe).collect();
     Catalogue { locks, scenes: scenes(), limits: LIMITS, actions: ACTIONS }
 }
 
@@ -68,26 +34,4 @@ pub fn scenes() -> Vec<Ready> {
     let mut scenes = recipes::scenes();
     scenes.extend(cases::scenes());
     scenes
-}
-
-/// How long contenders work in these scenes, if they do.
-const WORK_MS: u64 = 100;
-
-/// A script. The contenders are those who act, in the order in which they do first.
-fn script(lock: &str, until_ms: u64, readers: &[&str], actions: &[(u64, &str, Do)]) -> Script {
-    let mut contenders = Vec::<Contender>::new();
-    for (_, who, _) in actions {
-        if !contenders.iter().any(|one| one.name == *who) {
-            let mode = if readers.contains(who) { Mode::Read } else { Mode::Write };
-            contenders.push(Contender { name: (*who).to_owned(), mode });
-        }
-    }
-    contenders.sort_by(|a, b| a.name.cmp(&b.name));
-    let actions = actions.iter().map(|(at_ms, who, what)| Action {
-        at_ms: *at_ms,
-        who: (*who).to_owned(),
-        what: *what,
-        ms: (*what == Do::Work).then_some(WORK_MS),
-    });
-    Script { seed: 7, lock: lock.to_owned(), contenders, actions: actions.collect(), until_ms }
 }

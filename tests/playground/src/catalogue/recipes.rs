@@ -1,6 +1,6 @@
 //! Scenes of the locks of zk-recipes, and of the textbook lock.
 
-use super::{Ready, script};
+use crate::catalogue::ready::{Ready, script};
 use crate::scene::VerdictKind;
 use crate::script::Do::{
     Acquire, Crash, Cut, Drop, Expire, FencedWrite, Heal, LoseReply, Release, Resume, Stop, Write,
@@ -20,6 +20,7 @@ pub(super) fn scenes() -> Vec<Ready> {
         lost_session(),
         read_write(),
         two_level(),
+        tasks(),
     ]
 }
 
@@ -217,5 +218,37 @@ fn two_level() -> Ready {
         "No frame passes when Ana acquires the lock for the second time. The node goes when Ben \
          comes.",
         script("reentrant", 10_000, &[], &actions),
+    )
+}
+
+fn tasks() -> Ready {
+    let actions = [
+        (100, "Ana", Acquire),
+        (200, "Ana2", Acquire),
+        (250, "Ana3", Acquire),
+        (300, "Ben", Acquire),
+        (350, "Ben2", Acquire),
+        (400, "Ben3", Acquire),
+        (450, "Ana", Release),
+        (500, "Ana2", Release),
+        (550, "Ana3", Release),
+        (700, "Ben", Release),
+        (750, "Ben2", Release),
+        (800, "Ben3", Release),
+    ];
+    let mut script = script("reentrant", 2000, &[], &actions);
+    for contender in &mut script.contenders {
+        let process = contender.name.trim_end_matches(|c: char| c.is_ascii_digit());
+        contender.with = (process != contender.name).then(|| process.to_owned());
+    }
+    ready(
+        ("tasks", "Two levels, with tasks", "recipes"),
+        "Ana and Ben are processes with three tasks each, and each process has one session and one \
+         node. The tasks of a process hand the lock on among themselves, for up to half a second \
+         while others wait. When the last of Ana's tasks has released the lock, her node goes, and \
+         Ben's process is next.",
+        "No frame passes when the lock goes from Ana to Ana2 and from Ana2 to Ana3. One node each \
+         is in the tree, although six want the lock.",
+        script,
     )
 }

@@ -7,7 +7,9 @@ use zk_client::{Client, Op, Zxid};
 use zk_recipes::{Guard, Hold, LockState as RecipeState, ReadGuard, ReentrantGuard, Release};
 use zk_recipes::{ReentrantLock, WriteGuard};
 
-use super::{DATA, Kind, Seat, plain, recipes};
+use crate::kind::{DATA, Kind};
+use crate::locks::seat::Seat;
+use crate::naive::{Version, release_by_name};
 use crate::scene::{LockState, Tone};
 
 /// The end of an acquire.
@@ -107,7 +109,7 @@ impl Holding {
                 Ok(_) => Ok(false),
                 Err(error) => Err(error.to_string()),
             },
-            Self::Node { path, .. } => plain::release(seat, path).await,
+            Self::Node { path, .. } => release(seat, path).await,
         };
         match released {
             Ok(true) => (Tone::Plain, "has released the lock".to_owned()),
@@ -143,12 +145,19 @@ fn told(written: Result<(), String>, data: &str) -> (Tone, String) {
     }
 }
 
-/// Acquires the lock, and waits as long as that takes.
-pub(crate) async fn acquire(seat: Seat, memory: Memory) -> Result<Acquired, String> {
-    match seat.kind {
-        Kind::Textbook | Kind::Case(..) => {
-            plain::acquire(&seat).await.map_err(|error| error.to_string())
+/// Releases the lock of a node. Returns true if there was something to release.
+async fn release(seat: &Seat, path: &str) -> Result<bool, String> {
+    let client = &seat.client;
+    let released = match (seat.kind, seat.kind.is_case("release_by_name")) {
+        (Kind::Case(_, Version::Broken), true) => {
+            release_by_name::broken::release(client, path).await
         }
-        _ => recipes::acquire(&seat, memory.lock).await.map_err(|error| error.to_string()),
+        (_, true) => release_by_name::repaired::release(client, path).await,
+        _ => client.delete(path, None).await,
+    };
+    match released {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_no_node() => Ok(false),
+        Err(error) => Err(error.to_string()),
     }
 }

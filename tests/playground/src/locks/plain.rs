@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use zk_client::{Client, Error, Zxid};
 
-use super::{Acquired, FOLDER, Holding, Kind, Seat};
+use crate::kind::{FOLDER, Kind};
+use crate::locks::holding::{Acquired, Holding};
+use crate::locks::seat::Seat;
 use crate::naive::queue::{join, wait_for_turn};
 use crate::naive::{
     Version, check_then_create, herd, lost_reply, no_deadline, no_fence, release_by_name,
@@ -14,6 +16,7 @@ use crate::naive::{
 use crate::scene::{LockState, Tone};
 use crate::script::Mode;
 use crate::textbook_lock;
+use crate::world;
 
 /// How long a withdrawal takes under the lock.
 const WORK: Duration = Duration::from_secs(5);
@@ -68,7 +71,7 @@ pub(crate) async fn acquire(seat: &Seat) -> Result<Acquired, Error> {
 /// The lock is held by the node at `path`.
 async fn holds(seat: &Seat, path: String) -> Result<Acquired, Error> {
     // The picture shows the transaction that created the node. The program did not ask for it.
-    let token = crate::network::lock(&seat.world).core.stat(&path).map_or(Zxid(0), |it| it.czxid);
+    let token = world::lock(&seat.world).core.stat(&path).map_or(Zxid(0), |it| it.czxid);
     Ok(Acquired::Holds(Holding::Node { path: path.into(), token }))
 }
 
@@ -143,22 +146,5 @@ async fn withdraw(seat: &Seat, broken: bool) -> Result<Acquired, Error> {
 async fn leave(client: &Client) {
     for path in client.get_ephemerals(FOLDER).await.unwrap_or_default() {
         client.delete(&path, None).await.ok();
-    }
-}
-
-/// Releases the lock. Returns true if there was something to release.
-pub(crate) async fn release(seat: &Seat, path: &str) -> Result<bool, String> {
-    let client = &seat.client;
-    let released = match (seat.kind, seat.kind.is_case("release_by_name")) {
-        (Kind::Case(_, Version::Broken), true) => {
-            release_by_name::broken::release(client, path).await
-        }
-        (_, true) => release_by_name::repaired::release(client, path).await,
-        _ => client.delete(path, None).await,
-    };
-    match released {
-        Ok(()) => Ok(true),
-        Err(error) if error.is_no_node() => Ok(false),
-        Err(error) => Err(error.to_string()),
     }
 }

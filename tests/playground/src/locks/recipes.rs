@@ -6,8 +6,9 @@ use std::time::Duration;
 use zk_client::Client;
 use zk_recipes::{Error, Lock, Options, Owner, ReentrantLock, RwLock};
 
-use super::holding::AnyGuard;
-use super::{Acquired, FOLDER, Holding, Kind, Seat};
+use crate::kind::{FOLDER, Kind};
+use crate::locks::holding::{Acquired, AnyGuard, Holding};
+use crate::locks::seat::Seat;
 use crate::script::Mode;
 
 /// How long a two-level lock keeps a node that nobody uses.

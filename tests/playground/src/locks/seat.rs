@@ -5,12 +5,11 @@ use std::rc::Rc;
 
 use zk_client::{Client, Zxid};
 
+use crate::kind::Kind;
 use crate::naive::no_fence;
-use crate::network::{self, Shared};
 use crate::scene::{LockState, Tone};
 use crate::script::Mode;
-
-use super::Kind;
+use crate::world::{self, Shared};
 
 /// The balance at the begin, for those who withdraw from it.
 const BALANCE: u32 = 100;
@@ -58,12 +57,12 @@ impl Stores {
 
 impl Seat {
     pub(crate) fn note(&self, tone: Tone, text: impl Into<String>) {
-        network::lock(&self.world).note(&self.name, tone, text);
+        world::lock(&self.world).note(&self.name, tone, text);
     }
 
     /// Notes what the contender believes from now on, and then changes it.
     pub(crate) fn believe(&self, lock: LockState, tone: Tone, text: impl Into<String>) {
-        let mut world = network::lock(&self.world);
+        let mut world = world::lock(&self.world);
         world.note(&self.name, tone, text);
         if let Some(actor) = world.actors.get_mut(self.index) {
             match lock {
@@ -75,20 +74,20 @@ impl Seat {
 
     /// The contender wants the lock from now on.
     pub(crate) fn expect(&self) {
-        if let Some(actor) = network::lock(&self.world).actors.get_mut(self.index) {
+        if let Some(actor) = world::lock(&self.world).actors.get_mut(self.index) {
             actor.let_go(LockState::Joining);
         }
     }
 
     /// What the contender believes.
     pub(crate) fn belief(&self) -> LockState {
-        let world = network::lock(&self.world);
+        let world = world::lock(&self.world);
         world.actors.get(self.index).map_or(LockState::Idle, |actor| actor.lock)
     }
 
     /// True if somebody else believes to hold the lock.
     pub(crate) fn is_held_by_another(&self) -> bool {
-        let world = network::lock(&self.world);
+        let world = world::lock(&self.world);
         let mut others = world.actors.iter().enumerate().filter(|(index, _)| *index != self.index);
         others.any(|(_, actor)| matches!(actor.lock, LockState::Held | LockState::Maybe))
     }

@@ -1,5 +1,8 @@
 //! A headless Chromium, and one page of it, by the DevTools protocol.
 //!
+//! Starting one takes seconds, so it serves one test after the other, each in a context of its own:
+//! nothing that a page keeps outlives its test.
+//!
 //! Chromium reads commands from its descriptor 3 and writes to 4, each message ended by a zero. A
 //! page's events that come while a reply is awaited are kept. Nothing is polled: a condition is
 //! awaited inside the page, which resolves a promise when it holds.
@@ -9,11 +12,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 /// How long Chromium may say nothing before a test fails instead of hanging.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -31,48 +34,76 @@ const FLAGS: [&str; 9] = [
     "--remote-debugging-pipe",
 ];
 
+/// Starts Chromium, and removes its profile when it has ended. It ends when nobody writes to its
+/// commands any more, so also when the tests have ended.
+const START: &str = r#"
+    "$0" "$@" --user-data-dir="$PROFILE" 3<&0 4>&1 </dev/null >/dev/null 2>&1
+    rm -rf "$PROFILE"
+"#;
+
+/// Those whose tests have ended.
+static IDLE: Mutex<Vec<Chromium>> = Mutex::new(Vec::new());
+
 /// A running Chromium with one page.
 pub(crate) struct Chromium {
     process: Child,
-    commands: ChildStdin,
+    /// Chromium ends when this is dropped.
+    commands: Option<ChildStdin>,
     messages: Receiver<Value>,
     last_id: u64,
+    /// What the page keeps belongs to this.
+    context: Value,
     session: String,
     events: VecDeque<Value>,
-    /// Removed when Chromium has ended.
-    _profile: TempDir,
 }
 
 impl Chromium {
-    /// Starts a Chromium that shows an empty page.
-    pub(crate) fn start() -> Self {
-        let profile = tempfile::tempdir().unwrap();
-        let mut process = Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
-            .arg(program())
-            .args(FLAGS)
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let commands = process.stdin.take().unwrap();
-        let messages = read(process.stdout.take().unwrap());
-        let mut chromium = Self {
-            process,
-            commands,
-            messages,
-            last_id: 0,
-            session: String::new(),
-            events: VecDeque::new(),
-            _profile: profile,
-        };
+    /// A Chromium that shows an empty page.
+    pub(crate) fn with_page() -> Self {
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut chromium = idle.unwrap_or_else(Self::start);
         chromium.open_page();
         chromium
     }
 
+    /// Closes the page, and keeps Chromium for another test.
+    pub(crate) fn give_back(mut self) {
+        self.session.clear();
+        let context = json!({ "browserContextId": self.context });
+        self.call("Target.disposeBrowserContext", context);
+        self.events.clear();
+        IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+
+    fn start() -> Self {
+        let profile = tempfile::tempdir().unwrap().keep();
+        let mut process = Command::new("sh")
+            .args(["-c", START])
+            .arg(program())
+            .args(FLAGS)
+            .env("PROFILE", profile)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let commands = process.stdin.take();
+        let messages = read(process.stdout.take().unwrap());
+        Self {
+            process,
+            commands,
+            messages,
+            last_id: 0,
+            context: Value::Null,
+            session: String::new(),
+            events: VecDeque::new(),
+        }
+    }
+
     fn open_page(&mut self) {
-        let page = self.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let mut made = self.call("Target.createBrowserContext", json!({}));
+        self.context = made["browserContextId"].take();
+        let blank = json!({ "url": "about:blank", "browserContextId": self.context });
+        let page = self.call("Target.createTarget", blank);
         let target = json!({ "targetId": page["targetId"], "flatten": true });
         let attached = self.call("Target.attachToTarget", target);
         self.session = attached["sessionId"].as_str().unwrap().to_owned();
@@ -93,7 +124,7 @@ impl Chromium {
         }
         let mut line = command.to_string().into_bytes();
         line.push(0);
-        self.commands.write_all(&line).unwrap();
+        self.commands.as_mut().unwrap().write_all(&line).unwrap();
         loop {
             let mut message = self.receive();
             if message["id"] != self.last_id {
@@ -228,8 +259,8 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // Both fail only where the process has ended already.
-        self.process.kill().ok();
+        // Nobody is left to tell where this fails.
+        drop(self.commands.take());
         self.process.wait().ok();
     }
 }

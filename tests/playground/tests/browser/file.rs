@@ -11,7 +11,9 @@ fn one_file_shows_every_scene_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("locks.html");
     fs::write(&path, zk_playground::page::whole().unwrap()).unwrap();
-    let offered = Stage::open("").offered();
+    let mut served = Stage::open("");
+    let offered = served.offered();
+    served.end();
 
     let mut stage = Stage::open_file(&path);
     assert_eq!(stage.offered(), offered);

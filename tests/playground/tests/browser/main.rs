@@ -1,7 +1,7 @@
 //! The page of the playground in a real browser: a headless Chromium, driven by its protocol.
 //!
 //! It takes Chromium, so it is built and run only where it is named; `tests/run` installs one. Each
-//! test has a server and a browser of its own, and ends by looking at what the browser has logged.
+//! test has a server and a page of its own, and ends by looking at what the browser has logged.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,6 +1,6 @@
 //! Ready-made scenes, and scenes that are shared by their addresses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
@@ -55,6 +55,34 @@ fn every_scene_is_stepped_through_to_its_end_and_its_verdict_is_shown() {
         let look = "document.getElementById('look-text').innerText.length";
         assert!(stage.number(look) > 20, "{id}");
     }
+    stage.end();
+}
+
+#[test]
+fn tasks_of_a_process_have_lanes_with_bars_and_without_frames() {
+    let mut stage = Stage::open("#tasks");
+    let lanes = stage.browser.evaluate(
+        "[...document.querySelectorAll('#lanes .heads span')].map((lane) => lane.textContent)",
+    );
+    assert_eq!(lanes, json!(["Ana", "Ana2", "Ana3", "server", "Ben", "Ben2", "Ben3"]));
+    stage.click("#last");
+    // The colours of the lanes are those of the contenders in the order of the script.
+    for (lane, is_process) in [true, false, false, true, false, false].into_iter().enumerate() {
+        let count =
+            |of: &str| format!("document.querySelectorAll('#lanes {of}.lane-{lane}').length");
+        assert_eq!(stage.number(&count(".belief.held")), 1, "lane {lane}");
+        assert_eq!(stage.number(&count(".event.frame")) > 0, is_process, "lane {lane}");
+    }
+    let cards = "[...document.querySelectorAll('#clients .link')].map((link) => link.textContent)";
+    let cards = stage.browser.evaluate(cards);
+    assert_eq!(cards[1], "a task of Ana · connected");
+    // The address of a script keeps them.
+    stage.click("[data-do=acquire]");
+    stage.until_address("includes('.acquire')");
+    let address = stage.shared();
+    assert!(address.contains("/Ana,Ana2~Ana,Ana3~Ana,Ben,Ben2~Ben,Ben3~Ben/"), "{address}");
+    stage.go(&address);
+    assert_eq!(stage.number("document.querySelectorAll('#lanes .heads span').length"), 7);
     stage.end();
 }
 

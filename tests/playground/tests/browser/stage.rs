@@ -23,7 +23,7 @@ impl Stage {
     pub(crate) fn open(fragment: &str) -> Self {
         let server = Server::start();
         let address = server.address();
-        let mut stage = Self { browser: Chromium::start(), address, _server: Some(server) };
+        let mut stage = Self { browser: Chromium::with_page(), address, _server: Some(server) };
         stage.go(fragment);
         stage
     }
@@ -31,7 +31,7 @@ impl Stage {
     /// Opens a page that is a file.
     pub(crate) fn open_file(path: &std::path::Path) -> Self {
         let address = format!("file://{}", path.display());
-        let mut stage = Self { browser: Chromium::start(), address, _server: None };
+        let mut stage = Self { browser: Chromium::with_page(), address, _server: None };
         stage.go("");
         stage
     }
@@ -128,5 +128,6 @@ impl Stage {
         }
         let said = self.browser.errors();
         assert!(said.is_empty(), "{said:#?}");
+        self.browser.give_back();
     }
 }

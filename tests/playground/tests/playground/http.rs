@@ -1,8 +1,9 @@
 //! The server answers its page alone, and nobody else.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use zk_playground::LIMITS;
 use zk_playground::serve::Playground;
@@ -25,6 +26,7 @@ fn with_playground(test: impl FnOnce(SocketAddr, &str)) {
 /// Sends a request, and returns the status, the head and the body of the answer.
 fn ask(address: SocketAddr, request: &str, body: &[u8]) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let head = format!("{request}Connection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     // A server that has refused may have closed the connection.
@@ -115,6 +117,42 @@ fn strangers_are_refused() {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://a.test\r\n");
         check(ask(address, &request, b""), 403, "forbidden");
+    });
+}
+
+/// More than there may be at the same time.
+const STRANGERS: usize = 100;
+
+#[test]
+fn those_who_ask_for_nothing_keep_nobody_from_being_served() {
+    with_playground(|address, path| {
+        let known = TcpStream::connect(address).unwrap();
+        known.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let ask_again = || {
+            let request = format!("GET {path}style.css HTTP/1.1\r\nHost: {address}\r\n\r\n");
+            (&known).write_all(request.as_bytes()).unwrap();
+            let mut answer = BufReader::new(&known);
+            let mut line = String::new();
+            answer.read_line(&mut line).unwrap();
+            assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+            let mut length = 0;
+            while line != "\r\n" {
+                line.clear();
+                answer.read_line(&mut line).unwrap();
+                if let Some(found) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+                    length = found.trim().parse().unwrap();
+                }
+            }
+            answer.read_exact(&mut vec![0; length]).unwrap();
+        };
+        ask_again();
+        let strangers = (0..STRANGERS).map(|_| TcpStream::connect(address).unwrap());
+        let strangers = strangers.collect::<Vec<_>>();
+        let (status, ..) = get(address, path);
+        assert_eq!(status, 200);
+        // Who has shown the token keeps the connection.
+        ask_again();
+        drop(strangers);
     });
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
 
 mod http;
+mod pictures;
 mod scenes;
 mod scripts;
 mod whole;

@@ -169,6 +169,54 @@ fn a_linger_makes_the_second_acquire_free() {
 }
 
 #[test]
+fn the_tasks_of_a_process_hand_the_lock_on_without_a_frame() {
+    let scene = scene("tasks");
+    for (next, release) in [("Ana2", 450_000), ("Ana3", 500_000), ("Ben2", 700_000)] {
+        let held = notes(&scene, next, "holds the lock");
+        assert_eq!(held, [release], "at the moment of the release, for {next}");
+    }
+    // Between the processes a delete and a notification have to travel.
+    let ben = notes(&scene, "Ben", "holds the lock")[0];
+    assert!((550_001..570_000).contains(&ben), "{ben}");
+    for state in states(&scene) {
+        let in_queue = |path: &str| path.starts_with("/lock/");
+        let nodes = state.tree.unwrap().into_iter().filter(|node| in_queue(&node.path));
+        assert!(nodes.count() <= 2, "each process has one node");
+        let of_tasks = |who: &str| who.ends_with(|c: char| c.is_ascii_digit());
+        assert!(!state.watches.unwrap().iter().any(|watch| of_tasks(&watch.who)));
+    }
+    let ends = scene.events.iter().filter_map(|event| match event {
+        Event::Frame(frame) => Some([frame.from.as_str(), frame.to.as_str()]),
+        _ => None,
+    });
+    assert_eq!(ends.flatten().collect::<BTreeSet<_>>(), ["Ana", "Ben", "server"].into());
+    assert_eq!(scene.verdict.owners_at_once, 1);
+}
+
+#[test]
+fn what_happens_to_a_process_happens_to_all_its_tasks() {
+    let mut script = ready("tasks").script;
+    script.until_ms = 30_000;
+    script.actions.retain(|action| action.what == Do::Acquire);
+    let mut crash = script.actions[0].clone();
+    // Ana2 waits in Ana's process, which has the lock.
+    (crash.at_ms, crash.who, crash.what) = (1000, "Ana2".to_owned(), Do::Crash);
+    script.actions.push(crash);
+    let scene = play(&script).unwrap();
+    let last = states(&scene).pop().unwrap();
+    let of_ana = last.clients.iter().filter(|client| client.who.starts_with("Ana"));
+    let of_ana = of_ana.map(|client| (client.connection, client.lock)).collect::<Vec<_>>();
+    assert_eq!(of_ana, [(Connection::Gone, LockState::Idle); 3]);
+    let told = scene.events.iter().find_map(|event| match event {
+        Event::Action { who, what: Do::Crash, text, .. } => Some((who.as_str(), text.as_str())),
+        _ => None,
+    });
+    assert_eq!(told, Some(("Ana", "Ana crashes: the process vanishes")));
+    assert_eq!(notes(&scene, "server", "ends the session of").len(), 1);
+    assert_eq!(notes(&scene, "Ben", "holds the lock").len(), 1);
+}
+
+#[test]
 fn a_holder_that_is_cut_off_gives_up_before_its_session_ends() {
     let scene = scene("lost_lease");
     let lost = notes(&scene, "Ana", "knows that the lock is lost")[0];

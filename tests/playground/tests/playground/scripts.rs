@@ -63,6 +63,29 @@ fn contenders_have_bounds() {
 }
 
 #[test]
+fn a_task_is_one_of_a_process_before_it_and_of_a_lock_that_has_tasks() {
+    let with_tasks = |json: &mut serde_json::Value| {
+        json["lock"] = "reentrant".into();
+        json["contenders"] = serde_json::json!([
+            {"name": "Ana"}, {"name": "Ana2", "with": "Ana"}, {"name": "Ben"},
+        ]);
+    };
+    play(&script(with_tasks).unwrap()).unwrap();
+    for (name, with) in [("Ana2", "Ben"), ("Ana2", "Ana2"), ("Ana2", "Zoe"), ("Ben", "Ana2")] {
+        check(Code::BadContenders, None, |json| {
+            with_tasks(json);
+            let contenders = json["contenders"].as_array_mut().unwrap();
+            let one = contenders.iter_mut().find(|one| one["name"] == name).unwrap();
+            one["with"] = with.into();
+        });
+    }
+    check(Code::BadContenders, None, |json| {
+        with_tasks(json);
+        json["lock"] = "exclusive".into();
+    });
+}
+
+#[test]
 fn actions_have_bounds() {
     check(Code::UnknownLock, None, |json| json["lock"] = "padlock".into());
     check(Code::BadTime, None, |json| json["until_ms"] = (LIMITS.until_ms + 1).into());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use zk_recipes::{Guard, LockState, Loss};
 
 use super::world::World;
-use crate::network::now;
+use crate::clock::now;
 
 /// The guards of all processes.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::io::ReadBuf;
 use zk_client::Host;
 use zk_embedded::Config;
@@ -18,10 +18,11 @@ use super::judge::Believers;
 use super::message::{Entry, LEADER, LinkId, ServerId, ToFollower, ToLeader};
 use super::server::{Output, Server};
 use super::tracker::Tracker;
+use crate::clock::now;
 use crate::frames;
+use crate::inbox::Inbox;
 use crate::journal::Journal;
 use crate::link::{Party, Way};
-use crate::network::now;
 use crate::random::Random;
 use crate::wire::{Network, Reception};
 
@@ -76,11 +77,7 @@ struct Link {
     party: Party,
     up: Pipe,
     down: Pipe,
-    /// Bytes that have arrived and were not read.
-    inbox: BytesMut,
-    /// The connection ends behind the inbox.
-    is_over: bool,
-    reader: Option<Waker>,
+    inbox: Inbox,
     is_cut: bool,
     is_left: bool,
 }
@@ -311,10 +308,7 @@ impl World {
                         self.servers[id.server].handle_input(id, &bytes);
                         self.flush(id.server);
                     }
-                    Way::Down => {
-                        link.inbox.extend_from_slice(&bytes);
-                        link.reader.take().into_iter().for_each(Waker::wake);
-                    }
+                    Way::Down => link.inbox.push(&bytes),
                 }
             }
             Due::End(id, Way::Up) => {
@@ -323,8 +317,7 @@ impl World {
             }
             Due::End(id, Way::Down) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.is_over = true;
-                    link.reader.take().into_iter().for_each(Waker::wake);
+                    link.inbox.end();
                 }
             }
         }
@@ -364,9 +357,8 @@ impl Network for World {
         self.entries += 1;
         let id = LinkId { server: server(host), number: self.entries };
         let (up, down) = (Pipe::new(now()), Pipe::new(now()));
-        let (inbox, reader) = (BytesMut::new(), None);
-        let (is_over, is_cut, is_left) = (false, false, false);
-        self.links.insert(id, Link { party, up, down, inbox, is_over, reader, is_cut, is_left });
+        let (inbox, is_cut, is_left) = (Inbox::default(), false, false);
+        self.links.insert(id, Link { party, up, down, inbox, is_cut, is_left });
         self.journal.note(|| format!("{party:?} connects: {id}"));
         self.servers[id.server].handle_connected(id);
         self.flush(id.server);
@@ -377,13 +369,7 @@ impl Network for World {
         let Some(link) = self.links.get_mut(&id) else {
             return Poll::Ready(());
         };
-        if link.inbox.is_empty() && !link.is_over {
-            link.reader = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let count = link.inbox.len().min(into.remaining());
-        into.put_slice(&link.inbox.split_to(count));
-        Poll::Ready(())
+        link.inbox.poll_read(cx, into).map(drop)
     }
 
     fn write(&mut self, id: LinkId, bytes: &[u8]) -> usize {

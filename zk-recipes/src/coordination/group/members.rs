@@ -25,6 +25,10 @@ use crate::queue::wakeups::RecheckTimer;
 /// sessions at once, their members leave one after another.
 const COALESCE: Duration = Duration::from_millis(5);
 
+/// How often a member may go between the list and the read of its data, before a caller who waits
+/// for nothing else gives up. Where one goes in each round trip, that would never end.
+const MAX_CHANGES: u32 = 10;
+
 /// The members of a [`Group`](crate::Group) at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -32,8 +36,9 @@ pub struct View {
     /// The last transaction that the server had applied when it listed the members.
     ///
     /// It orders the views of all observers: one with a greater epoch is newer as to who is a
-    /// member. The data of one member is ordered by [`Member::mzxid`]. The epoch does not depend on
-    /// what servers store with the folder, which ClickHouse Keeper does not store (issue 115457).
+    /// member, and two with the same epoch have the same members. Their data may differ all the
+    /// same: it is ordered by [`Member::mzxid`]. The epoch does not depend on what servers store
+    /// with the folder, which ClickHouse Keeper does not store (issue 115457).
     pub epoch: Zxid,
     /// The members, in the order of their ids. Their data may be newer than the epoch, and is
     /// never older, unless a member's access list was changed so that it may not be read any more.
@@ -144,7 +149,7 @@ impl Members {
             let is_settled = |state: &SessionState| state.is_connected() || state.ended().is_some();
             drop(self.states.wait_for(is_settled).await);
             match self.look().await {
-                Ok(Some(view)) => {
+                Ok(view) => {
                     losses = 0;
                     let changed = self.last.as_ref().filter(|last| last.members != view.members);
                     if changed.is_some_and(|last| last.epoch >= view.epoch) {
@@ -158,7 +163,8 @@ impl Members {
                         return Ok(view);
                     }
                 }
-                Ok(None) => {}
+                // Where members come and go all the time, they are not listed all the time.
+                Err(error) if error.is_no_node() => sleep(COALESCE).await,
                 Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -194,9 +200,9 @@ impl Members {
         self.is_due = true;
     }
 
-    /// Lists the group, and reads the members that are new or have changed. `None` if one of them
-    /// has gone meanwhile.
-    async fn look(&mut self) -> Result<Option<View>, ClientError> {
+    /// Lists the group, and reads the members that are new or have changed. Fails with `NoNode` if
+    /// one of them has gone meanwhile, or the folder has come.
+    async fn look(&mut self) -> Result<View, ClientError> {
         let (client, folder) = (&self.client, &self.folder);
         let listed = client.get_children_and_watch(folder.path()).with_zxid().await;
         let (list, watcher, epoch) = match listed {
@@ -205,7 +211,7 @@ impl Members {
                 let exists = client.exists_and_watch(folder.path()).with_zxid();
                 let ((found, watcher), epoch) = exists.await?;
                 if found.is_some() {
-                    return Ok(None);
+                    return Err(error);
                 }
                 ([].into_iter().collect(), watcher, epoch)
             }
@@ -234,41 +240,40 @@ impl Members {
             unknown.iter().map(|(.., path)| client.get_data_and_watch(path)).collect::<Vec<_>>()
         });
         for ((id, name, path), reply) in unknown.into_iter().zip(replies) {
-            match reply.await {
-                Ok((node, watcher)) => {
-                    let member = Member::new(id, path, &node);
-                    self.known.insert(name.to_owned(), (member, watcher));
-                }
-                Err(error) if error.is_no_node() => return Ok(None),
-                Err(error) => return Err(error),
-            }
+            let (node, watcher) = reply.await?;
+            let member = Member::new(id, path, &node);
+            self.known.insert(name.to_owned(), (member, watcher));
         }
         let member = |(_, name): &(_, &str)| Some(self.known.get(*name)?.0.clone());
         let members = nodes.iter().filter_map(member).collect();
-        Ok(Some(View { epoch, members }))
+        Ok(View { epoch, members })
     }
 }
 
 /// The members now.
 pub(super) async fn read(client: &Client, folder: &Folder) -> Result<View, Error> {
-    let mut losses = 0;
+    let (mut losses, mut changes) = (0, 0);
     loop {
         match look(client, folder).await {
-            Ok(Some(view)) => return Ok(view),
-            Ok(None) => {}
+            Ok(view) => return Ok(view),
+            Err(error) if error.is_no_node() && changes < MAX_CHANGES => changes += 1,
             Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Lists the members and reads each of them. `None` if one of them has gone meanwhile.
-async fn look(client: &Client, folder: &Folder) -> Result<Option<View>, ClientError> {
+/// Lists the members and reads each of them. Fails with `NoNode` if one of them has gone meanwhile,
+/// or the folder has come.
+async fn look(client: &Client, folder: &Folder) -> Result<View, ClientError> {
     let (list, epoch) = match client.get_children(folder.path()).with_zxid().await {
         Ok(listed) => listed,
         Err(error) if error.is_no_node() => {
             let (found, epoch) = client.exists(folder.path()).with_zxid().await?;
-            return Ok(found.is_none().then(|| View { epoch, members: Vec::new() }));
+            return match found {
+                None => Ok(View { epoch, members: Vec::new() }),
+                Some(_) => Err(error),
+            };
         }
         Err(error) => return Err(error),
     };
@@ -279,13 +284,9 @@ async fn look(client: &Client, folder: &Folder) -> Result<Option<View>, ClientEr
     });
     let mut members = Vec::new();
     for (&(id, name), reply) in nodes.iter().zip(replies) {
-        match reply.await {
-            Ok(node) => members.push(Member::new(id, folder.child(name), &node)),
-            Err(error) if error.is_no_node() => return Ok(None),
-            Err(error) => return Err(error),
-        }
+        members.push(Member::new(id, folder.child(name), &reply.await?));
     }
-    Ok(Some(View { epoch, members }))
+    Ok(View { epoch, members })
 }
 
 /// The ids of the members with the names of their nodes, in the order of the ids. Of several nodes

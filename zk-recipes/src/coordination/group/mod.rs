@@ -191,11 +191,13 @@ impl Group {
 
     /// The members now.
     ///
-    /// This costs a list, and a read for each member.
+    /// This costs a list, and a read for each member. If a member goes in between, the group is
+    /// listed again, up to ten times.
     ///
     /// # Errors
     ///
-    /// As any read, for instance without permission.
+    /// As any read, for instance without permission. `NoNode` if members come and go faster than
+    /// they can be read; an [observer](Self::watch) reads only those that are new each time.
     ///
     /// # Cancel safety
     ///

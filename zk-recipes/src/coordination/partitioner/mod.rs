@@ -301,10 +301,10 @@ impl Partitioner {
         plan: &watch::Sender<Plan>,
     ) -> Result<(), Error> {
         let mut stop = pin!(stop);
-        loop {
+        let last = loop {
             let joining = self.group.join(id, self.data.as_slice());
             let membership = match unless(stop.as_mut(), joining).await {
-                None => break,
+                None => break None,
                 Some(Ok(membership)) => membership,
                 Some(Err(error)) => {
                     may_pass(id, error).await?;
@@ -313,21 +313,21 @@ impl Partitioner {
             };
             let following = membership.run(self.follow(&membership, plan));
             let failed = match unless(stop.as_mut(), following).await {
-                None => {
-                    plan.send_replace(Plan { is_over: true, ..Plan::default() });
-                    if let Err(error) = membership.leave().await {
-                        debug!(target: COORDINATION, id, %error, "a departure is unconfirmed");
-                    }
-                    break;
-                }
+                None => break Some(membership),
                 Some(Ok(Err(error)) | Err(error)) => error,
                 Some(Ok(Ok(never))) => match never {},
             };
             plan.send_replace(Plan::default());
             drop(membership);
             may_pass(id, failed).await?;
-        }
+        };
+        // The work stops while this leaves.
         plan.send_replace(Plan { is_over: true, ..Plan::default() });
+        if let Some(membership) = last
+            && let Err(error) = membership.leave().await
+        {
+            debug!(target: COORDINATION, id, %error, "a departure is unconfirmed");
+        }
         Ok(())
     }
 
