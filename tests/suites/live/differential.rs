@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use zk_embedded::{Config, Server, ServerVersion};
+use zk_fuzz_kit::differential::{Summary, compare, super_digest};
 use zk_proto::{
     AuthPacket, ConnectResponse, CreateMode, Decode, Encode, GetSaslRequest, MultiOp, MultiRequest,
     OpCode, Secret,
 };
-use zk_tests::differential::{Summary, compare, super_digest};
 use zk_tests::raw::{RawClient, create, delete, exists, get_data, hello};
 use zk_tests::server::{ServerConfig, Standalone, four_letter};
 

@@ -45,7 +45,7 @@ fn every_file_of_tests_is_compiled() {
     let program = "../zk-recipes/program";
     let simulation = ("simulation", "tests");
     let folders = [("", "suites"), ("locks", "tests"), ("playground", "tests"), (program, "tests")];
-    for (package, folder) in folders.into_iter().chain([simulation]) {
+    for (package, folder) in folders.into_iter().chain([simulation, ("fuzz-kit", "tests")]) {
         let package = tests.join(package);
         let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
         assert_eq!(strays(&package, folder, &manifest), [""; 0], "{}", package.display());

@@ -47,8 +47,8 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { world: World::new(seed), xid: Xid(0) }
+    pub(super) fn new(world: World) -> Self {
+        Self { world, xid: Xid(0) }
     }
 
     /// The requests that create the first nodes.
