@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use zk_embedded::{Config, Server, ServerVersion};
 use zk_fuzz_kit::differential::{Summary, compare, super_digest};
+use zk_fuzz_kit::server::Campaign;
 use zk_proto::{
     AuthPacket, ConnectResponse, CreateMode, Decode, Encode, GetSaslRequest, MultiOp, MultiRequest,
     OpCode, Secret,
@@ -147,6 +148,22 @@ async fn a_real_server_answers_like_another() -> Result<()> {
     let (one, two) = tokio::try_join!(real_server(), real_server())?;
     let servers = [("first", &*one.address()), ("second", &two.address())];
     compare(servers, seeds(20)?, REQUESTS).await?;
+    Ok(())
+}
+
+/// Requests with an odd value in a field, on servers that are not new.
+#[tokio::test]
+async fn the_embedded_server_answers_like_a_real_one_to_odd_values() -> Result<()> {
+    let real = real_server().await?;
+    let embedded = embedded_server(server_version(&real).await?).await?;
+    let address = real.address();
+    let mut campaign = Campaign::new([("embedded", embedded.address()), ("real", &address)]);
+    campaign.seeds = seeds(if std::env::var_os("ZK_SOAK").is_some() { 200 } else { 10 })?;
+    campaign.odd = 3;
+    let report = campaign.run(|_| {}).await?;
+    println!("{} requests in {} seeds", report.requests, report.seeds);
+    let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+    ensure!(found.is_empty() && report.ended_early.is_none(), "{found:#?}");
     Ok(())
 }
 
