@@ -53,7 +53,8 @@ impl Case {
     pub fn of_seed(seed: u64, scope: Scope, requests: usize, odd: u32) -> Self {
         let top = match scope {
             Scope::Everything => format!("/s{seed}"),
-            Scope::Own => format!("/s{seed}-00000000"),
+            // Not directly below the root, whose counter of sequential nodes is no secret to those.
+            Scope::Own => format!("/s{seed}-00000000/t"),
         };
         let mut steps = generate::steps(seed, &top, scope, requests);
         mutate::mutate(&mut steps, seed, odd);
@@ -81,12 +82,14 @@ impl Case {
 
     /// The same steps below a node that `number` names.
     pub(super) fn renamed(&self, number: u32) -> Self {
-        let stem = self.top.rsplit_once('-').map_or(&*self.top, |(stem, _)| stem);
-        let top = format!("{stem}-{number:08x}");
-        if self.scope == Scope::Everything || top.len() != self.top.len() {
+        let old = self.top.strip_suffix("/t").unwrap_or(&self.top);
+        let stem = old.rsplit_once('-').map_or(old, |(stem, _)| stem);
+        let new = format!("{stem}-{number:08x}");
+        if self.scope == Scope::Everything || new.len() != old.len() {
             return self.clone();
         }
-        let steps = self.steps.iter().map(|step| step.renamed(&self.top, &top)).collect();
+        let steps = self.steps.iter().map(|step| step.renamed(old, &new)).collect();
+        let top = self.top.replace(old, &new);
         Self { steps, top, ..self.clone() }
     }
 
@@ -168,7 +171,7 @@ mod tests {
     fn a_renamed_case_is_below_another_node_and_otherwise_the_same() {
         let case = Case::of_seed(3, Scope::Own, 400, 0);
         let other = case.renamed(0xabc);
-        assert_eq!(other.top, "/s3-00000abc");
+        assert_eq!(other.top, "/s3-00000abc/t");
         assert_ne!(other, case);
         let text = |case: &Case| format!("{:?}", case.steps);
         assert!(!text(&other).contains("/s3-00000000"), "in a text");

@@ -71,7 +71,7 @@ fn last_steps(make: &mut Requests) -> Vec<Step> {
     let auth = make.auth(Some("digest"), Some(SUPER));
     let mut steps = vec![
         Step { client: 1, deed: Deed::Ask(vec![auth]) },
-        Step { client: 1, deed: Deed::Clear(make.world.top.clone()) },
+        Step { client: 1, deed: Deed::Clear(make.world.roof().to_owned()) },
     ];
     steps.extend(
         (0..CLIENTS).map(|client| Step {

@@ -30,6 +30,11 @@ impl World {
         Self { rng: fastrand::Rng::with_seed(seed), top: top.to_owned(), hasty: false, scope }
     }
 
+    /// The node below the root that holds the top node, or is it.
+    pub(super) fn roof(&self) -> &str {
+        self.top.strip_suffix("/t").unwrap_or(&self.top)
+    }
+
     pub(super) fn one_in(&mut self, n: u32) -> bool {
         self.rng.u32(..n) == 0
     }
@@ -74,8 +79,8 @@ impl World {
             },
             _ => match self.one_of(&ODD_NAMES) {
                 (name, true) => node + name,
-                // It is a valid path.
-                ("/zookeeperx", false) if self.scope == Scope::Own => node,
+                // These are the root and a valid path.
+                ("" | "/zookeeperx", false) if self.scope == Scope::Own => node,
                 (path, false) => path.to_owned(),
             },
         }
