@@ -43,8 +43,9 @@ fn mutate_request(request: &mut Request, rng: &mut fastrand::Rng) {
     });
     let Some(field) = chosen else { return };
     let (bytes, told) = odd::value(&field, rng);
-    // An empty path is that of the root, which the servers need not have in common.
-    if matches!(field.value, Value::Text(_)) && bytes == [0; 4] {
+    // These are paths of the root, which the servers need not have in common.
+    let is_root = bytes == [0; 4] || bytes.starts_with(b"\0\0\0\x01/");
+    if matches!(field.value, Value::Text(_)) && is_root {
         return;
     }
     let mut payload = payload.clone();

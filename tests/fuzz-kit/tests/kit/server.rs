@@ -187,3 +187,20 @@ async fn a_server_that_does_not_answer_ends_the_campaign() {
     let ended = timeout(DEADLINE, campaign.run(|_| {})).await.expect("it hangs");
     assert!(ended.is_err());
 }
+
+/// What is committed can be read, and runs: of two servers of one kind, both answer alike.
+#[tokio::test]
+async fn the_committed_cases_run() {
+    let (one, two) = (embedded().await, embedded().await);
+    let patience = Duration::from_secs(5);
+    let mut pair = Pair::new([("one", one.address()), ("two", two.address())], patience);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("findings");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let file = std::fs::File::open(entry.unwrap().path()).unwrap();
+        let case = Case::read(std::io::BufReader::new(file)).unwrap();
+        assert_eq!(timeout(DEADLINE, pair.run(&case)).await.expect("it hangs").unwrap(), None);
+        count += 1;
+    }
+    assert!(count >= 4);
+}
