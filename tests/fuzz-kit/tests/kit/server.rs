@@ -61,7 +61,7 @@ async fn pass(client: TcpStream, server: TcpStream) -> std::io::Result<()> {
                     tokio::io::copy(&mut server_in, &mut client_out).await?;
                     return client_out.shutdown().await;
                 }
-                server_out.write_all(&up[seen..].to_vec()).await?;
+                server_out.write_all(&up[seen..]).await?;
                 while let Ok(Some(payload)) = frame::split(&mut up, usize::MAX) {
                     if let Ok(request) = Frame::request(&payload) {
                         asked.extend(request.xid().zip(request.op()));
