@@ -65,7 +65,9 @@ def main():
     address = os.environ["ZK_ADDRESS"]
     retry = KazooRetry(max_tries=2, delay=0.05, max_delay=0.2)
     client = KazooClient(
-        hosts=address, timeout=1.0, connection_retry=KazooRetry(max_tries=30, delay=0.05, max_delay=0.2),
+        hosts=address,
+        timeout=1.0,
+        connection_retry=KazooRetry(max_tries=30, delay=0.05, max_delay=0.2),
         command_retry=retry,
     )
     step(client.start, timeout=3)

@@ -51,8 +51,8 @@ const CHOICES: [(u32, Choice); 7] = [
     (3, Choice::Garbage),
 ];
 
-/// The steps of `seed` below the node `top`, with at least `requests` requests. They leave no session
-/// behind, and little else.
+/// The steps of `seed` below the node `top`, with at least `requests` requests. They leave no
+/// session behind, and little else.
 pub(super) fn steps(seed: u64, top: &str, scope: Scope, requests: usize) -> Vec<Step> {
     let mut requests_made = 0;
     let mut make = Requests::new(World::new(seed, top, scope));

@@ -3,7 +3,8 @@
 //! Steps are made at random from a seed (`generate`) and run on each server separately (`side`).
 //! What the servers sent is written as text, field by field, without the parts that no two servers
 //! have in common (`show`). Then the two texts must be equal. This module does not know how a
-//! server should behave. What makes two servers differ is a [`Case`], which [`minimise`] makes small.
+//! server should behave. What makes two servers differ is a [`Case`], which [`minimise`] makes
+//! small.
 //!
 //! # Where a real server is not deterministic
 //!

@@ -1,7 +1,8 @@
 //! What a server sent, as text that is equal for servers that behave the same.
 //!
 //! A server counts its transactions without gaps, so zxids are shown as they are, or from the last
-//! transaction before the steps. The following is left out or replaced, because no two servers have it in common:
+//! transaction before the steps. The following is left out or replaced, because no two servers have
+//! it in common:
 //!
 //! * a session's id: replaced by its place among the sessions opened so far;
 //! * a session's password: replaced by whether it is the one that the session began with;
@@ -222,8 +223,8 @@ impl Witness {
             .filter_map(|(name, problem)| Some(format!(" WRONG {name}: {}", problem?)))
             .collect::<String>();
         format!(
-            "{{czxid {} mzxid {} pzxid {} version {version} cversion {cversion} aversion {aversion} \
-             owner {owner} length {data_length} children {num_children}{wrong}}}",
+            "{{czxid {} mzxid {} pzxid {} version {version} cversion {cversion} \
+             aversion {aversion} owner {owner} length {data_length} children {num_children}{wrong}}}",
             self.zxid(*czxid),
             self.zxid(*mzxid),
             self.zxid(*pzxid)
