@@ -224,7 +224,8 @@ impl Witness {
             .collect::<String>();
         format!(
             "{{czxid {} mzxid {} pzxid {} version {version} cversion {cversion} \
-             aversion {aversion} owner {owner} length {data_length} children {num_children}{wrong}}}",
+             aversion {aversion} owner {owner} length {data_length} \
+             children {num_children}{wrong}}}",
             self.zxid(*czxid),
             self.zxid(*mzxid),
             self.zxid(*pzxid)
