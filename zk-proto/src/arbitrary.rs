@@ -13,6 +13,7 @@ use crate::acl::{Acl, Id};
 use crate::codes::{CreateMode, ErrorCode};
 use crate::connect::{Password, SessionId};
 use crate::error::DecodeError;
+use crate::frame::PREFIX;
 use crate::header::{Xid, Zxid};
 pub use crate::jute::Breakable;
 use crate::jute::{Decode, List, Reader, Secret, Text, Writer};
@@ -221,7 +222,7 @@ impl<T: Breakable> Broken<T> {
     pub fn new(value: &T, fault: Fault, choice: usize) -> Option<Self> {
         let mut wire = BytesMut::new();
         value.encode(&mut Writer::new(&mut wire, usize::MAX));
-        let lengths = T::lengths(&wire);
+        let (lengths, absent) = T::lengths(&wire);
         // Each field is tried once, from the chosen one on, because only some are paths.
         let places = match fault {
             Fault::Truncated => wire.len(),
@@ -230,22 +231,45 @@ impl<T: Breakable> Broken<T> {
         };
         (0..places).find_map(|step| {
             let place = choice.wrapping_add(step) % places;
-            let mut bytes = wire.to_vec();
-            let (offset, length) = lengths.get(place).copied().unwrap_or_default();
-            match fault {
-                Fault::Truncated => bytes.truncate(place),
-                Fault::TrailingBytes => bytes.extend([0x5a; 3]),
-                Fault::NegativeLength => put(&mut bytes, offset, &i32::MIN.to_be_bytes()),
-                Fault::LengthBeyondTheEnd => put(&mut bytes, offset, &i32::MAX.to_be_bytes()),
-                Fault::Null => {
-                    bytes.splice(offset..offset + length, [0xff; 4]);
+            let field = lengths.get(place).copied().unwrap_or_default();
+            let (bytes, error) = match fault {
+                Fault::Truncated => {
+                    let bytes = wire.split_at_checked(place)?.0.to_vec();
+                    // Older peers omit optional fields, so not every cut is a fault.
+                    let error = T::error_of(&bytes)?;
+                    (bytes, error)
                 }
-                Fault::NotUtf8 if length > 4 => put(&mut bytes, offset + 4, &[0xff]),
-                Fault::NotUtf8 => return None,
-            }
-            let error = T::error_of(&bytes)?;
-            let broken = Self { bytes, fault, error, record: PhantomData };
-            fault.explains(&error).then_some(broken)
+                Fault::TrailingBytes => {
+                    let bytes = [&wire[..], &[0x5a; TRAILING]].concat();
+                    // An optional field that is absent takes the first of them.
+                    (bytes, DecodeError::TrailingBytes(TRAILING - absent))
+                }
+                Fault::NegativeLength => {
+                    let bytes = replaced(&wire, field, i32::MIN, &[]);
+                    (bytes, DecodeError::NegativeLength(i32::MIN))
+                }
+                Fault::LengthBeyondTheEnd => {
+                    let left = wire.len() - field.0 - PREFIX;
+                    let rest = wire.split_at_checked(field.0 + PREFIX)?.1;
+                    let end = (field.0, wire.len() - field.0);
+                    let needed = i32::MAX as usize - left;
+                    let bytes = replaced(&wire, end, i32::MAX, rest);
+                    (bytes, DecodeError::Truncated { needed, left })
+                }
+                // A path or a name must be neither of these, and nothing else refuses one of them.
+                // So each field that refuses the one has to refuse the other.
+                Fault::Null => {
+                    let other = T::error_of(&replaced(&wire, field, 1, &[0xff]));
+                    (other == Some(NOT_A_CHARACTER)).then_some(())?;
+                    (replaced(&wire, field, -1, &[]), DecodeError::UnexpectedNull)
+                }
+                Fault::NotUtf8 => {
+                    let other = T::error_of(&replaced(&wire, field, -1, &[]));
+                    (other == Some(DecodeError::UnexpectedNull)).then_some(())?;
+                    (replaced(&wire, field, 1, &[0xff]), NOT_A_CHARACTER)
+                }
+            };
+            Some(Self { bytes, fault, error, record: PhantomData })
         })
     }
 
@@ -259,16 +283,26 @@ impl<T: Breakable> Broken<T> {
         self.fault
     }
 
-    /// Returns the error of [`Decode::decode_exact`] for them.
+    /// Returns the error that [`Decode::decode_exact`] must have for them.
+    ///
+    /// It follows from the fault and not from decoding the bytes, except where they are truncated:
+    /// what a decoder needs there depends on the record.
     pub fn error(&self) -> DecodeError {
         self.error
     }
 }
 
-fn put(bytes: &mut [u8], offset: usize, new: &[u8]) {
-    if let Some(old) = bytes.get_mut(offset..offset + new.len()) {
-        old.copy_from_slice(new);
-    }
+/// How many bytes are behind a record with the fault [`Fault::TrailingBytes`].
+const TRAILING: usize = 3;
+
+/// The error of a text whose first byte is none of UTF-8.
+const NOT_A_CHARACTER: DecodeError = DecodeError::InvalidUtf8 { valid_up_to: 0 };
+
+/// The bytes with another length and other contents at a field.
+fn replaced(bytes: &[u8], (offset, length): (usize, usize), new: i32, contents: &[u8]) -> Vec<u8> {
+    let (front, rest) = bytes.split_at_checked(offset).unwrap_or((bytes, &[]));
+    let back = rest.get(length..).unwrap_or_default();
+    [front, &new.to_be_bytes(), contents, back].concat()
 }
 
 impl Fault {
@@ -281,19 +315,6 @@ impl Fault {
         Self::Null,
         Self::NotUtf8,
     ];
-
-    fn explains(self, error: &DecodeError) -> bool {
-        match error {
-            DecodeError::Truncated { .. } => {
-                matches!(self, Self::Truncated | Self::LengthBeyondTheEnd)
-            }
-            DecodeError::TrailingBytes(_) => self == Self::TrailingBytes,
-            DecodeError::NegativeLength(_) => self == Self::NegativeLength,
-            DecodeError::UnexpectedNull => self == Self::Null,
-            DecodeError::InvalidUtf8 { .. } => self == Self::NotUtf8,
-            _ => false,
-        }
-    }
 }
 
 impl<'a> Arbitrary<'a> for Fault {

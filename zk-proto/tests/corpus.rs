@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use zk_proto::{Decode, Reader, ReplyHeader, RequestHeader, fuzz};
+use zk_proto::{
+    CreateMode, Decode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
+    RequestHeader, Xid, frame, fuzz,
+};
 
 use frames::{Direction, Frame};
 
@@ -252,6 +255,75 @@ fn the_seeds_are_those_of_the_captured_frames_and_of_each_record() {
             assert_eq!(committed, *input, "{}: run again with {WRITE}=1", path.display());
         }
     }
+}
+
+/// The entries of the dictionary of libFuzzer: numbers that mean something on the wire, with what
+/// they mean.
+fn dictionary() -> String {
+    let mut text =
+        "# Made by a test: WRITE_SEEDS=1 cargo test -p zk-proto --test corpus dictionary\n"
+            .to_owned();
+    let mut seen = BTreeSet::new();
+    let mut add = |kind: &str, name: &str, bytes: &[u8]| {
+        if seen.insert(bytes.to_vec()) {
+            let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+            let hex: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+            text += &format!("{kind}_{name}=\"{hex}\"\n");
+        }
+    };
+    for op in OpCode::NAMED {
+        add("op", &op.to_string(), &op.0.to_be_bytes());
+    }
+    for xid in [Xid::NOTIFICATION, Xid::PING, Xid::AUTH, Xid::SET_WATCHES, Xid::FIRST] {
+        add(
+            "xid",
+            &format!("{}{}", if xid.0 < 0 { "minus" } else { "" }, xid.0.unsigned_abs()),
+            &xid.0.to_be_bytes(),
+        );
+    }
+    for error in ErrorCode::NAMED {
+        add("error", &error.to_string(), &error.0.to_be_bytes());
+    }
+    for kind in EventType::NAMED {
+        add("event", &kind.to_string(), &kind.0.to_be_bytes());
+    }
+    for state in KeeperState::NAMED {
+        add("state", &state.to_string(), &state.0.to_be_bytes());
+    }
+    for mode in CreateMode::NAMED {
+        add("mode", &mode.to_string(), &mode.0.to_be_bytes());
+    }
+    let limits = [frame::SERVER_FRAME_LIMIT, frame::CLIENT_FRAME_LIMIT, fuzz::FRAME_LIMIT];
+    let beside = |limit: usize| [limit as i32 - 1, limit as i32, limit as i32 + 1];
+    let edges = [-1, -2, 0, 16, 128, i32::MAX, i32::MIN];
+    for length in edges.into_iter().chain(limits.into_iter().flat_map(beside)) {
+        let sign = if length < 0 { "minus" } else { "" };
+        add("length", &format!("{sign}{}", length.unsigned_abs()), &length.to_be_bytes());
+    }
+    for zxid in [i64::MAX, i64::MIN, -1, 1 << 32] {
+        add("zxid", &format!("{:x}", zxid), &zxid.to_be_bytes());
+    }
+    for text in ["/", "/a", "world", "anyone", "digest", "ip", "auth", "sasl", "x509", "zookeeper"]
+    {
+        let wire = [&(text.len() as i32).to_be_bytes(), text.as_bytes()].concat();
+        add("text", if text == "/" { "root" } else { text }, &wire);
+    }
+    for (name, bytes) in [("surrogates", &b"\xed\xa0\xbd\xed\xb8\x80"[..]), ("bad", b"\xff")] {
+        add("text", name, bytes);
+    }
+    text
+}
+
+#[test]
+fn the_dictionary_is_that_of_the_codes() {
+    let path = corpus("").join("../zookeeper.dict");
+    let dictionary = dictionary();
+    assert!(dictionary.lines().count() > 80, "{dictionary}");
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(&path, &dictionary).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(committed, dictionary, "{}: run again with {WRITE}=1", path.display());
 }
 
 /// The claims say nothing of bytes that do not decode; these all do.

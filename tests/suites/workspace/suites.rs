@@ -47,9 +47,16 @@ fn strays(package: &Path, folder: &str, manifest: &str) -> Vec<String> {
 fn every_file_of_tests_is_compiled() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = "../zk-recipes/program";
-    let simulation = ("simulation", "tests");
-    let folders = [("", "suites"), ("locks", "tests"), ("playground", "tests"), (program, "tests")];
-    for (package, folder) in folders.into_iter().chain([simulation, ("zk-embedded", "tests")]) {
+    let folders = [
+        ("", "suites"),
+        ("fuzz-kit", "tests"),
+        ("locks", "tests"),
+        ("playground", "tests"),
+        ("simulation", "tests"),
+        ("zk-embedded", "tests"),
+        (program, "tests"),
+    ];
+    for (package, folder) in folders {
         let package = tests.join(package);
         let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
         assert_eq!(strays(&package, folder, &manifest), [""; 0], "{}", package.display());

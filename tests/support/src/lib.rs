@@ -5,7 +5,7 @@
 //! * [`peer`] is a server that a test plays frame by frame, and [`old_server`] looks like a
 //!   ZooKeeper 3.4.
 //! * [`foreign`] runs clients other than ours, and [`raw`] is a client of bare frames.
-//! * [`differential`] compares two servers of any kind, and [`claims`] hold on each.
+//! * [`claims`] hold on any server.
 //! * [`contender`] runs a process that contends for a lock, and [`history`] records and judges what
 //!   such processes do.
 //! * [`locks`] is the base of tests of locks on the embedded server, and [`explore`] runs them in
@@ -18,7 +18,6 @@
 pub mod capture;
 pub mod claims;
 pub mod contender;
-pub mod differential;
 pub mod explore;
 pub mod fault;
 pub mod foreign;

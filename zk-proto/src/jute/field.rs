@@ -292,28 +292,37 @@ impl<'a, T: Inspect<'a>> Inspect<'a> for List<'a, T> {
 /// A record whose bytes can be made wrong in a chosen way.
 #[cfg(feature = "arbitrary")]
 pub trait Breakable: Encode {
-    /// Returns the offsets and lengths of the fields that start with a length.
+    /// Returns the offsets and lengths of the fields that start with a length, and how many
+    /// optional fields are absent.
     #[doc(hidden)]
-    fn lengths(bytes: &[u8]) -> Vec<(usize, usize)>;
+    fn lengths(bytes: &[u8]) -> (Vec<(usize, usize)>, usize);
 
     /// Returns the error of decoding exactly these bytes.
     #[doc(hidden)]
     fn error_of(bytes: &[u8]) -> Option<DecodeError>;
 }
 
-/// Collects the offsets and lengths of the fields that start with a length.
+/// Collects the offsets and lengths of the fields that start with a length, and counts those that
+/// are absent.
 #[cfg(feature = "arbitrary")]
 pub(crate) fn lengths<'a>(
     bytes: &'a [u8],
     inspect: impl FnOnce(&mut Walk<'a, '_>) -> Option<()>,
-) -> Vec<(usize, usize)> {
-    let mut lengths = Vec::new();
+) -> (Vec<(usize, usize)>, usize) {
+    let (mut lengths, mut absent) = (Vec::new(), 0);
     let mut visit = |field: Field<'a>| {
-        if matches!(field.value, Value::Text(_) | Value::Buffer(_) | Value::Secret(_)) {
-            lengths.push((field.offset, field.length));
+        match field.value {
+            Value::Text(_) | Value::Buffer(_) | Value::Secret(_) => {
+                lengths.push((field.offset, field.length));
+            }
+            Value::Absent => absent += 1,
+            _ => {}
         }
         true
     };
     let walked = inspect(&mut Walk::new(bytes, false, &mut visit));
-    if walked.is_some() { lengths } else { Vec::new() }
+    if walked.is_none() {
+        lengths.clear();
+    }
+    (lengths, absent)
 }

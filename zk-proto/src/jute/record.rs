@@ -119,7 +119,7 @@ macro_rules! breakable {
             use $crate::jute::{Decode, Inspect};
 
             impl<$lt> $crate::jute::Breakable for $record {
-                fn lengths(bytes: &[u8]) -> Vec<(usize, usize)> {
+                fn lengths(bytes: &[u8]) -> (Vec<(usize, usize)>, usize) {
                     $crate::jute::lengths(bytes, |walk| {
                         $name::inspect(walk, $crate::jute::Name::Field("record"))
                     })
@@ -147,6 +147,11 @@ macro_rules! code {
 
         impl $name {
             $($(#[$note])* pub const $constant: Self = Self($value);)*
+
+            /// Every named value.
+            #[cfg(feature = "arbitrary")]
+            #[doc(hidden)]
+            pub const NAMED: &[Self] = &[$(Self::$constant),*];
 
             /// ZooKeeper's own name of the value, if it is a known one.
             pub const fn name(self) -> Option<&'static str> {
@@ -195,7 +200,7 @@ macro_rules! code {
                 if from.ratio(1, 8)? {
                     return from.arbitrary().map(Self);
                 }
-                from.choose(&[$(Self::$constant),*]).copied()
+                from.choose(Self::NAMED).copied()
             }
         }
 

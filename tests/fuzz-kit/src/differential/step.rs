@@ -5,7 +5,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use zk_proto::{OpCode, Password, Xid};
+
+use crate::hex;
 
 /// The number of clients that take turns.
 pub(super) const CLIENTS: usize = 3;
@@ -14,7 +17,8 @@ pub(super) const CLIENTS: usize = 3;
 pub(super) const IDENTITIES: [Option<&str>; CLIENTS] = [None, Some("user1:one"), Some("user2:two")];
 
 /// One request, encoded.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "WrittenRequest", try_from = "WrittenRequest")]
 pub(super) struct Request {
     pub(super) xid: Xid,
     pub(super) op: OpCode,
@@ -25,8 +29,39 @@ pub(super) struct Request {
     pub(super) text: String,
 }
 
+/// A request in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRequest {
+    xid: i32,
+    op: i32,
+    body: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<i64>,
+    /// For people alone.
+    #[serde(default)]
+    text: String,
+}
+
+impl From<Request> for WrittenRequest {
+    fn from(Request { xid, op, body, since, text }: Request) -> Self {
+        Self { xid: xid.0, op: op.0, body: hex::encode(&body), since, text }
+    }
+}
+
+impl TryFrom<WrittenRequest> for Request {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenRequest) -> Result<Self, Self::Error> {
+        let WrittenRequest { xid, op, body, since, text } = written;
+        let body = hex::decode(&body).ok_or("a body is not hexadecimal")?;
+        Ok(Self { xid: Xid(xid), op: OpCode(op), body, since, text })
+    }
+}
+
 /// The session and password with which a client asks to resume its session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Proof {
     /// Its own id and password.
     Own,
@@ -39,7 +74,7 @@ pub(super) enum Proof {
 }
 
 /// A handshake over a new connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Handshake {
     pub(super) proof: Proof,
     /// The length of the password that a client without a session sends; `None` is a null password.
@@ -64,7 +99,8 @@ impl Handshake {
 }
 
 /// What a client does.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Deed {
     /// Sends requests at once, then reads all replies.
     Ask(Vec<Request>),
@@ -75,15 +111,55 @@ pub(super) enum Deed {
     /// Deletes the node and all below it, as far as permitted.
     Clear(String),
     /// Sends bytes that are not a valid frame.
-    Garbage(&'static [u8]),
+    Garbage(Vec<u8>),
 }
 
 /// A deed and its client. A client without a connection first resumes its session, and one without
 /// a session first opens one.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Step {
     pub(super) client: usize,
     pub(super) deed: Deed,
+}
+
+impl Deed {
+    /// How many requests it sends, without those that its answers decide.
+    pub(super) fn requests(&self) -> usize {
+        match self {
+            Self::Ask(requests) => requests.len(),
+            _ => 1,
+        }
+    }
+}
+
+impl Step {
+    /// The same step with another name of the same length wherever `old` occurs.
+    pub(super) fn renamed(&self, old: &str, new: &str) -> Self {
+        let deed = match &self.deed {
+            Deed::Ask(requests) => {
+                Deed::Ask(requests.iter().map(|it| it.renamed(old, new)).collect())
+            }
+            Deed::Clear(path) => Deed::Clear(path.replace(old, new)),
+            other => other.clone(),
+        };
+        Self { client: self.client, deed }
+    }
+}
+
+impl Request {
+    fn renamed(&self, old: &str, new: &str) -> Self {
+        let mut request = self.clone();
+        request.text = request.text.replace(old, new);
+        let mut at = 0;
+        while let Some(name) = request.body.get_mut(at..at + old.len()) {
+            if name == old.as_bytes() {
+                name.copy_from_slice(new.as_bytes());
+            }
+            at += 1;
+        }
+        request
+    }
 }
 
 impl fmt::Display for Request {

@@ -47,24 +47,21 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { world: World::new(seed), xid: Xid(0) }
+    pub(super) fn new(world: World) -> Self {
+        Self { world, xid: Xid(0) }
     }
 
     /// The requests that create the first nodes.
     pub(super) fn ground(&mut self) -> Vec<Request> {
-        ["", "/a", "/b"]
-            .map(|node| {
-                let path = self.world.top.clone() + node;
-                let record = CreateRequest {
-                    path: &path,
-                    data: None,
-                    acl: List::new(&OPEN),
-                    mode: CreateMode::PERSISTENT,
-                };
-                self.build(OpCode::CREATE2, &record)
-            })
-            .into()
+        let roof = self.world.roof().to_owned();
+        let roof = (roof != self.world.top).then_some(roof);
+        let nodes = ["", "/a", "/b"].map(|node| self.world.top.clone() + node);
+        let create = |path: String| {
+            let (acl, mode) = (List::new(&OPEN), CreateMode::PERSISTENT);
+            let record = CreateRequest { path: &path, data: None, acl, mode };
+            self.build(OpCode::CREATE2, &record)
+        };
+        roof.into_iter().chain(nodes).map(create).collect()
     }
 
     /// A request that changes nothing.

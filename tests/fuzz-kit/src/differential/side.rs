@@ -18,12 +18,11 @@ use zk_proto::*;
 use super::show::Witness;
 use super::step::{CLIENTS, Deed, Handshake, IDENTITIES, Proof, Request, Step};
 
-/// How long a server may be silent before the silence counts as its reply.
-const SILENCE: Duration = Duration::from_secs(20);
-
 /// One server, and the clients that take turns on it.
 pub(super) struct Side {
     address: String,
+    /// How long the server may be silent before the silence counts as its reply.
+    patience: Duration,
     clients: [Client; CLIENTS],
     pub(super) witness: Witness,
     /// How many requests were sent, without the pings that only collect events.
@@ -44,19 +43,36 @@ struct Client {
 enum End {
     /// The server closed the connection.
     Closed,
-    /// The server sent nothing for [`SILENCE`].
+    /// The server sent nothing for too long.
     Silent,
 }
 
 impl Side {
-    pub(super) fn new(address: &str) -> Self {
+    pub(super) fn new(address: &str, patience: Duration) -> Self {
         Self {
             address: address.to_owned(),
+            patience,
             clients: Default::default(),
             witness: Witness::default(),
             requests: 0,
             lines: Vec::new(),
         }
+    }
+
+    /// Makes three new clients of a server that had other requests before, and counts transactions
+    /// from the last one. Returns it: no two calls return the same, since a session opens with a
+    /// transaction.
+    pub(super) async fn start_anew(&mut self) -> Result<Zxid> {
+        self.clients = Default::default();
+        self.knock(0, &Handshake { seen: None, ..Handshake::DECENT }).await?;
+        ensure!(self.clients[0].connection.is_some(), "the server lets nobody in");
+        self.ask_one(0, &request(&ExistsRequest { path: "/", watch: false })).await?;
+        self.ask_one(0, &request(&CloseSessionRequest)).await?.context("no answer")?;
+        let base = self.witness.last_zxid();
+        self.clients = Default::default();
+        self.lines.clear();
+        self.witness.start_anew(base);
+        Ok(base)
     }
 
     /// Runs the steps and returns the result of each. Ends early when the server cannot be used any
@@ -148,7 +164,7 @@ impl Side {
             _ => return Ok(()),
         };
         let seen = handshake.seen.map_or(0, |ahead| self.witness.last_zxid().0 + ahead);
-        let mut connection = Connection::open(&self.address).await?;
+        let mut connection = Connection::open(&self.address, self.patience).await?;
         let mut wire = BytesMut::new();
         // A ConnectRequest, except that its password may have any length.
         frame::encode(&mut wire, frame::SERVER_FRAME_LIMIT, |writer| {
@@ -359,18 +375,21 @@ fn encode(wire: &mut BytesMut, request: &Request, last: Zxid) -> Result<(), Enco
 struct Connection {
     stream: TcpStream,
     input: BytesMut,
+    patience: Duration,
 }
 
 impl Connection {
-    async fn open(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address).await?;
+    async fn open(address: &str, patience: Duration) -> Result<Self> {
+        let connected = timeout(patience, TcpStream::connect(address)).await;
+        let stream = connected.context("no connection in time")?.context("no connection")?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, input: BytesMut::new() })
+        Ok(Self { stream, input: BytesMut::new(), patience })
     }
 
-    /// An error is ignored: that the server has closed the connection shows when its reply is read.
+    /// An error is ignored: that the server has closed the connection, or does not read, shows when
+    /// its reply is read.
     async fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).await.ok();
+        timeout(self.patience, self.stream.write_all(bytes)).await.ok();
     }
 
     /// Ends the connection and waits until the server knows, and has removed its watches: on 3.8 a
@@ -388,7 +407,7 @@ impl Connection {
             }
             // An end and a reset count as the same: which of them it is depends on what was in
             // flight.
-            match timeout(SILENCE, self.stream.read_buf(&mut self.input)).await {
+            match timeout(self.patience, self.stream.read_buf(&mut self.input)).await {
                 Ok(Ok(0) | Err(_)) => return Ok(Err(End::Closed)),
                 Ok(Ok(_)) => {}
                 Err(_) => return Ok(Err(End::Silent)),

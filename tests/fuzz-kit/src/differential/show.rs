@@ -1,7 +1,8 @@
 //! What a server sent, as text that is equal for servers that behave the same.
 //!
-//! A fresh server counts its transactions from 1 without gaps, so zxids are shown as they are. The
-//! following is left out or replaced, because no two servers have it in common:
+//! A server counts its transactions without gaps, so zxids are shown as they are, or from the last
+//! transaction before the steps. The following is left out or replaced, because no two servers have
+//! it in common:
 //!
 //! * a session's id: replaced by its place among the sessions opened so far;
 //! * a session's password: replaced by whether it is the one that the session began with;
@@ -24,6 +25,8 @@ const SLACK: i64 = 1000;
 pub(super) struct Witness {
     sessions: HashMap<SessionId, (usize, Password)>,
     last: Zxid,
+    /// The last transaction before the steps: later ones are counted from here.
+    base: Zxid,
     /// Whether servers close the connection behind the last reply.
     goodbye: bool,
     /// When the current step began.
@@ -45,6 +48,17 @@ impl Witness {
     /// Whether servers close the connection behind the last reply.
     pub(super) fn said_goodbye(&self) -> bool {
         self.goodbye
+    }
+
+    /// Forgets everything, and counts transactions from here.
+    pub(super) fn start_anew(&mut self, base: Zxid) {
+        let tally = std::mem::take(&mut self.tally);
+        *self = Self { base, last: base, tally, ..Self::default() };
+    }
+
+    /// A transaction's number, as it is shown. Those up to the base are none, such as -1.
+    fn zxid(&self, zxid: Zxid) -> i64 {
+        if zxid > self.base { zxid.0 - self.base.0 } else { zxid.0 }
     }
 
     pub(super) fn begin_step(&mut self) {
@@ -104,7 +118,7 @@ impl Witness {
         if op != OpCode::PING {
             self.count(format!("{op}: {error}"));
         }
-        Ok(format!("{op}#{xid} at {}: {error}{body}", zxid.0))
+        Ok(format!("{op}#{xid} at zxid {}: {error}{body}", self.zxid(zxid)))
     }
 
     /// A watch event.
@@ -119,7 +133,7 @@ impl Witness {
             };
         self.last = self.last.max(zxid);
         self.count(format!("event: {kind}"));
-        format!("event {kind} {path:?} at {}, {state}, {error}", zxid.0)
+        format!("event {kind} {path:?} at zxid {}, {state}, {error}", self.zxid(zxid))
     }
 
     fn body(&mut self, op: OpCode, reader: &mut Reader<'_>) -> Result<String, DecodeError> {
@@ -209,9 +223,12 @@ impl Witness {
             .filter_map(|(name, problem)| Some(format!(" WRONG {name}: {}", problem?)))
             .collect::<String>();
         format!(
-            "{{c {} m {} p {}, version {version} c {cversion} a {aversion}, owner {owner}, length \
-             {data_length}, children {num_children}{wrong}}}",
-            czxid.0, mzxid.0, pzxid.0
+            "{{czxid {} mzxid {} pzxid {} version {version} cversion {cversion} \
+             aversion {aversion} owner {owner} length {data_length} \
+             children {num_children}{wrong}}}",
+            self.zxid(*czxid),
+            self.zxid(*mzxid),
+            self.zxid(*pzxid)
         )
     }
 

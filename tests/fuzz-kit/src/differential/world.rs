@@ -1,6 +1,19 @@
 //! The small world that requests are made of: paths, versions, access lists and identities.
 
+use serde::{Deserialize, Serialize};
 use zk_proto::{Acl, CreateMode, Id, OpCode, Text};
+
+/// Which nodes requests may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Scope {
+    /// Also the root and the nodes of the server itself. Both servers must be new, and must have
+    /// had the same requests since.
+    Everything,
+    /// The nodes below one node of the root alone. The servers may have had any requests before.
+    Own,
+}
 
 /// A random generator of the parts of requests, the same for the same seed.
 pub(super) struct World {
@@ -9,11 +22,17 @@ pub(super) struct World {
     pub(super) top: String,
     /// True if requests follow at once, before a server has carried out the earlier ones.
     pub(super) hasty: bool,
+    scope: Scope,
 }
 
 impl World {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { rng: fastrand::Rng::with_seed(seed), top: format!("/s{seed}"), hasty: false }
+    pub(super) fn new(seed: u64, top: &str, scope: Scope) -> Self {
+        Self { rng: fastrand::Rng::with_seed(seed), top: top.to_owned(), hasty: false, scope }
+    }
+
+    /// The node below the root that holds the top node, or is it.
+    pub(super) fn roof(&self) -> &str {
+        self.top.strip_suffix("/t").unwrap_or(&self.top)
     }
 
     pub(super) fn one_in(&mut self, n: u32) -> bool {
@@ -54,11 +73,14 @@ impl World {
         match self.rng.u32(..100) {
             0..84 => node,
             84..92 => format!("{node}/n-{:010}", self.rng.u32(..8)),
-            92..95 => {
-                self.one_of(&["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"]).into()
-            }
+            92..95 => match self.one_of(&SHARED) {
+                path if self.scope == Scope::Everything => path.to_owned(),
+                _ => node,
+            },
             _ => match self.one_of(&ODD_NAMES) {
                 (name, true) => node + name,
+                // These are the root and a valid path.
+                ("" | "/zookeeperx", false) if self.scope == Scope::Own => node,
                 (path, false) => path.to_owned(),
             },
         }
@@ -133,6 +155,9 @@ impl World {
 /// The nodes of a seed, below its own top node. Likely ones are listed twice.
 const NODES: [&str; 12] =
     ["", "/a", "/a", "/b", "/b", "/a/x", "/a/x", "/a/y", "/b/x", "/b/é", "/a/x/p", "/a/x/q"];
+
+/// Nodes that a server starts with.
+const SHARED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"];
 
 /// Paths that are unusual or invalid; those with `true` are appended to a node's path.
 const ODD_NAMES: [(&str, bool); 26] = [

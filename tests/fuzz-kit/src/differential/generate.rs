@@ -12,7 +12,7 @@ use zk_proto::*;
 
 use super::request::Requests;
 use super::step::{CLIENTS, Deed, Handshake, Proof, Request, Step};
-use super::world::SUPER;
+use super::world::{SUPER, Scope, World};
 
 /// The most requests that one burst holds.
 const BURST: usize = 8;
@@ -51,26 +51,40 @@ const CHOICES: [(u32, Choice); 7] = [
     (3, Choice::Garbage),
 ];
 
-/// The steps of `seed`, with at least `requests` requests. They leave no session behind, and little
-/// else.
-pub(super) fn steps(seed: u64, requests: usize) -> Vec<Step> {
+/// The steps of `seed` below the node `top`, with at least `requests` requests. They leave no
+/// session behind, and little else.
+pub(super) fn steps(seed: u64, top: &str, scope: Scope, requests: usize) -> Vec<Step> {
     let mut requests_made = 0;
-    let mut make = Requests::new(seed);
+    let mut make = Requests::new(World::new(seed, top, scope));
     let mut steps = vec![Step { client: 0, deed: Deed::Ask(make.ground()) }];
     while requests_made < requests {
         let deed = deed(&mut make);
-        requests_made += match &deed {
-            Deed::Ask(requests) => requests.len(),
-            _ => 1,
-        };
+        requests_made += deed.requests();
         steps.push(Step { client: make.world.rng.usize(..CLIENTS), deed });
     }
-    steps.push(Step { client: 1, deed: Deed::Ask(vec![make.auth(Some("digest"), Some(SUPER))]) });
-    steps.push(Step { client: 1, deed: Deed::Clear(make.world.top.clone()) });
-    for client in 0..CLIENTS {
-        steps.push(Step { client, deed: Deed::Ask(vec![make.request(OpCode::CLOSE_SESSION)]) });
-    }
+    steps.extend(last_steps(&mut make));
     steps
+}
+
+/// The steps that leave no session behind, and no node if the superuser is one.
+fn last_steps(make: &mut Requests) -> Vec<Step> {
+    let auth = make.auth(Some("digest"), Some(SUPER));
+    let mut steps = vec![
+        Step { client: 1, deed: Deed::Ask(vec![auth]) },
+        Step { client: 1, deed: Deed::Clear(make.world.roof().to_owned()) },
+    ];
+    steps.extend(
+        (0..CLIENTS).map(|client| Step {
+            client,
+            deed: Deed::Ask(vec![make.request(OpCode::CLOSE_SESSION)]),
+        }),
+    );
+    steps
+}
+
+/// The steps that clean up below `top`, whatever was done there.
+pub(super) fn clean_up(top: &str) -> Vec<Step> {
+    last_steps(&mut Requests::new(World::new(0, top, Scope::Own)))
 }
 
 fn deed(make: &mut Requests) -> Deed {
@@ -81,7 +95,7 @@ fn deed(make: &mut Requests) -> Deed {
         Choice::Cut => Deed::Cut,
         Choice::Knock => Deed::Knock(handshake(make)),
         Choice::Clear => Deed::Clear(make.world.inner()),
-        Choice::Garbage => Deed::Garbage(make.world.one_of(&GARBAGE)),
+        Choice::Garbage => Deed::Garbage(make.world.one_of(&GARBAGE).to_vec()),
     }
 }
 

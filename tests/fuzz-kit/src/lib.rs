@@ -1,0 +1,15 @@
+//! Fuzzes any ZooKeeper server against zk-embedded, and any client with a hostile server.
+//!
+//! * [`differential`] runs the same random steps on two servers, compares their replies field by
+//!   field, and makes small what differs. [`server`] does this for many seeds.
+//! * [`hostile`] is a server that behaves correctly in the main, and runs a client's command
+//!   against it for many seeds.
+//!
+//! The program `zk-fuzz` does both from the command line: see the README.
+
+mod clock;
+pub mod differential;
+mod hex;
+pub mod hostile;
+mod odd;
+pub mod server;

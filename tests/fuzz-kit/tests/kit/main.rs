@@ -1,0 +1,5 @@
+//! The kit itself: it finds what is planted, makes it small, and does the same for the same seed.
+
+mod client;
+mod fragile;
+mod server;
