@@ -184,7 +184,7 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        serve(connection, peer, Arc::clone(&self.shared))
+        serve(connection, peer, 0, Arc::clone(&self.shared))
     }
 
     /// Calls the state machine, and wakes the tasks that have something to do after it.
