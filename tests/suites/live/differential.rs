@@ -131,7 +131,7 @@ async fn the_embedded_server_answers_like_a_real_one() -> Result<()> {
     let seeds = seeds(count)?;
     let servers = [("embedded", embedded.address()), ("real", &real.address())];
     let whole = seeds.clone().count() as u64 == count;
-    let Summary { seeds, requests, tally } = compare(servers, seeds, REQUESTS).await?;
+    let Summary { seeds, requests, tally, .. } = compare(servers, seeds, REQUESTS).await?;
     println!("{requests} requests in {seeds} seeds\n{tally:#?}");
     if whole {
         let enough = seeds as u64 == count && requests >= 400 * seeds;
