@@ -412,9 +412,9 @@ impl Round {
         }
     }
 
-    /// Lists the other parties that are still in the round, in the order in which they came, and our
-    /// own node while the client still tries to delete it. Fails if we have lost our node before we
-    /// left.
+    /// Lists the other parties that are still in the round, in the order in which they came, and
+    /// our own node while the client still tries to delete it. Fails if we have lost our node
+    /// before we left.
     async fn others(&self) -> Result<Vec<Contender>, Error> {
         let (queue, ownership) = (self.hold.queue(), self.hold.ownership());
         if !self.has_left
