@@ -407,7 +407,12 @@ impl Round {
             self.others().await?;
         }
         match watching {
-            Some(watching) => Ok(Some(watching.await?.1)),
+            Some(watching) => {
+                let (node, watcher) = watching.await?;
+                // If this node came after our round began, the folder was deleted meanwhile and
+                // numbers begin anew: all of ours have left.
+                Ok((node.stat.czxid < self.number).then_some(watcher))
+            }
             None => Ok(None),
         }
     }

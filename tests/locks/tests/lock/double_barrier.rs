@@ -274,6 +274,27 @@ async fn the_last_one_whose_session_ends_over_its_delete_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_leaves_does_not_wait_for_those_in_a_folder_that_was_made_anew() {
+    let world = World::new();
+    let (one, mut two, client) = two_inside(&world).await;
+    let mut leaving = Box::pin(two.leave());
+    while world.queue().len() == 2 {
+        assert!(poll_once(leaving.as_mut()).is_pending());
+        settle().await;
+    }
+    assert!(poll_once(leaving.as_mut()).is_pending(), "it waits for the other one");
+    // The other one leaves, and the folder goes, before this one looks again.
+    drop(one);
+    settle().await;
+    client.delete(LOCK, None).await.unwrap();
+    let next = comes(barrier(&world, 2).await).await;
+    assert!(world.queue()[0].ends_with("__enter__0000000000"), "{:?}", world.queue());
+    timeout(Duration::from_secs(1), leaving).await.expect("all have left").unwrap();
+    assert!(!next.is_finished());
+    next.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_party_that_is_cut_off_knows_that_it_is_lost_before_the_others_go_on() {
     let world = World::new();
     let (one, two, client) = two_inside(&world).await;
