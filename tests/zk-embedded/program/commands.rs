@@ -96,10 +96,6 @@ impl<'a> Arguments<'a> {
         self.end()?;
         Ok(value)
     }
-
-    fn millis(&mut self) -> Result<Duration, String> {
-        number(self.word()?).map(Duration::from_millis)
-    }
 }
 
 const COMMANDS: &[Command] = &[
@@ -111,10 +107,7 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "serve-late MS [FILTER...]",
         what: "Cuts the connection, and serves the request MS milliseconds later all the same.",
-        run: |target, arguments| {
-            let by = arguments.millis()?;
-            inject(target, Fault::serve_late(by), arguments)
-        },
+        run: |target, arguments| inject_of(target, arguments, millis, Fault::serve_late),
     },
     Command {
         usage: "lose-reply [FILTER...]",
@@ -124,10 +117,7 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "cut-reply BYTES [FILTER...]",
         what: "Serves the request, and cuts the connection behind BYTES bytes of its reply.",
-        run: |target, arguments| {
-            let bytes = number(arguments.word()?)?;
-            inject(target, Fault::cut_reply(bytes), arguments)
-        },
+        run: |target, arguments| inject_of(target, arguments, number, Fault::cut_reply),
     },
     Command {
         usage: "go-silent [FILTER...]",
@@ -137,18 +127,17 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "delay MS [FILTER...]",
         what: "Serves the request, and sends its reply and all behind it MS milliseconds later.",
-        run: |target, arguments| {
-            let by = arguments.millis()?;
-            inject(target, Fault::delay(by), arguments)
-        },
+        run: |target, arguments| inject_of(target, arguments, millis, Fault::delay),
     },
     Command {
         usage: "refuse ERROR [FILTER...]",
         what: "Answers the request with ERROR, a name such as ThrottledOp or a number.",
-        run: |target, arguments| {
-            let code = code(arguments.word()?)?;
-            inject(target, Fault::refuse(code), arguments)
-        },
+        run: |target, arguments| inject_of(target, arguments, code, Fault::refuse),
+    },
+    Command {
+        usage: "mutate SEED [FILTER...]",
+        what: "Corrupts the reply to the request, in a way that SEED decides.",
+        run: |target, arguments| inject_of(target, arguments, number, Fault::mutate),
     },
     Command {
         usage: "expire-session [FILTER...]",
@@ -352,6 +341,21 @@ fn inject(
     Ok(String::new())
 }
 
+/// Injects a fault that takes one word.
+fn inject_of<T>(
+    target: Target<'_>,
+    arguments: &mut Arguments<'_>,
+    parse: impl Fn(&str) -> Result<T, String>,
+    fault: impl Fn(T) -> Fault,
+) -> Result<String, String> {
+    let fault = fault(parse(arguments.word()?)?);
+    inject(target, fault, arguments)
+}
+
+fn millis(word: &str) -> Result<Duration, String> {
+    number(word).map(Duration::from_millis)
+}
+
 /// A command that takes no words and answers nothing.
 fn done(arguments: &mut Arguments<'_>, act: impl FnOnce()) -> Result<String, String> {
     arguments.end()?;
@@ -486,6 +490,7 @@ mod tests {
             "go-silent",
             "delay 1",
             "refuse ThrottledOp",
+            "mutate 7",
             "expire-session",
             "swap-session",
         ];
