@@ -313,8 +313,8 @@ const COMMANDS: &[Command] = &[
         what: "Replaces the tree by that of a snapshot, and ends all sessions.",
         run: |target, arguments| {
             let file = arguments.last(path)?;
-            let snapshot =
-                std::fs::read(&file).map_err(|error| format!("cannot read {file}: {error}"))?;
+            let snapshot = files::read(Path::new(&file))
+                .map_err(|error| format!("cannot read {file}: {error}"))?;
             let loaded = target.server.restore(&snapshot);
             loaded.map(|()| String::new()).map_err(|error| error.to_string())
         },

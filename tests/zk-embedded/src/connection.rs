@@ -78,23 +78,28 @@ pub(crate) struct Connection {
     pub(crate) counts: Counts,
 }
 
+/// The bytes that a request takes while it waits. An empty one takes some, too.
+fn weight(request: &Bytes) -> usize {
+    size_of::<Bytes>() + request.len()
+}
+
 /// Requests that wait to be served, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     requests: VecDeque<Bytes>,
-    /// The bytes of the requests.
+    /// What the requests take, in bytes.
     held: usize,
 }
 
 impl Waiting {
     pub(crate) fn push(&mut self, request: Bytes) {
-        self.held += request.len();
+        self.held += weight(&request);
         self.requests.push_back(request);
     }
 
     pub(crate) fn pop(&mut self) -> Option<Bytes> {
         let request = self.requests.pop_front()?;
-        self.held -= request.len();
+        self.held -= weight(&request);
         Some(request)
     }
 
@@ -110,7 +115,7 @@ pub(crate) struct Partition {
     /// The last transaction that this server knows of.
     pub(crate) zxid: Zxid,
     pub(crate) requests: VecDeque<Bytes>,
-    /// The bytes of the requests.
+    /// What the requests take, in bytes.
     held: usize,
     pub(crate) events: BytesMut,
     /// True if the session has ended meanwhile, which this server does not know.
@@ -124,7 +129,7 @@ impl Partition {
     }
 
     pub(crate) fn hold(&mut self, request: Bytes) {
-        self.held += request.len();
+        self.held += weight(&request);
         self.requests.push_back(request);
     }
 
@@ -388,5 +393,18 @@ mod tests {
         outbox.raw(b"ab");
         outbox.abort();
         assert_eq!(take(&mut outbox, 0), (b"".to_vec(), true));
+    }
+
+    #[test]
+    fn empty_requests_that_wait_are_bounded_too() {
+        let mut waiting = Waiting::default();
+        let mut count = 0;
+        while !waiting.is_full() {
+            waiting.push(Bytes::new());
+            count += 1;
+            assert!(count <= MAX_UNSENT);
+        }
+        while waiting.pop().is_some() {}
+        assert!(!waiting.is_full());
     }
 }

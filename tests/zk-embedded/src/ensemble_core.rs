@@ -6,21 +6,18 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tracing::debug;
-use zk_proto::{Decode, OpCode, Reader, RequestHeader, SessionId, Zxid};
+use zk_proto::{SessionId, Zxid};
 
 use crate::config::Config;
 use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::fault::Fault;
 use crate::history::Commit;
-use crate::member::Message;
-use crate::state::{Call, Member};
-use crate::store::SessionChange;
+use crate::seat::Seat;
 
 /// How many ticks a member that is cut off goes on serving: `syncLimit` of the sample `zoo.cfg`.
 const SYNC_LIMIT: u32 = 5;
@@ -34,51 +31,20 @@ const EPOCH_SHIFT: u32 = 32;
 /// way as a [`Core`], and is deterministic too. Members are named by their index, from 0 on.
 #[derive(Debug)]
 pub struct EnsembleCore {
-    start: Instant,
-    give_up_after: Duration,
-    members: Vec<Seat>,
-    leader: usize,
-    epoch: i64,
+    pub(crate) start: Instant,
+    pub(crate) give_up_after: Duration,
+    pub(crate) members: Vec<Seat>,
+    pub(crate) leader: usize,
+    pub(crate) epoch: i64,
     /// The member at which the client of a session is.
-    owners: HashMap<SessionId, usize>,
+    pub(crate) owners: HashMap<SessionId, usize>,
     /// Whether members without a quorum serve reads.
-    read_only_mode: bool,
-}
-
-/// A member.
-#[derive(Debug)]
-struct Seat {
-    core: Core,
-    /// How long transactions wait here before they are applied.
-    lag: Duration,
-    /// What the leader has sent, with the time at which it did.
-    queue: VecDeque<(Duration, Message)>,
-    is_cut: bool,
-    is_stopped: bool,
-    /// Since when it is without a quorum.
-    lost_since: Option<Duration>,
-    /// True if it must begin anew before it serves again: it has given up, or was cut off during an
-    /// election.
-    is_stale: bool,
-}
-
-impl Seat {
-    fn is_up(&self) -> bool {
-        !self.is_cut && !self.is_stopped
-    }
-
-    fn is_serving(&self) -> bool {
-        self.core.state.serving && !self.core.state.read_only
-    }
-
-    fn member(&mut self) -> &mut Member {
-        self.core.state.member.get_or_insert_default()
-    }
+    pub(crate) read_only_mode: bool,
 }
 
 impl EnsembleCore {
     /// The most members of an ensemble.
-    pub const MAX_MEMBERS: usize = 255;
+    pub const MAX_MEMBERS: usize = 254;
 
     /// Creates an ensemble of empty servers, when the wall clock shows `wall` since 1970.
     ///
@@ -266,8 +232,8 @@ impl EnsembleCore {
     ///
     /// A member that has not noticed that it was cut off goes on where it was: requests that have
     /// waited are carried out, unless there was an election meanwhile. Any other applies all that
-    /// it has missed, and serves again. If the leader has given up, no member serves until one is
-    /// elected.
+    /// it has missed, and serves again. If the leader was stopped or has given up, no member serves
+    /// until one is elected.
     pub fn heal(&mut self, now: Instant, member: usize) {
         if let Some(seat) = self.members.get_mut(member) {
             (seat.is_cut, seat.is_stopped) = (false, false);
@@ -342,236 +308,5 @@ impl EnsembleCore {
     /// Returns every change since the start, if [`Config::keep_history`] is set, else nothing.
     pub fn history(&self) -> &[Commit] {
         self.member(self.leader).map(Core::history).unwrap_or_default()
-    }
-
-    // How it works.
-
-    fn elapsed(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.start)
-    }
-
-    fn lead(&mut self) -> Option<&mut Seat> {
-        self.members.get_mut(self.leader)
-    }
-
-    /// True if more than half of the members reach each other.
-    fn has_majority(&self) -> bool {
-        2 * self.members.iter().filter(|seat| seat.is_up()).count() > self.members.len()
-    }
-
-    /// True if a member and the leader reach each other, and have a quorum.
-    fn has_quorum(&self, member: usize) -> bool {
-        let is_up = |member| self.members.get(member).is_some_and(Seat::is_up);
-        // A leader that has given up must be elected again.
-        let leads = self.members.get(self.leader).is_some_and(|seat| !seat.is_stale);
-        self.has_majority() && is_up(self.leader) && is_up(member) && leads
-    }
-
-    /// Does everything that is due, until nothing is left to do.
-    fn settle(&mut self, now: Instant) {
-        let time = self.elapsed(now);
-        self.notice(now);
-        self.distribute(time);
-        loop {
-            let mut is_done = true;
-            for member in 0..self.members.len() {
-                let Some(seat) = self.members.get(member).filter(|_| self.has_quorum(member))
-                else {
-                    continue;
-                };
-                let lag = seat.lag;
-                is_done &= !self.deliver(time, member, lag);
-                let seat = self.members.get_mut(member);
-                let calls = seat.map(|seat| std::mem::take(&mut seat.member().calls));
-                for call in calls.unwrap_or_default() {
-                    is_done = false;
-                    self.handle_call(time, member, call);
-                }
-            }
-            if is_done {
-                return;
-            }
-        }
-    }
-
-    /// Notices which members have a quorum, since when others have none, and who is back.
-    fn notice(&mut self, now: Instant) {
-        let time = self.elapsed(now);
-        for member in 0..self.members.len() {
-            let (has_quorum, leads) = (self.has_quorum(member), member == self.leader);
-            let Some(seat) = self.members.get_mut(member) else {
-                continue;
-            };
-            if has_quorum {
-                seat.lost_since = None;
-            } else if time >= *seat.lost_since.get_or_insert(time) + self.give_up_after
-                && seat.is_serving()
-            {
-                debug!(member, "gives up");
-                seat.is_stale = true;
-                seat.core.state.forget_calls();
-                match self.read_only_mode {
-                    true => seat.core.set_read_only(now, true),
-                    false => seat.core.set_serving(now, false),
-                }
-            }
-            let leads = leads && has_quorum;
-            if std::mem::replace(&mut seat.member().leads, leads) != leads {
-                seat.core.state.run_clocks(time);
-            }
-            if has_quorum && seat.is_stale {
-                self.rejoin(now, member);
-            }
-        }
-    }
-
-    /// Lets a member begin anew: without connections, and with all transactions.
-    fn rejoin(&mut self, now: Instant, member: usize) {
-        let time = self.elapsed(now);
-        let zxid = self.member(self.leader).map_or(Zxid(0), Core::last_zxid);
-        let Some(seat) = self.members.get_mut(member) else {
-            return;
-        };
-        seat.core.disconnect_all();
-        seat.core.state.forget_calls();
-        for (_, message) in std::mem::take(&mut seat.queue) {
-            if matches!(message, Message::Commit(_)) {
-                seat.core.state.handle_message(time, message);
-            }
-        }
-        seat.core.state.set_zxid(zxid.max(seat.core.last_zxid()));
-        if seat.core.state.read_only {
-            seat.core.set_read_only(now, false);
-        }
-        seat.core.set_serving(now, true);
-        (seat.is_stale, seat.lost_since) = (false, None);
-    }
-
-    /// Gives a member what the leader has sent to it longer ago than `lag`. Returns whether there
-    /// was anything.
-    fn deliver(&mut self, time: Duration, member: usize, lag: Duration) -> bool {
-        let mut any = false;
-        if let Some(seat) = self.members.get_mut(member) {
-            let is_due = |sent: Duration| sent.checked_add(lag).is_some_and(|due| due <= time);
-            while seat.queue.front().is_some_and(|(sent, _)| is_due(*sent))
-                && let Some((_, message)) = seat.queue.pop_front()
-            {
-                seat.core.state.handle_message(time, message);
-                any = true;
-            }
-        }
-        any
-    }
-
-    /// Handles what a member asks the leader for.
-    fn handle_call(&mut self, time: Duration, member: usize, call: Call) {
-        match call {
-            Call::Open { connection, timeout } => {
-                let Some(seat) = self.members.get_mut(member) else {
-                    return;
-                };
-                let session = seat.core.state.sessions.next_id();
-                if let Some(leader) = self.lead() {
-                    leader.core.state.lead_open(time, session, timeout);
-                }
-                self.owners.insert(session, member);
-                self.distribute(time);
-                self.tell(time, member, Message::Opened(connection, session));
-            }
-            Call::Resume { connection, session, timeout } => {
-                let sessions = self.lead().map(|seat| &mut seat.core.state.sessions);
-                let known = sessions.filter(|sessions| sessions.get(session).is_some());
-                let is_alive = known.is_some();
-                if let Some(sessions) = known {
-                    sessions.renew(session, timeout, time);
-                    self.owners.insert(session, member);
-                }
-                // Real members answer this ahead of the transactions that wait to be applied.
-                if let Some(seat) = self.members.get_mut(member) {
-                    let state = &mut seat.core.state;
-                    if is_alive {
-                        state.sessions.adopt(session, timeout);
-                    }
-                    state.enter(time, connection, is_alive.then_some(session));
-                }
-            }
-            Call::Request { connection, session, caller, frame } => {
-                let mut reader = Reader::new(&frame);
-                let op = RequestHeader::decode(&mut reader).map_or(OpCode::PING, |it| it.op);
-                let Some(leader) = self.members.get_mut(self.leader) else {
-                    return;
-                };
-                let state = &mut leader.core.state;
-                let is_closing = op == OpCode::CLOSE_SESSION;
-                if state.sessions.get(session).is_none() && !is_closing {
-                    // The end of the session is on its way to the member.
-                    return;
-                }
-                if op == OpCode::SYNC {
-                    return self.tell(time, member, Message::Synced(connection, session, frame));
-                }
-                let owner = *self.owners.entry(session).or_insert(member);
-                if owner != member && !is_closing {
-                    state.lead_failure(time);
-                    self.distribute(time);
-                    return self.tell(time, member, Message::Moved(connection));
-                }
-                if member == self.leader {
-                    // A request that is served late has no connection.
-                    match connection {
-                        ConnectionId::NOBODY => {
-                            state.lead_request(time, session, *caller, &frame);
-                        }
-                        id => state.handle_decided(time, id, session, &frame),
-                    }
-                    return self.distribute(time);
-                }
-                let done = state.lead_request(time, session, *caller, &frame);
-                self.distribute(time);
-                self.tell(time, member, Message::Done(connection, done));
-            }
-            Call::Touch(session) => {
-                if let Some(leader) = self.lead() {
-                    leader.core.state.sessions.touch(session, time);
-                }
-            }
-            Call::End(session) => {
-                if let Some(leader) = self.lead() {
-                    leader.core.state.end_session(time, session);
-                }
-                self.distribute(time);
-            }
-        }
-    }
-
-    /// Sends a message to a member. The leader gets it at once.
-    fn tell(&mut self, time: Duration, member: usize, message: Message) {
-        let leads = member == self.leader;
-        if let Some(seat) = self.members.get_mut(member) {
-            match leads {
-                true => seat.core.state.handle_message(time, message),
-                false => seat.queue.push_back((time, message)),
-            }
-        }
-    }
-
-    /// Sends the leader's new transactions to all other members.
-    fn distribute(&mut self, time: Duration) {
-        let Some(leader) = self.lead() else {
-            return;
-        };
-        for txn in leader.core.state.store.take_log().into_iter().map(Arc::new) {
-            if let Some(SessionChange::Closed(session)) = txn.session {
-                self.owners.remove(&session);
-                if let Some(leader) = self.lead() {
-                    leader.core.state.leave_ended(session);
-                }
-            }
-            for (member, seat) in self.members.iter_mut().enumerate() {
-                if member != self.leader {
-                    seat.queue.push_back((time, Message::Commit(Arc::clone(&txn))));
-                }
-            }
-        }
     }
 }

@@ -8,10 +8,11 @@ use zk_proto::{
     SessionId, Xid, Zxid,
 };
 
+use crate::calls::Call;
 use crate::connection::{Connection, ConnectionId};
 use crate::fault::{Effect, RequestInfo};
 use crate::sessions::password;
-use crate::state::{Call, State};
+use crate::state::State;
 
 /// A client's first frame as a server reads it.
 pub(crate) struct Hello<'f> {

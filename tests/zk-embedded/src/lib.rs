@@ -149,6 +149,9 @@ mod watches;
 
 mod store;
 
+mod calls;
+mod connections;
+
 mod create;
 mod multi;
 
@@ -170,7 +173,11 @@ mod core;
 mod replica;
 mod snapshot;
 
+mod seat;
+
 mod ensemble_core;
+
+mod ensemble_turns;
 
 mod shared;
 mod wire;

@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use zk_proto::{Decode, Encode, OpCode, Reader, ReplyHeader, SessionId, Writer, Xid, Zxid, frame};
 
+use crate::calls::{Call, Member};
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::decodable_path::is_single_write;
-use crate::state::{Call, Member, State};
+use crate::state::State;
 use crate::store::{SessionChange, Txn};
 
 /// What a leader tells another member, in this order.

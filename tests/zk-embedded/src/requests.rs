@@ -17,13 +17,14 @@ use zk_proto::{
 };
 
 use crate::asked::{Asked, read};
+use crate::calls::{Call, Member};
 use crate::config::ServerVersion;
 use crate::connection::{ConnectionId, Phase};
 use crate::create::Created;
 use crate::decodable_path::{begins_with_path, is_single_write, with_decodable_path};
 use crate::fault::{Effect, RequestInfo};
 use crate::multi::{EntryResult, is_write};
-use crate::state::{Call, Late, Member, State};
+use crate::state::{Late, State};
 use crate::store::{Caller, Store};
 use crate::tree::Stamp;
 
@@ -145,13 +146,9 @@ impl State {
             let (caller, connection) = (Box::new(connection), ConnectionId::NOBODY);
             return calls.push(Call::Request { connection, session, caller, frame });
         }
-        let mut reader = Reader::new(&frame);
-        if self.sessions.get(session).is_some()
-            && let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut reader)
-        {
+        if self.sessions.get(session).is_some() {
             let connection = self.connections.put(connection);
-            // An error is a reply, too.
-            self.serve(Asked { now, connection, session, xid, op }, &mut reader).ok();
+            self.carry_out(now, connection, session, &frame);
             self.forget(connection);
         }
     }

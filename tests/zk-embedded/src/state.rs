@@ -3,23 +3,20 @@
 //!
 //! Time is counted from the server's start. The files below implement the requests.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tracing::debug;
-use zk_proto::{
-    Acl, Encode, ErrorCode, EventType, KeeperState, ReplyHeader, SessionId, Text, Writer, Xid,
-    Zxid, frame,
-};
+use zk_proto::{Acl, EventType, SessionId, Zxid};
 
 use crate::access::AccessList;
+use crate::calls::{Call, Member};
 use crate::config::{Config, ServerVersion};
-use crate::connection::{Connection, ConnectionId, Counts, MAX_UNSENT, Phase};
+use crate::connection::{Connection, ConnectionId, Phase};
+use crate::connections::Connections;
 use crate::fault::Faults;
 use crate::history::Change;
-use crate::mutation::Mutation;
 use crate::sessions::Sessions;
 use crate::store::{SessionChange, Store, Told};
 use crate::tree::split;
@@ -72,157 +69,6 @@ pub(crate) struct Late {
     pub(crate) connection: Connection,
     pub(crate) session: SessionId,
     pub(crate) frame: Bytes,
-}
-
-/// What a server of an ensemble is there.
-#[derive(Debug, Default)]
-pub(crate) struct Member {
-    /// True if it leads, and has a quorum.
-    pub(crate) leads: bool,
-    /// What it has asked the leader for, oldest first.
-    pub(crate) calls: Vec<Call>,
-}
-
-/// What a server asks the leader of its ensemble for. The leader asks itself in the same way.
-#[derive(Debug)]
-pub(crate) enum Call {
-    /// To open a session.
-    Open { connection: ConnectionId, timeout: Duration },
-    /// To let a client resume its session here.
-    Resume { connection: ConnectionId, session: SessionId, timeout: Duration },
-    /// To carry out a request.
-    Request { connection: ConnectionId, session: SessionId, caller: Box<Connection>, frame: Bytes },
-    /// To start the timeout of a session anew.
-    Touch(SessionId),
-    /// To end a session.
-    End(SessionId),
-}
-
-/// The connections, and which of them have something to send.
-#[derive(Debug, Default)]
-pub(crate) struct Connections {
-    by_id: BTreeMap<ConnectionId, Connection>,
-    next: u64,
-    ready: VecDeque<ConnectionId>,
-    pub(crate) sent: u64,
-    /// The replies that were corrupted.
-    pub(crate) mutations: Vec<Mutation>,
-}
-
-impl Connections {
-    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
-        self.by_id.get(&id)
-    }
-
-    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.by_id.get_mut(&id)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
-        self.by_id.values()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
-    }
-
-    /// Resets what is counted about the connections.
-    pub(crate) fn reset_counts(&mut self) {
-        self.by_id.values_mut().for_each(|one| one.counts = Counts::new(-1));
-    }
-
-    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
-        self.by_id.keys().copied().collect()
-    }
-
-    /// Gives the connections from now on ids that begin with this one.
-    pub(crate) fn number_from(&mut self, first: u64) {
-        self.next = first;
-    }
-
-    /// Adds a connection.
-    pub(crate) fn put(&mut self, connection: Connection) -> ConnectionId {
-        let id = ConnectionId(self.next);
-        self.next += 1;
-        self.by_id.insert(id, connection);
-        id
-    }
-
-    /// A connection that has something to send. Each is returned once.
-    pub(crate) fn next_ready(&mut self) -> Option<ConnectionId> {
-        let id = self.ready.pop_front()?;
-        if let Some(connection) = self.by_id.get_mut(&id) {
-            connection.is_ready = false;
-        }
-        Some(id)
-    }
-
-    /// Changes what is to be sent to a connection.
-    pub(crate) fn send(&mut self, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
-        let Some(connection) = self.by_id.get_mut(&id) else {
-            return;
-        };
-        act(connection);
-        if connection.outbox.len() > MAX_UNSENT {
-            connection.phase = Phase::Closing;
-            connection.outbox.abort();
-        }
-        if !std::mem::replace(&mut connection.is_ready, true) {
-            self.ready.push_back(id);
-        }
-    }
-
-    /// Answers a request. The fault that struck the request takes effect here.
-    pub(crate) fn reply(&mut self, id: ConnectionId, header: ReplyHeader, body: &impl Encode) {
-        if let Some(connection) = self.by_id.get_mut(&id) {
-            connection.counts.last_xid = header.xid;
-            connection.counts.last_zxid = header.zxid;
-        }
-        self.answer(id, &header, body);
-    }
-
-    /// Answers a request or a handshake.
-    pub(crate) fn answer(&mut self, id: ConnectionId, header: &impl Encode, body: &impl Encode) {
-        self.sent += 1;
-        let mut mutation = None;
-        self.send(id, |connection| {
-            connection.counts.sent += 1;
-            mutation = connection.answer(header, body);
-        });
-        if let Some(Mutation { seed, session, before, after }) = &mutation {
-            debug!(connection = %id, %session, seed, ?before, ?after, "corrupted a reply");
-        }
-        self.mutations.extend(mutation);
-    }
-
-    /// Sends an event to a connection.
-    pub(crate) fn notify(&mut self, id: ConnectionId, zxid: Zxid, kind: EventType, path: &str) {
-        self.sent += 1;
-        self.send(id, |connection| {
-            connection.counts.sent += 1;
-            let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid, error: ErrorCode::OK };
-            // A WatcherEvent, except that its path may be one that only setWatches can bring here.
-            let path = Text::java_bytes(path);
-            let event = |writer: &mut Writer<'_>| {
-                header.encode(writer);
-                kind.encode(writer);
-                KeeperState::SYNC_CONNECTED.encode(writer);
-                Text::from_bytes(&path).encode(writer);
-            };
-            match &mut connection.partition {
-                None => connection.outbox.frame(event),
-                Some(partition) if partition.is_over => {}
-                Some(partition) => {
-                    if partition.is_full()
-                        || frame::encode(&mut partition.events, MAX_UNSENT, event).is_err()
-                    {
-                        connection.phase = Phase::Closing;
-                        connection.outbox.abort();
-                    }
-                }
-            }
-        });
-    }
 }
 
 impl State {
@@ -298,7 +144,7 @@ impl State {
     /// Forgets a connection that is closed.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
         self.unbind_session(id);
-        self.connections.by_id.remove(&id);
+        self.connections.remove(id);
     }
 
     /// Ends the service of a connection: it has no session any more, and gets no events.
@@ -511,11 +357,7 @@ impl State {
         self.sessions.audit();
         self.watches.audit();
         let mut fresh = BTreeSet::new();
-        let mut ready = BTreeSet::new();
-        for (id, one) in &self.connections.by_id {
-            if one.is_ready {
-                ready.insert(*id);
-            }
+        for (id, one) in self.connections.entries() {
             let attached = one.session.filter(|it| self.attached.get(it) == Some(id));
             let over = one.partition.as_ref().map(|partition| partition.is_over);
             match one.phase {
@@ -536,9 +378,7 @@ impl State {
             }
         }
         assert_eq!(fresh, self.fresh);
-        let named = self.connections.ready.iter().copied();
-        let alive = named.filter(|id| self.connections.by_id.contains_key(id));
-        assert_eq!((alive.clone().count(), alive.collect()), (ready.len(), ready), "each once");
+        self.connections.audit();
         let serving = |id| self.connections.get(id).is_some_and(|one| one.phase == Phase::Serving);
         assert!(self.attached.values().all(|id| serving(*id)), "{:?}", self.attached);
         assert!(self.watches.watchers().all(serving), "nobody is there to be told");

@@ -1,0 +1,32 @@
+//! What a member of an ensemble asks its leader for.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zk_proto::SessionId;
+
+use crate::connection::{Connection, ConnectionId};
+
+/// What a server of an ensemble is there.
+#[derive(Debug, Default)]
+pub(crate) struct Member {
+    /// True if it leads, and has a quorum.
+    pub(crate) leads: bool,
+    /// What it has asked the leader for, oldest first.
+    pub(crate) calls: Vec<Call>,
+}
+
+/// What a server asks the leader of its ensemble for. The leader asks itself in the same way.
+#[derive(Debug)]
+pub(crate) enum Call {
+    /// To open a session.
+    Open { connection: ConnectionId, timeout: Duration },
+    /// To let a client resume its session here.
+    Resume { connection: ConnectionId, session: SessionId, timeout: Duration },
+    /// To carry out a request.
+    Request { connection: ConnectionId, session: SessionId, caller: Box<Connection>, frame: Bytes },
+    /// To start the timeout of a session anew.
+    Touch(SessionId),
+    /// To end a session.
+    End(SessionId),
+}
