@@ -93,7 +93,7 @@ struct ShowArguments {
 
 /// Run a client against a server that corrupts, cuts, repeats, delays and lies
 ///
-/// Reports crashes, hangs and wrong results, each with the fewest faults that show it. In the
+/// Reports crashes, hangs and wrong results, each with few faults that show it. In the
 /// command, {} becomes the address of the server, which is also in the variable ZK_ADDRESS.
 ///
 /// A client that prints {"path":"/a","version":1,"data":"text"} in a line of its own claims to have
@@ -126,9 +126,9 @@ struct ClientArguments {
 
 #[derive(Debug, Args)]
 struct Seeds {
-    /// The first seed
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// The first seed [default: 0]
+    #[arg(long)]
+    seed: Option<u64>,
 
     /// How many seeds [default: 1 if --seed is given, 100 otherwise, any number with --time]
     #[arg(long)]
@@ -152,10 +152,11 @@ impl Seeds {
         let count = match (self.seeds, self.time, self.seed) {
             (Some(count), ..) => count.max(1),
             (None, Some(_), _) => u64::MAX,
-            (None, None, 0) => 100,
-            (None, None, _) => 1,
+            (None, None, None) => 100,
+            (None, None, Some(_)) => 1,
         };
-        self.seed..=self.seed.saturating_add(count - 1)
+        let first = self.seed.unwrap_or(0);
+        first..=first.saturating_add(count - 1)
     }
 
     fn time(&self) -> Option<Duration> {

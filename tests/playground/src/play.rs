@@ -271,7 +271,7 @@ impl Stage {
         let clients = clients.map(|one| Lane { id: one.name.clone(), kind: "client" });
         let spans = verdict::spans(&record, ended_us);
         let is_wrong = self.stores.is_wrong();
-        let verdict = verdict::judge(self.kind, &record, &spans, ended_us, is_wrong);
+        let verdict = verdict::judge(self.kind, &self.script, &record, &spans, ended_us, is_wrong);
         Scene {
             id: None,
             title: None,

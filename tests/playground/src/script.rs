@@ -212,6 +212,12 @@ impl Script {
         owner.unwrap_or(index)
     }
 
+    /// The contender whose process the contender of this name is in.
+    pub(crate) fn process_named(&self, name: &str) -> Option<usize> {
+        let index = self.contenders.iter().position(|one| one.name == name);
+        index.map(|index| self.process_of(index))
+    }
+
     pub(crate) fn too_large() -> Error {
         let most = LIMITS.body_bytes;
         Error::new(Code::TooLarge, format!("a script has at most {most} bytes"))

@@ -8,7 +8,7 @@ use crate::scene::{
     Breach, ClientState, Connection, Event, Fate, LinkState, LockState, NodeState, Role, Span,
     SpanKind, Verdict, VerdictKind,
 };
-use crate::script::{Do, Mode};
+use crate::script::{Do, Mode, Script};
 
 /// Who waits for this long for a lock that nobody holds will wait for ever: longer than a session
 /// lives without its client.
@@ -60,6 +60,7 @@ fn extend(spans: &mut Vec<Span>, client: &ClientState, from_us: u64, to_us: u64,
 /// Judges a scene.
 pub(crate) fn judge(
     kind: Kind,
+    script: &Script,
     record: &Record,
     spans: &[Span],
     ended_us: u64,
@@ -76,7 +77,7 @@ pub(crate) fn judge(
             (VerdictKind::LostUpdate, overlap.map(|(breach, _)| breach), text.to_owned())
         }),
         false => overlap
-            .map(|(breach, owners)| two_owners(kind, record, breach, owners))
+            .map(|(breach, owners)| two_owners(kind, script, record, breach, owners))
             .or_else(|| stale_write(record)),
     };
     let found = found
@@ -115,9 +116,21 @@ fn overlaps(spans: &[Span]) -> (usize, Option<(Breach, [&str; 2])>) {
 }
 
 /// Two held the lock at once. No lock can prevent that if the session of one was ended by hand.
-fn two_owners(kind: Kind, record: &Record, breach: Breach, [one, other]: [&str; 2]) -> Found {
-    let is_forced = record.events.iter().any(|event| {
-        matches!(event, Event::Action { what: Do::Expire, who, .. } if who == one || who == other)
+fn two_owners(
+    kind: Kind,
+    script: &Script,
+    record: &Record,
+    breach: Breach,
+    owners: [&str; 2],
+) -> Found {
+    let [one, other] = owners;
+    // A session is that of a process, with all its tasks.
+    let processes = owners.map(|owner| script.process_named(owner));
+    let is_forced = record.events.iter().any(|event| match event {
+        Event::Action { what: Do::Expire, who, at_us, .. } => {
+            *at_us <= breach.from_us && processes.contains(&script.process_named(who))
+        }
+        _ => false,
     });
     let text = match is_forced && kind.is_recipe() {
         true => format!(

@@ -36,7 +36,7 @@ use crate::wire::connect;
 /// |---|---|
 /// | a member is behind, for a while or until the test says so | [`set_lag`], [`catch_up`] |
 /// | a member is cut off from the others, and notices it after five ticks | [`cut`], [`heal`] |
-/// | a member goes down and comes up again; after the leader one must be elected | [`stop`], [`heal`] |
+/// | a member goes down and comes up again | [`stop`], [`heal`], and [`elect`] for a leader |
 /// | another member becomes the leader | [`elect`] |
 /// | members without a quorum serve reads | [`set_read_only_mode`] |
 /// | a session ends, or loses its connections | [`expire`], [`disconnect`] |

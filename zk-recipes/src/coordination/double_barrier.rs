@@ -403,7 +403,7 @@ impl Round {
         if let Some(released) = released
             && released.await? == Release::AlreadyLost
         {
-            // Somebody has deleted our node, or the session is over: then this fails.
+            // If the session is over, the list fails. If somebody deleted our node, we have left.
             self.others().await?;
         }
         match watching {

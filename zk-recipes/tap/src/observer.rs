@@ -86,11 +86,11 @@ impl Observer {
     /// Observes until the tap is stopped.
     pub(crate) fn run(mut self, queue: &Queue) -> Report {
         self.record_with(|out| recording::start(out));
+        // Connections that are over, and may still have frames in the queue.
+        let mut closing = Vec::new();
         while let Some(event) = queue.next() {
             if self.note_dropped(queue.dropped(), &event) {
-                for connection in queue.closed() {
-                    self.dialogs.remove(&connection);
-                }
+                closing.extend(queue.closed());
             }
             match event {
                 Event::Frame { connection, side, at, payload } => {
@@ -114,6 +114,7 @@ impl Observer {
                 Event::Stop => break,
             }
             if queue.is_empty() {
+                closing.drain(..).for_each(|connection| drop(self.dialogs.remove(&connection)));
                 self.flush();
             }
         }

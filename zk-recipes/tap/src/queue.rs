@@ -105,8 +105,8 @@ impl Sender {
         if waiting.saturating_add(bytes) > BYTES || self.events.try_send(event).is_err() {
             self.counts.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.counts.events.fetch_sub(1, Ordering::Relaxed);
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             self.counts.closed().extend(closed);
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 

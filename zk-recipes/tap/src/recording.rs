@@ -135,7 +135,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Reads a whole recording. A last line that does not end is left out: the tap was killed.
+/// Reads a whole recording. A last line that was cut short is left out: the tap was killed.
 ///
 /// # Errors
 ///
@@ -153,11 +153,14 @@ pub fn read(mut input: impl BufRead) -> Result<Vec<Entry>, ReadError> {
             if (&*header.format, header.version) != ("zk-tap", VERSION) {
                 return Err(error(format!("not a recording of version {VERSION}")));
             }
-        } else if !text.ends_with(b"\n") && (text.len() as u64) < LINE_LIMIT {
+        } else if text.is_empty() {
             break;
         } else {
-            let line =
-                serde_json::from_slice(&text).map_err(|problem| error(problem.to_string()))?;
+            let line = match serde_json::from_slice(&text) {
+                Ok(line) => line,
+                Err(_) if !text.ends_with(b"\n") && (text.len() as u64) < LINE_LIMIT => break,
+                Err(problem) => return Err(error(problem.to_string())),
+            };
             entries.push(entry(line).ok_or_else(|| error("not an event".to_owned()))?);
         }
     }

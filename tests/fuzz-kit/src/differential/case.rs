@@ -49,7 +49,8 @@ struct Header {
 impl Case {
     /// The steps of a seed with at least so many requests. The same seed gives the same steps.
     ///
-    /// One in `odd` requests has a field, any field, with an odd value; none if `odd` is 0.
+    /// About one in `odd` requests has a field with an odd value; none if `odd` is 0. Some requests
+    /// and fields are left out, as `mutate` says.
     pub fn of_seed(seed: u64, scope: Scope, requests: usize, odd: u32) -> Self {
         let top = match scope {
             Scope::Everything => format!("/s{seed}"),

@@ -1,4 +1,4 @@
-//! The fewest requests that make two servers differ.
+//! Few requests that make two servers differ.
 //!
 //! Steps are left out, first many at once and then one by one, as long as the servers differ in the
 //! same way; then requests of the remaining steps. Each attempt runs on both servers, below a node

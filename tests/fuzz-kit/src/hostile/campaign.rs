@@ -186,13 +186,19 @@ impl fmt::Display for Finding {
             writeln!(f, "  frame {place}: {told}")?;
         }
         let places: Vec<_> = self.faults.iter().map(|it| it.place.to_string()).collect();
-        let only = match places.is_empty() {
-            true => String::new(),
-            false => format!(" --only {}", places.join(",")),
-        };
-        match self.is_repeatable {
-            true => writeln!(f, "  again: zk-fuzz client --seed {}{only} -- COMMAND", self.seed),
-            false => writeln!(f, "  not again with the same seed: it depends on the time as well"),
+        if !self.is_repeatable {
+            return writeln!(f, "  not again with the same seed: it depends on the time as well");
+        }
+        match places.is_empty() {
+            true => writeln!(f, "  again: without any fault"),
+            // The options decide which faults a seed has.
+            false => writeln!(
+                f,
+                "  again, with the other options as they were: zk-fuzz client --seed {} --only {} \
+                 -- COMMAND",
+                self.seed,
+                places.join(",")
+            ),
         }
     }
 }

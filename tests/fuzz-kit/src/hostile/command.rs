@@ -210,6 +210,8 @@ fn judge(status: ExitStatus, output: &str, options: &Options, hostile: &Hostile)
 /// A running client and what it has printed.
 struct Client {
     child: Child,
+    /// Its process group, which it leads.
+    group: Option<Pid>,
     output: Arc<Mutex<Vec<u8>>>,
     readers: tokio::task::JoinSet<()>,
 }
@@ -232,14 +234,16 @@ impl Client {
         if let Some(stderr) = child.stderr.take() {
             readers.spawn(read(stderr, Arc::clone(&output)));
         }
-        Ok(Self { child, output, readers })
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        Ok(Self { child, group, output, readers })
     }
 
     /// Kills what is left of it, and returns what it has printed.
     async fn end(mut self) -> String {
-        // The id is valid until the process is reaped. A child that it left behind has its pipes.
-        if let Some(group) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-            // It fails if the whole group has just ended, which is the aim.
+        // What it left behind keeps the number of the group, and may have its pipes. Without any,
+        // the number is free, and not so soon another's.
+        if let Some(group) = self.group {
+            // It fails if the whole group has ended, which is the aim.
             kill_process_group(group, Signal::KILL).ok();
         }
         // The output so far is all there is if these do not end.

@@ -56,7 +56,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed, which uses some of `faults`. None if there is no fault at all.
+    /// The plan of a seed, which uses some of `faults`. Without any it changes nothing.
     pub fn new(seed: u64, faults: &[Fault]) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let one_in = one_of(&mut rng, &[3, 10, 10, 30]);

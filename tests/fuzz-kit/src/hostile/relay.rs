@@ -153,7 +153,7 @@ async fn connection(client: TcpStream, number: u32, shared: &Shared) -> io::Resu
                 }
                 let new = up.get(before..).unwrap_or_default().to_vec();
                 while let Some(payload) =
-                    frame::split(&mut up, usize::MAX).map_err(io::Error::other)?
+                    frame::split(&mut up, frame::SERVER_FRAME_LIMIT).map_err(io::Error::other)?
                 {
                     dialog.note_request(&payload);
                 }
