@@ -354,8 +354,7 @@ impl Core {
     ///
     /// The names are without the path.
     pub fn children(&self, path: &str) -> Vec<String> {
-        let node = self.state.store.tree.get(path);
-        node.into_iter().flat_map(|node| &node.children).map(|name| name.to_string()).collect()
+        self.state.store.tree.children(path).map(str::to_owned).collect()
     }
 
     /// Returns the stat of the node at `path`, or nothing if there is no such node.
@@ -366,7 +365,7 @@ impl Core {
     /// Returns the data of the node at `path`, or nothing if there is no such node.
     pub fn data(&self, path: &str) -> Option<Bytes> {
         let node = self.state.store.tree.get(path)?;
-        Some(node.data.clone().unwrap_or_default())
+        Some(node.data.as_deref().map(Bytes::copy_from_slice).unwrap_or_default())
     }
 
     /// Returns when a session ends unless its client is heard from before.

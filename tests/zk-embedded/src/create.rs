@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zk_proto::{Acl, CreateMode, CreateRequest, CreateTtlRequest, ErrorCode, List, OpCode, Stat};
 
 use crate::history::Change;
 use crate::store::{Caller, NULL_PATH, Store, valid};
-use crate::tree::{Kind, Stamp, split};
+use crate::tree::{Kind, Stamp, parent_of};
 
 /// The longest time to live, in milliseconds: the bits that are left in the 64 bits of a session
 /// id.
@@ -81,7 +80,7 @@ impl Store {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
         let acl = caller.identities.access_list(acl)?;
-        let (parent_path, _) = split(path);
+        let parent_path = parent_of(path);
         let parent = self.readable(parent_path, Acl::CREATE, caller.identities)?;
         let number = self.tree.next_number(parent_path).ok_or(ErrorCode::NO_NODE)?;
         let path: Arc<str> = match sequential {
@@ -96,7 +95,7 @@ impl Store {
         if matches!(parent.kind, Kind::Ephemeral(_)) {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
-        self.tree.create(&path, data.map(Bytes::copy_from_slice), acl, kind, now);
+        self.tree.create(&path, data.map(Box::from), acl, kind, now);
         self.tell(Change::Created, &path);
         let stat = self.tree.node(&path)?.stat();
         Ok(Created { path, stat })

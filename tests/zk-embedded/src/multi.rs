@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zk_proto::{
     Acl, Create2Response, CreateMode, CreateRequest, CreateResponse, ErrorCode, GetChildrenRequest,
     GetChildrenResponse, GetDataRequest, GetDataResponse, List, MultiOp, MultiRequest, MultiResult,
@@ -166,10 +165,10 @@ impl Store {
         let read = match op {
             MultiOp::GetData(GetDataRequest { path, .. }) => self
                 .readable(path, Acl::READ, identities)
-                .map(|node| Read::Data(node.data.as_ref().map(Bytes::as_ref), node.stat())),
+                .map(|node| Read::Data(node.data.as_deref(), node.stat())),
             MultiOp::GetChildren(GetChildrenRequest { path, .. }) => self
                 .readable(path, Acl::READ, identities)
-                .map(|node| Read::Children(node.children.iter().map(|name| &**name).collect())),
+                .map(|_| Read::Children(self.tree.children(path).collect())),
             _ => return None,
         };
         Some(read.unwrap_or_else(Read::Failed))

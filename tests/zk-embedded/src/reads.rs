@@ -113,7 +113,7 @@ impl State {
         }
         let header = self.header(asked);
         let node = self.store.tree.node(path)?;
-        let names: Vec<&str> = node.children.iter().map(|name| &**name).collect();
+        let names: Vec<&str> = self.store.tree.children(path).collect();
         let children = List::new(&names);
         if with_stat {
             let body = GetChildren2Response { children, stat: node.stat() };
@@ -142,7 +142,9 @@ impl State {
         request: GetEphemeralsRequest<'_>,
     ) -> Result<(), ErrorCode> {
         let prefix = request.prefix_path.to_string_lossy();
-        let prefix = if matches!(prefix.trim(), "" | "/") { "" } else { &prefix };
+        // Java trims all characters up to the space, and no others.
+        let trimmed = prefix.trim_matches(|character| character <= ' ');
+        let prefix = if matches!(trimmed, "" | "/") { "" } else { &prefix };
         let header = self.header(asked);
         let own = self.store.tree.ephemerals(asked.session).map(|path| &**path);
         let paths: Vec<&str> = own.filter(|path| path.starts_with(prefix)).collect();

@@ -19,7 +19,7 @@ use crate::fault::Faults;
 use crate::history::Change;
 use crate::sessions::Sessions;
 use crate::store::{SessionChange, Store, Told};
-use crate::tree::split;
+use crate::tree::parent_of;
 use crate::watches::Watches;
 
 /// The shortest time that a connection has to send its handshake:
@@ -269,9 +269,9 @@ impl State {
             };
             self.notify(watchers, zxid, event, &path, &acl);
             if change != Change::DataSet {
-                let parent = match split(&path) {
-                    ("", _) => "/",
-                    (parent, _) => parent,
+                let parent = match parent_of(&path) {
+                    "" => "/",
+                    parent => parent,
                 };
                 let watchers = self.watches.children_changed(parent);
                 let event = EventType::NODE_CHILDREN_CHANGED;

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use zk_proto::{
     Acl, CheckVersionRequest, DeleteRequest, ErrorCode, EventType, Id, SessionId, SetAclRequest,
     SetDataRequest, Stat, Zxid, check_path,
@@ -17,7 +16,7 @@ use zk_proto::{
 use crate::access::{AccessList, Grant, Identities, Identity};
 use crate::config::{Config, ServerVersion};
 use crate::history::{Change, Commit};
-use crate::tree::{Kind, Node, SYSTEM, Stamp, Tree, split};
+use crate::tree::{Kind, Node, SYSTEM, Stamp, Tree, parent_of};
 
 /// The stand-in for a null path in a write: Java reads a null path, and some operations fail on it.
 pub(crate) const NULL_PATH: &str = "\0null";
@@ -37,8 +36,9 @@ pub(crate) struct Told {
     /// The node's own access list, and its parent's.
     pub(crate) acl: AccessList,
     pub(crate) parent_acl: AccessList,
-    /// The node's data and kind, with which another server can make the same change.
-    data: Option<Bytes>,
+    /// The node's new data and its kind, with which the other servers of an ensemble make the same
+    /// change. There is no data if there are no other servers.
+    data: Option<Box<[u8]>>,
     kind: Kind,
 }
 
@@ -194,12 +194,14 @@ impl Store {
 
     /// Records a change: a deletion before it happens, other changes after it.
     pub(crate) fn tell(&mut self, change: Change, path: &Arc<str>) {
-        let (parent, _) = split(path);
         let list =
             |node: Option<&Node>| node.map_or_else(AccessList::default, |it| Arc::clone(&it.acl));
         let node = self.tree.get(path);
-        let (acl, parent_acl) = (list(node), list(self.tree.get(parent)));
-        let data = node.and_then(|node| node.data.clone());
+        let (acl, parent_acl) = (list(node), list(self.tree.get(parent_of(path))));
+        let data = match self.log {
+            Some(_) if change != Change::Deleted => node.and_then(|node| node.data.clone()),
+            _ => None,
+        };
         let kind = node.map_or(Kind::Persistent, |node| node.kind);
         self.changes.push(Told { change, path: Arc::clone(path), acl, parent_acl, data, kind });
     }
@@ -229,11 +231,10 @@ impl Store {
         if !path.contains('/') || path.contains('\0') || path == "/" || SYSTEM.contains(&path) {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let (parent, _) = split(path);
-        self.readable(parent, Acl::DELETE, caller.identities)?;
+        self.readable(parent_of(path), Acl::DELETE, caller.identities)?;
         let node = self.tree.node(path)?;
         require_version(node.version, version)?;
-        if !node.children.is_empty() {
+        if node.children > 0 {
             return Err(ErrorCode::NOT_EMPTY);
         }
         self.remove(&path.into(), now);
@@ -257,8 +258,7 @@ impl Store {
         let node = self.readable(path, Acl::WRITE, caller.identities)?;
         require_version(node.version, version)?;
         let path = path.into();
-        let data = data.map(Bytes::copy_from_slice);
-        let stat = self.tree.set_data(&path, data, now).ok_or(ErrorCode::NO_NODE)?;
+        let stat = self.tree.set_data(&path, data.map(Box::from), now).ok_or(ErrorCode::NO_NODE)?;
         self.tell(Change::DataSet, &path);
         Ok(stat)
     }
@@ -309,12 +309,11 @@ impl Store {
 
     /// How many nodes are below `path`.
     pub(crate) fn descendants(&self, path: &str) -> usize {
-        let below = format!("{path}/");
         match path {
             "/" => self.tree.len() - 1,
             // The root has two names, and is below the empty one.
             "" => self.tree.len(),
-            _ => self.tree.iter().filter(|(other, _)| other.starts_with(&below)).count(),
+            _ => self.tree.below(path).count(),
         }
     }
 

@@ -1,12 +1,14 @@
 //! The tree of nodes: the stored data, and how each operation changes it.
 //!
-//! The tree is a flat map from whole paths to nodes, as in ZooKeeper. The permission checks are
+//! The tree is one map from whole paths to nodes, sorted by path. The nodes below a path are next
+//! to each other in it, so that no node has a list of its children. The permission checks are
 //! elsewhere. Changes of one transaction leave a trail by which they can be undone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::ops::Bound::{self, Excluded, Included};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zk_proto::{ErrorCode, SessionId, Stat, Zxid};
 
 use crate::access::AccessList;
@@ -26,7 +28,7 @@ pub(crate) enum Kind {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    pub(crate) data: Option<Bytes>,
+    pub(crate) data: Option<Box<[u8]>>,
     pub(crate) acl: AccessList,
     pub(crate) kind: Kind,
     pub(crate) czxid: Zxid,
@@ -39,7 +41,8 @@ pub(crate) struct Node {
     /// How many children were ever created; sequential children are numbered by it. It stays at the
     /// largest `i32`.
     pub(crate) created: i32,
-    pub(crate) children: BTreeSet<Box<str>>,
+    /// How many children there are.
+    pub(crate) children: i32,
 }
 
 /// The zxid and the time of a change.
@@ -55,13 +58,13 @@ pub(crate) struct Stamp {
 enum Undo {
     Create { path: Arc<str>, pzxid: Zxid, created: i32 },
     Delete { path: Arc<str>, node: Box<Node>, pzxid: Zxid },
-    SetData { path: Arc<str>, data: Option<Bytes>, version: i32, mzxid: Zxid, mtime: i64 },
+    SetData { path: Arc<str>, data: Option<Box<[u8]>>, version: i32, mzxid: Zxid, mtime: i64 },
 }
 
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The nodes are boxed, since up to half of the map is empty.
-    nodes: HashMap<Arc<str>, Box<Node>>,
+    /// The nodes are boxed, since nearly half of the map is empty when it was filled in order.
+    nodes: BTreeMap<Box<str>, Box<Node>>,
     ephemerals: BTreeMap<i64, BTreeSet<Arc<str>>>,
     /// Containers and nodes with a time to live.
     expiring: BTreeSet<Arc<str>>,
@@ -69,7 +72,7 @@ pub(crate) struct Tree {
 }
 
 impl Node {
-    fn new(data: Option<Bytes>, acl: AccessList, kind: Kind, now: Stamp) -> Self {
+    fn new(data: Option<Box<[u8]>>, acl: AccessList, kind: Kind, now: Stamp) -> Self {
         let Stamp { zxid, millis } = now;
         Self {
             data,
@@ -83,12 +86,11 @@ impl Node {
             version: 0,
             aversion: 0,
             created: 0,
-            children: BTreeSet::new(),
+            children: 0,
         }
     }
 
     pub(crate) fn stat(&self) -> Stat {
-        let children = self.children.len() as i32;
         let owner = match self.kind {
             Kind::Ephemeral(session) => session,
             _ => SessionId::default(),
@@ -99,11 +101,11 @@ impl Node {
             ctime: self.ctime,
             mtime: self.mtime,
             version: self.version,
-            cversion: self.created.wrapping_mul(2).wrapping_sub(children),
+            cversion: self.created.wrapping_mul(2).wrapping_sub(self.children),
             aversion: self.aversion,
             ephemeral_owner: owner,
-            data_length: self.data.as_ref().map_or(0, Bytes::len) as i32,
-            num_children: children,
+            data_length: self.data.as_ref().map_or(0, |data| data.len()) as i32,
+            num_children: self.children,
             pzxid: self.pzxid,
         }
     }
@@ -114,27 +116,23 @@ impl Tree {
     /// `/zookeeper/config`.
     pub(crate) fn new(open: &AccessList, config: &AccessList) -> Self {
         let mut tree = Self {
-            nodes: HashMap::new(),
+            nodes: BTreeMap::new(),
             ephemerals: BTreeMap::new(),
             expiring: BTreeSet::new(),
             trail: Vec::new(),
         };
         let now = Stamp { zxid: Zxid(0), millis: 0 };
         let system = |acl: &AccessList| {
-            Box::new(Node::new(Some(Bytes::new()), Arc::clone(acl), Kind::Persistent, now))
+            Node::new(Some(Box::default()), Arc::clone(acl), Kind::Persistent, now)
         };
-        tree.nodes.insert("/".into(), system(open));
+        tree.nodes.insert("/".into(), Box::new(system(open)));
         for path in SYSTEM {
             let acl = if path.ends_with("config") { config } else { open };
             let mut node = system(acl);
             if path.ends_with("config") {
                 node.aversion = -1;
             }
-            tree.nodes.insert(path.into(), node);
-            let (parent, name) = split(path);
-            if let Some(parent) = tree.get_mut(parent) {
-                parent.children.insert(name.into());
-            }
+            tree.insert(&path.into(), node);
         }
         tree
     }
@@ -153,9 +151,37 @@ impl Tree {
         self.get(path).ok_or(ErrorCode::NO_NODE)
     }
 
-    /// All paths and nodes, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Node)> {
-        self.nodes.iter().map(|(path, node)| (path, &**node))
+    /// All paths and nodes, in path order: a node comes before those below it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.nodes.iter().map(|(path, node)| (&**path, &**node))
+    }
+
+    /// The paths below `path`, in order.
+    pub(crate) fn below(&self, path: &str) -> impl Iterator<Item = &str> {
+        let (first, end) = bounds(path);
+        self.between(Excluded(&*first), &end)
+    }
+
+    /// The names of the children of `path`, in order.
+    pub(crate) fn children(&self, path: &str) -> impl Iterator<Item = &str> {
+        let (first, end) = bounds(path);
+        let mut paths = self.between(Excluded(&*first), &end);
+        iter::from_fn(move || {
+            loop {
+                let name = paths.next()?.get(first.len()..)?;
+                let Some((child, _)) = name.split_once('/') else {
+                    return Some(name);
+                };
+                // Go on behind all that is below this child.
+                paths = self.between(Included(&*format!("{first}{child}0")), &end);
+            }
+        })
+    }
+
+    /// The paths from `first` to before `end`, in order.
+    fn between(&self, first: Bound<&str>, end: &str) -> impl Iterator<Item = &str> + use<'_> {
+        let paths = self.nodes.range::<str, _>((first, Excluded(end)));
+        paths.map(|(path, _)| &**path)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -180,7 +206,7 @@ impl Tree {
     pub(crate) fn next_number(&self, parent: &str) -> Option<i32> {
         let created = self.get(parent)?.created;
         let is_beyond = |undo: &&Undo| match undo {
-            Undo::Create { path, created: i32::MAX, .. } => split(path).0 == parent,
+            Undo::Create { path, created: i32::MAX, .. } => parent_of(path) == parent,
             _ => false,
         };
         let beyond = match created {
@@ -194,13 +220,12 @@ impl Tree {
     pub(crate) fn create(
         &mut self,
         path: &Arc<str>,
-        data: Option<Bytes>,
+        data: Option<Box<[u8]>>,
         mut acl: AccessList,
         kind: Kind,
         now: Stamp,
     ) {
-        let (parent, name) = split(path);
-        if let Some(parent) = self.get_mut(parent) {
+        if let Some(parent) = self.get_mut(parent_of(path)) {
             // Most nodes have their parent's list. They share it.
             if acl == parent.acl {
                 acl = Arc::clone(&parent.acl);
@@ -210,7 +235,6 @@ impl Tree {
                 pzxid: parent.pzxid,
                 created: parent.created,
             };
-            parent.children.insert(name.into());
             // A counter at its end stays there, and pzxid with it (since 3.6).
             if let Some(created) = parent.created.checked_add(1) {
                 parent.created = created;
@@ -225,15 +249,11 @@ impl Tree {
     /// there, and its counters do not change.
     pub(crate) fn put(&mut self, path: &str, mut node: Node) {
         if let Some(old) = self.get_mut(path) {
-            node.children = std::mem::take(&mut old.children);
+            node.children = old.children;
+            *old = node;
+        } else {
+            self.insert(&path.into(), node);
         }
-        let (parent, name) = split(path);
-        if path != "/"
-            && let Some(parent) = self.get_mut(parent)
-        {
-            parent.children.insert(name.into());
-        }
-        self.insert(&path.into(), node);
     }
 
     /// Removes a node that has no children.
@@ -241,10 +261,8 @@ impl Tree {
         let Some(node) = self.take(path) else {
             return;
         };
-        let (parent, name) = split(path);
-        if let Some(parent) = self.get_mut(parent) {
+        if let Some(parent) = self.get_mut(parent_of(path)) {
             let pzxid = parent.pzxid;
-            parent.children.remove(name);
             parent.pzxid = now.zxid;
             self.trail.push(Undo::Delete { path: Arc::clone(path), node: Box::new(node), pzxid });
         }
@@ -254,7 +272,7 @@ impl Tree {
     pub(crate) fn set_data(
         &mut self,
         path: &Arc<str>,
-        data: Option<Bytes>,
+        data: Option<Box<[u8]>>,
         now: Stamp,
     ) -> Option<Stat> {
         let node = self.get_mut(path)?;
@@ -284,18 +302,14 @@ impl Tree {
             match undo {
                 Undo::Create { path, pzxid, created } => {
                     self.take(&path);
-                    let (parent, name) = split(&path);
-                    if let Some(parent) = self.get_mut(parent) {
-                        parent.children.remove(name);
+                    if let Some(parent) = self.get_mut(parent_of(&path)) {
                         parent.pzxid = pzxid;
                         parent.created = created;
                     }
                 }
                 Undo::Delete { path, node, pzxid } => {
                     self.insert(&path, *node);
-                    let (parent, name) = split(&path);
-                    if let Some(parent) = self.get_mut(parent) {
-                        parent.children.insert(name.into());
+                    if let Some(parent) = self.get_mut(parent_of(&path)) {
                         parent.pzxid = pzxid;
                     }
                 }
@@ -318,12 +332,10 @@ impl Tree {
     /// longer ago than their time to live.
     pub(crate) fn outlived(&self, millis: i64) -> Vec<Arc<str>> {
         let dead = |path: &&Arc<str>| {
-            self.get(path).filter(|node| node.children.is_empty()).is_some_and(|node| {
-                match node.kind {
-                    Kind::Container => node.created > 0,
-                    Kind::Ttl(ttl) => millis.saturating_sub(node.mtime) > ttl,
-                    Kind::Persistent | Kind::Ephemeral(_) => false,
-                }
+            self.get(path).filter(|node| node.children == 0).is_some_and(|node| match node.kind {
+                Kind::Container => node.created > 0,
+                Kind::Ttl(ttl) => millis.saturating_sub(node.mtime) > ttl,
+                Kind::Persistent | Kind::Ephemeral(_) => false,
             })
         };
         self.expiring.iter().filter(dead).cloned().collect()
@@ -334,34 +346,34 @@ impl Tree {
         assert!(self.trail.is_empty(), "a transaction is half done");
         let mut ephemerals = BTreeMap::<i64, BTreeSet<Arc<str>>>::new();
         let mut expiring = BTreeSet::new();
-        let mut listed = 0;
         for (path, node) in &self.nodes {
             match node.kind {
                 Kind::Persistent => {}
                 Kind::Ephemeral(session) => {
-                    assert!(node.children.is_empty(), "{path} is ephemeral and has children");
-                    ephemerals.entry(session.0).or_default().insert(Arc::clone(path));
+                    assert_eq!(node.children, 0, "{path} is ephemeral and has children");
+                    ephemerals.entry(session.0).or_default().insert(Arc::from(&**path));
                 }
                 Kind::Container | Kind::Ttl(_) => {
-                    expiring.insert(Arc::clone(path));
+                    expiring.insert(Arc::from(&**path));
                 }
             }
             if **path != *"/" {
-                let (parent, name) = split(path);
-                let parent = self.get(parent);
-                assert!(parent.is_some_and(|it| it.children.contains(name)), "{path} is lost");
+                assert!(self.get(parent_of(path)).is_some(), "{path} is lost");
             }
-            listed += node.children.len();
+            assert_eq!(self.children(path).count(), node.children as usize, "below {path}");
             assert!(node.czxid <= node.mzxid && node.mzxid <= last, "{path}: {node:?}");
             assert!(node.czxid <= node.pzxid && node.pzxid <= last, "{path}: {node:?}");
         }
-        assert_eq!(listed + 1, self.nodes.len(), "children that are no nodes");
         assert_eq!(ephemerals, self.ephemerals);
         assert_eq!(expiring, self.expiring);
         assert!(SYSTEM.iter().all(|path| self.nodes.contains_key(*path)));
     }
 
+    /// Adds a node that is not there, below a parent that is.
     fn insert(&mut self, path: &Arc<str>, node: Node) {
+        if let Some(parent) = self.get_mut(parent_of(path)) {
+            parent.children += 1;
+        }
         match node.kind {
             Kind::Persistent => {}
             Kind::Ephemeral(session) => {
@@ -371,11 +383,14 @@ impl Tree {
                 self.expiring.insert(Arc::clone(path));
             }
         }
-        self.nodes.insert(Arc::clone(path), Box::new(node));
+        self.nodes.insert((&**path).into(), Box::new(node));
     }
 
     fn take(&mut self, path: &str) -> Option<Node> {
         let node = *self.nodes.remove(path)?;
+        if let Some(parent) = self.get_mut(parent_of(path)) {
+            parent.children -= 1;
+        }
         match node.kind {
             Kind::Persistent => {}
             Kind::Ephemeral(session) => {
@@ -394,9 +409,16 @@ impl Tree {
     }
 }
 
-/// The parent's path and the name, of a path with a slash. The root's children have the parent "".
-pub(crate) fn split(path: &str) -> (&str, &str) {
-    path.rsplit_once('/').unwrap_or(("", path))
+/// The path of the parent. It is empty for the root and its children.
+pub(crate) fn parent_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// What the paths below `path` are between.
+fn bounds(path: &str) -> (String, String) {
+    let path = if path == "/" { "" } else { path };
+    // 0 is the next character after the slash.
+    (format!("{path}/"), format!("{path}0"))
 }
 
 #[cfg(test)]
@@ -422,6 +444,29 @@ mod tests {
     }
 
     #[test]
+    fn children_are_listed_whatever_is_below_them() {
+        let mut tree = tree();
+        let open: AccessList = Arc::new([]);
+        let paths = ["/a", "/a0", "/a/b", "/a/b-c", "/a/b-c/d", "/a/b.", "/a/b/c", "/a/b/c/d"];
+        for (zxid, path) in (1..).zip(paths.iter().chain(&["/a/b0", "/a/\u{e4}", "/ab"])) {
+            let path = (*path).into();
+            tree.create(&path, None, Arc::clone(&open), Kind::Persistent, at(zxid));
+        }
+        let children = |path| tree.children(path).collect::<Vec<_>>();
+        assert_eq!(children("/"), ["a", "a0", "ab", "zookeeper"]);
+        assert_eq!(children(""), children("/"));
+        assert_eq!(children("/a"), ["b", "b-c", "b.", "b0", "\u{e4}"]);
+        assert_eq!(children("/a/b"), ["c"]);
+        for path in ["/a0", "/a/", "/a/b/c/d", "/missing"] {
+            assert!(children(path).is_empty(), "{path}");
+        }
+        assert_eq!(tree.below("/a").count(), 8);
+        assert_eq!(tree.below("/").count(), tree.len() - 1);
+        tree.commit();
+        tree.audit(Zxid(11));
+    }
+
+    #[test]
     fn what_is_rolled_back_never_was() {
         let mut tree = tree();
         let (a, b): (Arc<str>, Arc<str>) = ("/a".into(), "/a/b".into());
@@ -436,7 +481,7 @@ mod tests {
             (all, tree.ephemerals(SessionId(7)).cloned().collect::<Vec<_>>(), tree.expiring.clone())
         };
         let before = shown(&tree);
-        tree.set_data(&a, Some(Bytes::from_static(b"x")), at(3));
+        tree.set_data(&a, Some(Box::from(*b"x")), at(3));
         tree.delete(&b, at(3));
         tree.delete(&a, at(3));
         tree.create(&a, None, Arc::clone(&open), Kind::Container, at(3));

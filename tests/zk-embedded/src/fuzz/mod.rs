@@ -319,7 +319,7 @@ impl World {
             Kind::Ttl(ttl) => node.mtime + ttl < millis,
             _ => false,
         };
-        let left = |(_, node): &(_, &Node)| node.children.is_empty() && outlived(node);
+        let left = |(_, node): &(&str, &Node)| node.children == 0 && outlived(node);
         let left = state.store.tree.iter().find(left);
         assert!(left.is_none() || !state.serving || state.read_only, "{left:?} is left");
     }

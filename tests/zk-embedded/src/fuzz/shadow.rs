@@ -5,16 +5,15 @@
 //! has no entry in the history, has changed nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use zk_proto::{SessionId, Stat, Zxid};
 
 use crate::core::Core;
 use crate::history::{Change, Commit};
-use crate::tree::{Kind, Node, split};
+use crate::tree::{Kind, Node, parent_of};
 
 pub(crate) struct Shadow {
-    known: BTreeMap<Arc<str>, Known>,
+    known: BTreeMap<Box<str>, Known>,
     /// How many commits were read.
     heard: usize,
     zxid: Zxid,
@@ -54,7 +53,7 @@ impl Shadow {
         let known = core.state.store.tree.iter().map(|(path, node)| {
             let (stat, created) = (node.stat(), node.created);
             let known = Known { node: Some(node.clone()), stat, created, creator: None };
-            (Arc::clone(path), known)
+            (path.into(), known)
         });
         Self { known: known.collect(), heard: 0, zxid: core.last_zxid() }
     }
@@ -84,7 +83,7 @@ impl Shadow {
             assert!(commit.zxid >= zxid, "{commit:?} behind {zxid}");
             zxid = commit.zxid;
             touched.insert(commit.path.as_str());
-            touched.insert(key(split(&commit.path).0));
+            touched.insert(key(parent_of(&commit.path)));
             self.apply(commit);
         }
         assert!(core.last_zxid() >= zxid || news.is_empty(), "{zxid} is not the last");
@@ -106,7 +105,7 @@ impl Shadow {
             assert_eq!(found, known.stat, "{path}");
             let owned = ephemeral_owner != SessionId(0);
             assert!(!owned || known.creator == Some(ephemeral_owner), "{path} is another's");
-            if !touched.contains(&**path) {
+            if !touched.contains(path) {
                 assert_eq!(Some(node), known.node.as_ref(), "{path} changed by itself");
             } else {
                 known.node = Some(node.clone());
@@ -116,7 +115,7 @@ impl Shadow {
 
     fn apply(&mut self, commit: &Commit) {
         let Commit { zxid, change, ref path, .. } = *commit;
-        let parent = self.known.get_mut(key(split(path).0));
+        let parent = self.known.get_mut(key(parent_of(path)));
         match (change, parent) {
             (Change::Created, Some(parent)) => {
                 parent.stat.num_children += 1;

@@ -63,7 +63,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use bytes::{Bytes, BytesMut};
+    use bytes::BytesMut;
     use zk_proto::{Acl, DecodeError, List, Zxid};
 
     use super::*;
@@ -94,12 +94,12 @@ mod tests {
             ("/a/mine", Some("x"), &open, Kind::Ephemeral(owner)),
         ] {
             let stamp = core.state.store.begin(1_700_000_000_123);
-            let data = data.map(|data| Bytes::from_static(data.as_bytes()));
+            let data = data.map(|data| data.as_bytes().into());
             core.state.store.tree.create(&path.into(), data, Arc::clone(acl), kind, stamp);
             core.state.store.commit(stamp, None);
         }
         let stamp = core.state.store.begin(1_700_000_000_456);
-        core.state.store.tree.set_data(&"/a".into(), Some(Bytes::from_static(b"two")), stamp);
+        core.state.store.tree.set_data(&"/a".into(), Some(Box::from(*b"two")), stamp);
         core.state.store.commit(stamp, None);
         core.state.audit();
         (core, now)

@@ -1,8 +1,7 @@
 //! Reads a snapshot. Every length is checked against the bytes that are there.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use bytes::Bytes;
 use zk_proto::{Acl, Decode, DecodeError, List, Reader, Text, Zxid, check_path};
 
 use crate::access::AccessList;
@@ -10,7 +9,7 @@ use crate::snapshot::adler::Adler;
 use crate::snapshot::error::SnapshotError;
 use crate::snapshot::format::{DIGEST_VERSION, MAGIC, OPEN, VERSION, kind, list};
 use crate::store::new_tree;
-use crate::tree::{Kind, Node, SYSTEM, Tree, split};
+use crate::tree::{Kind, Node, SYSTEM, Tree, parent_of};
 
 /// Reads a snapshot: its tree and its last zxid.
 pub(super) fn read(snapshot: &[u8]) -> Result<(Tree, Zxid), SnapshotError> {
@@ -82,7 +81,7 @@ fn put(tree: &mut Tree, path: &str, node: Node) -> Result<(), SnapshotError> {
         return wrong("a node comes twice");
     }
     if path != "/" {
-        match tree.get(split(path).0).map(|parent| parent.kind) {
+        match tree.get(parent_of(path)).map(|parent| parent.kind) {
             None => return wrong("a node comes before its parent"),
             Some(Kind::Ephemeral(_)) => return wrong("an ephemeral node has a child"),
             Some(_) => {}
@@ -123,7 +122,7 @@ impl<'a> Input<'a> {
             return Err(SnapshotError::Inconsistent("a zxid of a node is not possible"));
         }
         Ok(Node {
-            data: data.map(Bytes::copy_from_slice),
+            data: data.map(Box::from),
             acl: acl.ok_or(SnapshotError::Inconsistent("an access list is not there"))?,
             kind,
             czxid,
@@ -134,7 +133,7 @@ impl<'a> Input<'a> {
             version,
             aversion,
             created,
-            children: BTreeSet::new(),
+            children: 0,
         })
     }
 

@@ -1,7 +1,6 @@
 //! Writes a snapshot.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use bytes::BytesMut;
 use zk_proto::{Acl, Encode, List, SessionId, Writer, Zxid};
@@ -30,17 +29,12 @@ pub(super) fn write(state: &State) -> Vec<u8> {
     for (list, id) in &lists.ids {
         out.put_all(&[id, &List::new(&wire_acl(list))]);
     }
-    let mut paths = vec![Arc::<str>::from("/")];
-    while let Some(path) = paths.pop() {
-        let Some(node) = store.tree.get(&path) else {
-            continue;
-        };
-        let path = if &*path == "/" { "" } else { &*path };
+    for (path, node) in store.tree.iter() {
+        let path = if path == "/" { "" } else { path };
         out.put_all(&[&path, &node.data.as_deref(), &lists.id(&node.acl)]);
         out.put_all(&[&node.czxid, &node.mzxid, &node.ctime, &node.mtime]);
         out.put_all(&[&node.version, &node.created, &node.aversion]);
         out.put_all(&[&owner(node.kind), &node.pzxid]);
-        paths.extend(node.children.iter().rev().map(|name| format!("{path}/{name}").into()));
     }
     out.put_all(&[&"/"]);
     out.seal();
@@ -61,16 +55,9 @@ impl<'a> AccessLists<'a> {
     fn of(tree: &'a Tree) -> Self {
         let open = list(List::new(&[Acl::OPEN]));
         let mut all = Self { ids: Vec::new(), by_list: HashMap::new() };
-        let mut paths = BTreeSet::new();
-        for (path, node) in tree.iter() {
-            if !all.by_list.contains_key(&*node.acl) {
-                all.by_list.insert(&node.acl, OPEN);
-                paths.insert(path);
-            }
-        }
-        // In the order of their paths, so that the same tree has the same snapshot.
-        for node in paths.into_iter().filter_map(|path| tree.get(path)) {
-            if node.acl != open {
+        // In path order, so that the same tree has the same snapshot.
+        for (_, node) in tree.iter() {
+            if node.acl != open && !all.by_list.contains_key(&*node.acl) {
                 let id = all.ids.len() as i64 + 1;
                 all.ids.push((&*node.acl, id));
                 all.by_list.insert(&node.acl, id);
