@@ -51,7 +51,10 @@ impl Program {
     fn start() -> Self {
         let own = std::env::current_exe().unwrap();
         let path = own.with_file_name("playground");
-        let mut process = Command::new(path).stdout(Stdio::piped()).spawn().expect("the program");
+        let mut process = Command::new(path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the example `playground`, built for release");
         let mut url = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
         Self { process, url: url.trim().to_owned() }

@@ -138,7 +138,14 @@ impl Identities {
     pub(crate) fn access_list(&self, list: List<'_, Acl<'_>>) -> Result<AccessList, ErrorCode> {
         let mut unique: Vec<Acl<'_>> = Vec::new();
         for acl in list {
-            if !unique.contains(&acl) {
+            let mut is_new = true;
+            for other in &unique {
+                if is_same(&acl, other)? {
+                    is_new = false;
+                    break;
+                }
+            }
+            if is_new {
                 unique.push(acl);
             }
         }
@@ -184,6 +191,18 @@ impl Identities {
         grants.push(Grant { perms, identity: Identity::new(&scheme, &id) });
         Ok(())
     }
+}
+
+/// Compares two entries as Java does, which fails on null where it compares it. Checks of what an
+/// entry may be come only later.
+fn is_same(entry: &Acl<'_>, other: &Acl<'_>) -> Result<bool, ErrorCode> {
+    let equals = |text: Text<'_>, other: Text<'_>| match text {
+        Text::NULL => Err(ErrorCode::MARSHALLING_ERROR),
+        text => Ok(text == other),
+    };
+    Ok(entry.perms == other.perms
+        && equals(entry.id.scheme, other.id.scheme)?
+        && equals(entry.id.id, other.id.id)?)
 }
 
 fn text(text: Text<'_>) -> Option<String> {
@@ -258,6 +277,23 @@ mod tests {
         ];
         for id in invalid {
             assert_eq!(list(id, &local()).err(), Some(ErrorCode::INVALID_ACL), "{id:?}");
+        }
+    }
+
+    /// Seen on 3.8.0.
+    #[test]
+    fn null_in_an_entry_fails_where_it_is_compared() {
+        let entry = |perms, scheme, id| Acl { perms, id: Id { scheme, id } };
+        let (world, anyone) = (Text::new("world"), Text::new("anyone"));
+        let first = Acl::OPEN;
+        for (second, error) in [
+            (entry(Acl::ALL, Text::NULL, anyone), ErrorCode::MARSHALLING_ERROR),
+            (entry(Acl::ALL, world, Text::NULL), ErrorCode::MARSHALLING_ERROR),
+            // Other permissions are enough to tell these from the first.
+            (entry(Acl::READ, Text::NULL, anyone), ErrorCode::INVALID_ACL),
+        ] {
+            let both = local().access_list(List::new(&[first, second]));
+            assert_eq!(both.err(), Some(error), "{second:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Paths that Java decodes and a strict decoder rejects: null, and what is not UTF-8.
 
-use zk_proto::{Decode, OpCode, Reader};
+use zk_proto::{Acl, Decode, DecodeError, List, MultiHeader, OpCode, Reader};
 
 use crate::store::NULL_PATH;
 
@@ -38,15 +38,111 @@ pub(crate) fn with_decodable_path(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let mut legible = Vec::with_capacity(body.len());
-    legible.extend_from_slice(&(path.len() as u32).to_be_bytes());
-    for chunk in path.utf8_chunks() {
-        legible.extend_from_slice(chunk.valid().as_bytes());
-        legible.extend(chunk.invalid().iter().map(|_| 1));
-    }
+    put_legible(&mut legible, path);
     legible.extend_from_slice(reader.rest());
     Some(legible)
 }
 
+/// Returns a multi with paths that can be decoded, if it has any that are not UTF-8.
+pub(crate) fn with_decodable_paths(body: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(body);
+    let mut legible = Vec::new();
+    // What is behind the last path that was replaced.
+    let mut rest = body;
+    while let MultiHeader { op, done: false, .. } = MultiHeader::decode(&mut reader).ok()? {
+        let before = rest.len() - reader.remaining();
+        let path = Option::<&[u8]>::decode(&mut reader).ok()??;
+        if std::str::from_utf8(path).is_err() {
+            legible.extend_from_slice(rest.get(..before)?);
+            put_legible(&mut legible, path);
+            rest = reader.rest();
+        }
+        skip_behind_path(op, &mut reader).ok()?;
+    }
+    legible.extend_from_slice(rest);
+    (rest.len() < body.len()).then_some(legible)
+}
+
+/// Appends a path with another character in place of each byte that is not UTF-8.
+fn put_legible(out: &mut Vec<u8>, path: &[u8]) {
+    out.extend_from_slice(&(path.len() as u32).to_be_bytes());
+    for chunk in path.utf8_chunks() {
+        out.extend_from_slice(chunk.valid().as_bytes());
+        out.extend(chunk.invalid().iter().map(|_| 1));
+    }
+}
+
+/// Reads what is behind the path of an entry of a multi.
+fn skip_behind_path(op: OpCode, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    match op {
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
+            Option::<&[u8]>::decode(reader)?;
+            List::<Acl<'_>>::decode(reader)?;
+            i32::decode(reader)?;
+            if op == OpCode::CREATE_TTL {
+                i64::decode(reader)?;
+            }
+        }
+        OpCode::SET_DATA => {
+            Option::<&[u8]>::decode(reader)?;
+            i32::decode(reader)?;
+        }
+        OpCode::DELETE | OpCode::CHECK => {
+            i32::decode(reader)?;
+        }
+        OpCode::GET_DATA | OpCode::GET_CHILDREN => {
+            bool::decode(reader)?;
+        }
+        OpCode(other) => return Err(DecodeError::UnknownMultiEntry(other)),
+    }
+    Ok(())
+}
+
 pub(crate) fn is_single_write(op: OpCode) -> bool {
     op.is_write() && !matches!(op, OpCode::MULTI | OpCode::RECONFIG)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use zk_proto::{
+        CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest, Encode,
+        GetDataRequest, MultiOp, MultiRequest, SetDataRequest, Writer,
+    };
+
+    use super::*;
+
+    /// Every entry of a multi with one path. The data is no text in any case.
+    fn multi(path: &str) -> Vec<u8> {
+        let (data, acl) = (Some(&[0xff][..]), List::new(&[Acl::OPEN]));
+        let create = CreateRequest { path, data, acl, mode: CreateMode::PERSISTENT };
+        let mode = CreateMode::PERSISTENT_WITH_TTL;
+        let entries = [
+            MultiOp::Create(create),
+            MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, mode, ttl: 7 }),
+            MultiOp::SetData(SetDataRequest { path, data, version: 1 }),
+            MultiOp::Delete(DeleteRequest { path, version: 2 }),
+            MultiOp::Check(CheckVersionRequest { path, version: 3 }),
+            MultiOp::GetData(GetDataRequest { path, watch: false }),
+        ];
+        let mut bytes = BytesMut::new();
+        MultiRequest::new(&entries).encode(&mut Writer::new(&mut bytes, usize::MAX));
+        bytes.to_vec()
+    }
+
+    #[test]
+    fn every_path_of_a_multi_can_be_decoded() {
+        assert_eq!(with_decodable_paths(&multi("/a/b")), None);
+        let mut bytes = multi("/a/b");
+        for at in 0..bytes.len() {
+            if bytes[at..].starts_with(b"/a/b") {
+                bytes[at + 3] = 0xed;
+            }
+        }
+        assert!(MultiRequest::decode(&mut Reader::new(&bytes)).is_err());
+        assert_eq!(with_decodable_paths(&bytes), Some(multi("/a/\u{1}")));
+        for end in 0..bytes.len() {
+            assert_eq!(with_decodable_paths(&bytes[..end]), None, "{end} bytes");
+        }
+    }
 }

@@ -21,7 +21,9 @@ use crate::calls::{Call, Member};
 use crate::config::ServerVersion;
 use crate::connection::{ConnectionId, Phase};
 use crate::create::Created;
-use crate::decodable_path::{begins_with_path, is_single_write, with_decodable_path};
+use crate::decodable_path::{
+    begins_with_path, is_single_write, with_decodable_path, with_decodable_paths,
+};
 use crate::fault::{Effect, RequestInfo};
 use crate::multi::{EntryResult, is_write};
 use crate::state::{Late, State};
@@ -373,5 +375,9 @@ impl State {
 
 /// The body of a request in place of one whose path real servers read leniently, if it is one.
 fn decodable(op: OpCode, reader: &Reader<'_>) -> Option<Vec<u8>> {
-    if begins_with_path(op) { with_decodable_path(op, reader.rest()) } else { None }
+    match op {
+        op if begins_with_path(op) => with_decodable_path(op, reader.rest()),
+        OpCode::MULTI | OpCode::MULTI_READ => with_decodable_paths(reader.rest()),
+        _ => None,
+    }
 }

@@ -44,7 +44,7 @@ fn mutate_request(request: &mut Request, rng: &mut fastrand::Rng) {
     let Some(field) = chosen else { return };
     let (bytes, told) = odd::value(&field, rng);
     // These are paths of the root, which the servers need not have in common.
-    let is_root = bytes == [0; 4] || bytes.starts_with(b"\0\0\0\x01/");
+    let is_root = bytes.starts_with(&[0; 4]) || bytes.starts_with(b"\0\0\0\x01/");
     if matches!(field.value, Value::Text(_)) && is_root {
         return;
     }
@@ -87,5 +87,24 @@ impl Request {
         let payload = self.payload();
         let length = i32::try_from(payload.len()).unwrap_or(i32::MAX);
         [&length.to_be_bytes()[..], &payload].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_proto::{Decode, Reader, Text, Xid};
+
+    use super::*;
+
+    #[test]
+    fn no_odd_path_is_that_of_the_root() {
+        for seed in 0..500 {
+            let (op, body) = (OpCode::GET_ACL, b"\0\0\0\x01a".to_vec());
+            let mut request = Request { xid: Xid(1), op, body, since: None, text: String::new() };
+            mutate_request(&mut request, &mut fastrand::Rng::with_seed(seed));
+            let path = Text::decode(&mut Reader::new(&request.body));
+            let is_root = path.is_ok_and(|it| it == Text::new("") || it == Text::new("/"));
+            assert!(!is_root, "seed {seed}: {}", request.text);
+        }
     }
 }
