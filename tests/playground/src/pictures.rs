@@ -60,6 +60,9 @@ const TOLD_PAUSE_US: u64 = 100_000;
 /// How many letters fit between two lanes.
 const LETTERS: usize = 42;
 
+/// How many letters fit beside a point on an outer lane, as far as the other outer lane.
+const POINT_LETTERS: usize = 75;
+
 /// Good, bad, and for a time without proof: legible on white and on black.
 const GOOD: &str = "#2f9e5c";
 const BAD: &str = "#e0533d";
@@ -281,7 +284,7 @@ impl<'s> Drawing<'s> {
         };
         self.add(format!("<path d=\"{head}\" fill=\"none\" stroke=\"{ink}\"/>"));
         let middle = (from + to) / 2.0;
-        let label = escaped(&label(&frame.content.summary));
+        let label = escaped(&label(&frame.content.summary, LETTERS));
         self.add(format!(
             "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
             y - 6.0
@@ -293,7 +296,7 @@ impl<'s> Drawing<'s> {
         let is_last = self.lanes.last() == Some(&who);
         let (at, anchor) = if is_last { (x - 10.0, "end") } else { (x + 10.0, "start") };
         self.add(format!("<circle cx=\"{x}\" cy=\"{}\" r=\"3.5\" fill=\"{ink}\"/>", y - 4.0));
-        let text = escaped(&label(text));
+        let text = escaped(&label(text, POINT_LETTERS));
         self.add(format!(
             "<text x=\"{at}\" y=\"{y}\" text-anchor=\"{anchor}\" {style}>{text}</text>"
         ));
@@ -309,7 +312,7 @@ fn is_drawn(event: &Event) -> bool {
 }
 
 /// A text without what only makes names unique, and no longer than there is room.
-fn label(text: &str) -> String {
+fn label(text: &str, letters: usize) -> String {
     let mut short = String::new();
     let mut rest = text.replace("/lock/", "");
     while let Some(at) = rest.find("_c_") {
@@ -322,7 +325,7 @@ fn label(text: &str) -> String {
         rest = name.get(end..).unwrap_or_default().to_owned();
     }
     short += &rest;
-    match short.char_indices().nth(LETTERS) {
+    match short.char_indices().nth(letters) {
         Some((end, _)) => format!("{}…", short.get(..end).unwrap_or_default().trim_end()),
         None => short,
     }
