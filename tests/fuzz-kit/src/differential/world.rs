@@ -79,8 +79,8 @@ impl World {
             },
             _ => match self.one_of(&ODD_NAMES) {
                 (name, true) => node + name,
-                // These are the root and a valid path.
-                ("" | "/zookeeperx", false) if self.scope == Scope::Own => node,
+                // These are the root, a valid path, and the beginning of a sequential one.
+                ("" | "/zookeeperx" | "/zookeeper/", false) if self.scope == Scope::Own => node,
                 (path, false) => path.to_owned(),
             },
         }
