@@ -103,6 +103,7 @@ pub const SEMAPHORE: &[&str] = &[
     "deleted by the operator, with others",
     "folder reaped",
     "losses told",
+    "permits in kazoo's layout",
     "permits of many",
     "permits tried for",
 ];

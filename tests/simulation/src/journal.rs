@@ -13,6 +13,9 @@ use super::clock::now;
 /// The folder of the lock.
 pub(super) const FOLDER: &str = "/locks/simulated";
 
+/// The queue of a semaphore in kazoo's layout.
+const KAZOO_QUEUE: &str = "/locks/simulated-__lock__";
+
 /// The folders that semaphores and partitioners have in their own. The last one has a folder for
 /// each shard.
 const SUBFOLDERS: [&str; 4] = ["locks", "leases", "members", "shards"];
@@ -23,7 +26,7 @@ pub(super) fn nodes(core: &Core) -> Vec<String> {
         let children = core.children(folder).into_iter();
         children.map(|child| format!("{folder}/{child}")).collect::<Vec<_>>()
     };
-    let mut nodes = Vec::new();
+    let mut nodes = children(KAZOO_QUEUE);
     for path in children(FOLDER) {
         match path.rsplit_once('/') {
             Some((_, "shards")) => nodes.extend(children(&path).iter().flat_map(|it| children(it))),

@@ -75,6 +75,7 @@ use std::time::Duration;
 
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Config;
+use zk_recipes::Layout;
 
 use self::clock::now;
 pub use self::family::Family;
@@ -174,6 +175,9 @@ impl Simulation {
         tokio::spawn(driver);
         let stage = Stage::new(world);
         stage.cast.lock().unwrap().permits = random.within(1..5) as u32;
+        if family == Family::Semaphore && random.percent(33) {
+            stage.cast.lock().unwrap().layout = Layout::KAZOO;
+        }
         let rounds = family == Family::Requeue;
         let processes = random.within(if rounds { 3..6 } else { 2..6 }) as usize;
         let mut names = Vec::new();

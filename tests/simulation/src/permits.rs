@@ -1,7 +1,7 @@
 //! The work of a task that wants permits of a semaphore, one or several, and what must hold
 //! whenever it gets some.
 
-use zk_recipes::{Error, ErrorKind, Permit, Semaphore};
+use zk_recipes::{Error, ErrorKind, Layout, Options, Permit, Semaphore};
 
 use super::held::Held;
 use super::journal::FOLDER;
@@ -13,8 +13,15 @@ impl Job {
     /// Asks for permits once.
     pub(super) async fn use_permits(&mut self) {
         tokio::time::sleep(self.random.millis(0..60)).await;
-        let permits = self.stage.cast.lock().unwrap().permits;
-        let semaphore = Semaphore::new(&self.client, FOLDER, permits).unwrap();
+        let (permits, layout) = {
+            let cast = self.stage.cast.lock().unwrap();
+            (cast.permits, cast.layout.clone())
+        };
+        if layout == Layout::KAZOO {
+            self.stage.count("permits in kazoo's layout");
+        }
+        let options = Options::new().layout(layout);
+        let semaphore = Semaphore::with_options(&self.client, FOLDER, permits, options).unwrap();
         let wanted = self.random.within(1..u64::from(permits) + 1) as u32;
         let (who, ask) = (self.who, self.asks());
         let (manner, polls) = match self.random.within(0..10) {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 use zk_client::{Client, SessionState};
-use zk_recipes::{Options, Owner};
+use zk_recipes::{Layout, Options, Owner};
 
 use super::Family;
 use super::counts::Adds;
@@ -74,6 +74,8 @@ pub(super) struct Cast {
     pub(super) reliable: Option<Instant>,
     /// How many permits a semaphore has, and those that tasks believe they hold.
     pub(super) permits: u32,
+    /// The names of a semaphore's nodes.
+    pub(super) layout: Layout,
     pub(super) held: Vec<Held>,
     /// How many parties a round of a double barrier has.
     pub(super) parties: u32,
