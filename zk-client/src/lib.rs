@@ -119,9 +119,16 @@
 //!
 //! A [`Watcher`] waits for one change, a [`WatchStream`] for all changes of a node or a tree. Both
 //! survive reconnects. A watcher receives a change that it missed. A stream only reports that it
-//! may have missed changes, since servers do not replay them. When a watcher or stream is dropped,
-//! the client removes its watch on the server, unless another one still needs it. A stream that is
-//! not read drops changes at its bound, and [reports how many](StreamEvent::Lagged).
+//! may have missed changes, since servers do not replay them. Below, a watcher of Ben's waits for
+//! the deletion of Ana's node, which happens while Ben has no connection:
+//!
+#![doc = include_str!("../pictures/missed-change.svg")]
+//!
+//! Each arrow is a frame: dashed if it is a reply, dotted if it is a notification.
+//!
+//! When a watcher or stream is dropped, the client removes its watch on the server, unless another
+//! one still needs it. A stream that is not read drops changes at its bound, and
+//! [reports how many](StreamEvent::Lagged).
 //!
 //! # Old servers
 //!

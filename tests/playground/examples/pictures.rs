@@ -5,11 +5,10 @@ use std::fs;
 use std::path::Path;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../zk-recipes/pictures");
-    fs::create_dir_all(&folder)?;
-    for (name, svg) in zk_playground::pictures::pictures()? {
-        fs::write(folder.join(name), svg)?;
-        println!("zk-recipes/pictures/{name}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (file, svg) in zk_playground::pictures::pictures()? {
+        fs::write(root.join(file), svg)?;
+        println!("{file}");
     }
     Ok(())
 }

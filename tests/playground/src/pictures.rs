@@ -11,7 +11,7 @@ use crate::script::SERVER;
 
 /// A picture of a part of a ready-made scene.
 struct Picture {
-    /// The name of its file.
+    /// Its file, from the root of the repository on.
     file: &'static str,
     /// The scene.
     scene: &'static str,
@@ -19,30 +19,56 @@ struct Picture {
     /// What is drawn, in milliseconds.
     from_ms: u64,
     to_ms: u64,
+    /// Whether handshakes are drawn, which say little of a lock.
+    handshakes: bool,
+}
+
+impl Picture {
+    fn draws(&self, event: &Event) -> bool {
+        match event {
+            Event::Frame(frame) => match frame.content.role {
+                Role::Ping => false,
+                Role::Connect => self.handshakes,
+                _ => true,
+            },
+            _ => true,
+        }
+    }
 }
 
 /// All pictures of the documentation.
-const PICTURES: [Picture; 3] = [
+const PICTURES: [Picture; 4] = [
     Picture {
-        file: "hand-over.svg",
+        file: "zk-recipes/pictures/hand-over.svg",
         scene: "textbook",
         title: "Ana releases the textbook lock, and Ben gets it",
         from_ms: 100,
         to_ms: 2400,
+        handshakes: false,
     },
     Picture {
-        file: "lost-reply.svg",
+        file: "zk-recipes/pictures/lost-reply.svg",
         scene: "lost_reply_found",
         title: "The reply to Ana's create is lost, and her client finds the node",
         from_ms: 100,
         to_ms: 1900,
+        handshakes: false,
     },
     Picture {
-        file: "deadline.svg",
+        file: "zk-recipes/pictures/deadline.svg",
         scene: "lost_lease",
         title: "Ana is cut off, and stops before the server gives the lock to Ben",
         from_ms: 100,
         to_ms: 21_000,
+        handshakes: false,
+    },
+    Picture {
+        file: "zk-client/pictures/missed-change.svg",
+        scene: "missed_change",
+        title: "Ben is cut off, resumes his session, and is notified of what he has missed",
+        from_ms: 100,
+        to_ms: 6500,
+        handshakes: true,
     },
 ];
 
@@ -67,7 +93,7 @@ const POINT_LETTERS: usize = 75;
 const GOOD: &str = "#2f9e5c";
 const BAD: &str = "#e0533d";
 
-/// The files of all pictures, with their names.
+/// The files of all pictures, from the root of the repository on, and what is in them.
 ///
 /// # Errors
 ///
@@ -104,7 +130,7 @@ impl<'s> Drawing<'s> {
         let is_inside = |event: &&Event| {
             (picture.from_ms * 1000..picture.to_ms * 1000).contains(&event.at_us())
         };
-        for event in scene.events.iter().filter(is_inside).filter(|event| is_drawn(event)) {
+        for event in scene.events.iter().filter(is_inside).filter(|it| picture.draws(it)) {
             let pause = last.is_some_and(|last| event.at_us() - last >= TOLD_PAUSE_US);
             y += if pause { ROW + PAUSE } else { ROW };
             last = Some(event.at_us());
@@ -300,14 +326,6 @@ impl<'s> Drawing<'s> {
         self.add(format!(
             "<text x=\"{at}\" y=\"{y}\" text-anchor=\"{anchor}\" {style}>{text}</text>"
         ));
-    }
-}
-
-/// Pings and handshakes say little of a lock.
-fn is_drawn(event: &Event) -> bool {
-    match event {
-        Event::Frame(frame) => !matches!(frame.content.role, Role::Ping | Role::Connect),
-        _ => true,
     }
 }
 

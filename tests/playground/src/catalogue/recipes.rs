@@ -3,7 +3,8 @@
 use crate::catalogue::ready::{Ready, script};
 use crate::scene::VerdictKind;
 use crate::script::Do::{
-    Acquire, Crash, Cut, Drop, Expire, FencedWrite, Heal, LoseReply, Release, Resume, Stop, Write,
+    Acquire, Crash, Cut, Drop, Expire, FencedWrite, Heal, LoseReply, Release, Reset, Resume, Stop,
+    Write,
 };
 use crate::script::Script;
 
@@ -14,6 +15,7 @@ pub(super) fn scenes() -> Vec<Ready> {
         cancelled(),
         textbook(),
         lost_reply(),
+        missed_change(),
         lost_lease(),
         stopped_holder(),
         crash(),
@@ -117,6 +119,28 @@ fn lost_reply() -> Ready {
          with the unique name that it chose.",
         "There is only one node of Ana's, although she never got the reply to her create.",
         script("exclusive", 6000, &[], &actions),
+    )
+}
+
+fn missed_change() -> Ready {
+    let actions = [
+        (100, "Ana", Acquire),
+        (400, "Ben", Acquire),
+        (1000, "Ben", Reset),
+        (1000, "Ben", Cut),
+        (2000, "Ana", Release),
+        (3000, "Ben", Heal),
+        (7000, "Ben", Release),
+    ];
+    ready(
+        ("missed_change", "A change that is missed", "faults"),
+        "Ben waits behind Ana when his connection breaks, and for a while he cannot connect again. \
+         In that time Ana releases the lock, and the server has nobody to notify. Then Ben's \
+         client comes back with the same session and says what it watches and up to which \
+         transaction it knows, and the server notifies it of what it has missed.",
+        "The session has the same number in both handshakes, so that Ben keeps his node and his \
+         place in the queue.",
+        script("textbook", 8000, &[], &actions),
     )
 }
 

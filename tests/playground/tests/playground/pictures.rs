@@ -5,22 +5,20 @@ use std::path::Path;
 
 use zk_playground::pictures::pictures;
 
-/// Where zk-recipes has them.
-fn folder() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../zk-recipes/pictures")
-}
+/// The packages that have pictures.
+const PACKAGES: [&str; 2] = ["zk-client", "zk-recipes"];
 
 #[test]
 fn the_pictures_of_the_documentation_are_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pictures = pictures().unwrap();
-    for (name, svg) in &pictures {
-        let there = fs::read_to_string(folder().join(name)).unwrap_or_default();
-        assert!(
-            *svg == there,
-            "zk-recipes/pictures/{name} is old: cargo run -p zk-playground --example pictures"
-        );
+    for (file, svg) in &pictures {
+        let there = fs::read_to_string(root.join(file)).unwrap_or_default();
+        let is_new = *svg == there;
+        assert!(is_new, "{file} is old: cargo run -p zk-playground --example pictures");
     }
-    assert_eq!(fs::read_dir(folder()).unwrap().count(), pictures.len(), "others are left");
+    let files = PACKAGES.map(|package| fs::read_dir(root.join(package).join("pictures")).unwrap());
+    assert_eq!(files.into_iter().flatten().count(), pictures.len(), "others are left");
 }
 
 #[test]
