@@ -158,7 +158,20 @@ entries! {
     }
 }
 
-impl MultiOp<'_> {
+impl<'a> MultiOp<'a> {
+    /// The path of the node that it is about.
+    pub const fn path(&self) -> &'a str {
+        match self {
+            Self::Create(it) | Self::Create2(it) | Self::CreateContainer(it) => it.path,
+            Self::CreateTtl(it) => it.path,
+            Self::Delete(it) => it.path,
+            Self::SetData(it) => it.path,
+            Self::Check(it) => it.path,
+            Self::GetData(it) => it.path,
+            Self::GetChildren(it) => it.path,
+        }
+    }
+
     /// Whether this is a read.
     ///
     /// A multiRead contains only reads and a multi none. Otherwise a server refuses the whole

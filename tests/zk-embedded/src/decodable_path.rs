@@ -27,14 +27,12 @@ pub(crate) fn begins_with_path(op: OpCode) -> bool {
 /// some operations fail only later.
 pub(crate) fn with_decodable_path(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(body);
-    let Some(path) = Option::<&[u8]>::decode(&mut reader).ok()? else {
-        let name = NULL_PATH.as_bytes();
-        let length = (name.len() as u32).to_be_bytes();
-        let reads_null =
-            is_single_write(op) || matches!(op, OpCode::REMOVE_WATCHES | OpCode::CHECK_WATCHES);
-        return reads_null.then(|| [&length, name, reader.rest()].concat());
+    let path = Option::<&[u8]>::decode(&mut reader).ok()?;
+    let is_replaced = match path {
+        Some(path) => std::str::from_utf8(path).is_err(),
+        None => is_single_write(op) || matches!(op, OpCode::REMOVE_WATCHES | OpCode::CHECK_WATCHES),
     };
-    if std::str::from_utf8(path).is_ok() {
+    if !is_replaced {
         return None;
     }
     let mut legible = Vec::with_capacity(body.len());
@@ -43,7 +41,7 @@ pub(crate) fn with_decodable_path(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
     Some(legible)
 }
 
-/// Returns a multi with paths that can be decoded, if it has any that are not UTF-8.
+/// Returns a multi with paths that can be decoded, if it has any that are null or not UTF-8.
 pub(crate) fn with_decodable_paths(body: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(body);
     let mut legible = Vec::new();
@@ -51,8 +49,8 @@ pub(crate) fn with_decodable_paths(body: &[u8]) -> Option<Vec<u8>> {
     let mut rest = body;
     while let MultiHeader { op, done: false, .. } = MultiHeader::decode(&mut reader).ok()? {
         let before = rest.len() - reader.remaining();
-        let path = Option::<&[u8]>::decode(&mut reader).ok()??;
-        if std::str::from_utf8(path).is_err() {
+        let path = Option::<&[u8]>::decode(&mut reader).ok()?;
+        if path.is_none_or(|path| std::str::from_utf8(path).is_err()) {
             legible.extend_from_slice(rest.get(..before)?);
             put_legible(&mut legible, path);
             rest = reader.rest();
@@ -63,8 +61,10 @@ pub(crate) fn with_decodable_paths(body: &[u8]) -> Option<Vec<u8>> {
     (rest.len() < body.len()).then_some(legible)
 }
 
-/// Appends a path with another character in place of each byte that is not UTF-8.
-fn put_legible(out: &mut Vec<u8>, path: &[u8]) {
+/// Appends a path with another character in place of each byte that is not UTF-8, or the stand-in
+/// for a null path.
+fn put_legible(out: &mut Vec<u8>, path: Option<&[u8]>) {
+    let path = path.unwrap_or(NULL_PATH.as_bytes());
     out.extend_from_slice(&(path.len() as u32).to_be_bytes());
     for chunk in path.utf8_chunks() {
         out.extend_from_slice(chunk.valid().as_bytes());
@@ -144,5 +144,16 @@ mod tests {
         for end in 0..bytes.len() {
             assert_eq!(with_decodable_paths(&bytes[..end]), None, "{end} bytes");
         }
+    }
+
+    #[test]
+    fn a_null_path_of_a_multi_has_its_stand_in() {
+        let mut bytes = multi("/a/b");
+        let length = 4_u32.to_be_bytes();
+        while let Some(at) = bytes.windows(8).position(|it| it == [&length, &b"/a/b"[..]].concat())
+        {
+            bytes.splice(at..at + 8, [0xff; 4]);
+        }
+        assert_eq!(with_decodable_paths(&bytes), Some(multi(NULL_PATH)));
     }
 }

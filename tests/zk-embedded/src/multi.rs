@@ -12,7 +12,7 @@ use zk_proto::{
 use crate::access::Identities;
 use crate::config::ServerVersion;
 use crate::create::Created;
-use crate::store::{Caller, Store};
+use crate::store::{Caller, NULL_PATH, Store};
 use crate::tree::Stamp;
 
 /// The result of one entry of a multi.
@@ -160,8 +160,11 @@ impl Store {
         })
     }
 
-    /// One entry of a multiRead; `None` if it is not a read.
+    /// One entry of a multiRead; `None` if its path is null.
     pub(crate) fn multi_read(&self, op: MultiOp<'_>, identities: &Identities) -> Option<Read<'_>> {
+        if has_null_path(op) {
+            return None;
+        }
         let read = match op {
             MultiOp::GetData(GetDataRequest { path, .. }) => self
                 .readable(path, Acl::READ, identities)
@@ -173,6 +176,11 @@ impl Store {
         };
         Some(read.unwrap_or_else(Read::Failed))
     }
+}
+
+/// True if the path of an entry is null.
+pub(crate) fn has_null_path(op: MultiOp<'_>) -> bool {
+    op.path() == NULL_PATH
 }
 
 /// True if an entry may be in a multi. Since 3.9 a mode that does not exist makes the whole request

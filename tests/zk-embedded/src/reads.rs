@@ -36,12 +36,19 @@ impl State {
             self.connections.reply(asked.connection, header, &MultiResponse::new(&[]));
             return Ok(());
         }
+        if !request.iter().all(|op| op.is_read()) {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         let identities = self.caller(asked)?.0.identities.clone();
         let mut reads = Vec::new();
         let mut names = 0_usize;
+        let mut error = ErrorCode::OK;
         for op in request.iter() {
-            let read = self.store.multi_read(op, &identities);
-            let read = read.ok_or(ErrorCode::MARSHALLING_ERROR)?;
+            let Some(read) = self.store.multi_read(op, &identities) else {
+                // A real server fails here, and the reply has the results so far.
+                error = ErrorCode::MARSHALLING_ERROR;
+                break;
+            };
             names += if let Read::Children(names) = &read { names.len() } else { 0 };
             if names > MAX_NAMES {
                 self.end(asked.connection);
@@ -50,6 +57,7 @@ impl State {
             reads.push(read);
         }
         let results: Vec<_> = reads.iter().map(Read::wire).collect();
+        let header = ReplyHeader { error, ..header };
         self.connections.reply(asked.connection, header, &MultiResponse::new(&results));
         Ok(())
     }

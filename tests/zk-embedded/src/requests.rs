@@ -11,9 +11,9 @@ use zk_proto::{
     AuthPacket, CheckWatchesRequest, Create2Response, CreateResponse, Decode, ErrorCode,
     GetAllChildrenNumberRequest, GetAllChildrenNumberResponse, GetChildren2Request,
     GetChildrenRequest, GetSaslRequest, List, MultiRequest, MultiResponse, OpCode, Reader,
-    ReconfigRequest, RemoveWatchesRequest, RequestHeader, Secret, SessionId, SetAclResponse,
-    SetDataResponse, SetSaslResponse, SetWatches, SetWatches2, SyncRequest, SyncResponse, Text,
-    Xid, Zxid,
+    ReconfigRequest, RemoveWatchesRequest, ReplyHeader, RequestHeader, Secret, SessionId,
+    SetAclResponse, SetDataResponse, SetSaslResponse, SetWatches, SetWatches2, SyncRequest,
+    SyncResponse, Text, Xid, Zxid,
 };
 
 use crate::asked::{Asked, read};
@@ -25,7 +25,7 @@ use crate::decodable_path::{
     begins_with_path, is_single_write, with_decodable_path, with_decodable_paths,
 };
 use crate::fault::{Effect, RequestInfo};
-use crate::multi::{EntryResult, is_write};
+use crate::multi::{EntryResult, has_null_path, is_write};
 use crate::state::{Late, State};
 use crate::store::{Caller, Store};
 use crate::tree::Stamp;
@@ -312,15 +312,23 @@ impl State {
     }
 
     fn multi(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
-        let request = MultiRequest::decode(reader);
+        let server_version = self.config.server_version;
+        let request = MultiRequest::decode(reader).ok();
+        let reads = request.filter(|it| it.iter().all(|op| op.is_read()));
+        let writes = request.filter(|it| it.iter().all(|op| is_write(op, server_version)));
+        let is_of_one_kind = reads.or(writes).is_some();
+        if is_of_one_kind && request.is_some_and(|it| it.iter().any(has_null_path)) {
+            // A real server fails before it makes a transaction of it. The reply has the list of
+            // results that was begun.
+            self.store.skip_zxid();
+            let header = ReplyHeader { error: ErrorCode::MARSHALLING_ERROR, ..self.header(asked) };
+            self.connections.reply(asked.connection, header, &MultiResponse::new(&[]));
+            return Ok(());
+        }
         let millis = self.millis(asked.now);
         // Unlike a single write, a multi uses a zxid even if it cannot be decoded.
         let moment = self.store.begin(millis);
-        let request = request.map_err(|_| ErrorCode::MARSHALLING_ERROR)?;
-        let server_version = self.config.server_version;
-        if !request.iter().all(|op| is_write(op, server_version)) {
-            return Err(ErrorCode::MARSHALLING_ERROR);
-        }
+        let request = writes.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let (caller, store) = self.caller(asked)?;
         let outcomes = store.multi(caller, request, moment)?;
         let told = store.commit(moment, Some(asked.session));

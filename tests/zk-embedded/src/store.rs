@@ -67,6 +67,8 @@ pub(crate) struct Store {
     pub(crate) tree: Tree,
     /// The last transaction.
     zxid: Zxid,
+    /// How many zxids behind it are used up without a transaction.
+    skipped: i64,
     /// Changes since the last commit.
     changes: Vec<Told>,
     history: Option<Vec<Commit>>,
@@ -82,6 +84,7 @@ impl Store {
             extended_types: config.extended_types,
             tree: new_tree(),
             zxid: Zxid(0),
+            skipped: 0,
             changes: Vec::new(),
             history: config.keep_history.then(Vec::new),
             log: None,
@@ -107,12 +110,18 @@ impl Store {
 
     /// Begins the next transaction. Its zxid is used up even if the transaction fails.
     pub(crate) fn begin(&mut self, millis: i64) -> Stamp {
-        self.zxid = Zxid(self.zxid.0.wrapping_add(1));
+        let skipped = std::mem::take(&mut self.skipped);
+        self.zxid = Zxid(self.zxid.0.wrapping_add(1).wrapping_add(skipped));
         let stamp = Stamp { zxid: self.zxid, millis };
         if let Some(log) = &mut self.log {
             log.push(Txn { stamp, by: None, changes: Vec::new(), session: None });
         }
         stamp
+    }
+
+    /// Uses up a zxid without a transaction: the last one stays the last one.
+    pub(crate) fn skip_zxid(&mut self) {
+        self.skipped = self.skipped.wrapping_add(1);
     }
 
     /// Makes the changes since the last commit permanent, and returns them.
@@ -159,7 +168,7 @@ impl Store {
     /// Applies a transaction of another server, and returns its changes.
     pub(crate) fn apply(&mut self, txn: &Txn) -> Vec<Told> {
         let Txn { stamp, by, changes, session: _ } = txn;
-        self.zxid = stamp.zxid;
+        self.set_zxid(stamp.zxid);
         for Told { change, path, acl, parent_acl: _, data, kind } in changes {
             match change {
                 Change::Created => {
@@ -183,7 +192,7 @@ impl Store {
 
     /// Goes on from this zxid, the first of a leader's time.
     pub(crate) fn set_zxid(&mut self, zxid: Zxid) {
-        self.zxid = zxid;
+        (self.zxid, self.skipped) = (zxid, 0);
     }
 
     /// Checks what must hold between transactions.

@@ -278,10 +278,12 @@ impl Client {
             assert!(!(failed && committed), "a multi failed and happened");
             assert!(committed || !CHANGES.contains(&asked.op), "{} has not happened", asked.op);
         } else {
-            // A multiRead of writes is refused, but the reply has the list of results that was
-            // begun.
-            let begun = asked.op == OpCode::MULTI_READ
-                && MultiResponse::decode_exact(body).is_ok_and(|it| it.iter().next().is_none());
+            // A multi with a null path is refused, as is a multiRead of writes, but the reply has
+            // the list of results that was begun.
+            let begun = MultiResponse::decode_exact(body).is_ok_and(|it| match asked.op {
+                OpCode::MULTI => it.iter().next().is_none(),
+                op => op == OpCode::MULTI_READ,
+            });
             assert!(body.is_empty() || begun, "{error} with {body:?}");
             // Requests that use no zxid fail with other errors.
             let failed = (ErrorCode::INVALID_ACL..=ErrorCode::NO_NODE).contains(&error)
