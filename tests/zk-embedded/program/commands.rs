@@ -7,19 +7,12 @@ use std::path::Path;
 use std::str::SplitAsciiWhitespace;
 use std::time::Duration;
 
-use zk_embedded::{Change, Fault, Server, SessionId, Stat, Zxid};
+use zk_embedded::{Change, Core, Fault, SessionId, Stat, Zxid};
 
 use crate::escape;
 use crate::faults::{code, narrow, number, path, session};
 use crate::files;
-
-/// What commands work on.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) server: &'a Server,
-    /// Whether the server records its changes.
-    pub(crate) keeps_history: bool,
-}
+use crate::target::Target;
 
 /// What a line is answered with.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,13 +35,19 @@ pub(crate) enum Then {
 /// Carries a command out.
 pub(crate) fn answer(target: Target<'_>, line: &str) -> Answer {
     let mut words = line.split_ascii_whitespace();
-    let name = words.next().unwrap_or_default();
+    let mut name = words.next().unwrap_or_default();
+    let mut target = Ok(target);
+    if name == "at" {
+        let member = number(words.next().unwrap_or_default());
+        target = target.and_then(|target| target.at(member?));
+        name = words.next().unwrap_or_default();
+    }
     let Some(command) = COMMANDS.iter().find(|command| command.name() == name) else {
         let text = format!("error no command {}, see help\n", escape::encode(name.as_bytes()));
         return Answer { text, then: Then::Distrust };
     };
     let mut arguments = Arguments { words, usage: command.usage };
-    let text = match (command.run)(target, &mut arguments) {
+    let text = match target.and_then(|target| (command.run)(target, &mut arguments)) {
         Ok(value) if name == "help" => format!("{value}ok\n"),
         Ok(value) if value.is_empty() => "ok\n".to_owned(),
         Ok(value) => format!("ok {value}\n"),
@@ -154,59 +153,117 @@ const COMMANDS: &[Command] = &[
         what: "Answers how many faults have not happened yet.",
         run: |target, arguments| {
             arguments.end()?;
-            Ok(target.server.pending_faults().to_string())
+            target.look(|core| core.pending_faults().to_string())
         },
     },
     Command {
         usage: "clear",
         what: "Removes the faults that have not happened yet.",
-        run: |target, arguments| done(arguments, || target.server.clear_faults()),
+        run: |target, arguments| done(arguments, || target.clear_faults()),
     },
     Command {
         usage: "expire SESSION",
         what: "Ends a session as if its timeout had passed.",
-        run: |target, arguments| known(arguments, |session| target.server.expire(session)),
+        run: |target, arguments| known(arguments, |session| Ok(target.expire(session))),
     },
     Command {
         usage: "disconnect SESSION",
         what: "Cuts the connection of a session, which stays alive.",
-        run: |target, arguments| known(arguments, |session| target.server.disconnect(session)),
+        run: |target, arguments| known(arguments, |session| Ok(target.disconnect(session))),
     },
     Command {
         usage: "disconnect-all",
         what: "Cuts every connection of a client.",
-        run: |target, arguments| done(arguments, || target.server.disconnect_all()),
+        run: |target, arguments| done(arguments, || Ok(target.server()?.disconnect_all())),
     },
     Command {
         usage: "partition SESSION",
         what: "Cuts the server of a session's connection off from its ensemble.",
-        run: |target, arguments| known(arguments, |session| target.server.partition(session)),
+        run: |target, arguments| {
+            known(arguments, |session| Ok(target.server()?.partition(session)))
+        },
     },
     Command {
         usage: "heal",
-        what: "Ends all partitions.",
-        run: |target, arguments| done(arguments, || target.server.heal()),
+        what: "Ends all partitions. At a member: connects it with the others again, or starts it.",
+        run: |target, arguments| done(arguments, || target.heal()),
+    },
+    Command {
+        usage: "cut",
+        what: "At a member: cuts it off from the others, which it notices after five ticks.",
+        run: |target, arguments| {
+            done(arguments, || {
+                let (ensemble, member) = target.member()?;
+                ensemble.cut(member);
+                Ok(())
+            })
+        },
+    },
+    Command {
+        usage: "lag LAG",
+        what: "At a member: applies each write LAG milliseconds after the leader, or never.",
+        run: |target, arguments| {
+            let lag = arguments.last(|word| match word {
+                "never" => Ok(Duration::MAX),
+                word => millis(word),
+            })?;
+            let (ensemble, member) = target.member()?;
+            ensemble.set_lag(member, lag);
+            Ok(String::new())
+        },
+    },
+    Command {
+        usage: "catch-up",
+        what: "At a member: applies all writes of the leader until now, in spite of its lag.",
+        run: |target, arguments| {
+            done(arguments, || {
+                let (ensemble, member) = target.member()?;
+                ensemble.catch_up(member);
+                Ok(())
+            })
+        },
+    },
+    Command {
+        usage: "elect",
+        what: "At a member: makes it the leader.",
+        run: |target, arguments| {
+            done(arguments, || {
+                let (ensemble, member) = target.member()?;
+                let is_leader = ensemble.elect(member);
+                is_leader.then_some(()).ok_or_else(|| {
+                    format!("member {member} cannot lead: it, or most of the others, are not there")
+                })
+            })
+        },
+    },
+    Command {
+        usage: "leader",
+        what: "Answers which member of the ensemble leads.",
+        run: |target, arguments| {
+            arguments.end()?;
+            Ok(target.ensemble()?.leader().to_string())
+        },
     },
     Command {
         usage: "stop",
         what: "Closes all connections and serves nobody. All data and sessions are kept.",
-        run: |target, arguments| done(arguments, || target.server.set_serving(false)),
+        run: |target, arguments| done(arguments, || target.stop()),
     },
     Command {
         usage: "start",
         what: "Serves again.",
-        run: |target, arguments| done(arguments, || target.server.set_serving(true)),
+        run: |target, arguments| done(arguments, || target.start()),
     },
     Command {
         usage: "read-only STATE",
-        what: "Makes the server read-only if STATE is on, and writable if it is off.",
+        what: "Makes the server read-only, on or off. An ensemble is so without a quorum alone.",
         run: |target, arguments| {
             let on = arguments.last(|word| match word {
                 "on" => Ok(true),
                 "off" => Ok(false),
                 _ => Err(format!("{word} is neither on nor off")),
             })?;
-            target.server.set_read_only(on);
+            target.set_read_only(on);
             Ok(String::new())
         },
     },
@@ -216,7 +273,7 @@ const COMMANDS: &[Command] = &[
         run: |target, arguments| {
             let path = path(arguments.word()?)?;
             let next = arguments.last(number)?;
-            found(&path, target.server.preset_sequence(&path, next).then(String::new))
+            found(&path, target.server()?.preset_sequence(&path, next).then(String::new))
         },
     },
     Command {
@@ -225,20 +282,20 @@ const COMMANDS: &[Command] = &[
         run: |target, arguments| {
             let path = path(arguments.word()?)?;
             let version = arguments.last(number)?;
-            found(&path, target.server.preset_version(&path, version).then(String::new))
+            found(&path, target.server()?.preset_version(&path, version).then(String::new))
         },
     },
     Command {
         usage: "reap",
         what: "Removes empty containers and nodes that have outlived their time now.",
-        run: |target, arguments| done(arguments, || target.server.reap()),
+        run: |target, arguments| done(arguments, || Ok(target.server()?.reap())),
     },
     Command {
         usage: "sessions",
         what: "Answers the sessions that have not ended, oldest first.",
         run: |target, arguments| {
             arguments.end()?;
-            Ok(join(target.server.sessions()))
+            Ok(join(target.sessions()))
         },
     },
     Command {
@@ -246,7 +303,7 @@ const COMMANDS: &[Command] = &[
         what: "Answers SESSION,KIND,PATH of each watch that is set.",
         run: |target, arguments| {
             arguments.end()?;
-            Ok(join(target.server.watches().into_iter().map(|watch| {
+            Ok(join(target.look(Core::watches)?.into_iter().map(|watch| {
                 let path = escape::encode(watch.path.as_bytes());
                 format!("{},{},{path}", watch.session, watch.kind)
             })))
@@ -257,7 +314,7 @@ const COMMANDS: &[Command] = &[
         what: "Answers true or false.",
         run: |target, arguments| {
             let path = arguments.last(path)?;
-            Ok(target.server.has_node(&path).to_string())
+            target.look(|core| core.has_node(&path).to_string())
         },
     },
     Command {
@@ -265,9 +322,12 @@ const COMMANDS: &[Command] = &[
         what: "Answers the names of a node's children, in order.",
         run: |target, arguments| {
             let path = arguments.last(path)?;
-            let names = target.server.children(&path).into_iter();
-            let names = join(names.map(|name| escape::encode(name.as_bytes())));
-            found(&path, target.server.has_node(&path).then_some(names))
+            let encoded = |name: String| escape::encode(name.as_bytes());
+            let names = target.look(|core| {
+                let names = join(core.children(&path).into_iter().map(encoded));
+                core.has_node(&path).then_some(names)
+            });
+            found(&path, names?)
         },
     },
     Command {
@@ -275,7 +335,7 @@ const COMMANDS: &[Command] = &[
         what: "Answers the data of a node.",
         run: |target, arguments| {
             let path = arguments.last(path)?;
-            found(&path, target.server.data(&path).map(|data| escape::encode(&data)))
+            found(&path, target.look(|core| core.data(&path))?.map(|data| escape::encode(&data)))
         },
     },
     Command {
@@ -283,7 +343,7 @@ const COMMANDS: &[Command] = &[
         what: "Answers the fields of a node's stat, each as NAME=NUMBER.",
         run: |target, arguments| {
             let path = arguments.last(path)?;
-            found(&path, target.server.stat(&path).map(|stat| fields(&stat)))
+            found(&path, target.look(|core| core.stat(&path))?.map(|stat| fields(&stat)))
         },
     },
     Command {
@@ -291,7 +351,7 @@ const COMMANDS: &[Command] = &[
         what: "Answers the zxid of the last transaction.",
         run: |target, arguments| {
             arguments.end()?;
-            Ok(target.server.last_zxid().to_string())
+            target.look(|core| core.last_zxid().to_string())
         },
     },
     Command {
@@ -304,7 +364,7 @@ const COMMANDS: &[Command] = &[
         what: "Writes a snapshot.",
         run: |target, arguments| {
             let file = arguments.last(path)?;
-            let saved = files::replace(Path::new(&file), &target.server.snapshot());
+            let saved = files::replace(Path::new(&file), &target.server()?.snapshot());
             saved.map(|()| String::new()).map_err(|error| format!("cannot write {file}: {error}"))
         },
     },
@@ -315,9 +375,14 @@ const COMMANDS: &[Command] = &[
             let file = arguments.last(path)?;
             let snapshot = files::read(Path::new(&file))
                 .map_err(|error| format!("cannot read {file}: {error}"))?;
-            let loaded = target.server.restore(&snapshot);
+            let loaded = target.server()?.restore(&snapshot);
             loaded.map(|()| String::new()).map_err(|error| error.to_string())
         },
+    },
+    Command {
+        usage: "at MEMBER COMMAND",
+        what: "In an ensemble: carries out COMMAND at the member with this number, from 0 on.",
+        run: |_, arguments| arguments.wrong(),
     },
     Command {
         usage: "help",
@@ -327,7 +392,7 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "quit",
         what: "Ends the program.",
-        run: |_, arguments| done(arguments, || ()),
+        run: |_, arguments| done(arguments, || Ok(())),
     },
 ];
 
@@ -337,7 +402,7 @@ fn inject(
     arguments: &mut Arguments<'_>,
 ) -> Result<String, String> {
     let fault = arguments.words.by_ref().try_fold(fault, narrow)?;
-    target.server.inject(fault);
+    target.inject(fault)?;
     Ok(String::new())
 }
 
@@ -357,19 +422,22 @@ fn millis(word: &str) -> Result<Duration, String> {
 }
 
 /// A command that takes no words and answers nothing.
-fn done(arguments: &mut Arguments<'_>, act: impl FnOnce()) -> Result<String, String> {
+fn done(
+    arguments: &mut Arguments<'_>,
+    act: impl FnOnce() -> Result<(), String>,
+) -> Result<String, String> {
     arguments.end()?;
-    act();
+    act()?;
     Ok(String::new())
 }
 
 /// A command that takes a session and fails if the server does not know it.
 fn known(
     arguments: &mut Arguments<'_>,
-    act: impl FnOnce(SessionId) -> bool,
+    act: impl FnOnce(SessionId) -> Result<bool, String>,
 ) -> Result<String, String> {
     let id = arguments.last(session)?;
-    if act(id) {
+    if act(id)? {
         Ok(String::new())
     } else {
         Err(format!("session {id} is over, or has no connection"))
@@ -393,7 +461,7 @@ fn history(target: Target<'_>, arguments: &mut Arguments<'_>) -> Result<String, 
     // Zxids are printed like sessions.
     let after = arguments.words.next().map(session).transpose()?.map_or(0, |zxid| zxid.0);
     arguments.end()?;
-    let commits = target.server.history().into_iter().filter(|commit| commit.zxid > Zxid(after));
+    let commits = target.history().into_iter().filter(|commit| commit.zxid > Zxid(after));
     Ok(join(commits.map(|commit| {
         let session = commit.session.map_or("-".to_owned(), |session| session.to_string());
         let change = match commit.change {
@@ -434,17 +502,28 @@ fn join<T: ToString>(words: impl IntoIterator<Item = T>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zk_embedded::Config;
+    use std::sync::Arc;
+
+    use zk_embedded::{Config, Ensemble, Server};
 
     use super::*;
+    use crate::target::Servers;
 
-    fn say(server: &Server, line: &str) -> String {
-        answer(Target { server, keeps_history: true }, line).text
+    fn alone() -> Servers {
+        Servers::Alone(Arc::new(Server::in_memory(Config::new())))
+    }
+
+    fn ensemble() -> Servers {
+        Servers::Ensemble(Arc::new(Ensemble::in_memory(Config::new(), 3)))
+    }
+
+    fn say(servers: &Servers, line: &str) -> String {
+        answer(Target { servers, keeps_history: true, member: None }, line).text
     }
 
     #[tokio::test]
     async fn every_command_answers_one_line_to_whatever_stands_behind_it() {
-        let server = Server::in_memory(Config::new());
+        let (alone, ensemble) = (alone(), ensemble());
         let words =
             ["", "-1", "0", "99999999999999999999", "0x", "%", "=", "op=", "session=%", "/"];
         // The answer of `help` is longer, and `save` would write files of these names.
@@ -453,10 +532,15 @@ mod tests {
             for first in words {
                 for second in words {
                     let line = format!("{} {first} {second}", command.name());
-                    let text = say(&server, &line);
-                    assert_eq!(text.lines().count(), 1, "{line}: {text}");
-                    let begins = ["ok", "error "].iter().any(|begin| text.starts_with(begin));
-                    assert!(begins && text.ends_with('\n'), "{line}: {text}");
+                    let at_member = format!("at 2 {line}");
+                    for (servers, line) in
+                        [(&alone, &line), (&ensemble, &line), (&ensemble, &at_member)]
+                    {
+                        let text = say(servers, line);
+                        assert_eq!(text.lines().count(), 1, "{line}: {text}");
+                        let begins = ["ok", "error "].iter().any(|begin| text.starts_with(begin));
+                        assert!(begins && text.ends_with('\n'), "{line}: {text}");
+                    }
                 }
             }
         }
@@ -464,7 +548,7 @@ mod tests {
 
     #[tokio::test]
     async fn names_are_unique_and_wrong_words_name_the_right_ones() {
-        let server = Server::in_memory(Config::new());
+        let server = alone();
         for command in COMMANDS {
             let same = COMMANDS.iter().filter(|other| other.name() == command.name());
             assert_eq!(same.count(), 1, "{}", command.name());
@@ -472,15 +556,32 @@ mod tests {
         assert_eq!(say(&server, "expire"), "error usage: expire SESSION\n");
         assert_eq!(say(&server, "clear all"), "error usage: clear\n");
         assert_eq!(say(&server, "data /none%20"), "error no node at /none%20\n");
-        assert_eq!(
-            answer(Target { server: &server, keeps_history: true }, "GET / HTTP/1.1").then,
-            Then::Distrust
-        );
+        let target = Target { servers: &server, keeps_history: true, member: None };
+        assert_eq!(answer(target, "GET / HTTP/1.1").then, Then::Distrust);
+    }
+
+    #[tokio::test]
+    async fn a_member_is_named_where_it_matters_and_only_in_an_ensemble() {
+        let (alone, ensemble) = (alone(), ensemble());
+        for line in ["at 0 zxid", "leader", "cut", "lag 1"] {
+            let refused = "error this is for ensembles, see --members\n";
+            assert_eq!(say(&alone, line), refused, "{line}");
+        }
+        for line in ["cut", "lag 1", "elect", "stop", "start", "heal", "clear", "lose-reply"] {
+            let refused = "error say at which member: at MEMBER COMMAND\n";
+            assert_eq!(say(&ensemble, line), refused, "{line}");
+            assert!(say(&ensemble, &format!("at 3 {line}")).contains("no member 3"), "{line}");
+        }
+        for line in ["save /x", "reap", "disconnect-all", "partition 1", "version / 1"] {
+            assert_eq!(say(&ensemble, line), "error this is not for ensembles\n", "{line}");
+        }
+        assert_eq!(say(&ensemble, "at 1 at 2 zxid"), "error usage: at MEMBER COMMAND\n");
+        assert_eq!(say(&ensemble, "at x zxid"), "error x is no number, or is out of range\n");
     }
 
     #[tokio::test]
     async fn every_fault_can_be_injected_with_every_filter() {
-        let server = Server::in_memory(Config::new());
+        let server = alone();
         let filter = "op=create2 path=/a%20b session=0x1 after=2";
         let faults = [
             "lose-request",

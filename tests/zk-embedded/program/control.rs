@@ -13,9 +13,9 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufRea
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use zk_embedded::Server;
 
-use crate::commands::{Answer, Target, Then, answer};
+use crate::commands::{Answer, Then, answer};
+use crate::target::{Servers, Target};
 
 /// The longest line, in bytes.
 const MAX_LINE: usize = 64 * 1024;
@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What all who send commands share.
 pub(crate) struct Control {
-    server: Arc<Server>,
+    servers: Servers,
     keeps_history: bool,
     quit: Notify,
 }
@@ -43,8 +43,8 @@ enum Line {
 }
 
 impl Control {
-    pub(crate) fn new(server: Arc<Server>, keeps_history: bool) -> Self {
-        Self { server, keeps_history, quit: Notify::new() }
+    pub(crate) fn new(servers: Servers, keeps_history: bool) -> Self {
+        Self { servers, keeps_history, quit: Notify::new() }
     }
 
     /// Waits for the command to end the program.
@@ -67,7 +67,8 @@ impl Control {
         is_suspicious: bool,
     ) -> io::Result<()> {
         let mut line = Vec::new();
-        let target = Target { server: &self.server, keeps_history: self.keeps_history };
+        let Self { servers, keeps_history, .. } = self;
+        let target = Target { servers, keeps_history: *keeps_history, member: None };
         loop {
             let answer = match next_line(&mut input, &mut line).await? {
                 Line::End => return Ok(()),
@@ -148,13 +149,14 @@ async fn next_line(
 
 #[cfg(test)]
 mod tests {
-    use zk_embedded::Config;
+    use zk_embedded::{Config, Server};
 
     use super::*;
 
     /// What is answered to these bytes.
     async fn say(bytes: &[u8], is_suspicious: bool) -> String {
-        let control = Control::new(Arc::new(Server::in_memory(Config::new())), false);
+        let server = Arc::new(Server::in_memory(Config::new()));
+        let control = Control::new(Servers::Alone(server), false);
         let mut output = Vec::new();
         // A small buffer, so that lines come in parts.
         let input = BufReader::with_capacity(7, bytes);

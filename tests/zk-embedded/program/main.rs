@@ -1,8 +1,8 @@
 //! The program `zk-embedded`: a ZooKeeper server in memory, for tests in any language.
 //!
-//! It serves clients like the library's `Server`, which it runs, and takes commands by lines of
-//! text: faults to inject, and questions. `commands` has the table of all commands, and `control`
-//! reads and answers their lines.
+//! It serves clients like the library's `Server` or `Ensemble`, which it runs, and takes commands by
+//! lines of text: faults to inject, and questions. `commands` has the table of all commands, and
+//! `control` reads and answers their lines.
 
 mod commands;
 mod control;
@@ -11,6 +11,7 @@ mod failure;
 mod faults;
 mod files;
 mod options;
+mod target;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -21,11 +22,12 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use zk_embedded::Server;
+use zk_embedded::{Ensemble, Server};
 
 use control::Control;
 use failure::Failure;
 use options::{Options, Parsed};
+use target::Servers;
 
 fn main() -> ExitCode {
     let options = match options::parse(std::env::args_os()) {
@@ -55,23 +57,31 @@ async fn run(options: Options) -> Result<(), Failure> {
     };
     let listens = format!("cannot listen on {}:{}", options.host, options.port);
     let config = options.config.listen((options.host, options.port));
-    let server = Server::with(config).await.map_err(|error| Failure::of(&listens, error))?;
-    // The server accepts its first connection when this task waits, which it has not done yet.
-    if let Some(snapshot) = snapshot {
-        server.restore(&snapshot).map_err(|error| Failure::of("cannot load", error))?;
+    let servers = match options.members {
+        None => Server::with(config).await.map(|server| Servers::Alone(Arc::new(server))),
+        Some(members) => {
+            let ensemble = Ensemble::start(config, members).await;
+            ensemble.map(|ensemble| Servers::Ensemble(Arc::new(ensemble)))
+        }
+    };
+    let servers = servers.map_err(|error| Failure::of(&listens, error))?;
+    if let Servers::Alone(server) = &servers {
+        // It accepts its first connection when this task waits, which it has not done yet.
+        if let Some(snapshot) = snapshot {
+            server.restore(&snapshot).map_err(|error| Failure::of("cannot load", error))?;
+        }
+        if options.read_only {
+            server.set_read_only(true);
+        }
     }
-    if options.read_only {
-        server.set_read_only(true);
-    }
-    let server = Arc::new(server);
-    let control = Arc::new(Control::new(Arc::clone(&server), options.keeps_history));
-    let mut said = format!("listening on {}\n", server.address());
+    let control = Arc::new(Control::new(servers.clone(), options.keeps_history));
+    let mut said = format!("listening on {}\n", servers.addresses());
     let mut tasks = JoinSet::new();
     #[cfg(feature = "tls")]
-    if let Some(tls) = &options.tls {
+    if let (Some(tls), Servers::Alone(server)) = (&options.tls, &servers) {
         let listener = tls::listen(options.host, tls).await?;
         said += &format!("tls on {}\n", listener.address());
-        tasks.spawn(listener.accept(Arc::clone(&server)));
+        tasks.spawn(listener.accept(Arc::clone(server)));
     }
     if let Some(port) = options.control {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
@@ -99,12 +109,14 @@ async fn run(options: Options) -> Result<(), Failure> {
         () = control.quits() => {}
         () = input => {}
     }
-    // Nothing is acknowledged behind the snapshot.
-    server.set_serving(false);
     drop(tasks);
-    match &options.save {
-        Some(path) => files::save(path, &server.snapshot()),
-        None => Ok(()),
+    match (&options.save, &servers) {
+        (Some(path), Servers::Alone(server)) => {
+            // Nothing is acknowledged behind the snapshot.
+            server.set_serving(false);
+            files::save(path, &server.snapshot())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lexopt::{Arg, Parser, ValueExt};
-use zk_embedded::{Config, ServerVersion};
+use zk_embedded::{Config, EnsembleCore, ServerVersion};
 
 use crate::failure::Failure;
 
@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) config: Config,
     pub(crate) host: IpAddr,
     pub(crate) port: u16,
+    /// How many members the ensemble has. Without a number, the server is alone.
+    pub(crate) members: Option<usize>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Tls>,
     pub(crate) read_only: bool,
@@ -84,7 +86,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
     let (mut host, mut port) = (IpAddr::from(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
     let (mut read_only, mut keeps_history, mut stdin) = (false, false, false);
     let (mut load, mut save, mut control) = (None, None, None);
-    let (mut min, mut max) = (None, None);
+    let (mut members, mut min, mut max) = (None, None, None);
     let mut tls = TlsOptions::default();
     while let Some(argument) = parser.next().map_err(Failure::usage)? {
         let name = match argument {
@@ -103,6 +105,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
             }
             "port" => port = value.parse()?,
             "host" => host = value.parse()?,
+            "members" => members = Some(value.with(count)?),
             "release" => config = config.server_version(value.with(release)?),
             "tick" => config = config.tick_time(value.millis()?),
             "min-session-timeout" => min = Some(value.millis()?),
@@ -137,12 +140,18 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         config = config.max_session_timeout(max);
     }
     let tls = tls.complete()?;
+    let is_for_one = tls.is_some() || load.is_some() || save.is_some() || read_only;
+    if members.is_some() && is_for_one {
+        let why = "--members goes without --tls-port, --load, --save and --read-only";
+        return Err(Failure::usage(why));
+    }
     #[cfg(not(feature = "tls"))]
     drop(tls);
     Ok(Parsed::Run(Box::new(Options {
         config: config.keep_history(keeps_history),
         host,
         port,
+        members,
         #[cfg(feature = "tls")]
         tls,
         read_only,
@@ -189,6 +198,12 @@ fn release(name: &str) -> Result<ServerVersion, &'static str> {
         "3.9" => Ok(ServerVersion::V3_9),
         _ => Err("it is 3.8 or 3.9"),
     }
+}
+
+fn count(members: &str) -> Result<usize, String> {
+    let most = EnsembleCore::MAX_MEMBERS;
+    let count = members.parse().ok().filter(|count| (1..=most).contains(count));
+    count.ok_or_else(|| format!("it is between 1 and {most}"))
 }
 
 fn super_digest(digest: &str) -> Result<String, &'static str> {

@@ -10,7 +10,6 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tokio::io::DuplexStream;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use zk_proto::SessionId;
 
@@ -19,7 +18,7 @@ use crate::core::Core;
 use crate::ensemble_core::EnsembleCore;
 use crate::fault::Fault;
 use crate::history::Commit;
-use crate::server::{STARTED, accept, keep_time};
+use crate::server::{STARTED, accept, keep_time, listen};
 use crate::shared::{Shared, now, wall};
 use crate::wire::connect;
 
@@ -114,22 +113,27 @@ impl Ensemble {
         Self::new(config, (0..count(members)).map(name).collect())
     }
 
-    /// Starts an ensemble whose members listen, each on a free port.
+    /// Starts an ensemble whose members listen.
     ///
-    /// They listen on the address of [`Config::listen`], whose port is ignored. Otherwise it is
-    /// like [`in_memory`](Self::in_memory).
+    /// They listen on the address of [`Config::listen`]: the first one on its port, and each other
+    /// on the next port. If the port is 0, each listens on a free one. Otherwise it is like
+    /// [`in_memory`](Self::in_memory).
     ///
     /// # Errors
     ///
-    /// The errors of binding a socket.
+    /// The errors of binding a socket, and [`InvalidInput`](io::ErrorKind::InvalidInput) if there
+    /// are too few ports behind the first one.
     ///
     /// # Panics
     ///
     /// Panics as tokio does when called outside of a runtime with time and io enabled.
     pub async fn start(config: Config, members: usize) -> io::Result<Self> {
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
-        for _ in 0..count(members) {
-            let listener = TcpListener::bind((config.listen.ip(), 0)).await?;
+        let (ip, first) = (config.listen.ip(), config.listen.port());
+        for member in 0..count(members) {
+            let behind = if first == 0 { 0 } else { member as u16 };
+            let port = first.checked_add(behind).ok_or(io::ErrorKind::InvalidInput)?;
+            let listener = listen((ip, port).into(), config.listen_backlog)?;
             addresses.push(listener.local_addr()?.to_string());
             listeners.push(listener);
         }
@@ -258,6 +262,11 @@ impl Ensemble {
     /// Injects a fault at a member: something that goes wrong at a later request that it reads.
     pub fn inject(&self, member: usize, fault: Fault) {
         self.command(|core, _| core.inject(member, fault));
+    }
+
+    /// Removes the faults that have not happened yet at a member.
+    pub fn clear_faults(&self, member: usize) {
+        self.command(|core, _| core.clear_faults(member));
     }
 
     /// Ends a session as if its timeout had passed: see [`EnsembleCore::expire`].

@@ -182,6 +182,13 @@ impl EnsembleCore {
         }
     }
 
+    /// Removes the faults that have not happened yet at a member.
+    pub fn clear_faults(&mut self, member: usize) {
+        if let Some(seat) = self.members.get_mut(member) {
+            seat.core.clear_faults();
+        }
+    }
+
     /// Sets how long a member takes to apply a transaction after the leader: not at all by default.
     ///
     /// `Duration::MAX` stands for never, until [`catch_up`](Self::catch_up) or another lag. The

@@ -85,15 +85,7 @@ impl Server {
     ///
     /// Panics as tokio does when called outside of a runtime with time and io enabled.
     pub async fn with(mut config: Config) -> io::Result<Self> {
-        let socket = match config.listen {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
-        // Like tokio's own bind: a port whose old connections still linger can be bound again.
-        #[cfg(not(windows))]
-        socket.set_reuseaddr(true)?;
-        socket.bind(config.listen)?;
-        let listener = socket.listen(config.listen_backlog)?;
+        let listener = listen(config.listen, config.listen_backlog)?;
         config.listen = listener.local_addr()?;
         let address = config.listen.to_string();
         let mut server = Self::new(config, address);
@@ -194,6 +186,23 @@ impl Server {
         let result = act(&mut running.core, now());
         self.shared.settle(&mut running, None);
         result
+    }
+
+    /// Looks at the state machine: its tree, its watches, its zxid.
+    ///
+    /// The server waits until `look` returns, so that all it sees is of one moment.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let server = zk_embedded::Server::in_memory(zk_embedded::Config::new());
+    /// let (names, zxid) = server.look(|core| (core.children("/"), core.last_zxid()));
+    /// assert_eq!(names, ["zookeeper"]);
+    /// assert_eq!(zxid.0, 0);
+    /// # }
+    /// ```
+    pub fn look<R>(&self, look: impl FnOnce(&Core) -> R) -> R {
+        self.command(|core, _| look(core))
     }
 
     /// Injects a fault: something that goes wrong at a later request.
@@ -340,6 +349,19 @@ impl Drop for Server {
         running.ended = true;
         running.wakers.values().for_each(Waker::wake_by_ref);
     }
+}
+
+/// Binds a socket, which clients can connect to from then on.
+pub(crate) fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Like tokio's own bind: a port whose old connections still linger can be bound again.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(backlog)
 }
 
 /// Accepts connections to one of the servers until its handle is dropped.

@@ -38,6 +38,9 @@ async fn wrong_arguments_are_named_and_end_it_with_2() {
     check_refused(&["--super-digest", "bob:x"], 2, "super:").await;
     check_refused(&["--min-session-timeout", "9", "--max-session-timeout", "8"], 2, "below").await;
     check_refused(&["--tls-cert", "x"], 2, "tls").await;
+    check_refused(&["--members", "0"], 2, "between 1 and 254").await;
+    check_refused(&["--members", "255"], 2, "between 1 and 254").await;
+    check_refused(&["--members", "3", "--save", "x"], 2, "--members goes without").await;
 }
 
 #[tokio::test]
@@ -46,6 +49,7 @@ async fn what_stands_in_its_way_is_named_and_ends_it_with_1() {
     let port = taken.local_addr().unwrap().port().to_string();
     check_refused(&["--port", &port], 1, &format!("127.0.0.1:{port}")).await;
     check_refused(&["--port", "0", "--control", &port], 1, "commands").await;
+    check_refused(&["--port", "65535", "--members", "2"], 1, "65535").await;
     check_refused(&["--port", "0", "--load", "/none/x"], 1, "cannot read /none/x").await;
     // It must be there only if it is not the file that is written at the end.
     check_refused(&["--port", "0", "--load", "/none/x", "--save", "/none/y"], 1, "/none/x").await;

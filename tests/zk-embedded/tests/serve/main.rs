@@ -8,6 +8,7 @@
 
 mod arguments;
 mod commands;
+mod ensemble;
 mod program;
 mod readme;
 mod snapshots;

@@ -39,6 +39,11 @@ pub(crate) struct Ended {
 impl Program {
     /// Starts the program on a free port.
     pub(crate) async fn start(arguments: &[&str]) -> Self {
+        Self::try_start(arguments).await.expect("an address to connect to")
+    }
+
+    /// Starts the program, unless it ends at once.
+    pub(crate) async fn try_start(arguments: &[&str]) -> Option<Self> {
         let mut command = Command::new(ZK_EMBEDDED);
         command.args(["--port", "0", "--stdin"]).args(arguments);
         let mut child = command
@@ -50,8 +55,9 @@ impl Program {
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         let input = child.stdin.take();
         let mut program = Self { child, input, output, address: String::new() };
-        program.address = program.announced("listening on ").await;
-        program
+        let first = soon(program.output.next_line()).await.unwrap()?;
+        program.address = first.strip_prefix("listening on ")?.to_owned();
+        Some(program)
     }
 
     /// The address in the next line of the output.
