@@ -50,7 +50,7 @@ impl Acl<'_> {
 /// The id is the user, and a hash of the whole in place of the password.
 ///
 /// A server computes it from the proof in an [`AuthPacket`](crate::AuthPacket), a client for an
-/// access list. Bytes that are not UTF-8 count as U+FFFD, as on a server in a UTF-8 locale. The
+/// access list. What is not UTF-8 counts as U+FFFD, as on a server in a UTF-8 locale. The
 /// hash is SHA-1 without salt, so an access list nearly reveals a weak password.
 ///
 /// ```
@@ -62,7 +62,7 @@ impl Acl<'_> {
 /// ```
 #[cfg(feature = "digest")]
 pub fn digest(credentials: &[u8]) -> String {
-    let credentials = String::from_utf8_lossy(credentials);
+    let credentials = Text::from_bytes(credentials).to_java_string();
     let user = credentials.split(':').next().unwrap_or_default();
     format!("{user}:{}", BASE64_STANDARD.encode(Sha1::digest(credentials.as_bytes())))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::str::SplitAsciiWhitespace;
 use std::time::Duration;
 
-use zk_embedded::{Change, Core, Fault, SessionId, Stat, Zxid};
+use zk_embedded::{Change, Core, Fault, Server, SessionId, Stat, Zxid};
 
 use crate::escape;
 use crate::faults::{code, narrow, number, path, session};
@@ -174,7 +174,7 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "disconnect-all",
         what: "Cuts every connection of a client.",
-        run: |target, arguments| done(arguments, || Ok(target.server()?.disconnect_all())),
+        run: |target, arguments| done(arguments, || target.server().map(Server::disconnect_all)),
     },
     Command {
         usage: "partition SESSION",
@@ -288,7 +288,7 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "reap",
         what: "Removes empty containers and nodes that have outlived their time now.",
-        run: |target, arguments| done(arguments, || Ok(target.server()?.reap())),
+        run: |target, arguments| done(arguments, || target.server().map(Server::reap)),
     },
     Command {
         usage: "sessions",
@@ -504,7 +504,7 @@ fn join<T: ToString>(words: impl IntoIterator<Item = T>) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use zk_embedded::{Config, Ensemble, Server};
+    use zk_embedded::{Config, Ensemble};
 
     use super::*;
     use crate::target::Servers;

@@ -1,8 +1,8 @@
 //! The program `zk-embedded`: a ZooKeeper server in memory, for tests in any language.
 //!
-//! It serves clients like the library's `Server` or `Ensemble`, which it runs, and takes commands by
-//! lines of text: faults to inject, and questions. `commands` has the table of all commands, and
-//! `control` reads and answers their lines.
+//! It runs the library's `Server` or `Ensemble`, and takes commands by lines of text: faults to
+//! inject, and questions. `commands` has the table of all commands, and `control` reads and answers
+//! their lines.
 
 mod commands;
 mod control;

@@ -206,7 +206,7 @@ fn is_same(entry: &Acl<'_>, other: &Acl<'_>) -> Result<bool, ErrorCode> {
 }
 
 fn text(text: Text<'_>) -> Option<String> {
-    text.as_bytes().map(|_| text.to_string_lossy())
+    text.as_bytes().map(|_| text.to_java_string())
 }
 
 /// An address, and the number of its leading bits that are compared.

@@ -1,6 +1,6 @@
 //! Paths that Java decodes and a strict decoder rejects: null, and what is not UTF-8.
 
-use zk_proto::{Acl, Decode, DecodeError, List, MultiHeader, OpCode, Reader};
+use zk_proto::{Acl, Decode, DecodeError, List, MultiHeader, OpCode, Reader, Text};
 
 use crate::store::NULL_PATH;
 
@@ -22,9 +22,8 @@ pub(crate) fn begins_with_path(op: OpCode) -> bool {
 
 /// Returns the body with a path that can be decoded, if it begins with one that cannot.
 ///
-/// Java replaces bytes that are not UTF-8 by U+FFFD, which no path may contain. Here they are
-/// replaced by another forbidden character, of one byte. Java also decodes a null path, on which
-/// some operations fail only later.
+/// Java replaces bytes that are not UTF-8 by U+FFFD, which no path may contain. It also decodes a
+/// null path, on which some operations fail only later.
 pub(crate) fn with_decodable_path(op: OpCode, body: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(body);
     let path = Option::<&[u8]>::decode(&mut reader).ok()?;
@@ -61,15 +60,11 @@ pub(crate) fn with_decodable_paths(body: &[u8]) -> Option<Vec<u8>> {
     (rest.len() < body.len()).then_some(legible)
 }
 
-/// Appends a path with another character in place of each byte that is not UTF-8, or the stand-in
-/// for a null path.
+/// Appends a path as Java reads it, or the stand-in for a null path.
 fn put_legible(out: &mut Vec<u8>, path: Option<&[u8]>) {
-    let path = path.unwrap_or(NULL_PATH.as_bytes());
+    let path = path.map_or(NULL_PATH.to_owned(), |path| Text::from_bytes(path).to_java_string());
     out.extend_from_slice(&(path.len() as u32).to_be_bytes());
-    for chunk in path.utf8_chunks() {
-        out.extend_from_slice(chunk.valid().as_bytes());
-        out.extend(chunk.invalid().iter().map(|_| 1));
-    }
+    out.extend_from_slice(path.as_bytes());
 }
 
 /// Reads what is behind the path of an entry of a multi.
@@ -140,7 +135,7 @@ mod tests {
             }
         }
         assert!(MultiRequest::decode(&mut Reader::new(&bytes)).is_err());
-        assert_eq!(with_decodable_paths(&bytes), Some(multi("/a/\u{1}")));
+        assert_eq!(with_decodable_paths(&bytes), Some(multi("/a/\u{fffd}")));
         for end in 0..bytes.len() {
             assert_eq!(with_decodable_paths(&bytes[..end]), None, "{end} bytes");
         }

@@ -149,7 +149,7 @@ impl State {
         asked: Asked,
         request: GetEphemeralsRequest<'_>,
     ) -> Result<(), ErrorCode> {
-        let prefix = request.prefix_path.to_string_lossy();
+        let prefix = request.prefix_path.to_java_string();
         // Java trims all characters up to the space, and no others.
         let trimmed = prefix.trim_matches(|character| character <= ' ');
         let prefix = if matches!(trimmed, "" | "/") { "" } else { &prefix };

@@ -215,7 +215,7 @@ impl State {
             OpCode::GET_ACL => self.get_acl(asked, read(reader)?),
             OpCode::SYNC => {
                 let SyncRequest { path } = read(reader)?;
-                let read = path.to_string_lossy();
+                let read = path.to_java_string();
                 let echo = Text::java_bytes(&read);
                 let path = if path == Text::NULL { path } else { Text::from_bytes(&echo) };
                 self.ok(asked, &SyncResponse { path })
@@ -316,10 +316,10 @@ impl State {
         let request = MultiRequest::decode(reader).ok();
         let reads = request.filter(|it| it.iter().all(|op| op.is_read()));
         let writes = request.filter(|it| it.iter().all(|op| is_write(op, server_version)));
-        let is_of_one_kind = reads.or(writes).is_some();
-        if is_of_one_kind && request.is_some_and(|it| it.iter().any(has_null_path)) {
-            // A real server fails before it makes a transaction of it. The reply has the list of
-            // results that was begun.
+        let has_null = reads.or(writes).is_some_and(|it| it.iter().any(has_null_path));
+        if has_null && server_version == ServerVersion::V3_8 {
+            // Before 3.9 a server fails before it makes a transaction of it. The reply has the list
+            // of results that was begun.
             self.store.skip_zxid();
             let header = ReplyHeader { error: ErrorCode::MARSHALLING_ERROR, ..self.header(asked) };
             self.connections.reply(asked.connection, header, &MultiResponse::new(&[]));
@@ -328,7 +328,7 @@ impl State {
         let millis = self.millis(asked.now);
         // Unlike a single write, a multi uses a zxid even if it cannot be decoded.
         let moment = self.store.begin(millis);
-        let request = writes.ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let request = writes.filter(|_| !has_null).ok_or(ErrorCode::MARSHALLING_ERROR)?;
         let (caller, store) = self.caller(asked)?;
         let outcomes = store.multi(caller, request, moment)?;
         let told = store.commit(moment, Some(asked.session));

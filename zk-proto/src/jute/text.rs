@@ -4,6 +4,7 @@
 //! would fail on an access list with an emoji in it.
 
 use std::borrow::Cow;
+use std::char::REPLACEMENT_CHARACTER;
 use std::fmt;
 
 use crate::error::DecodeError;
@@ -72,7 +73,8 @@ impl<'a> Text<'a> {
 
     /// Returns the text as a string, with surrogate pairs joined; null is empty.
     ///
-    /// Each broken character that is not UTF-8 is replaced by U+FFFD, as Java does.
+    /// Whatever else is not UTF-8 is replaced by U+FFFD, as Java does. That is right for what a
+    /// server has written: see [`java_bytes`](Self::java_bytes).
     ///
     /// ```
     /// use zk_proto::{Decode, Text};
@@ -82,6 +84,27 @@ impl<'a> Text<'a> {
     /// # Ok::<(), zk_proto::DecodeError>(())
     /// ```
     pub fn to_string_lossy(&self) -> String {
+        self.decode(surrogate_pair)
+    }
+
+    /// Returns the text as Java reads it; null is empty.
+    ///
+    /// This is [`to_string_lossy`](Self::to_string_lossy) without joining surrogates: Java does not
+    /// read what it has written, and replaces each of them by U+FFFD (seen at 3.8.0 and 3.9.3 on
+    /// Java 17). A server that imitates a real one reads so.
+    ///
+    /// ```
+    /// use zk_proto::Text;
+    ///
+    /// let text = Text::from_bytes(b"zk\xed\xa0\xbd\xed\xb8\x80");
+    /// assert_eq!(text.to_java_string(), "zk\u{FFFD}\u{FFFD}");
+    /// ```
+    pub fn to_java_string(&self) -> String {
+        self.decode(|_| None)
+    }
+
+    /// Decodes the bytes, six of them by `pair` where it finds a character in them.
+    fn decode(&self, pair: impl Fn(&[u8]) -> Option<char>) -> String {
         let mut rest = self.0.unwrap_or_default();
         let mut text = String::with_capacity(rest.len());
         while !rest.is_empty() {
@@ -95,9 +118,12 @@ impl<'a> Text<'a> {
             text.push_str(valid);
             rest = rest.get(valid.len()..).unwrap_or_default();
             if let Some(bad) = bad {
-                let (character, used) = match surrogate_pair(rest) {
-                    Some(character) => (character, 6),
-                    None => (char::REPLACEMENT_CHARACTER, bad.error_len().unwrap_or(rest.len())),
+                let (character, used) = match (pair(rest), rest) {
+                    (Some(character), _) => (character, 6),
+                    // A surrogate, whole or cut off, is one broken character in Java.
+                    (None, [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..]) => (REPLACEMENT_CHARACTER, 3),
+                    (None, [0xed, 0xa0..=0xbf, ..]) => (REPLACEMENT_CHARACTER, 2),
+                    (None, _) => (REPLACEMENT_CHARACTER, bad.error_len().unwrap_or(rest.len())),
                 };
                 text.push(character);
                 rest = rest.get(used..).unwrap_or_default();

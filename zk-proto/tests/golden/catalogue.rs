@@ -595,15 +595,17 @@ fn a_text_joins_the_first_and_the_last_surrogate_pairs() {
 
 #[test]
 fn a_text_replaces_what_is_no_character() {
-    let shown = |bytes: &[u8]| {
-        Text::decode_exact(&[&(bytes.len() as u32).to_be_bytes()[..], bytes].concat())
-            .unwrap()
-            .to_string_lossy()
-    };
+    let shown = |bytes: &[u8]| Text::from_bytes(bytes).to_string_lossy();
     assert_eq!(shown(b"\xff"), "\u{FFFD}");
-    assert_eq!(shown(b"a\xed\xa0\xbdb"), "a\u{FFFD}\u{FFFD}\u{FFFD}b", "half a pair");
-    assert_eq!(shown(b"\xed\xb8\x80\xed\xa0\xbd"), "\u{FFFD}".repeat(6), "a pair turned round");
-    assert_eq!(shown(b"\xed\xa0\xbd\xed\xb8"), "\u{FFFD}".repeat(5), "a pair cut short");
+    assert_eq!(shown(b"a\xed\xa0\xbdb"), "a\u{FFFD}b", "half a pair");
+    assert_eq!(shown(b"\xed\xb8\x80\xed\xa0\xbd"), "\u{FFFD}\u{FFFD}", "a pair turned round");
+    assert_eq!(shown(b"\xed\xa0\xbd\xed\xb8"), "\u{FFFD}\u{FFFD}", "a pair cut short");
+    assert_eq!(shown(b"\xed\xa0b"), "\u{FFFD}b", "a surrogate cut short");
+    assert_eq!(shown(b"\xef\xed\xaf"), "\u{FFFD}\u{FFFD}", "two characters cut short");
+    assert_eq!(shown(b"\xf0\x90\x80"), "\u{FFFD}", "a long character cut short");
     assert_eq!(shown(b"\xc0\x80"), "\u{FFFD}\u{FFFD}", "NUL as Java's own UTF-8 has it");
     assert_eq!(shown("caf\u{e9}".as_bytes()), "caf\u{e9}");
+    let pair = Text::from_bytes(b"a\xed\xa0\xbd\xed\xb8\x80z");
+    assert_eq!(pair.to_java_string(), "a\u{FFFD}\u{FFFD}z", "Java does not read what it writes");
+    assert_eq!(Text::new("a\u{1F600}z").to_java_string(), "a\u{1F600}z");
 }

@@ -88,8 +88,11 @@ impl Requests {
             (self.world.doomed_path(), self.world.data(), self.world.version());
         let (data, new_path) = (data.as_deref(), self.world.new_path());
         let acl = self.world.acl(&new_path);
-        let spoiled =
-            |acl: &Acl<'_>| acl.id.id.to_string_lossy().chars().any(|char| char > '\u{ffff}');
+        // The scheme `auth` stands for the client's identities, which may have such characters.
+        let spoiled = |Acl { id, .. }: &Acl<'_>| {
+            let is_long = |char| char > '\u{ffff}';
+            id.scheme == "auth".into() || id.id.to_string_lossy().chars().any(is_long)
+        };
         let acl = List::new(if acl.iter().any(spoiled) { &OPEN } else { &acl });
         let create = |mode| CreateRequest { path: &new_path, data, acl, mode };
         multi.push(match self.world.rng.u32(..16) {
