@@ -119,8 +119,8 @@
 //!
 //! A [`Watcher`] waits for one change, a [`WatchStream`] for all changes of a node or a tree. Both
 //! survive reconnects. A watcher receives a change that it missed. A stream only reports that it
-//! may have missed changes, since servers do not replay them. Below, a watcher of Ben's waits for
-//! the deletion of Ana's node, which happens while Ben has no connection:
+//! may have missed changes, since servers do not replay them. Below, Ben's watcher waits for the
+//! deletion of Ana's node, which happens while Ben has no connection:
 //!
 #![doc = include_str!("../pictures/missed-change.svg")]
 //!

@@ -83,6 +83,7 @@ mod tests {
         check(b"a:b:c", "a:cLzgnoJ6mP5qz3w+mwvPE2vDgu0=");
         check("é:中".as_bytes(), "é:X04Y9d7L9lNdIEKOOmGE5uaiRWA=");
         check(b"u:\xff\xfe", "u:tBXHUAUzZXYCqAcMeZihzl82Xwo=");
+        assert_eq!(digest(b"u:\xed\xa0\xbd"), digest("u:\u{fffd}".as_bytes()), "a surrogate");
         check(b"u\xc0\x80:p", "u\u{fffd}\u{fffd}:52Qr/5zsfZhqjYWx6v/fIIX3NMQ=");
     }
 }

@@ -269,6 +269,7 @@ const CRATES: &[Layers] = &[
             "config",
             "history",
             "access",
+            "node",
             "tree",
             "fault",
             "mutation",

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::str::SplitAsciiWhitespace;
 use std::time::Duration;
 
-use zk_embedded::{Change, Core, Fault, Server, SessionId, Stat, Zxid};
+use zk_embedded::{Change, Core, Ensemble, Fault, Server, SessionId, Stat, Zxid};
 
 use crate::escape;
 use crate::faults::{code, narrow, number, path, session};
@@ -159,7 +159,9 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "clear",
         what: "Removes the faults that have not happened yet.",
-        run: |target, arguments| done(arguments, || target.clear_faults()),
+        run: |target, arguments| {
+            done(arguments, || target.either(Server::clear_faults, Ensemble::clear_faults))
+        },
     },
     Command {
         usage: "expire SESSION",
@@ -186,53 +188,40 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "heal",
         what: "Ends all partitions. At a member: connects it with the others again, or starts it.",
-        run: |target, arguments| done(arguments, || target.heal()),
+        run: |target, arguments| done(arguments, || target.either(Server::heal, Ensemble::heal)),
     },
     Command {
         usage: "cut",
         what: "At a member: cuts it off from the others, which it notices after five ticks.",
-        run: |target, arguments| {
-            done(arguments, || {
-                let (ensemble, member) = target.member()?;
-                ensemble.cut(member);
-                Ok(())
-            })
-        },
+        run: |target, arguments| done(arguments, || target.at_member(Ensemble::cut)),
     },
     Command {
         usage: "lag LAG",
-        what: "At a member: applies each write LAG milliseconds after the leader, or never.",
+        what: "At a member: applies writes LAG milliseconds after the leader; LAG may be never.",
         run: |target, arguments| {
             let lag = arguments.last(|word| match word {
                 "never" => Ok(Duration::MAX),
                 word => millis(word),
             })?;
-            let (ensemble, member) = target.member()?;
-            ensemble.set_lag(member, lag);
+            target.at_member(|ensemble, member| ensemble.set_lag(member, lag))?;
             Ok(String::new())
         },
     },
     Command {
         usage: "catch-up",
         what: "At a member: applies all writes of the leader until now, in spite of its lag.",
-        run: |target, arguments| {
-            done(arguments, || {
-                let (ensemble, member) = target.member()?;
-                ensemble.catch_up(member);
-                Ok(())
-            })
-        },
+        run: |target, arguments| done(arguments, || target.at_member(Ensemble::catch_up)),
     },
     Command {
         usage: "elect",
         what: "At a member: makes it the leader.",
         run: |target, arguments| {
-            done(arguments, || {
-                let (ensemble, member) = target.member()?;
-                let is_leader = ensemble.elect(member);
-                is_leader.then_some(()).ok_or_else(|| {
-                    format!("member {member} cannot lead: it, or most of the others, are not there")
-                })
+            done(arguments, || match target.at_member(Ensemble::elect)? {
+                true => Ok(()),
+                false => {
+                    Err("the member cannot lead: it is down or cut off, or has no majority"
+                        .to_owned())
+                }
             })
         },
     },
@@ -247,16 +236,20 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "stop",
         what: "Closes all connections and serves nobody. All data and sessions are kept.",
-        run: |target, arguments| done(arguments, || target.stop()),
+        run: |target, arguments| {
+            done(arguments, || target.either(|server| server.set_serving(false), Ensemble::stop))
+        },
     },
     Command {
         usage: "start",
         what: "Serves again.",
-        run: |target, arguments| done(arguments, || target.start()),
+        run: |target, arguments| {
+            done(arguments, || target.either(|server| server.set_serving(true), Ensemble::heal))
+        },
     },
     Command {
         usage: "read-only STATE",
-        what: "Makes the server read-only, on or off. An ensemble is so without a quorum alone.",
+        what: "Makes the server read-only: on or off. In an ensemble: members without a quorum.",
         run: |target, arguments| {
             let on = arguments.last(|word| match word {
                 "on" => Ok(true),
@@ -402,7 +395,7 @@ fn inject(
     arguments: &mut Arguments<'_>,
 ) -> Result<String, String> {
     let fault = arguments.words.by_ref().try_fold(fault, narrow)?;
-    target.inject(fault)?;
+    target.inject(&fault)?;
     Ok(String::new())
 }
 
@@ -504,7 +497,7 @@ fn join<T: ToString>(words: impl IntoIterator<Item = T>) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use zk_embedded::{Config, Ensemble};
+    use zk_embedded::Config;
 
     use super::*;
     use crate::target::Servers;

@@ -53,11 +53,26 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The ensemble and its member that the command names.
-    pub(crate) fn member(self) -> Result<(&'a Ensemble, usize), String> {
+    /// Does something to the member of the ensemble that the command names.
+    pub(crate) fn at_member<R>(self, act: impl FnOnce(&Ensemble, usize) -> R) -> Result<R, String> {
         let ensemble = self.ensemble()?;
         let member = self.member.ok_or("say at which member: at MEMBER COMMAND")?;
-        Ok((ensemble, member))
+        Ok(act(ensemble, member))
+    }
+
+    /// Does the one thing to the server if it is alone, and else the other to the member.
+    pub(crate) fn either(
+        self,
+        alone: impl FnOnce(&Server),
+        member: impl FnOnce(&Ensemble, usize),
+    ) -> Result<(), String> {
+        match self.servers {
+            Servers::Alone(server) => {
+                alone(server);
+                Ok(())
+            }
+            Servers::Ensemble(_) => self.at_member(member),
+        }
     }
 
     /// Looks at the server, at the member that the command names, or else at the leader.
@@ -71,56 +86,11 @@ impl<'a> Target<'a> {
         }
     }
 
-    pub(crate) fn inject(self, fault: Fault) -> Result<(), String> {
-        match self.servers {
-            Servers::Alone(server) => server.inject(fault),
-            Servers::Ensemble(_) => {
-                let (ensemble, member) = self.member()?;
-                ensemble.inject(member, fault);
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn clear_faults(self) -> Result<(), String> {
-        match self.servers {
-            Servers::Alone(server) => server.clear_faults(),
-            Servers::Ensemble(_) => {
-                let (ensemble, member) = self.member()?;
-                ensemble.clear_faults(member);
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn stop(self) -> Result<(), String> {
-        match self.servers {
-            Servers::Alone(server) => server.set_serving(false),
-            Servers::Ensemble(_) => {
-                let (ensemble, member) = self.member()?;
-                ensemble.stop(member);
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn start(self) -> Result<(), String> {
-        match self.servers {
-            Servers::Alone(server) => server.set_serving(true),
-            Servers::Ensemble(_) => self.heal()?,
-        }
-        Ok(())
-    }
-
-    pub(crate) fn heal(self) -> Result<(), String> {
-        match self.servers {
-            Servers::Alone(server) => server.heal(),
-            Servers::Ensemble(_) => {
-                let (ensemble, member) = self.member()?;
-                ensemble.heal(member);
-            }
-        }
-        Ok(())
+    pub(crate) fn inject(self, fault: &Fault) -> Result<(), String> {
+        self.either(
+            |server| server.inject(fault.clone()),
+            |ensemble, member| ensemble.inject(member, fault.clone()),
+        )
     }
 
     pub(crate) fn set_read_only(self, on: bool) {

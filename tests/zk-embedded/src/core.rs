@@ -13,8 +13,8 @@ use crate::connection::{Connection, ConnectionId, Partition, Phase};
 use crate::fault::Fault;
 use crate::history::Commit;
 use crate::mutation::Mutation;
+use crate::node::Node;
 use crate::state::State;
-use crate::tree::Node;
 
 /// A standalone ZooKeeper server without I/O: bytes and time go in, bytes and deadlines come out.
 ///

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use zk_proto::{Acl, CreateMode, CreateRequest, CreateTtlRequest, ErrorCode, List, OpCode, Stat};
 
 use crate::history::Change;
+use crate::node::{Kind, Stamp};
 use crate::store::{Caller, NULL_PATH, Store, valid};
-use crate::tree::{Kind, Stamp, parent_of};
+use crate::tree::parent_of;
 
 /// The longest time to live, in milliseconds: the bits that are left in the 64 bits of a session
 /// id.

@@ -137,6 +137,7 @@ mod config;
 mod history;
 
 mod access;
+mod node;
 mod tree;
 
 mod fault;

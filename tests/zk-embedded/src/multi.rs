@@ -12,8 +12,8 @@ use zk_proto::{
 use crate::access::Identities;
 use crate::config::ServerVersion;
 use crate::create::Created;
+use crate::node::Stamp;
 use crate::store::{Caller, NULL_PATH, Store};
-use crate::tree::Stamp;
 
 /// The result of one entry of a multi.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Store {
 
     /// One entry of a multiRead; `None` if its path is null.
     pub(crate) fn multi_read(&self, op: MultiOp<'_>, identities: &Identities) -> Option<Read<'_>> {
-        if has_null_path(op) {
+        if op.path() == NULL_PATH {
             return None;
         }
         let read = match op {
@@ -178,14 +178,30 @@ impl Store {
     }
 }
 
-/// True if the path of an entry is null.
-pub(crate) fn has_null_path(op: MultiOp<'_>) -> bool {
-    op.path() == NULL_PATH
+/// What all entries of a request are, and whether any has a null path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Survey {
+    pub(crate) all_reads: bool,
+    pub(crate) all_writes: bool,
+    pub(crate) any_null_path: bool,
+}
+
+impl Survey {
+    /// Looks at each entry once.
+    pub(crate) fn of(request: MultiRequest<'_>, server_version: ServerVersion) -> Self {
+        let mut seen = Self { all_reads: true, all_writes: true, any_null_path: false };
+        for op in request.iter() {
+            seen.all_reads &= op.is_read();
+            seen.all_writes &= is_write(op, server_version);
+            seen.any_null_path |= op.path() == NULL_PATH;
+        }
+        seen
+    }
 }
 
 /// True if an entry may be in a multi. Since 3.9 a mode that does not exist makes the whole request
 /// invalid.
-pub(crate) fn is_write(op: MultiOp<'_>, server_version: ServerVersion) -> bool {
+fn is_write(op: MultiOp<'_>, server_version: ServerVersion) -> bool {
     match op {
         MultiOp::Create(CreateRequest { mode, .. })
         | MultiOp::Create2(CreateRequest { mode, .. })

@@ -11,7 +11,7 @@ use zk_proto::{
 
 use crate::asked::{Asked, read};
 use crate::config::ServerVersion;
-use crate::multi::{Read, is_write};
+use crate::multi::{Read, Survey};
 use crate::state::State;
 use crate::store::{Rearmed, wire_acl};
 use crate::watches::WatchKind;
@@ -28,15 +28,14 @@ impl State {
     ) -> Result<(), ErrorCode> {
         let request: MultiRequest<'_> = read(reader)?;
         let header = self.header(asked);
-        let server_version = self.config.server_version;
-        if request.iter().next().is_some() && request.iter().all(|op| is_write(op, server_version))
-        {
+        let survey = Survey::of(request, self.config.server_version);
+        if survey.all_writes && !survey.all_reads {
             // The request is refused, but the reply has the list of results that was begun.
             let header = ReplyHeader { error: ErrorCode::MARSHALLING_ERROR, ..header };
             self.connections.reply(asked.connection, header, &MultiResponse::new(&[]));
             return Ok(());
         }
-        if !request.iter().all(|op| op.is_read()) {
+        if !survey.all_reads {
             return Err(ErrorCode::MARSHALLING_ERROR);
         }
         let identities = self.caller(asked)?.0.identities.clone();

@@ -25,10 +25,10 @@ use crate::decodable_path::{
     begins_with_path, is_single_write, with_decodable_path, with_decodable_paths,
 };
 use crate::fault::{Effect, RequestInfo};
-use crate::multi::{EntryResult, has_null_path, is_write};
+use crate::multi::{EntryResult, Survey};
+use crate::node::Stamp;
 use crate::state::{Late, State};
 use crate::store::{Caller, Store};
-use crate::tree::Stamp;
 
 impl State {
     /// Serves one frame of a connection that has a session.
@@ -314,12 +314,13 @@ impl State {
     fn multi(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
         let server_version = self.config.server_version;
         let request = MultiRequest::decode(reader).ok();
-        let reads = request.filter(|it| it.iter().all(|op| op.is_read()));
-        let writes = request.filter(|it| it.iter().all(|op| is_write(op, server_version)));
-        let has_null = reads.or(writes).is_some_and(|it| it.iter().any(has_null_path));
-        if has_null && server_version == ServerVersion::V3_8 {
-            // Before 3.9 a server fails before it makes a transaction of it. The reply has the list
-            // of results that was begun.
+        let request = request.map(|request| (request, Survey::of(request, server_version)));
+        if let Some((_, Survey { all_reads, all_writes, any_null_path: true })) = request
+            && (all_reads || all_writes)
+            && server_version == ServerVersion::V3_8
+        {
+            // Before 3.9 a server decodes a null path, and fails before it makes a transaction of
+            // the request. The reply has the list of results that was begun.
             self.store.skip_zxid();
             let header = ReplyHeader { error: ErrorCode::MARSHALLING_ERROR, ..self.header(asked) };
             self.connections.reply(asked.connection, header, &MultiResponse::new(&[]));
@@ -328,7 +329,9 @@ impl State {
         let millis = self.millis(asked.now);
         // Unlike a single write, a multi uses a zxid even if it cannot be decoded.
         let moment = self.store.begin(millis);
-        let request = writes.filter(|_| !has_null).ok_or(ErrorCode::MARSHALLING_ERROR)?;
+        let Some((request, Survey { all_writes: true, any_null_path: false, .. })) = request else {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        };
         let (caller, store) = self.caller(asked)?;
         let outcomes = store.multi(caller, request, moment)?;
         let told = store.commit(moment, Some(asked.session));

@@ -16,7 +16,8 @@ use zk_proto::{
 use crate::access::{AccessList, Grant, Identities, Identity};
 use crate::config::{Config, ServerVersion};
 use crate::history::{Change, Commit};
-use crate::tree::{Kind, Node, SYSTEM, Stamp, Tree, parent_of};
+use crate::node::{Kind, Node, Stamp};
+use crate::tree::{SYSTEM, Tree, parent_of};
 
 /// The stand-in for a null path in a write: Java reads a null path, and some operations fail on it.
 pub(crate) const NULL_PATH: &str = "\0null";

@@ -140,7 +140,7 @@ impl State {
     fn write_monitor(&self, now: Duration, out: &mut String) -> fmt::Result {
         let tree = &self.store.tree;
         let ephemerals: usize = tree.owners().map(|(_, paths)| paths.len()).sum();
-        let size = |(path, node): (&str, &crate::tree::Node)| {
+        let size = |(path, node): (&str, &crate::node::Node)| {
             path.len() + node.data.as_ref().map_or(0, |data| data.len())
         };
         let size: usize = tree.iter().map(size).sum();

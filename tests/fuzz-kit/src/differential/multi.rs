@@ -90,8 +90,8 @@ impl Requests {
         let acl = self.world.acl(&new_path);
         // The scheme `auth` stands for the client's identities, which may have such characters.
         let spoiled = |Acl { id, .. }: &Acl<'_>| {
-            let is_long = |char| char > '\u{ffff}';
-            id.scheme == "auth".into() || id.id.to_string_lossy().chars().any(is_long)
+            let is_pair = |char| char > '\u{ffff}';
+            id.scheme == "auth".into() || id.id.to_string_lossy().chars().any(is_pair)
         };
         let acl = List::new(if acl.iter().any(spoiled) { &OPEN } else { &acl });
         let create = |mode| CreateRequest { path: &new_path, data, acl, mode };

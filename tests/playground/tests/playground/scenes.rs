@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use zk_playground::catalogue::{self, Ready};
 use zk_playground::{
-    ClientState, Connection, Do, Event, Fate, LinkState, LockState, Mode, Role, Scene, SpanKind,
-    State, VerdictKind, play,
+    ClientState, Connection, Content, Do, Event, Fate, LinkState, LockState, Mode, Role, Scene,
+    SpanKind, State, VerdictKind, play,
 };
 
 fn scene(id: &str) -> Scene {
@@ -238,6 +238,30 @@ fn a_stopped_process_does_nothing_and_then_knows() {
     assert_eq!(notes(&scene, "Ana", "has not written"), [resumed]);
     let of_ana = scene.spans.iter().filter(|span| span.who == "Ana");
     assert!(of_ana.map(|span| span.to_us).max().unwrap() < 13_000_000);
+}
+
+#[test]
+fn a_missed_change_is_reported_on_the_next_connection_of_the_same_session() {
+    let scene = scene("missed_change");
+    let of_ben = scene.events.iter().filter_map(|event| match event {
+        Event::Frame(frame) if [&*frame.from, &*frame.to].contains(&"Ben") => Some(&frame.content),
+        _ => None,
+    });
+    let of_ben = of_ben.collect::<Vec<_>>();
+    let session = |content: &&&Content| {
+        let field = content.fields.iter().find(|field| field.name == "session_id");
+        field.map(|field| field.value.clone())
+    };
+    // Each handshake is a frame either way. The first one asks for a new session.
+    let handshakes = of_ben.iter().filter(|it| it.role == Role::Connect).collect::<Vec<_>>();
+    let sessions = handshakes.iter().map(|it| session(it).unwrap()).collect::<Vec<_>>();
+    assert_eq!(sessions.len(), 4, "{sessions:?}");
+    assert!(sessions[1] == sessions[2] && sessions[2] == sessions[3], "{sessions:?}");
+    let place = |what: &str| of_ben.iter().position(|it| it.summary.starts_with(what)).unwrap();
+    assert!(place("setWatches") < place("NodeDeleted"));
+    assert!(place("NodeDeleted") < place("ok: setWatches"));
+    let held = notes(&scene, "Ben", "holds the lock")[0];
+    assert!(held > notes(&scene, "Ben", "is connected")[1]);
 }
 
 #[test]

@@ -22,8 +22,8 @@ use crate::fuzz::client::Client;
 use crate::fuzz::input::Input;
 use crate::fuzz::requests::{SUPER, op, path, raw, request};
 use crate::fuzz::shadow::Shadow;
+use crate::node::{Kind, Node};
 use crate::store::wire_acl;
-use crate::tree::{Kind, Node};
 
 pub use crate::fuzz::requests::{OPS, PATHS};
 

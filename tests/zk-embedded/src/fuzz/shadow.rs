@@ -10,7 +10,8 @@ use zk_proto::{SessionId, Stat, Zxid};
 
 use crate::core::Core;
 use crate::history::{Change, Commit};
-use crate::tree::{Kind, Node, parent_of};
+use crate::node::{Kind, Node};
+use crate::tree::parent_of;
 
 pub(crate) struct Shadow {
     known: BTreeMap<Box<str>, Known>,

@@ -3,7 +3,7 @@
 use zk_proto::{Acl, List, SessionId};
 
 use crate::access::{AccessList, Grant, Identity};
-use crate::tree::Kind;
+use crate::node::Kind;
 
 /// `ZKSN`.
 pub(super) const MAGIC: i32 = 0x5a4b_534e;

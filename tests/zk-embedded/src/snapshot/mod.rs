@@ -69,9 +69,9 @@ mod tests {
     use super::*;
     use crate::access::{AccessList, Grant, Identity};
     use crate::config::Config;
+    use crate::node::Kind;
     use crate::snapshot::format::{DATABASE, MAGIC, VERSION, list};
     use crate::snapshot::write::Output;
-    use crate::tree::Kind;
 
     #[expect(clippy::disallowed_methods, reason = "there is no other way to make an instant")]
     fn core() -> (Core, Instant) {

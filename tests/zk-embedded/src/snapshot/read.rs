@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use zk_proto::{Acl, Decode, DecodeError, List, Reader, Text, Zxid, check_path};
 
 use crate::access::AccessList;
+use crate::node::{Kind, Node};
 use crate::snapshot::adler::Adler;
 use crate::snapshot::error::SnapshotError;
 use crate::snapshot::format::{DIGEST_VERSION, MAGIC, OPEN, VERSION, kind, list};
 use crate::store::new_tree;
-use crate::tree::{Kind, Node, SYSTEM, Tree, parent_of};
+use crate::tree::{SYSTEM, Tree, parent_of};
 
 /// Reads a snapshot: its tree and its last zxid.
 pub(super) fn read(snapshot: &[u8]) -> Result<(Tree, Zxid), SnapshotError> {
