@@ -17,29 +17,31 @@ import types
 
 
 class Server:
-    """What kazoo's harness knows of a server."""
+    """What kazoo's harness knows of a server.
+
+    One program serves all tests of a process, at one address: the harness goes on with the address
+    that it has read, and clients that a failed test has left behind go on trying it.
+    """
 
     def __init__(self):
-        self.process = None
         self.running = False
-        self.address = None
-        self.secure_address = None
+        # The orders that the program has not answered yet. A test that takes too long is
+        # interrupted, perhaps between the two.
+        self._unanswered = 0
+        self._process = subprocess.Popen(
+            os.environ["ZK_SUITE_SERVER"].split(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.address = self._announced("listening on ")
+        self.secure_address = self._announced("tls on ")
+        self._order("stop")
 
     def run(self):
-        if self.running:
-            return
-        if self.process is None:
-            self.process = subprocess.Popen(
-                os.environ["ZK_SUITE_SERVER"].split(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            self.address = self._announced("listening on ")
-            self.secure_address = self._announced("tls on ")
-        else:
+        if not self.running:
             self._order("start")
-        self.running = True
+            self.running = True
 
     def stop(self):
         """Stops the server, which keeps its data."""
@@ -47,21 +49,21 @@ class Server:
             self._order("stop")
             self.running = False
 
-    def destroy(self):
-        """Ends the server and its data."""
-        if self.process is not None:
-            self.process.stdin.close()
-            self.process.wait()
-            self.process = None
-        self.running = False
+    def end(self):
+        self._process.stdin.close()
+        self._process.wait()
 
     def _order(self, order):
-        self.process.stdin.write(order + "\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "ok\n", order
+        self._unanswered += 1
+        self._process.stdin.write(order + "\n")
+        self._process.stdin.flush()
+        while self._unanswered > 0:
+            answer = self._process.stdout.readline()
+            assert answer == "ok\n", f"the server answers {order} with {answer!r}"
+            self._unanswered -= 1
 
     def _announced(self, what):
-        line = self.process.stdout.readline()
+        line = self._process.stdout.readline()
         assert line.startswith(what), f"the server did not start: {line}"
         return line[len(what) :].strip()
 
@@ -71,7 +73,7 @@ class ZookeeperCluster:
 
     def __init__(self, **_):
         self.servers = [Server()]
-        atexit.register(self.terminate)
+        atexit.register(self._end)
 
     def __getitem__(self, index):
         return self.servers[index]
@@ -84,8 +86,13 @@ class ZookeeperCluster:
             server.run()
 
     def terminate(self):
+        """Stops the servers. The nodes stay; each test has a folder of its own for its nodes."""
         for server in self:
-            server.destroy()
+            server.stop()
+
+    def _end(self):
+        for server in self:
+            server.end()
 
     def get_logs(self):
         return []
@@ -110,6 +117,12 @@ outcomes = {}
 
 
 def pytest_runtest_logreport(report):
+    # With xdist, the tests run in workers, and all reports reach their controller too.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    # A failure is printed at once: the whole run may be ended before pytest prints it.
+    if report.outcome == "failed":
+        print(f"\n{report.nodeid}, {report.when}, {report.duration:.1f} s:\n{report.longreprtext}")
     # A test is set up, called and torn down; it passes if all of them do.
     if report.outcome != "passed" or report.when == "call":
         if outcomes.get(report.nodeid, "passed") == "passed":
@@ -117,8 +130,7 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_sessionfinish(session):
-    # With xdist, the tests run in workers and all reports reach their controller.
-    if hasattr(session.config, "workerinput"):
+    if "PYTEST_XDIST_WORKER" in os.environ:
         return
     with open(os.environ["ZK_SUITE_OUTCOMES"], "w") as file:
         for nodeid, outcome in sorted(outcomes.items()):

@@ -1,13 +1,13 @@
 //! Owned nodes of a multi whose request or reply is lost: each owner learns the outcome, and a node
-//! without an owner is deleted. Also requests that a
-//! real server refuses half-way.
+//! without an owner is deleted. Also requests that a real server refuses half-way.
 
 use std::time::Duration;
 
 use zk_client::{Client, CreateOptions, Op, Outcome, OwnedNode, Reply};
 use zk_embedded::{Config, Fault, OpCode, Server, ServerVersion};
 use zk_proto::{
-    CreateMode, Decode, ErrorCode, MultiOp, MultiRequest, MultiResponse, Reader, ReplyHeader,
+    CheckVersionRequest, CreateMode, Decode, ErrorCode, MultiOp, MultiRequest, MultiResponse,
+    MultiResult, Reader, ReplyHeader,
 };
 use zk_tests::raw::{RawClient, create, delete, get_data, request};
 
@@ -127,6 +127,52 @@ async fn a_null_path_fails_the_request_and_what_has_been_read_is_answered() {
         client.reply(&create("/l/next", CreateMode::PERSISTENT)).await;
         assert_eq!(server.last_zxid().0, before.0 + 2, "{version:?}");
     }
+}
+
+/// A multi whose entries have null for their access lists.
+fn without_acl(xid: i32, op: OpCode, ops: &[MultiOp<'_>]) -> Vec<u8> {
+    let mut bytes = request(xid, op, &MultiRequest::new(ops)).to_vec();
+    let open = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
+    while let Some(at) = bytes.windows(open.len()).position(|it| it == open) {
+        bytes.splice(at..at + open.len(), [0xff; 4]);
+    }
+    [&(bytes.len() as u32 - 4).to_be_bytes()[..], &bytes[4..]].concat()
+}
+
+/// Since 3.9 a server fails on it while it decodes the request, without a zxid. (Seen at 3.9.3.)
+#[tokio::test(start_paused = true)]
+async fn a_create_without_an_access_list_fails_the_request_or_the_entry() {
+    let make = |mode| MultiOp::Create2(create("/l/made", mode));
+    let (plain, wrong) = (make(CreateMode::PERSISTENT), make(CreateMode(99)));
+    let read = MultiOp::GetData(get_data("/l", false));
+    let check = MultiOp::Check(CheckVersionRequest { path: "/l", version: -1 });
+    for (op, ops, zxids) in [
+        (OpCode::MULTI, &[plain][..], 0),
+        (OpCode::MULTI, &[check, plain, wrong], 0),
+        (OpCode::MULTI, &[read, plain], 0),
+        (OpCode::MULTI, &[wrong, plain], 1),
+        (OpCode::MULTI, &[check, read, plain], 1),
+        (OpCode::MULTI_READ, &[plain], 0),
+    ] {
+        let (server, _) = world(ServerVersion::V3_9).await;
+        let mut client = RawClient::open(&server).await;
+        let before = server.last_zxid();
+        client.write(&without_acl(1, op, ops)).await;
+        let frame = client.frame().await.unwrap();
+        let mut reader = Reader::new(&frame);
+        let header = ReplyHeader::decode(&mut reader).unwrap();
+        assert_eq!(header.error, ErrorCode::MARSHALLING_ERROR, "{ops:?}");
+        assert!(reader.rest().is_empty(), "{ops:?}");
+        assert_eq!(header.zxid.0 - before.0, zxids, "{ops:?}");
+    }
+    let (server, _) = world(ServerVersion::V3_8).await;
+    let mut client = RawClient::open(&server).await;
+    client.write(&without_acl(1, OpCode::MULTI, &[plain])).await;
+    let frame = client.frame().await.unwrap();
+    let mut reader = Reader::new(&frame);
+    assert_eq!(ReplyHeader::decode(&mut reader).unwrap().error, ErrorCode::OK);
+    let results = MultiResponse::decode_exact(reader.rest()).unwrap();
+    assert_eq!(results.iter().next(), Some(MultiResult::Error(ErrorCode::INVALID_ACL)));
 }
 
 #[tokio::test(start_paused = true)]

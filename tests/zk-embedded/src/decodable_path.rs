@@ -1,6 +1,7 @@
-//! Paths that Java decodes and a strict decoder rejects: null, and what is not UTF-8.
+//! What Java decodes and a strict decoder rejects, paths that are null or not UTF-8, and what Java
+//! rejects while it decodes, creates without an access list.
 
-use zk_proto::{Acl, Decode, DecodeError, List, MultiHeader, OpCode, Reader, Text};
+use zk_proto::{Acl, CreateMode, Decode, DecodeError, List, MultiHeader, OpCode, Reader, Text};
 
 use crate::store::NULL_PATH;
 
@@ -65,6 +66,43 @@ fn put_legible(out: &mut Vec<u8>, path: Option<&[u8]>) {
     let path = path.map_or(NULL_PATH.to_owned(), |path| Text::from_bytes(path).to_java_string());
     out.extend_from_slice(&(path.len() as u32).to_be_bytes());
     out.extend_from_slice(path.as_bytes());
+}
+
+/// Whether a server since 3.9 fails, before anything else is wrong, at a create of a multi that has
+/// null for its access list.
+pub(crate) fn fails_at_null_acl(body: &[u8]) -> bool {
+    let mut reader = Reader::new(body);
+    let mut first_is_read = None;
+    while let Ok(MultiHeader { op, done: false, .. }) = MultiHeader::decode(&mut reader) {
+        let entry = reader.rest();
+        let path = Option::<&[u8]>::decode(&mut reader);
+        if path.and_then(|_| skip_behind_path(op, &mut reader)).is_err() {
+            return false;
+        }
+        if matches!(op, OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER) {
+            let modes = CreateMode::PERSISTENT..=CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL;
+            match decode_acl_and_mode(entry) {
+                Ok((acl, mode)) if modes.contains(&mode) => {
+                    if acl.is_null() {
+                        return true;
+                    }
+                }
+                _ => return false,
+            }
+        }
+        let is_read = matches!(op, OpCode::GET_DATA | OpCode::GET_CHILDREN);
+        if *first_is_read.get_or_insert(is_read) != is_read {
+            return false;
+        }
+    }
+    false
+}
+
+fn decode_acl_and_mode(create: &[u8]) -> Result<(List<'_, Acl<'_>>, CreateMode), DecodeError> {
+    let mut reader = Reader::new(create);
+    Option::<&[u8]>::decode(&mut reader)?;
+    Option::<&[u8]>::decode(&mut reader)?;
+    Ok((List::decode(&mut reader)?, CreateMode::decode(&mut reader)?))
 }
 
 /// Reads what is behind the path of an entry of a multi.

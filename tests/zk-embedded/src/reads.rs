@@ -11,6 +11,7 @@ use zk_proto::{
 
 use crate::asked::{Asked, read};
 use crate::config::ServerVersion;
+use crate::decodable_path::fails_at_null_acl;
 use crate::multi::{Read, Survey};
 use crate::state::State;
 use crate::store::{Rearmed, wire_acl};
@@ -26,6 +27,9 @@ impl State {
         asked: Asked,
         reader: &mut Reader<'_>,
     ) -> Result<(), ErrorCode> {
+        if self.config.server_version == ServerVersion::V3_9 && fails_at_null_acl(reader.rest()) {
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         let request: MultiRequest<'_> = read(reader)?;
         let header = self.header(asked);
         let survey = Survey::of(request, self.config.server_version);

@@ -22,7 +22,7 @@ use crate::config::ServerVersion;
 use crate::connection::{ConnectionId, Phase};
 use crate::create::Created;
 use crate::decodable_path::{
-    begins_with_path, is_single_write, with_decodable_path, with_decodable_paths,
+    begins_with_path, fails_at_null_acl, is_single_write, with_decodable_path, with_decodable_paths,
 };
 use crate::fault::{Effect, RequestInfo};
 use crate::multi::{EntryResult, Survey};
@@ -313,6 +313,10 @@ impl State {
 
     fn multi(&mut self, asked: Asked, reader: &mut Reader<'_>) -> Result<(), ErrorCode> {
         let server_version = self.config.server_version;
+        if server_version == ServerVersion::V3_9 && fails_at_null_acl(reader.rest()) {
+            // The failure has a type that the server does not expect, so no zxid is used.
+            return Err(ErrorCode::MARSHALLING_ERROR);
+        }
         let request = MultiRequest::decode(reader).ok();
         let request = request.map(|request| (request, Survey::of(request, server_version)));
         if let Some((_, Survey { all_reads, all_writes, any_null_path: true })) = request
