@@ -13,6 +13,7 @@ use anyhow::Result;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
+use tokio::io::DuplexStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -156,10 +157,9 @@ impl Front {
         let config = builder.with_cert_resolver(Arc::new(shown));
         Ok(Self { acceptor: Arc::new(config).into(), server: Arc::clone(server) })
     }
-}
 
-impl Connector for Front {
-    fn connect<'a>(&'a self, _: &'a Host) -> Connecting<'a> {
+    /// A connection to the front.
+    pub fn open(&self) -> DuplexStream {
         let (here, there) = tokio::io::duplex(64 * 1024);
         let Self { acceptor, server } = self.clone();
         tokio::spawn(async move {
@@ -169,6 +169,12 @@ impl Connector for Front {
                 tokio::io::copy_bidirectional(&mut encrypted, &mut inner).await.ok();
             }
         });
-        Box::pin(async { Ok(Box::new(here) as Box<dyn Transport>) })
+        here
+    }
+}
+
+impl Connector for Front {
+    fn connect<'a>(&'a self, _: &'a Host) -> Connecting<'a> {
+        Box::pin(async { Ok(Box::new(self.open()) as Box<dyn Transport>) })
     }
 }

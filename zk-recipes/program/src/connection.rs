@@ -1,11 +1,12 @@
 //! The options with which every subcommand reaches its servers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use zk_client::{Client, ClientBuilder, ErrorKind};
+use zk_client::{Client, ClientBuilder, ErrorKind, Pem, ServerName, TlsConnector, TlsOptions};
 
-use crate::failure::{Failure, warn};
+use crate::failure::{Failure, status, warn};
 
 /// How to reach the servers.
 #[derive(Debug, Args)]
@@ -38,20 +39,52 @@ pub(crate) struct Connection {
     /// For how long to look for a server
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     connect_timeout: Duration,
+
+    /// Encrypt, and trust servers whose certificates these authorities have signed, in PEM
+    #[arg(long, env = "ZK_TLS_CA", value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    /// The certificate of this client and those up to its authority, in PEM
+    #[arg(long, env = "ZK_TLS_CERT", value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of this client's certificate, in PEM and not encrypted
+    #[arg(long, env = "ZK_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// The name that the servers' certificates are for, where it is not that of --connect
+    #[arg(long, env = "ZK_TLS_NAME", value_name = "NAME", requires = "tls_ca")]
+    tls_name: Option<String>,
 }
 
 impl Connection {
     /// The settings of a client.
     fn builder(&self) -> Result<ClientBuilder, Failure> {
-        let builder = Client::builder()
+        let mut builder = Client::builder()
             .session_timeout(self.session_timeout)
             .connect_timeout(self.connect_timeout);
+        if let Some(tls) = self.tls()? {
+            builder = builder.connector(tls);
+        }
         self.auth.iter().try_fold(builder, |builder, auth| {
             let (scheme, credential) = auth
                 .split_once(':')
                 .ok_or_else(|| Failure::of("--auth", "no SCHEME: before it"))?;
             Ok(builder.auth(scheme, credential.as_bytes()))
         })
+    }
+
+    fn tls(&self) -> Result<Option<TlsConnector>, Failure> {
+        let Some(authorities) = &self.tls_ca else { return Ok(None) };
+        let mut options = TlsOptions::new(Pem::file(authorities));
+        if let Some((certificate, key)) = self.tls_cert.as_ref().zip(self.tls_key.as_ref()) {
+            options = options.identity(Pem::file(certificate), Pem::file(key));
+        }
+        if let Some(name) = &self.tls_name {
+            options = options.server_name(ServerName::Expected(name.clone()));
+        }
+        let connector = TlsConnector::new(options);
+        connector.map(Some).map_err(|error| Failure::new(status::FAILED, error.to_string()))
     }
 
     /// Opens a session.

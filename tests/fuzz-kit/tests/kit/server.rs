@@ -17,7 +17,7 @@ use zk_proto::{Xid, frame};
 /// Longer than any of these tests may take.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-async fn embedded() -> Server {
+pub(crate) async fn embedded() -> Server {
     let config = Config::new()
         .tick_time(Duration::from_millis(200))
         .max_session_timeout(Duration::from_secs(3600))
@@ -29,7 +29,7 @@ async fn embedded() -> Server {
 
 /// Passes on everything, but a setData that makes version 2 says that it made version 3. Returns
 /// its address.
-async fn planted(target: String, tasks: &mut JoinSet<()>) -> String {
+pub(crate) async fn planted(target: String, tasks: &mut JoinSet<()>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tasks.spawn(async move {

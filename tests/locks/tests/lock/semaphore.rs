@@ -10,7 +10,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_client::{Client, CreateOptions, ErrorCode, Op};
 use zk_embedded::{Fault, OpCode};
-use zk_recipes::{Error, ErrorKind, LockState, Loss, Options, Permit, Release, Semaphore, Timeout};
+use zk_recipes::{
+    Error, ErrorKind, Layout, LockState, Loss, Options, Permit, Release, Semaphore, Timeout,
+};
 use zk_tests::explore::{Script, explore, poll_once, settle, sweep};
 use zk_tests::locks::{TIMEOUT, World};
 
@@ -434,6 +436,30 @@ async fn every_child_of_the_folder_counts_as_for_curator() {
     }
     drop(permit);
     is_idle(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_permits_are_tried_or_waited_for_all_at_once() {
+    let world = world().await;
+    let kazoo = Options::new().layout(Layout::KAZOO);
+    for (path, options) in [(PATH, Options::new()), ("/limits/kazoo", kazoo)] {
+        let client = world.client().await;
+        let semaphore = Semaphore::with_options(&client, path, 3, options).unwrap();
+        let one = semaphore.acquire().await.unwrap();
+        assert!(semaphore.try_acquire_many(3).await.unwrap().is_none());
+        let late = semaphore.acquire_many_within(3, TIMEOUT).await.unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
+        let two = semaphore.try_acquire_many(2).await.unwrap().expect("two are free");
+        assert_eq!(two.leases().len(), 2);
+        assert!(semaphore.try_acquire().await.unwrap().is_none());
+        drop((one, two));
+        let all = semaphore.acquire_many_within(3, TIMEOUT).await.unwrap();
+        assert_eq!(all.leases().len(), 3);
+        for wrong in [0, 4] {
+            let refused = semaphore.try_acquire_many(wrong).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidPermits);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,7 @@ pub(crate) struct Elect {
     pub(crate) connection: Connection,
 }
 
-/// Run a command while holding one of several permits
+/// Run a command while holding one or some of several permits
 ///
 /// As zk lock, but as many commands run at once as there are permits. All users of a semaphore have
 /// to give the same number.
@@ -92,6 +92,10 @@ pub(crate) struct Sem {
     /// How many permits there are
     #[arg(short, long)]
     pub(crate) permits: u32,
+
+    /// How many of them the command takes, all at once
+    #[arg(short, long, default_value_t = 1, value_name = "PERMITS")]
+    pub(crate) take: u32,
 
     #[command(flatten)]
     pub(crate) wait: Wait,

@@ -1,4 +1,4 @@
-//! `zk sem`: runs a command while a permit of a semaphore is held.
+//! `zk sem`: runs a command while permits of a semaphore are held.
 
 use zk_client::Client;
 use zk_recipes::{Error, Permit, Semaphore};
@@ -21,12 +21,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     result
 }
 
-/// Acquires a permit in one of three ways. `None` if others hold all of them.
+/// Acquires permits in one of three ways. `None` if others hold too many of them.
 async fn acquire(arguments: &Arguments, client: &Client) -> Result<Option<Permit>, Error> {
     let semaphore = Semaphore::new(client, &arguments.path, arguments.permits)?;
+    let take = arguments.take;
     match (arguments.wait.once, arguments.wait.wait) {
-        (true, _) => semaphore.try_acquire().await,
-        (false, Some(time)) => semaphore.acquire_within(time).await.map(Some),
-        (false, None) => semaphore.acquire().await.map(Some),
+        (true, _) => semaphore.try_acquire_many(take).await,
+        (false, Some(time)) => semaphore.acquire_many_within(take, time).await.map(Some),
+        (false, None) => semaphore.acquire_many(take).await.map(Some),
     }
 }

@@ -75,6 +75,13 @@ async fn as_many_commands_run_as_there_are_permits() {
     assert_eq!(run(&server, &in_time).await.status, 124);
     assert_eq!(first.end().await.status, 4);
     assert_eq!(run(&server, &third).await.status, 0);
+    // One permit of the two is free.
+    for how in [&["--try"][..], &["--wait", "0.05"]] {
+        let both = [&sem[..], &["--take", "2"], how, &["--", "true"]].concat();
+        assert_eq!(run(&server, &both).await.status, 124);
+    }
+    let more = [&sem[..], &["--take", "3", "--", "true"]].concat();
+    assert_eq!(run(&server, &more).await.status, 125);
     // A permit is watched over as a lock is.
     second.signal(Signal::KILL);
     command.end();

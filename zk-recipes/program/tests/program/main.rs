@@ -18,3 +18,4 @@ mod nodes;
 mod program;
 mod soak;
 mod tap;
+mod tls;

@@ -83,11 +83,11 @@ impl Leases {
         }
     }
 
-    /// True if there is no room for another lease.
-    pub(super) async fn is_full(&self) -> Result<bool, Error> {
+    /// True if there is room for so many more leases.
+    pub(super) async fn has_room_for(&self, more: u32) -> Result<bool, Error> {
         match self.list().await {
-            Ok(list) => Ok(list.names.len() >= self.permits as usize),
-            Err(error) if is_no_node(&error) => Ok(false),
+            Ok(list) => self.has_room(&[], more, &list),
+            Err(error) if is_no_node(&error) => Ok(true),
             Err(error) => Err(error),
         }
     }

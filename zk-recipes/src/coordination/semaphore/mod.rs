@@ -220,18 +220,35 @@ impl Semaphore {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Permit>, Error> {
-        if self.leases.is_full().await? {
+        self.try_acquire_many(1).await
+    }
+
+    /// Takes so many permits if all of them are free, and returns `None` if not.
+    ///
+    /// See [`try_acquire`](Self::try_acquire), also for what it costs. Like that, it does not
+    /// queue up, so where others take fewer permits, enough may never be free at one moment.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Permit>, Error> {
+        self.check(permits)?;
+        if !self.leases.has_room_for(permits).await? {
             return Ok(None);
         }
         let mut turn = None;
         if self.leases.has_count {
             turn = self.try_turn().await?;
             // Others may have come ahead of our turn.
-            if turn.is_none() || self.leases.is_full().await? {
+            if turn.is_none() || !self.leases.has_room_for(permits).await? {
                 return Ok(None);
             }
         }
-        let (leases, mut list) = self.leases.create(1, turn.as_ref()).await?;
+        let (leases, mut list) = self.leases.create(permits, turn.as_ref()).await?;
         if list.as_ref().is_err_and(Error::is_transient) {
             list = self.leases.list().await;
         }
@@ -251,15 +268,28 @@ impl Semaphore {
 
     /// Waits for a permit for no longer than `time`.
     ///
-    /// See [`Lock::acquire_within`](crate::Lock::acquire_within). Any other acquire can be limited
-    /// by a timer that drops it.
+    /// See [`Lock::acquire_within`](crate::Lock::acquire_within).
     ///
     /// # Errors and cancel safety
     ///
     /// As [`acquire`](Self::acquire), and [`TimedOut`](crate::ErrorKind::TimedOut), with its
     /// [reason](Error::timeout).
     pub async fn acquire_within(&self, time: Duration) -> Result<Permit, Error> {
-        self.leases.queue.within(time, self.acquire()).await
+        self.acquire_many_within(1, time).await
+    }
+
+    /// Waits for so many permits, all at once, for no longer than `time`.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_many`](Self::acquire_many), and [`TimedOut`](crate::ErrorKind::TimedOut), with
+    /// its [reason](Error::timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_many_within(&self, permits: u32, time: Duration) -> Result<Permit, Error> {
+        self.leases.queue.within(time, self.acquire_many(permits)).await
     }
 
     /// Fails if so many permits can never be given.
