@@ -112,7 +112,7 @@
   function showVerdict() {
     const { holds, text: said } = scene.verdict;
     const verdict = byId('verdict');
-    verdict.hidden = false;
+    verdict.hidden = said === '';
     attribute(verdict, 'class', holds ? 'verdict' : 'verdict breach');
     text(verdict, said);
   }
@@ -130,6 +130,13 @@
     text(byId('look-text'), entry?.look ?? '');
     byId('scene').value = entry?.id ?? '';
     byId('own').hidden = entry !== null;
+  }
+
+  /* A recording has frames alone, and nothing is known of the state. */
+  function showStage() {
+    const hasState = scene.states.some((state) => state.clients.length > 0);
+    byId('state').hidden = !hasState;
+    attribute(byId('stage'), 'class', hasState ? 'stage' : 'stage alone');
   }
 
   /* Draws a scene, at the moment after so many of its events. */
@@ -157,6 +164,7 @@
       byId('problem').hidden = true;
       showText();
       showVerdict();
+      showStage();
       if (source.canPlay) controls.load(scene);
       draw(at(scene));
       noteAddress(isOther);

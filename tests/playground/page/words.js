@@ -73,6 +73,8 @@ const Words = (() => {
     if (event.fate === 'in_flight' || event.arrived_us === null) {
       return 'It is still on its way when the scene ends.';
     }
+    // A recording has one time for each frame.
+    if (event.arrived_us === event.sent_us) return '';
     return `It arrives after ${time(event.arrived_us - event.sent_us)}.`;
   }
 
@@ -86,7 +88,7 @@ const Words = (() => {
       return `${capital(who + event.text)}.`;
     }
     return `${capital(the(scene, event.from))} sends to ${the(scene, event.to)}: ` +
-      `${short(event.summary)}. ${fate(event)}`;
+      `${short(event.summary)}. ${fate(event)}`.trimEnd();
   }
 
   /* An event in sentences, for those who listen. */

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use zk_proto::any::{Frame, Message, Name, Reply, Request};
+use zk_proto::any::{Frame, Message, Name, Reply, Request, Value};
 use zk_proto::{
     ConnectResponse, CreateMode, CreateRequest, Decode, DecodeError, ErrorCode, MultiOp, OpCode,
     Reader, ReplyHeader, SessionId, SetDataRequest, Xid,
@@ -81,10 +81,19 @@ fn content(
         Ok(frame) => frame,
         Err(error) => {
             let (op, role, summary) = ("?".to_owned(), Role::Request, error.to_string());
-            return Content { op, role, xid: None, error: None, summary, fields: vec![length] };
+            let fields = vec![length];
+            return Content { op, role, xid: None, error: None, summary, fields, secrets: vec![] };
         }
     };
-    let fields = frame.fields().into_iter().map(|field| Field {
+    let fields = frame.fields();
+    // A secret begins with its length.
+    let secrets = fields.iter().filter(|field| matches!(field.value, Value::Secret(_)));
+    let secrets = secrets.map(|field| {
+        let begin = PREFIX + field.offset;
+        begin + PREFIX..begin + field.length
+    });
+    let secrets = secrets.collect();
+    let fields = fields.into_iter().map(|field| Field {
         name: field.name.to_string(),
         value: field.value.to_string(),
         offset: PREFIX + field.offset,
@@ -104,6 +113,7 @@ fn content(
         error: (error != ErrorCode::OK).then(|| error.to_string()),
         summary,
         fields: std::iter::once(length).chain(fields).collect(),
+        secrets,
     }
 }
 

@@ -3,7 +3,8 @@
 //! [`play`] runs the real client, the real locks and the embedded server in one thread and in
 //! virtual time, so that the same [`Script`] always gives the same [`Scene`]. [`catalogue`] has
 //! ready-made scenes. [`serve`] shows them in a browser, [`page::whole`] as one file, and
-//! [`pictures`](mod@pictures) some of them in the documentation.
+//! [`pictures`](mod@pictures) some of them in the documentation. [`recorded`] makes a scene of a
+//! recording of `zk tap`.
 //!
 //! # Layout
 //!
@@ -16,6 +17,7 @@
 //! network traffic         how frames pass
 //! locks process           the contenders
 //! verdict play            a scene
+//! recorded                a scene of frames that were recorded
 //! catalogue pictures      the ready-made scenes, and the pictures of the documentation
 //! page                    the files of the page
 //! serve                   what a browser gets
@@ -64,6 +66,8 @@ mod verdict;
 
 mod play;
 
+mod recorded;
+
 pub mod catalogue;
 
 pub mod pictures;
@@ -74,5 +78,6 @@ pub mod serve;
 
 pub use error::{Code, Error};
 pub use play::play;
+pub use recorded::recorded;
 pub use scene::*;
 pub use script::{Action, Contender, Do, LIMITS, Limits, Mode, Script};

@@ -59,9 +59,21 @@ struct Bundle {
 pub fn whole() -> Result<String, Error> {
     let scenes = catalogue::scenes().into_iter().map(|ready| ready.play());
     let scenes = scenes.collect::<Result<Vec<_>, _>>()?;
-    let bundle = Bundle { catalogue: catalogue::catalogue(), scenes };
+    with_scenes(&Bundle { catalogue: catalogue::catalogue(), scenes })
+}
+
+/// The page with a [recording](crate::recorded()) in one file, which needs no server.
+///
+/// # Errors
+///
+/// The page has no place for the scene.
+pub fn of_recording(scene: Scene) -> Result<String, Error> {
+    with_scenes(&Bundle { catalogue: catalogue::of_recording(&scene), scenes: vec![scene] })
+}
+
+fn with_scenes(bundle: &Bundle) -> Result<String, Error> {
     let failed = |text: String| Error::new(Code::Failed, text);
-    let json = serde_json::to_string(&bundle).map_err(|error| failed(error.to_string()))?;
+    let json = serde_json::to_string(bundle).map_err(|error| failed(error.to_string()))?;
     // So that nothing in it ends the element.
     let json = json.replace('<', "\\u003c");
     let data = format!("<script type=\"application/json\" id=\"scenes\">{json}</script>\n");

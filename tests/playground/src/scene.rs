@@ -2,6 +2,8 @@
 //!
 //! These are the records of the JSON that the page reads. They decide nothing.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use crate::script::{Do, Mode, Script};
@@ -155,6 +157,9 @@ pub struct Content {
     pub summary: String,
     /// The fields in the order of the bytes.
     pub fields: Vec<Field>,
+    /// Where passwords are, counted as in the fields.
+    #[serde(skip)]
+    pub(crate) secrets: Vec<Range<usize>>,
 }
 
 /// The kinds of frames.

@@ -340,6 +340,7 @@ const CRATES: &[Layers] = &[
             "process",
             "verdict",
             "play",
+            "recorded",
             "catalogue/ready",
             "catalogue/recipes",
             "catalogue/cases",

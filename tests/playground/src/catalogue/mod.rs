@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use crate::kind::{self, Description as Lock, Kind};
+use crate::recorded;
+use crate::scene::Scene;
 use crate::script::{ACTIONS, Description, LIMITS, Limits};
 
 mod ready;
@@ -27,6 +29,21 @@ pub struct Catalogue {
 pub fn catalogue() -> Catalogue {
     let locks = kind::kinds().into_iter().map(Kind::describe).collect();
     Catalogue { locks, scenes: scenes(), limits: LIMITS, actions: ACTIONS }
+}
+
+/// What the page offers with a recording: nothing else.
+pub(crate) fn of_recording(scene: &Scene) -> Catalogue {
+    let ready = Ready {
+        id: recorded::ID,
+        title: recorded::TITLE,
+        text: scene.text.clone().unwrap_or_default(),
+        look: "",
+        group: "recordings",
+        pair: None,
+        script: scene.script.clone(),
+        claim: scene.verdict.kind,
+    };
+    Catalogue { locks: Vec::new(), scenes: vec![ready], limits: LIMITS, actions: ACTIONS }
 }
 
 /// The ready-made scenes; the first is the front page.

@@ -16,6 +16,7 @@ mod chromium;
 mod errors;
 mod file;
 mod keyboard;
+mod recording;
 mod scenes;
 mod server;
 mod stage;

@@ -4,6 +4,7 @@
 
 mod http;
 mod pictures;
+mod recorded;
 mod scenes;
 mod scripts;
 mod whole;

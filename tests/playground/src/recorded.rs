@@ -1,0 +1,186 @@
+//! A recording of `zk tap` as a scene: what clients and a server have said to each other.
+//!
+//! Nothing is played here. What the server holds and what the clients believe is not in a
+//! recording, so the scene has frames alone. Its times are those of the recording.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use zk_tap::Side;
+use zk_tap::recording::Entry;
+
+use crate::frames::{self, Dialogue};
+use crate::scene::{Event, Fate, FrameEvent, Lane, Role, Scene, State, Tone, Verdict, VerdictKind};
+use crate::script::{SERVER, Script};
+
+/// How many events of a recording are shown.
+const MOST_EVENTS: usize = 4000;
+
+/// The name of the scene.
+pub(crate) const ID: &str = "recording";
+
+/// The title of the scene.
+pub(crate) const TITLE: &str = "A recording";
+
+/// Makes a scene of a recording, from a time on. `name` says what the recording is.
+///
+/// A lane is a session, with all its connections, or a connection that got no session. Passwords,
+/// also those of sessions, are replaced by zeros. Data of nodes is shown, and so is a frame that
+/// cannot be decoded. The scene ends after 4000 events.
+pub fn recorded(name: &str, entries: &[Entry], from: Duration) -> Scene {
+    let mut entries = entries.iter().collect::<Vec<_>>();
+    // Each side of a connection is in order, and a request before its reply.
+    entries.sort_by_key(|entry| at(entry));
+    let mut reader = Reading { names: names(&entries), ..Reading::default() };
+    for entry in entries {
+        reader.read(entry, at(entry) >= from);
+    }
+    let Reading { events, lanes, left_out, ended_us, .. } = reader;
+    let text = match left_out {
+        0 => format!("{name}: {} events.", events.len()),
+        _ => format!("{name}: the first {} events, and {left_out} more.", events.len()),
+    };
+    Scene {
+        id: Some(ID),
+        title: Some(TITLE),
+        text: Some(text),
+        look: None,
+        script: Script {
+            seed: 0,
+            lock: String::new(),
+            contenders: Vec::new(),
+            actions: Vec::new(),
+            until_ms: ended_us / 1000,
+        },
+        ended_us,
+        lanes: lanes.into_iter().chain([Lane { id: SERVER.to_owned(), kind: "server" }]).collect(),
+        states: vec![State::default(); events.len()],
+        events,
+        spans: Vec::new(),
+        // There is no lock to judge.
+        verdict: Verdict {
+            holds: true,
+            kind: VerdictKind::Holds,
+            owners_at_once: 0,
+            breach: None,
+            notifications: 0,
+            text: String::new(),
+        },
+    }
+}
+
+fn at(entry: &Entry) -> Duration {
+    match entry {
+        Entry::Frame { at, .. } | Entry::Dropped { at, .. } | Entry::Closed { at, .. } => *at,
+        _ => Duration::ZERO,
+    }
+}
+
+/// The name of each connection's client: connections of one session have the same.
+fn names(entries: &[&Entry]) -> BTreeMap<u64, String> {
+    let mut sessions = BTreeMap::new();
+    let mut known = BTreeMap::new();
+    let mut order = Vec::new();
+    for entry in entries {
+        let Entry::Frame { connection, from, payload, .. } = entry else { continue };
+        if !order.contains(connection) {
+            order.push(*connection);
+        }
+        if *from == Side::Server && !known.contains_key(connection) {
+            known.insert(*connection, frames::session(payload, Role::Connect));
+        }
+    }
+    let mut count = 0;
+    let mut fresh = || {
+        count += 1;
+        format!("client {count}")
+    };
+    let name = |connection: u64| {
+        let name = match known.get(&connection).copied().flatten() {
+            Some(session) => sessions.entry(session.0).or_insert_with(&mut fresh).clone(),
+            None => fresh(),
+        };
+        (connection, name)
+    };
+    order.into_iter().map(name).collect()
+}
+
+/// A recording that is being read.
+#[derive(Default)]
+struct Reading {
+    names: BTreeMap<u64, String>,
+    dialogues: BTreeMap<u64, Dialogue>,
+    lanes: Vec<Lane>,
+    events: Vec<Event>,
+    left_out: u64,
+    ended_us: u64,
+}
+
+impl Reading {
+    /// Reads an entry. One that is not shown may still be the request of a reply that is.
+    fn read(&mut self, entry: &Entry, is_shown: bool) {
+        let at_us = u64::try_from(at(entry).as_micros()).unwrap_or(u64::MAX);
+        let event = match entry {
+            Entry::Frame { connection, from, payload, .. } => {
+                self.frame(at_us, *connection, *from, payload)
+            }
+            Entry::Dropped { dropped, .. } => Some(Event::Note {
+                at_us,
+                who: SERVER.to_owned(),
+                text: format!("the tap was too slow: {dropped} events are missing here"),
+                tone: Tone::Bad,
+            }),
+            Entry::Closed { connection, .. } => self.names.get(connection).map(|who| Event::Note {
+                at_us,
+                who: who.clone(),
+                text: "has no connection any more".to_owned(),
+                tone: Tone::Plain,
+            }),
+            _ => None,
+        };
+        let Some(event) = event.filter(|_| is_shown) else { return };
+        if self.events.len() >= MOST_EVENTS {
+            self.left_out += 1;
+            return;
+        }
+        let who = match &event {
+            Event::Frame(frame) if frame.from == SERVER => &frame.to,
+            Event::Frame(frame) => &frame.from,
+            Event::Action { who, .. } | Event::Note { who, .. } => who,
+        };
+        if who != SERVER && self.lanes.iter().all(|lane| lane.id != *who) {
+            self.lanes.push(Lane { id: who.clone(), kind: "client" });
+        }
+        self.ended_us = at_us;
+        self.events.push(event);
+    }
+
+    fn frame(&mut self, at_us: u64, connection: u64, side: Side, payload: &[u8]) -> Option<Event> {
+        let client = self.names.get(&connection)?.clone();
+        let dialogue = self.dialogues.entry(connection).or_default();
+        let server = SERVER.to_owned();
+        let (from, to, content, request_us) = match side {
+            Side::Client => (client, server, dialogue.request(payload, at_us), None),
+            Side::Server => {
+                let (content, request_us) = dialogue.reply(payload);
+                (server, client, content, request_us)
+            }
+        };
+        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes();
+        let mut bytes = [&length[..], payload].concat();
+        for secret in &content.secrets {
+            bytes.get_mut(secret.clone()).unwrap_or_default().fill(0);
+        }
+        Some(Event::Frame(Box::new(FrameEvent {
+            at_us,
+            from,
+            to,
+            sent_us: at_us,
+            arrived_us: Some(at_us),
+            fate: Fate::Arrived,
+            content,
+            request_us,
+            bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        })))
+    }
+}
