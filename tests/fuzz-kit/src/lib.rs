@@ -9,7 +9,6 @@
 
 mod clock;
 pub mod differential;
-mod hex;
 pub mod hostile;
 mod odd;
 pub mod server;

@@ -1,6 +1,7 @@
 //! Odd values for the fields of a frame.
 
 use zk_proto::any::{Field, Value};
+use zk_tap::hex;
 
 /// Chooses one of the fields that hold bytes of their own and that `fits` accepts.
 pub(crate) fn choose<'a>(
@@ -39,7 +40,7 @@ pub(crate) fn value(field: &Field<'_>, rng: &mut fastrand::Rng) -> (Vec<u8>, Str
         }
         (_, length) => {
             let odd: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
-            let told = crate::hex::encode(&odd);
+            let told = hex::encode(&odd);
             (odd, told)
         }
     }

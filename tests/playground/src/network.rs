@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use zk_embedded::ConnectionId;
 use zk_simulation::clock::now;
+use zk_tap::hex;
 
 use crate::link::{Due, Flight, Way};
 use crate::scene::{Event, Fate, FrameEvent, Tone};
@@ -94,7 +95,7 @@ impl World {
             fate,
             content: flight.content.clone(),
             request_us: flight.request_us,
-            bytes: hex(&flight.bytes),
+            bytes: hex::encode(&flight.bytes),
         })));
     }
 
@@ -136,8 +137,4 @@ impl World {
             self.links.remove(&id);
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use zk_tap::Side;
 use zk_tap::recording::Entry;
+use zk_tap::{Side, hex};
 
 use crate::frames::{self, Dialogue};
 use crate::scene::{Event, Fate, FrameEvent, Lane, Role, Scene, State, Tone, Verdict, VerdictKind};
@@ -180,7 +180,7 @@ impl Reading {
             fate: Fate::Arrived,
             content,
             request_us,
-            bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            bytes: hex::encode(&bytes),
         })))
     }
 }

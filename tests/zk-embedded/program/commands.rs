@@ -166,12 +166,12 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "expire SESSION",
         what: "Ends a session as if its timeout had passed.",
-        run: |target, arguments| known(arguments, |session| Ok(target.expire(session))),
+        run: |target, arguments| known(arguments, |session| target.expire(session)),
     },
     Command {
         usage: "disconnect SESSION",
         what: "Cuts the connection of a session, which stays alive.",
-        run: |target, arguments| known(arguments, |session| Ok(target.disconnect(session))),
+        run: |target, arguments| known(arguments, |session| target.disconnect(session)),
     },
     Command {
         usage: "disconnect-all",
@@ -230,7 +230,7 @@ const COMMANDS: &[Command] = &[
         what: "Answers which member of the ensemble leads.",
         run: |target, arguments| {
             arguments.end()?;
-            Ok(target.ensemble()?.leader().to_string())
+            Ok(target.leader()?.to_string())
         },
     },
     Command {
@@ -256,7 +256,7 @@ const COMMANDS: &[Command] = &[
                 "off" => Ok(false),
                 _ => Err(format!("{word} is neither on nor off")),
             })?;
-            target.set_read_only(on);
+            target.set_read_only(on)?;
             Ok(String::new())
         },
     },
@@ -288,7 +288,7 @@ const COMMANDS: &[Command] = &[
         what: "Answers the sessions that have not ended, oldest first.",
         run: |target, arguments| {
             arguments.end()?;
-            Ok(join(target.sessions()))
+            Ok(join(target.sessions()?))
         },
     },
     Command {
@@ -454,7 +454,7 @@ fn history(target: Target<'_>, arguments: &mut Arguments<'_>) -> Result<String, 
     // Zxids are printed like sessions.
     let after = arguments.words.next().map(session).transpose()?.map_or(0, |zxid| zxid.0);
     arguments.end()?;
-    let commits = target.history().into_iter().filter(|commit| commit.zxid > Zxid(after));
+    let commits = target.history()?.into_iter().filter(|commit| commit.zxid > Zxid(after));
     Ok(join(commits.map(|commit| {
         let session = commit.session.map_or("-".to_owned(), |session| session.to_string());
         let change = match commit.change {

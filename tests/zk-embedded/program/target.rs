@@ -38,6 +38,14 @@ impl<'a> Target<'a> {
         found.ok_or_else(|| format!("there is no member {member}"))
     }
 
+    /// The servers, for a command that is for all of them.
+    fn all(self) -> Result<&'a Servers, String> {
+        match self.member {
+            None => Ok(self.servers),
+            Some(_) => Err("this is not for one member".to_owned()),
+        }
+    }
+
     /// The server that is alone.
     pub(crate) fn server(self) -> Result<&'a Server, String> {
         match self.servers {
@@ -93,38 +101,44 @@ impl<'a> Target<'a> {
         )
     }
 
-    pub(crate) fn set_read_only(self, on: bool) {
-        match self.servers {
+    pub(crate) fn leader(self) -> Result<usize, String> {
+        self.all()?;
+        Ok(self.ensemble()?.leader())
+    }
+
+    pub(crate) fn set_read_only(self, on: bool) -> Result<(), String> {
+        match self.all()? {
             Servers::Alone(server) => server.set_read_only(on),
             Servers::Ensemble(ensemble) => ensemble.set_read_only_mode(on),
         }
+        Ok(())
     }
 
-    pub(crate) fn expire(self, session: SessionId) -> bool {
-        match self.servers {
+    pub(crate) fn expire(self, session: SessionId) -> Result<bool, String> {
+        Ok(match self.all()? {
             Servers::Alone(server) => server.expire(session),
             Servers::Ensemble(ensemble) => ensemble.expire(session),
-        }
+        })
     }
 
-    pub(crate) fn disconnect(self, session: SessionId) -> bool {
-        match self.servers {
+    pub(crate) fn disconnect(self, session: SessionId) -> Result<bool, String> {
+        Ok(match self.all()? {
             Servers::Alone(server) => server.disconnect(session),
             Servers::Ensemble(ensemble) => ensemble.disconnect(session),
-        }
+        })
     }
 
-    pub(crate) fn sessions(self) -> Vec<SessionId> {
-        match self.servers {
+    pub(crate) fn sessions(self) -> Result<Vec<SessionId>, String> {
+        Ok(match self.all()? {
             Servers::Alone(server) => server.sessions(),
             Servers::Ensemble(ensemble) => ensemble.sessions(),
-        }
+        })
     }
 
-    pub(crate) fn history(self) -> Vec<Commit> {
-        match self.servers {
+    pub(crate) fn history(self) -> Result<Vec<Commit>, String> {
+        Ok(match self.all()? {
             Servers::Alone(server) => server.history(),
             Servers::Ensemble(ensemble) => ensemble.history(),
-        }
+        })
     }
 }

@@ -30,6 +30,23 @@ impl Output {
     }
 }
 
+/// Bytes as a part of a line for a terminal: control characters, backslashes and what is not UTF-8
+/// as escapes.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\\' => text += "\\\\",
+                letter if letter.is_control() => text.extend(letter.escape_default()),
+                letter => text.push(letter),
+            }
+        }
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
 /// An object of JSON, as it is written member by member.
 #[derive(Debug)]
 pub(crate) struct Json(String);

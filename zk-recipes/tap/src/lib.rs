@@ -9,6 +9,7 @@
 //!
 //! # Layout
 //!
+//! * [`hex`]: bytes as digits.
 //! * `queue`: the events of the road, and the queue to the observer.
 //! * [`recording`]: the format of recordings.
 //! * `dialog`: what each frame of a connection is.
@@ -18,6 +19,7 @@
 //! * [`replay`]: both ways to play a recording.
 
 mod dialog;
+pub mod hex;
 mod observer;
 mod queue;
 pub mod recording;

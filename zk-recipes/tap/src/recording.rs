@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hex;
 use crate::queue::{Side, Stamp};
 
 /// The longest line that is read: a frame of 16 MiB in hexadecimal, and the rest of its object.
@@ -103,7 +104,7 @@ pub fn write(out: &mut dyn Write, entry: &Entry) -> io::Result<()> {
         Entry::Frame { at, connection, from, payload } => Line {
             connection: Some(*connection),
             from: Some(*from),
-            hex: Some(hex(payload)),
+            hex: Some(hex::encode(payload)),
             ..line(at)
         },
         Entry::Dropped { at, dropped } => Line { dropped: Some(*dropped), ..line(at) },
@@ -170,8 +171,8 @@ pub fn read(mut input: impl BufRead) -> Result<Vec<Entry>, ReadError> {
 fn entry(line: Line) -> Option<Entry> {
     let at = Duration::from_micros(line.at);
     match line {
-        Line { connection: Some(connection), from: Some(from), hex: Some(hex), .. } => {
-            Some(Entry::Frame { at, connection, from, payload: unhex(&hex)? })
+        Line { connection: Some(connection), from: Some(from), hex: Some(digits), .. } => {
+            Some(Entry::Frame { at, connection, from, payload: hex::decode(&digits)? })
         }
         Line { dropped: Some(dropped), .. } => Some(Entry::Dropped { at, dropped }),
         Line { connection: Some(connection), closed: Some(true), .. } => {
@@ -179,21 +180,6 @@ fn entry(line: Line) -> Option<Entry> {
         }
         _ => None,
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let nibble = |digit: u8| char::from(digit).to_digit(16);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let bytes: Option<Vec<u8>> = pairs
-        .iter()
-        .map(|[high, low]| u8::try_from(nibble(*high)? << 4 | nibble(*low)?).ok())
-        .collect();
-    bytes.filter(|_| rest.is_empty())
 }
 
 #[cfg(test)]

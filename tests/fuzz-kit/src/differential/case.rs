@@ -15,6 +15,7 @@ use std::io::{BufRead, Write};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use zk_proto::OpCode;
+use zk_tap::hex;
 
 use super::generate;
 use super::mutate;
@@ -143,7 +144,7 @@ impl fmt::Display for Case {
             writeln!(f, "{index}. {step}")?;
             if let Deed::Ask(requests) = &step.deed {
                 for request in requests {
-                    let frame = crate::hex::encode(&request.frame());
+                    let frame = hex::encode(&request.frame());
                     writeln!(f, "      frame: {frame}")?;
                 }
             }

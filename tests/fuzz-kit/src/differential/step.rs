@@ -7,8 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zk_proto::{OpCode, Password, Xid};
-
-use crate::hex;
+use zk_tap::hex;
 
 /// The number of clients that take turns.
 pub(super) const CLIENTS: usize = 3;

@@ -7,6 +7,7 @@ use zk_proto::any::Frame;
 use zk_proto::{
     Encode, ErrorCode, EventType, KeeperState, ReplyHeader, WatcherEvent, Writer, Xid, Zxid,
 };
+use zk_tap::hex;
 
 use crate::odd::{self, one_of};
 
@@ -223,7 +224,7 @@ impl Fault {
             }
             Self::Garbage => {
                 let garbage: Vec<u8> = (0..rng.usize(1..40)).map(|_| rng.u8(..)).collect();
-                let told = format!("first the bytes {}", crate::hex::encode(&garbage));
+                let told = format!("first the bytes {}", hex::encode(&garbage));
                 (Act::Send([garbage, whole].concat()), told)
             }
         }

@@ -50,7 +50,8 @@ pub(crate) struct Lock {
 /// be, the command is stopped, and started again in the next term. When the command ends by itself,
 /// zk resigns and ends with its exit status.
 ///
-/// With --watch it runs nothing, and prints each leader: its node, a tab, and its data.
+/// With --watch it runs nothing, and prints each leader: its node, a tab, and its data, in which
+/// control characters are escaped.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = concat!(include_str!("elect.txt"), include_str!("run.txt")),

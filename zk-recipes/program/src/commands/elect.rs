@@ -6,7 +6,7 @@ use zk_recipes::{Election, FencingToken, Options, QueueEntry};
 use crate::arguments::Elect as Arguments;
 use crate::commands::holding::{Job, or_signal, signals, watched};
 use crate::failure::{Failure, warn};
-use crate::output::{Json, Output};
+use crate::output::{Json, Output, escaped};
 use crate::run::signals::Signals;
 use crate::run::supervise::Outcome;
 
@@ -96,8 +96,7 @@ fn print(leader: Option<&QueueEntry>, json: bool) -> Result<(), Failure> {
         }
         (None, true) => output.line(Json::object().null("node").end().as_bytes()),
         (Some(leader), false) => {
-            let head = format!("{}\t", leader.node);
-            output.line(&[head.as_bytes(), &leader.data].concat())
+            output.line(format!("{}\t{}", leader.node, escaped(&leader.data)).as_bytes())
         }
         (None, false) => output.line(b"nobody"),
     }

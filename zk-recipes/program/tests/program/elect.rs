@@ -41,11 +41,11 @@ async fn an_observer_sees_each_leader_and_its_data() {
     assert_eq!(observer.line().await, "nobody");
     assert_eq!(machine.line().await, "{\"node\":null}");
     let script = ["--", "sh", "-c", "echo $ZK_LOCK_NODE $ZK_LOCK_TOKEN; read line"];
-    let mut leader = start(&server, &[&["elect", "/leader", "-d", "ann"], &script[..]].concat());
+    let mut leader = start(&server, &[&["elect", "/leader", "-d", "a\nn\\"], &script[..]].concat());
     let line = leader.line().await;
     let (node, token) = line.split_once(' ').unwrap();
-    assert_eq!(observer.line().await, format!("{node}\tann"));
-    let object = format!("{{\"node\":\"{node}\",\"token\":\"{token}\",\"data\":\"ann\"}}");
+    assert_eq!(observer.line().await, format!("{node}\ta\\nn\\\\"));
+    let object = format!("{{\"node\":\"{node}\",\"token\":\"{token}\",\"data\":\"a\\nn\\\\\"}}");
     assert_eq!(machine.line().await, object);
     leader.end().await;
     assert_eq!(observer.line().await, "nobody");
