@@ -44,7 +44,7 @@ pub(super) struct Shadow {
     leases: Vec<Lease>,
     /// Paths whose delete was answered.
     gone: BTreeSet<String>,
-    /// Whether a lease was running since the last probe.
+    /// Whether a lease was running since the last probe could be sent.
     relied: bool,
 }
 
@@ -157,10 +157,12 @@ impl Shadow {
     }
 
     /// This many probes were sent at once: at most one is allowed, and only while a lease is
-    /// running.
-    pub(super) fn probed(&mut self, probes: usize) {
+    /// running. `waits` tells whether requests still wait, perhaps one of a lease that has lapsed:
+    /// a session that is about to leave its server sends none.
+    pub(super) fn probed(&mut self, probes: usize, waits: bool) {
         assert!(probes <= usize::from(self.relied), "{probes} probes");
-        self.relied = self.leases.iter().any(|lease| lease.node.is_some());
+        let may_wait = self.relied && probes == 0 && waits;
+        self.relied = may_wait || self.leases.iter().any(|lease| lease.node.is_some());
     }
 
     /// A node is about to be deleted: its holder has released it.

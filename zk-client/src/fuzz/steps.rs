@@ -29,7 +29,7 @@ pub const STEPS: u8 = 31;
 /// * A node is deleted only if it was released, and then it is deleted in the end.
 /// * A lapsed lease stays lapsed. A lease is valid only with a connection, and for less than the
 ///   timeout.
-/// * No probe is sent when there are no leases.
+/// * No probe is sent that no lease has asked for.
 /// * A session that is detached is not closed.
 /// * After the last state there are no events except hangups, and nothing is sent.
 /// * Each number goes on the wire once. Before the handshake is answered, only the handshake is
