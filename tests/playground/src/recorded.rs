@@ -78,31 +78,33 @@ fn at(entry: &Entry) -> Duration {
 
 /// The name of each connection's client: connections of one session have the same.
 fn names(entries: &[&Entry]) -> BTreeMap<u64, String> {
-    let mut sessions = BTreeMap::new();
-    let mut known = BTreeMap::new();
-    let mut order = Vec::new();
+    // What the server has answered first on each connection.
+    let mut answers = BTreeMap::new();
     for entry in entries {
-        let Entry::Frame { connection, from, payload, .. } = entry else { continue };
-        if !order.contains(connection) {
-            order.push(*connection);
-        }
-        if *from == Side::Server && !known.contains_key(connection) {
-            known.insert(*connection, frames::session(payload, Role::Connect));
+        if let Entry::Frame { connection, from: Side::Server, payload, .. } = entry {
+            answers.entry(*connection).or_insert(payload);
         }
     }
+    let mut names = BTreeMap::new();
+    let mut sessions = BTreeMap::new();
     let mut count = 0;
-    let mut fresh = || {
-        count += 1;
-        format!("client {count}")
-    };
-    let name = |connection: u64| {
-        let name = match known.get(&connection).copied().flatten() {
-            Some(session) => sessions.entry(session.0).or_insert_with(&mut fresh).clone(),
+    for entry in entries {
+        let Entry::Frame { connection, .. } = entry else { continue };
+        if names.contains_key(connection) {
+            continue;
+        }
+        let mut fresh = || {
+            count += 1;
+            format!("client {count}")
+        };
+        let answer = answers.get(connection);
+        let name = match answer.and_then(|answer| frames::session(answer, Role::Connect)) {
+            Some(session) => sessions.entry(session.0).or_insert_with(fresh).clone(),
             None => fresh(),
         };
-        (connection, name)
-    };
-    order.into_iter().map(name).collect()
+        names.insert(*connection, name);
+    }
+    names
 }
 
 /// A recording that is being read.
