@@ -4,6 +4,7 @@
 //!   field, and makes small what differs. [`server`] does this for many seeds.
 //! * [`hostile`] is a server that behaves correctly in the main, and runs a client's command
 //!   against it for many seeds.
+//! * [`seeds`](seeds::seeds) makes inputs of the fuzz targets of a recording.
 //!
 //! The program `zk-fuzz` does both from the command line: see the README.
 
@@ -11,4 +12,5 @@ mod clock;
 pub mod differential;
 pub mod hostile;
 mod odd;
+pub mod seeds;
 pub mod server;

@@ -1,7 +1,7 @@
 //! `zk-fuzz`: a server against zk-embedded, or a client against a hostile server.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use zk_embedded::{Config, Server, ServerVersion};
 use zk_fuzz_kit::differential::{Case, Pair, Scope, super_digest};
 use zk_fuzz_kit::hostile::{self, Fault, Options, Place};
 use zk_fuzz_kit::server::Campaign;
+use zk_tap::recording;
 
 /// The exit status if anything was found.
 const FOUND: u8 = 1;
@@ -36,6 +37,7 @@ enum Subcommands {
     Replay(ReplayArguments),
     Client(ClientArguments),
     Show(ShowArguments),
+    Seeds(SeedsArguments),
 }
 
 /// Compare a server with zk-embedded, request by request
@@ -122,6 +124,18 @@ struct ClientArguments {
     /// The client's program and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
+}
+
+/// Make inputs for the targets in fuzz of a recording of zk tap
+///
+/// Writes a folder for each target, such as fuzz/scratch has them, which fuzz/smoke --keep reads.
+#[derive(Debug, Args)]
+struct SeedsArguments {
+    /// The recording
+    file: PathBuf,
+
+    /// The folder of the targets' folders
+    folder: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -270,6 +284,7 @@ fn main() -> ExitCode {
                     Subcommands::Replay(arguments) => replay(arguments).await,
                     Subcommands::Client(arguments) => client(arguments).await,
                     Subcommands::Show(arguments) => show(&arguments),
+                    Subcommands::Seeds(arguments) => seeds(&arguments),
                 }
             })
         });
@@ -332,6 +347,21 @@ async fn replay(arguments: ReplayArguments) -> Result<bool> {
 
 fn show(arguments: &ShowArguments) -> Result<bool> {
     print!("{}", read(&arguments.file)?);
+    Ok(false)
+}
+
+fn seeds(arguments: &SeedsArguments) -> Result<bool> {
+    let name = || arguments.file.display().to_string();
+    let file = File::open(&arguments.file).with_context(name)?;
+    let entries = recording::read(BufReader::new(file)).with_context(name)?;
+    for (target, seeds) in zk_fuzz_kit::seeds::seeds(&entries) {
+        let folder = arguments.folder.join(target);
+        fs::create_dir_all(&folder)?;
+        for (name, seed) in &seeds {
+            fs::write(folder.join(name), seed)?;
+        }
+        println!("{}: {} inputs", folder.display(), seeds.len());
+    }
     Ok(false)
 }
 

@@ -1,15 +1,15 @@
 //! What the frames of a connection say, in words and field by field.
 //!
-//! A reply does not name the operation that it answers, so requests are remembered until their
-//! replies come. Knows no network and no time but the numbers that it is given.
+//! Knows no network and no time but the numbers that it is given.
 
-use std::collections::VecDeque;
+use std::time::Duration;
 
-use zk_proto::any::{Frame, Message, Name, Reply, Request, Value};
+use zk_proto::any::{Frame, Message, Reply, Request, Value};
 use zk_proto::{
     ConnectResponse, CreateMode, CreateRequest, Decode, DecodeError, ErrorCode, MultiOp, OpCode,
     Reader, ReplyHeader, SessionId, SetDataRequest, Xid,
 };
+use zk_tap::{Asked, Dialog, Side};
 
 use crate::scene::{Content, Field, Role};
 
@@ -18,48 +18,21 @@ pub(crate) const PREFIX: usize = 4;
 
 /// One connection.
 #[derive(Debug, Default)]
-pub(crate) struct Dialogue {
-    has_asked: bool,
-    has_answered: bool,
-    /// Requests without a reply.
-    asked: VecDeque<Asked>,
-}
-
-#[derive(Debug)]
-struct Asked {
-    xid: Xid,
-    op: OpCode,
-    path: String,
-    sent_us: u64,
-}
+pub(crate) struct Dialogue(Dialog);
 
 impl Dialogue {
     /// Reads a frame of the client, without its length.
     pub(crate) fn request(&mut self, payload: &[u8], sent_us: u64) -> Content {
-        if !std::mem::replace(&mut self.has_asked, true) {
-            return content(Frame::connect_request(payload), payload, &None);
-        }
-        let frame = Frame::request(payload);
-        if let Ok(frame) = &frame
-            && let (Some(xid), Some(op)) = (frame.xid(), frame.op())
-        {
-            let path = path(frame);
-            self.asked.push_back(Asked { xid, op, path, sent_us });
-        }
+        let (frame, _) = self.0.frame(Side::Client, Duration::from_micros(sent_us), payload);
         content(frame, payload, &None)
     }
 
     /// Reads a frame of the server, without its length. Returns also when its request was sent.
     pub(crate) fn reply(&mut self, payload: &[u8]) -> (Content, Option<u64>) {
-        if !std::mem::replace(&mut self.has_answered, true) {
-            return (content(Frame::connect_response(payload), payload, &None), None);
-        }
-        let xid = ReplyHeader::decode(&mut Reader::new(payload)).map(|header| header.xid);
-        let index = self.asked.iter().position(|asked| Ok(asked.xid) == xid);
-        let asked = index.and_then(|index| self.asked.remove(index));
-        let frame = Frame::from_server(payload, |_| asked.as_ref().map(|asked| asked.op));
-        let sent_us = asked.as_ref().map(|asked| asked.sent_us);
-        (content(frame, payload, &asked), sent_us)
+        // The time is for requests alone.
+        let (frame, asked) = self.0.frame(Side::Server, Duration::ZERO, payload);
+        let sent = asked.as_ref().map(|asked| asked.at.as_micros());
+        (content(frame, payload, &asked), sent.and_then(|sent| u64::try_from(sent).ok()))
     }
 }
 
@@ -152,16 +125,9 @@ fn say(frame: &Frame<'_>, asked: &Option<Asked>) -> (Role, ErrorCode, String) {
     }
 }
 
-/// The path that a request is about.
-fn path(frame: &Frame<'_>) -> String {
-    let fields = frame.fields().into_iter();
-    let mut paths = fields.filter(|field| field.depth == 1 && field.name == Name::Field("path"));
-    paths.next().map(|field| field.value.to_string()).unwrap_or_default()
-}
-
 /// A request in a line.
 fn asks(frame: &Frame<'_>, op: OpCode, request: &Request<'_>) -> String {
-    let path = path(frame);
+    let path = frame.path().unwrap_or_default();
     let watch = |watch: &bool| if *watch { ", watch" } else { "" };
     let more = match request {
         Request::Create(CreateRequest { mode, .. })
@@ -209,7 +175,7 @@ fn kind(mode: CreateMode) -> &'static str {
 /// A reply in a line.
 fn answers(asked: &Option<Asked>, header: &ReplyHeader, reply: &Reply<'_>) -> String {
     let (op, path) = match asked {
-        Some(asked) => (asked.op.to_string(), asked.path.as_str()),
+        Some(asked) => (asked.op.to_string(), asked.path.as_deref().unwrap_or_default()),
         None => ("?".to_owned(), ""),
     };
     match reply {

@@ -18,16 +18,20 @@ const PATH: usize = 256;
 
 /// A request without a reply.
 #[derive(Debug)]
-pub(crate) struct Asked {
+#[non_exhaustive]
+pub struct Asked {
     xid: Xid,
-    pub(crate) op: OpCode,
-    pub(crate) path: Option<String>,
-    pub(crate) at: Stamp,
+    /// Its operation.
+    pub op: OpCode,
+    /// Its path, if it has one, or the beginning of a very long one.
+    pub path: Option<String>,
+    /// When it passed.
+    pub at: Stamp,
 }
 
-/// A connection.
+/// A connection, whose frames are decoded in their order.
 #[derive(Debug, Default)]
-pub(crate) struct Dialog {
+pub struct Dialog {
     client_has_spoken: bool,
     server_has_spoken: bool,
     asked: VecDeque<Asked>,
@@ -35,7 +39,11 @@ pub(crate) struct Dialog {
 
 impl Dialog {
     /// Decodes the next frame of a side, and returns with it the request that it answers.
-    pub(crate) fn frame<'a>(
+    ///
+    /// # Errors
+    ///
+    /// The payload is not a frame of that side.
+    pub fn frame<'a>(
         &mut self,
         side: Side,
         at: Stamp,

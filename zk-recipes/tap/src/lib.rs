@@ -12,7 +12,7 @@
 //! * [`hex`]: bytes as digits.
 //! * `queue`: the events of the road, and the queue to the observer.
 //! * [`recording`]: the format of recordings.
-//! * `dialog`: what each frame of a connection is.
+//! * `dialog`: what each frame of a connection is, [`Dialog`].
 //! * [`summary`]: latencies by operation and path.
 //! * `observer`: the thread that shows, times and records.
 //! * `tap`: the road.
@@ -27,6 +27,7 @@ pub mod replay;
 pub mod summary;
 mod tap;
 
+pub use dialog::{Asked, Dialog};
 pub use observer::{Observer, Report};
 pub use queue::{Side, Stamp};
 pub use tap::Tap;

@@ -3,4 +3,5 @@
 mod client;
 mod fragile;
 mod program;
+mod seeds;
 mod server;

@@ -40,6 +40,15 @@ async fn a_difference_is_a_file_that_can_be_shown_and_replayed() {
     let (status, output, errors) = run(folder.path(), &with_ours(&server)).await;
     assert_eq!((status, &*errors), (1, ""), "{output}");
     assert!(output.contains("1 kinds of differences"), "{output}");
+    // The recordings of the case are inputs for the targets.
+    let tapped = std::fs::read_dir(folder.path().join("zk-fuzz-findings")).unwrap();
+    let mut tapped = tapped.map(|entry| entry.unwrap().path().display().to_string());
+    let tapped = tapped.find(|file| file.ends_with("other.recording.jsonl")).expect("a recording");
+    assert_eq!(run(folder.path(), &["seeds", &tapped, "scratch"]).await.0, 0);
+    for target in ["any", "frame"] {
+        let made = std::fs::read_dir(folder.path().join("scratch").join(target)).unwrap();
+        assert!(made.count() > 0, "{target}");
+    }
     let again = output.lines().find_map(|line| line.trim().strip_prefix("again: zk-fuzz replay "));
     let file = again.and_then(|rest| rest.strip_suffix(" ADDRESS")).expect("a file").to_owned();
 
