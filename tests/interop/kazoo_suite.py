@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 
 class Server:
@@ -24,10 +25,7 @@ class Server:
     """
 
     def __init__(self):
-        self.running = False
-        # The orders that the program has not answered yet. A test that takes too long is
-        # interrupted, perhaps between the two.
-        self._unanswered = 0
+        self.running = True
         self._process = subprocess.Popen(
             os.environ["ZK_SUITE_SERVER"].split(),
             stdin=subprocess.PIPE,
@@ -36,31 +34,28 @@ class Server:
         )
         self.address = self._announced("listening on ")
         self.secure_address = self._announced("tls on ")
-        self._order("stop")
+        # A test that takes too long is interrupted. What it has ordered goes on in this thread.
+        self._orders = ThreadPoolExecutor(1)
 
     def run(self):
-        if not self.running:
-            self._order("start")
-            self.running = True
+        self._orders.submit(self._carry_out, "start", True).result()
 
     def stop(self):
         """Stops the server, which keeps its data."""
-        if self.running:
-            self._order("stop")
-            self.running = False
+        self._orders.submit(self._carry_out, "stop", False).result()
 
     def end(self):
         self._process.stdin.close()
         self._process.wait()
 
-    def _order(self, order):
-        self._unanswered += 1
+    def _carry_out(self, order, runs):
+        if self.running == runs:
+            return
         self._process.stdin.write(order + "\n")
         self._process.stdin.flush()
-        while self._unanswered > 0:
-            answer = self._process.stdout.readline()
-            assert answer == "ok\n", f"the server answers {order} with {answer!r}"
-            self._unanswered -= 1
+        answer = self._process.stdout.readline()
+        assert answer == "ok\n", f"the server answers {order} with {answer!r}"
+        self.running = runs
 
     def _announced(self, what):
         line = self._process.stdout.readline()
@@ -114,6 +109,12 @@ sys.modules["kazoo.testing.common"] = common
 
 
 outcomes = {}
+terminal = None
+
+
+def pytest_sessionstart(session):
+    global terminal
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
 
 
 def pytest_runtest_logreport(report):
@@ -122,7 +123,9 @@ def pytest_runtest_logreport(report):
         return
     # A failure is printed at once: the whole run may be ended before pytest prints it.
     if report.outcome == "failed":
-        print(f"\n{report.nodeid}, {report.when}, {report.duration:.1f} s:\n{report.longreprtext}")
+        terminal.write_line(
+            f"\n{report.nodeid}, {report.when}, {report.duration:.1f} s:\n{report.longreprtext}"
+        )
     # A test is set up, called and torn down; it passes if all of them do.
     if report.outcome != "passed" or report.when == "call":
         if outcomes.get(report.nodeid, "passed") == "passed":

@@ -6,7 +6,7 @@
 //!   against it for many seeds.
 //! * [`seeds`](seeds::seeds) makes inputs of the fuzz targets of a recording.
 //!
-//! The program `zk-fuzz` does both from the command line: see the README.
+//! The program `zk-fuzz` does all three from the command line: see the README.
 
 mod clock;
 pub mod differential;

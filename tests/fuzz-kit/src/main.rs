@@ -1,8 +1,9 @@
-//! `zk-fuzz`: a server against zk-embedded, or a client against a hostile server.
+//! `zk-fuzz`: a server against zk-embedded, a client against a hostile server, and seeds for the
+//! fuzz targets.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::BufReader;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -129,6 +130,7 @@ struct ClientArguments {
 /// Make inputs for the targets in fuzz of a recording of zk tap
 ///
 /// Writes a folder for each target, such as fuzz/scratch has them, which fuzz/smoke --keep reads.
+/// The inputs hold what the recording holds, passwords included.
 #[derive(Debug, Args)]
 struct SeedsArguments {
     /// The recording
@@ -358,7 +360,11 @@ fn seeds(arguments: &SeedsArguments) -> Result<bool> {
         let folder = arguments.folder.join(target);
         fs::create_dir_all(&folder)?;
         for (name, seed) in &seeds {
-            fs::write(folder.join(name), seed)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            options.open(folder.join(name))?.write_all(seed)?;
         }
         println!("{}: {} inputs", folder.display(), seeds.len());
     }

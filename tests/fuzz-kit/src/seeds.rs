@@ -1,6 +1,7 @@
 //! A recording of `zk tap` as seeds of the targets in `fuzz`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use zk_proto::any::{Frame, Message};
 use zk_tap::recording::Entry;
@@ -21,7 +22,8 @@ mod kind {
     pub(super) const REPLY: u8 = 4;
 }
 
-/// The seeds: by their targets, by names that say what they are.
+/// The seeds by their targets, and by names that say what they are and end with a hash of them, so
+/// that those of several recordings can be in one folder.
 pub type Seeds = BTreeMap<&'static str, BTreeMap<String, Vec<u8>>>;
 
 /// Makes seeds of the frames of a recording: for `frame` all of them, in streams as each side sent
@@ -54,7 +56,13 @@ pub fn seeds(entries: &[Entry]) -> Seeds {
     for (name, stream) in streams {
         put_stream(&mut seeds, &name, stream);
     }
-    seeds
+    let hashed = |(name, seed): (String, Vec<u8>)| {
+        let mut hasher = DefaultHasher::new();
+        seed.hash(&mut hasher);
+        (format!("{name}-{:016x}", hasher.finish()), seed)
+    };
+    let hashed = |seeds: BTreeMap<String, Vec<u8>>| seeds.into_iter().map(hashed).collect();
+    seeds.into_iter().map(|(target, seeds)| (target, hashed(seeds))).collect()
 }
 
 /// A seed of the target `any`, with its name. `None` for a reply to nothing, and for an operation

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! A third argument is the time at which the page begins, in seconds of the recording. Passwords
-//! are left out, the data of nodes is not.
+//! are left out. The data of nodes is not, so the page is made for its owner alone.
 
 use std::error::Error;
-use std::fs::{self, File};
-use std::io::BufReader;
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Write};
 use std::time::Duration;
 
 use zk_playground::{page, recorded};
@@ -25,7 +25,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let entries = recording::read(BufReader::new(File::open(file)?))?;
     let scene = recorded(file, &entries, Duration::try_from_secs_f64(from)?);
+    if scene.events.is_empty() {
+        return Err(format!("{file} has no events from {from} s on").into());
+    }
     println!("{}", scene.text.as_deref().unwrap_or_default());
-    fs::write(page_file, page::of_recording(scene)?)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(page_file)?.write_all(page::of_recording(scene)?.as_bytes())?;
     Ok(())
 }

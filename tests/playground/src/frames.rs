@@ -13,6 +13,9 @@ use zk_tap::{Asked, Dialog, Side};
 
 use crate::scene::{Content, Field, Role};
 
+/// How many bytes of data a line of text shows.
+const SHOWN_DATA: usize = 100;
+
 /// The length of a frame's length.
 pub(crate) const PREFIX: usize = 4;
 
@@ -21,6 +24,11 @@ pub(crate) const PREFIX: usize = 4;
 pub(crate) struct Dialogue(Dialog);
 
 impl Dialogue {
+    /// Takes the next frame of this side for no handshake: the first frames are not known.
+    pub(crate) fn begin_late(&mut self, side: Side) {
+        self.0.begin_late(side);
+    }
+
     /// Reads a frame of the client, without its length.
     pub(crate) fn request(&mut self, payload: &[u8], sent_us: u64) -> Content {
         let (frame, _) = self.0.frame(Side::Client, Duration::from_micros(sent_us), payload);
@@ -55,15 +63,27 @@ fn content(
         Err(error) => {
             let (op, role, summary) = ("?".to_owned(), Role::Request, error.to_string());
             let fields = vec![length];
-            return Content { op, role, xid: None, error: None, summary, fields, secrets: vec![] };
+            let all = PREFIX..PREFIX + payload.len();
+            return Content {
+                op,
+                role,
+                xid: None,
+                error: None,
+                summary,
+                fields,
+                secrets: vec![all],
+            };
         }
     };
     let fields = frame.fields();
-    // A secret begins with its length.
-    let secrets = fields.iter().filter(|field| matches!(field.value, Value::Secret(_)));
-    let secrets = secrets.map(|field| {
-        let begin = PREFIX + field.offset;
-        begin + PREFIX..begin + field.length
+    let secrets = fields.iter().filter_map(|field| {
+        let (begin, end) = (PREFIX + field.offset, PREFIX + field.offset + field.length);
+        match field.value {
+            // A secret begins with its length.
+            Value::Secret(_) => Some(begin + PREFIX..end),
+            Value::Unknown(_) => Some(begin..end),
+            _ => None,
+        }
     });
     let secrets = secrets.collect();
     let fields = fields.into_iter().map(|field| Field {
@@ -127,7 +147,8 @@ fn say(frame: &Frame<'_>, asked: &Option<Asked>) -> (Role, ErrorCode, String) {
 
 /// A request in a line.
 fn asks(frame: &Frame<'_>, op: OpCode, request: &Request<'_>) -> String {
-    let path = frame.path().unwrap_or_default();
+    // As fields show it: long ones are cut.
+    let path = frame.path().map(|path| Value::Text(path.into()).to_string()).unwrap_or_default();
     let watch = |watch: &bool| if *watch { ", watch" } else { "" };
     let more = match request {
         Request::Create(CreateRequest { mode, .. })
@@ -158,7 +179,10 @@ fn part(op: &MultiOp<'_>) -> String {
 }
 
 fn data(request: &SetDataRequest<'_>) -> String {
-    format!("{:?}", String::from_utf8_lossy(request.data.unwrap_or_default()))
+    let data = request.data.unwrap_or_default();
+    let (shown, rest) = data.split_at(data.len().min(SHOWN_DATA));
+    let more = if rest.is_empty() { "" } else { "..." };
+    format!("{:?}{more}", String::from_utf8_lossy(shown))
 }
 
 fn kind(mode: CreateMode) -> &'static str {

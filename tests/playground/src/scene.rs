@@ -157,7 +157,7 @@ pub struct Content {
     pub summary: String,
     /// The fields in the order of the bytes.
     pub fields: Vec<Field>,
-    /// Where passwords are, counted as in the fields.
+    /// Where passwords are and what may be one, counted as in the fields.
     #[serde(skip)]
     pub(crate) secrets: Vec<Range<usize>>,
 }

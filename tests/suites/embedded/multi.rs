@@ -144,6 +144,7 @@ fn without_acl(xid: i32, op: OpCode, ops: &[MultiOp<'_>]) -> Vec<u8> {
 async fn a_create_without_an_access_list_fails_the_request_or_the_entry() {
     let make = |mode| MultiOp::Create2(create("/l/made", mode));
     let (plain, wrong) = (make(CreateMode::PERSISTENT), make(CreateMode(99)));
+    let expiring = make(CreateMode::PERSISTENT_WITH_TTL);
     let read = MultiOp::GetData(get_data("/l", false));
     let check = MultiOp::Check(CheckVersionRequest { path: "/l", version: -1 });
     for (op, ops, zxids) in [
@@ -151,6 +152,7 @@ async fn a_create_without_an_access_list_fails_the_request_or_the_entry() {
         (OpCode::MULTI, &[check, plain, wrong], 0),
         (OpCode::MULTI, &[read, plain], 0),
         (OpCode::MULTI, &[wrong, plain], 1),
+        (OpCode::MULTI, &[expiring], 0),
         (OpCode::MULTI, &[check, read, plain], 1),
         (OpCode::MULTI_READ, &[plain], 0),
     ] {

@@ -385,7 +385,7 @@ const COMMANDS: &[Command] = &[
     Command {
         usage: "quit",
         what: "Ends the program.",
-        run: |_, arguments| done(arguments, || Ok(())),
+        run: |target, arguments| done(arguments, || target.all().map(drop)),
     },
 ];
 

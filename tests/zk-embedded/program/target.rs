@@ -39,7 +39,7 @@ impl<'a> Target<'a> {
     }
 
     /// The servers, for a command that is for all of them.
-    fn all(self) -> Result<&'a Servers, String> {
+    pub(crate) fn all(self) -> Result<&'a Servers, String> {
         match self.member {
             None => Ok(self.servers),
             Some(_) => Err("this is not for one member".to_owned()),

@@ -86,6 +86,10 @@ pub(crate) fn fails_at_null_acl(body: &[u8]) -> bool {
                     if acl.is_null() {
                         return true;
                     }
+                    // A create without a time to live fails in these modes as others do.
+                    if mode > CreateMode::CONTAINER {
+                        return false;
+                    }
                 }
                 _ => return false,
             }

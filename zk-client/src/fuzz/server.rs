@@ -311,7 +311,7 @@ impl World {
         assert!(out.is_empty(), "half a frame");
         assert!(bytes <= self.allowance, "{bytes} bytes, {} at most", self.allowance);
         self.allowance -= bytes;
-        self.shadow.probed(probes, self.session.stats(self.now).queued > 0);
+        self.shadow.probed(probes, self.session.is_probe_queued());
     }
 }
 

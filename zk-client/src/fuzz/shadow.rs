@@ -157,8 +157,8 @@ impl Shadow {
     }
 
     /// This many probes were sent at once: at most one is allowed, and only while a lease is
-    /// running. `waits` tells whether requests still wait, perhaps one of a lease that has lapsed:
-    /// a session that is about to leave its server sends none.
+    /// running. `waits` tells whether one is still queued, perhaps for a lease that has lapsed: a
+    /// session that is about to leave its server sends nothing.
     pub(super) fn probed(&mut self, probes: usize, waits: bool) {
         assert!(probes <= usize::from(self.relied), "{probes} probes");
         let may_wait = self.relied && probes == 0 && waits;

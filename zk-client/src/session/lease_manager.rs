@@ -117,6 +117,12 @@ impl LeaseManager {
         self.deadline.answered(now, sent, Evidence::of(op, code));
     }
 
+    /// Whether a probe is queued and not sent.
+    #[cfg(feature = "__fuzz")]
+    pub(crate) fn is_probe_queued(&self) -> bool {
+        self.probing
+    }
+
     /// The probe that was sent at `sent` was answered, in addition to what
     /// [`answered`](Self::answered) noted.
     pub(crate) fn probe_answered(&mut self, sent: Instant) {

@@ -216,6 +216,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
     }
 
+    /// Whether a probe is queued and not sent.
+    #[cfg(feature = "__fuzz")]
+    pub(crate) fn is_probe_queued(&self) -> bool {
+        self.leases.is_probe_queued()
+    }
+
     /// The session in numbers.
     pub fn stats(&self, now: Instant) -> Stats {
         let counters = &self.counters;

@@ -58,8 +58,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The settings of a client.
-    fn builder(&self) -> Result<ClientBuilder, Failure> {
+    /// The settings of a client. Files that are replaced while it runs are read again.
+    pub(crate) fn builder(&self) -> Result<ClientBuilder, Failure> {
         let mut builder = Client::builder()
             .session_timeout(self.session_timeout)
             .connect_timeout(self.connect_timeout);
@@ -89,16 +89,24 @@ impl Connection {
 
     /// Opens a session.
     pub(crate) async fn open(&self) -> Result<Client, Failure> {
-        let client = self.builder()?.connect(&self.connect).await;
+        self.open_with(&self.builder()?).await
+    }
+
+    /// Opens the first of several sessions, with the [settings](Self::builder) of all of them.
+    pub(crate) async fn open_with(&self, builder: &ClientBuilder) -> Result<Client, Failure> {
+        let client = builder.clone().connect(&self.connect).await;
         client.map_err(|error| Failure::of(&self.connect, error))
     }
 
     /// Opens a session after another one, for as long as it takes to reach a server.
-    pub(crate) async fn open_again(&self) -> Result<Client, Failure> {
+    pub(crate) async fn open_again(&self, builder: &ClientBuilder) -> Result<Client, Failure> {
         loop {
-            match self.builder()?.connect(&self.connect).await {
+            let pause = tokio::time::sleep(self.connect_timeout);
+            match builder.clone().connect(&self.connect).await {
                 Err(error) if error.kind() == ErrorKind::NoServer => {
                     warn(&format!("{}: {error}", self.connect));
+                    // Servers that refuse the client for good do so at once.
+                    pause.await;
                 }
                 opened => return opened.map_err(|error| Failure::of(&self.connect, error)),
             }

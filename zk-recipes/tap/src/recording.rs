@@ -12,7 +12,7 @@
 //!   connection.
 //! * `connection`: a number for each connection, from 1.
 //! * `from` and `hex`: the sender and the payload of a frame, without the length in front of it.
-//! * `dropped`: how many events are missing up to here, because the observer was too slow.
+//! * `dropped`: how many events are missing from about here on, because the observer was too slow.
 //! * `closed`: the connection is over.
 //!
 //! A recording has the bytes as they are, passwords included: keep it as you would keep these.

@@ -8,7 +8,8 @@ use bytes::BytesMut;
 use tokio::net::TcpListener;
 use zk_fuzz_kit::differential::{Case, Pair, Scope};
 use zk_fuzz_kit::seeds::seeds;
-use zk_proto::{frame, fuzz};
+use zk_proto::any::Frame;
+use zk_proto::{OpCode, frame, fuzz};
 use zk_tap::{Observer, Tap, recording};
 
 use crate::server::embedded;
@@ -40,6 +41,17 @@ async fn a_recording_becomes_inputs_of_the_targets() {
     assert!(made["any"].len() > 30, "{}", made["any"].len());
     for (name, input) in &made["any"] {
         assert!(payloads.contains(&&input[2..]), "{name}");
+        // Otherwise the target passes over it.
+        let op = OpCode(i32::from(input[1].cast_signed()));
+        let frame = match input[0] {
+            0 => Frame::connect_request(&input[2..]),
+            1 => Frame::connect_response(&input[2..]),
+            2 => Frame::request(&input[2..]),
+            3 => Frame::notification(&input[2..]),
+            _ => Frame::reply(&input[2..], op),
+        };
+        let frame = frame.unwrap();
+        assert!(frame.op().is_none_or(|known| known == op), "{name}: {frame}");
         fuzz::any(input);
     }
     for name in ["request-connect", "reply-connect", "request-create2", "reply-multi"] {

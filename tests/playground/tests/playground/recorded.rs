@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zk_playground::{Event, FrameEvent, catalogue, page, recorded};
-use zk_proto::{AuthPacket, ConnectRequest, ConnectResponse, Encode, OpCode, RequestHeader};
-use zk_proto::{Password, Secret, SessionId, Writer, Xid, Zxid};
+use zk_proto::{
+    AuthPacket, ConnectRequest, ConnectResponse, Encode, ErrorCode, OpCode, Password, ReplyHeader,
+    RequestHeader, SessionId, Writer, Xid, Zxid,
+};
 use zk_tap::Side;
 use zk_tap::recording::Entry;
 
@@ -118,39 +120,133 @@ fn connections_of_one_session_share_a_lane_and_gaps_are_told() {
         [
             "client 1 has no connection any more",
             "client 1 has no connection any more",
-            "server the tap was too slow: 5 events are missing here",
+            "server the tap was too slow: from about here on 5 events are missing",
         ]
     );
     assert_eq!(scene.text.as_deref(), Some("x: 8 events."));
 }
 
-#[test]
-fn passwords_are_not_in_the_page() {
-    let secret = b"correct horse";
-    let mut hello = bytes::BytesMut::new();
-    self::hello().encode(&mut Writer::new(&mut hello, usize::MAX));
+/// A frame with this text in a place where a proof of identity is, or may be.
+struct Secret {
+    what: &'static str,
+    /// Frames in front of it on the same connection.
+    before: Vec<Entry>,
+    frame: Entry,
+}
+
+/// Sixteen letters, the length of a session's password.
+const TEXT: &[u8; 16] = b"xq7vjk29zwplmfty";
+
+fn entry(from: Side, body: &dyn Fn(&mut Writer<'_>)) -> Entry {
     let mut payload = bytes::BytesMut::new();
-    let mut writer = Writer::new(&mut payload, usize::MAX);
-    RequestHeader { xid: Xid::AUTH, op: OpCode::AUTH }.encode(&mut writer);
-    let auth = Secret::new(Some(secret));
-    AuthPacket { kind: 0, scheme: "digest".into(), auth }.encode(&mut writer);
-    let frame = |payload: &[u8]| Entry::Frame {
-        at: Duration::ZERO,
-        connection: 1,
-        from: Side::Client,
-        payload: payload.to_vec(),
+    body(&mut Writer::new(&mut payload, usize::MAX));
+    Entry::Frame { at: Duration::ZERO, connection: 1, from, payload: payload.to_vec() }
+}
+
+fn secrets() -> Vec<Secret> {
+    let password = Password::new(TEXT).unwrap();
+    let hello = entry(Side::Client, &|to| hello().encode(to));
+    let welcome = entry(Side::Server, &|to| welcome(SessionId(7)).encode(to));
+    let auth = |to: &mut Writer<'_>| {
+        RequestHeader { xid: Xid::AUTH, op: OpCode::AUTH }.encode(to);
+        let auth = zk_proto::Secret::new(Some(TEXT));
+        AuthPacket { kind: 0, scheme: "digest".into(), auth }.encode(to);
     };
-    let entries = [frame(&hello), frame(&payload)];
-    let scene = recorded("x", &entries, Duration::ZERO);
-    let shown = frames(&scene.events)[1];
+    let ask_sasl = |to: &mut Writer<'_>| {
+        RequestHeader { xid: Xid(1), op: OpCode::SASL }.encode(to);
+        Some(&TEXT[..]).encode(to);
+    };
+    let answer = |to: &mut Writer<'_>| {
+        ReplyHeader { xid: Xid(1), zxid: Zxid(0), error: ErrorCode::OK }.encode(to);
+        Some(&TEXT[..]).encode(to);
+    };
+    let both = || vec![hello.clone(), welcome.clone()];
+    let asked = || [both(), vec![entry(Side::Client, &ask_sasl)]].concat();
+    let client = |what, before, body: &dyn Fn(&mut Writer<'_>)| Secret {
+        what,
+        before,
+        frame: entry(Side::Client, body),
+    };
+    let server = |what, before, body: &dyn Fn(&mut Writer<'_>)| Secret {
+        what,
+        before,
+        frame: entry(Side::Server, body),
+    };
+    let mut secrets = vec![
+        client("the password of a session to resume", vec![], &|to| {
+            ConnectRequest { password, ..self::hello() }.encode(to);
+        }),
+        server("the password of a new session", vec![hello.clone()], &|to| {
+            ConnectResponse { password, ..self::welcome(SessionId(7)) }.encode(to);
+        }),
+        client("a credential", both(), &auth),
+        client("a credential without the frames before it", vec![], &auth),
+        client("a token", both(), &ask_sasl),
+        client("a token without the frames before it", vec![], &ask_sasl),
+        server("the answer to a token", asked(), &answer),
+        server("the answer to a token that is missing", both(), &answer),
+        server("the answer to a token without the frames before it", vec![], &answer),
+        server("the answer to a session that was opened by a request", both(), &|to| {
+            ConnectResponse { password, ..self::welcome(SessionId(7)) }.encode(to);
+        }),
+        client("a handshake with more behind it", vec![], &|to| {
+            self::hello().encode(to);
+            Some(&TEXT[..]).encode(to);
+        }),
+    ];
+    // The end of a frame is missing.
+    let mut cut = client("a credential that is cut short", both(), &auth);
+    if let Entry::Frame { payload, .. } = &mut cut.frame {
+        payload.pop();
+    }
+    secrets.push(cut);
+    secrets
+}
+
+#[test]
+fn no_proof_of_identity_is_in_the_page() {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert!(hex(&payload).contains(&hex(secret)));
-    assert_eq!(shown.bytes.len(), 8 + 2 * payload.len());
-    assert!(shown.bytes.contains(&format!("{:08x}{}", secret.len(), "00".repeat(secret.len()))));
-    assert!(shown.bytes.contains(&hex(b"digest")));
-    let whole = page::of_recording(scene).unwrap();
-    assert!(!whole.contains(&hex(secret)) && !whole.contains("correct horse"));
-    assert!(whole.contains("\"A recording\""));
+    for Secret { what, before, frame } in secrets() {
+        let Entry::Frame { payload, .. } = &frame else { unreachable!() };
+        // All of it but the last letter, which one of them lacks.
+        let text = &TEXT[..TEXT.len() - 1];
+        assert!(hex(payload).contains(&hex(text)), "{what}");
+        let length = payload.len();
+        let entries = [before, vec![frame]].concat();
+        let scene = recorded("x", &entries, Duration::ZERO);
+        let shown = frames(&scene.events);
+        assert_eq!(shown.last().unwrap().bytes.len(), 8 + 2 * length, "{what}");
+        let whole = page::of_recording(scene).unwrap();
+        assert!(whole.contains("\"A recording\""));
+        for part in text.windows(6) {
+            assert!(!whole.contains(&hex(part)), "{what}");
+            assert!(!whole.contains(str::from_utf8(part).unwrap()), "{what}");
+        }
+    }
+    // What is not secret is still there.
+    let credential = secrets().into_iter().find(|secret| secret.what == "a credential").unwrap();
+    let entries = [credential.before, vec![credential.frame]].concat();
+    let scene = recorded("x", &entries, Duration::ZERO);
+    let shown = frames(&scene.events).last().unwrap().bytes.clone();
+    assert!(shown.contains(&hex(b"digest")), "{shown}");
+    assert!(shown.ends_with(&format!("{:08x}{}", TEXT.len(), "00".repeat(TEXT.len()))), "{shown}");
+}
+
+#[test]
+fn a_connection_that_began_before_the_recording_is_shown() {
+    let (events, entries) = recording("queue");
+    let late: Vec<_> = entries.into_iter().skip(12).collect();
+    let scene = recorded("x", &late, Duration::ZERO);
+    let played = frames(&events).split_off(12);
+    let read = frames(&scene.events);
+    let mut requests = 0;
+    for (played, read) in played.into_iter().zip(read) {
+        if played.to == "server" {
+            assert_eq!(read.content.summary, played.content.summary);
+            requests += 1;
+        }
+    }
+    assert!(requests > 10, "{requests}");
 }
 
 #[test]
@@ -162,6 +258,23 @@ fn a_long_recording_is_cut_and_says_so() {
     let scene = recorded("x", &entries, Duration::ZERO);
     assert_eq!((scene.events.len(), scene.states.len()), (4000, 4000));
     let more = frames + 5000 - 4000;
-    assert_eq!(scene.text, Some(format!("x: the first 4000 events, and {more} more.")));
+    assert_eq!(scene.text, Some(format!("x: the first 4000 events. There are {more} more.")));
     assert_eq!(scene.ended_us, scene.events.last().unwrap().at_us());
+}
+
+#[test]
+fn large_frames_are_cut_too_and_nothing_is_a_scene_as_well() {
+    let large = vec![7; 1 << 20];
+    let frame = |at| Entry::Frame {
+        at: Duration::from_millis(at),
+        connection: 1,
+        from: Side::Client,
+        payload: large.clone(),
+    };
+    let entries: Vec<_> = (0..9).map(frame).collect();
+    let scene = recorded("x", &entries, Duration::ZERO);
+    assert_eq!(scene.text.as_deref(), Some("x: the first 3 events. There are 6 more."));
+    let scene = recorded("x", &entries, Duration::from_secs(1));
+    assert_eq!((scene.events.len(), scene.states.len()), (0, 1));
+    assert_eq!(scene.text.as_deref(), Some("x: 0 events from 1s on."));
 }

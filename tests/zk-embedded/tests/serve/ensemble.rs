@@ -104,8 +104,8 @@ async fn its_members_are_on_the_ports_behind_the_first() {
 #[tokio::test]
 async fn what_is_for_all_members_is_refused_at_one() {
     let mut program = Program::start(&["--members", "3", "--history"]).await;
-    for command in ["expire 0x1", "disconnect 0x1", "sessions", "history", "leader", "read-only on"]
-    {
+    let commands = ["expire 0x1", "disconnect 0x1", "sessions", "history", "leader", "quit"];
+    for command in commands.into_iter().chain(["read-only on"]) {
         let answer = program.ask(&format!("at 0 {command}")).await;
         assert_eq!(answer, "error this is not for one member", "{command}");
     }

@@ -95,7 +95,13 @@ pub(crate) struct Sem {
     pub(crate) permits: u32,
 
     /// How many of them the command takes, all at once
-    #[arg(short, long, default_value_t = 1, value_name = "PERMITS")]
+    #[arg(
+        short,
+        long,
+        default_value_t = 1,
+        value_name = "PERMITS",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+    )]
     pub(crate) take: u32,
 
     #[command(flatten)]

@@ -12,7 +12,9 @@ use crate::run::supervise::Outcome;
 
 pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     let mut signals = signals()?;
-    let mut client = match or_signal(&mut signals, arguments.connection.open()).await {
+    let connection = &arguments.connection;
+    let builder = connection.builder()?;
+    let mut client = match or_signal(&mut signals, connection.open_with(&builder)).await {
         Ok(client) => client?,
         Err(status) => return Ok(status),
     };
@@ -26,7 +28,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
         if let Some(result) = result.transpose() {
             return result;
         }
-        client = match or_signal(&mut signals, arguments.connection.open_again()).await {
+        client = match or_signal(&mut signals, connection.open_again(&builder)).await {
             Ok(client) => client?,
             Err(status) => return Ok(status),
         };

@@ -226,7 +226,9 @@ impl Semaphore {
     /// Takes so many permits if all of them are free, and returns `None` if not.
     ///
     /// See [`try_acquire`](Self::try_acquire), also for what it costs. Like that, it does not
-    /// queue up, so where others take fewer permits, enough may never be free at one moment.
+    /// queue up, so where others take fewer permits, enough may never be free at one moment. Of
+    /// several that try at one moment, it may be that none gets its permits, although there are
+    /// enough for one of them.
     ///
     /// # Errors
     ///
