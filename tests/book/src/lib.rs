@@ -18,7 +18,8 @@
 //! 8. [Election and the relatives](ch08_relatives): the same queue for other things
 //! 9. [How it is tested](ch09_testing): virtual time, seeds, and locks that are broken on purpose
 //! 10. [Reading the wire](ch10_wire): an exchange byte by byte
-//! 11. [Exercises](ch11_exercises): fifteen questions with their answers
+//! 11. [Fuzzing](ch11_fuzzing): bytes that nobody would send, and somebody else's software
+//! 12. [Exercises](ch12_exercises): fifteen questions with their answers
 //!
 //! Read it with `cargo doc -p zk-book --no-deps --open`, or as the files of `src/chapters`. Links
 //! to tests and other files work in both, if Cargo builds into the folder `target` of the
@@ -64,5 +65,8 @@ pub mod ch09_testing {}
 #[doc = include_str!("chapters/10-wire.md")]
 pub mod ch10_wire {}
 
-#[doc = include_str!("chapters/11-exercises.md")]
-pub mod ch11_exercises {}
+#[doc = include_str!("chapters/11-fuzzing.md")]
+pub mod ch11_fuzzing {}
+
+#[doc = include_str!("chapters/12-exercises.md")]
+pub mod ch12_exercises {}
