@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 import types
-from concurrent.futures import ThreadPoolExecutor
 
 
 class Server:
@@ -34,28 +33,27 @@ class Server:
         )
         self.address = self._announced("listening on ")
         self.secure_address = self._announced("tls on ")
-        # A test that takes too long is interrupted. What it has ordered goes on in this thread.
-        self._orders = ThreadPoolExecutor(1)
 
     def run(self):
-        self._orders.submit(self._carry_out, "start", True).result()
+        if not self.running:
+            self._order("start")
+            self.running = True
 
     def stop(self):
         """Stops the server, which keeps its data."""
-        self._orders.submit(self._carry_out, "stop", False).result()
+        if self.running:
+            self._order("stop")
+            self.running = False
 
     def end(self):
         self._process.stdin.close()
         self._process.wait()
 
-    def _carry_out(self, order, runs):
-        if self.running == runs:
-            return
+    def _order(self, order):
         self._process.stdin.write(order + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer == "ok\n", f"the server answers {order} with {answer!r}"
-        self.running = runs
 
     def _announced(self, what):
         line = self._process.stdout.readline()

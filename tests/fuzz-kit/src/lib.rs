@@ -4,7 +4,7 @@
 //!   field, and makes small what differs. [`server`] does this for many seeds.
 //! * [`hostile`] is a server that behaves correctly in the main, and runs a client's command
 //!   against it for many seeds.
-//! * [`seeds`](seeds::seeds) makes inputs of the fuzz targets of a recording.
+//! * [`seeds`](seeds::seeds) turns a recording into inputs for the fuzz targets.
 //!
 //! The program `zk-fuzz` does all three from the command line: see the README.
 

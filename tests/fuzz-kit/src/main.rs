@@ -2,8 +2,8 @@
 //! fuzz targets.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufReader, Write};
+use std::fs::{self, File};
+use std::io::{BufReader, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -127,16 +127,17 @@ struct ClientArguments {
     command: Vec<OsString>,
 }
 
-/// Make inputs for the targets in fuzz of a recording of zk tap
+/// Turn a recording of zk tap into inputs for the fuzz targets
 ///
-/// Writes a folder for each target, such as fuzz/scratch has them, which fuzz/smoke --keep reads.
-/// The inputs hold what the recording holds, passwords included.
+/// Writes the inputs of each target into a folder with its name. If these folders are in
+/// fuzz/scratch, fuzz/smoke --keep starts from them. The inputs hold what the recording holds,
+/// passwords included.
 #[derive(Debug, Args)]
 struct SeedsArguments {
     /// The recording
     file: PathBuf,
 
-    /// The folder of the targets' folders
+    /// Where the folders of the targets are, such as fuzz/scratch
     folder: PathBuf,
 }
 
@@ -360,11 +361,12 @@ fn seeds(arguments: &SeedsArguments) -> Result<bool> {
         let folder = arguments.folder.join(target);
         fs::create_dir_all(&folder)?;
         for (name, seed) in &seeds {
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            options.open(folder.join(name))?.write_all(seed)?;
+            match recording::create(&folder.join(name)) {
+                Ok(mut file) => file.write_all(seed)?,
+                // The name has a hash of the seed, so it is the same seed.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         println!("{}: {} inputs", folder.display(), seeds.len());
     }

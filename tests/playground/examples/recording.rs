@@ -6,11 +6,12 @@
 //! ```
 //!
 //! A third argument is the time at which the page begins, in seconds of the recording. Passwords
-//! are left out. The data of nodes is not, so the page is made for its owner alone.
+//! are left out. The data of nodes is not, so only the owner of the new file may read it.
 
 use std::error::Error;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufReader, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use zk_playground::{page, recorded};
@@ -29,10 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err(format!("{file} has no events from {from} s on").into());
     }
     println!("{}", scene.text.as_deref().unwrap_or_default());
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(page_file)?.write_all(page::of_recording(scene)?.as_bytes())?;
+    let page = page::of_recording(scene)?;
+    let created = recording::create(Path::new(page_file));
+    let mut out = created.map_err(|error| format!("cannot create {page_file}: {error}"))?;
+    out.write_all(page.as_bytes())?;
     Ok(())
 }

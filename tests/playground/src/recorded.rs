@@ -157,7 +157,7 @@ impl Reading {
             Entry::Closed { connection, .. } => self.names.get(connection).map(|who| Event::Note {
                 at_us,
                 who: who.clone(),
-                text: "has no connection any more".to_owned(),
+                text: format!("the connection of {who} is over"),
                 tone: Tone::Plain,
             }),
             _ => None,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use zk_client::{Client, CreateOptions, Op, Outcome, OwnedNode, Reply};
 use zk_embedded::{Config, Fault, OpCode, Server, ServerVersion};
 use zk_proto::{
-    CheckVersionRequest, CreateMode, Decode, ErrorCode, MultiOp, MultiRequest, MultiResponse,
-    MultiResult, Reader, ReplyHeader,
+    Acl, CheckVersionRequest, CreateMode, CreateRequest, Decode, ErrorCode, List, MultiOp,
+    MultiRequest, MultiResponse, MultiResult, Reader, ReplyHeader,
 };
 use zk_tests::raw::{RawClient, create, delete, get_data, request};
 
@@ -145,6 +145,13 @@ async fn a_create_without_an_access_list_fails_the_request_or_the_entry() {
     let make = |mode| MultiOp::Create2(create("/l/made", mode));
     let (plain, wrong) = (make(CreateMode::PERSISTENT), make(CreateMode(99)));
     let expiring = make(CreateMode::PERSISTENT_WITH_TTL);
+    // This one keeps its access list.
+    let acl = [Acl { perms: Acl::READ, ..Acl::OPEN }];
+    let listed = CreateRequest {
+        acl: List::new(&acl),
+        ..create("/l/made", CreateMode::PERSISTENT_WITH_TTL)
+    };
+    let listed = MultiOp::Create2(listed);
     let read = MultiOp::GetData(get_data("/l", false));
     let check = MultiOp::Check(CheckVersionRequest { path: "/l", version: -1 });
     for (op, ops, zxids) in [
@@ -153,6 +160,7 @@ async fn a_create_without_an_access_list_fails_the_request_or_the_entry() {
         (OpCode::MULTI, &[read, plain], 0),
         (OpCode::MULTI, &[wrong, plain], 1),
         (OpCode::MULTI, &[expiring], 0),
+        (OpCode::MULTI, &[listed, plain], 1),
         (OpCode::MULTI, &[check, read, plain], 1),
         (OpCode::MULTI_READ, &[plain], 0),
     ] {

@@ -74,25 +74,21 @@ pub(crate) fn fails_at_null_acl(body: &[u8]) -> bool {
     let mut reader = Reader::new(body);
     let mut first_is_read = None;
     while let Ok(MultiHeader { op, done: false, .. }) = MultiHeader::decode(&mut reader) {
-        let entry = reader.rest();
-        let path = Option::<&[u8]>::decode(&mut reader);
-        if path.and_then(|_| skip_behind_path(op, &mut reader)).is_err() {
+        if Option::<&[u8]>::decode(&mut reader).is_err() {
             return false;
         }
-        if matches!(op, OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER) {
-            let modes = CreateMode::PERSISTENT..=CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL;
-            match decode_acl_and_mode(entry) {
-                Ok((acl, mode)) if modes.contains(&mode) => {
-                    if acl.is_null() {
-                        return true;
-                    }
-                    // A create without a time to live fails in these modes as others do.
-                    if mode > CreateMode::CONTAINER {
-                        return false;
-                    }
+        match op {
+            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
+                let modes = CreateMode::PERSISTENT..=CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL;
+                match decode_acl_and_mode(&mut reader) {
+                    Ok((acl, mode)) if acl.is_null() => return modes.contains(&mode),
+                    // Without a time to live, the last two modes are wrong as well.
+                    Ok((_, mode)) if (*modes.start()..=CreateMode::CONTAINER).contains(&mode) => {}
+                    _ => return false,
                 }
-                _ => return false,
             }
+            _ if skip_behind_path(op, &mut reader).is_err() => return false,
+            _ => {}
         }
         let is_read = matches!(op, OpCode::GET_DATA | OpCode::GET_CHILDREN);
         if *first_is_read.get_or_insert(is_read) != is_read {
@@ -102,11 +98,12 @@ pub(crate) fn fails_at_null_acl(body: &[u8]) -> bool {
     false
 }
 
-fn decode_acl_and_mode(create: &[u8]) -> Result<(List<'_, Acl<'_>>, CreateMode), DecodeError> {
-    let mut reader = Reader::new(create);
-    Option::<&[u8]>::decode(&mut reader)?;
-    Option::<&[u8]>::decode(&mut reader)?;
-    Ok((List::decode(&mut reader)?, CreateMode::decode(&mut reader)?))
+/// Reads what is behind the path of a create.
+fn decode_acl_and_mode<'a>(
+    reader: &mut Reader<'a>,
+) -> Result<(List<'a, Acl<'a>>, CreateMode), DecodeError> {
+    Option::<&[u8]>::decode(reader)?;
+    Ok((List::decode(reader)?, CreateMode::decode(reader)?))
 }
 
 /// Reads what is behind the path of an entry of a multi.

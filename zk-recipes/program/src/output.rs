@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use zk_client::Stat;
+use zk_tap::hex;
 
 use crate::failure::Failure;
 
@@ -80,8 +81,7 @@ impl Json {
             Ok(text) => self.text(name, text),
             Err(_) => {
                 self.name(&format!("{name}_hex"));
-                let digits = value.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-                self.quote(&digits);
+                self.quote(&hex::encode(value));
                 self
             }
         }

@@ -18,7 +18,9 @@
 //! A recording has the bytes as they are, passwords included: keep it as you would keep these.
 
 use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -83,6 +85,19 @@ struct Line {
     dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     closed: Option<bool>,
+}
+
+/// Creates a file for a recording, or for what is made of one, which only its owner may read.
+///
+/// # Errors
+///
+/// The file exists, or cannot be created.
+pub fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Writes the first line of a recording.

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use zk_playground::{catalogue, page, recorded};
-use zk_tap::Side;
 use zk_tap::recording::Entry;
+use zk_tap::{Side, hex};
 
 use crate::stage::Stage;
 
@@ -17,12 +17,10 @@ fn a_recording_is_shown_frame_by_frame_without_a_state() {
     let of_ana = |event: &&serde_json::Value| event["from"] == "Ana" || event["to"] == "Ana";
     let frames = events.filter(|event| event["kind"] == "frame").filter(of_ana);
     let entry = |frame: &serde_json::Value| {
-        let hex = frame["bytes"].as_str().unwrap().as_bytes();
-        let digit = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
-        let bytes = hex.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1]));
+        let bytes = hex::decode(frame["bytes"].as_str().unwrap()).unwrap();
         let from = if frame["from"] == "Ana" { Side::Client } else { Side::Server };
         let at = Duration::from_micros(frame["at_us"].as_u64().unwrap());
-        Entry::Frame { at, connection: 1, from, payload: bytes.skip(4).collect() }
+        Entry::Frame { at, connection: 1, from, payload: bytes[4..].to_vec() }
     };
     let entries = frames.map(entry).collect::<Vec<_>>();
     let folder = tempfile::tempdir().unwrap();

@@ -8,8 +8,8 @@ use zk_proto::{
     AuthPacket, ConnectRequest, ConnectResponse, Encode, ErrorCode, OpCode, Password, ReplyHeader,
     RequestHeader, SessionId, Writer, Xid, Zxid,
 };
-use zk_tap::Side;
 use zk_tap::recording::Entry;
+use zk_tap::{Side, hex};
 
 fn frames<'s>(events: &'s [Event]) -> Vec<&'s FrameEvent> {
     let frame = |event: &'s Event| match event {
@@ -17,11 +17,6 @@ fn frames<'s>(events: &'s [Event]) -> Vec<&'s FrameEvent> {
         _ => None,
     };
     events.iter().filter_map(frame).collect()
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let pair = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-    (0..hex.len()).step_by(2).map(pair).collect()
 }
 
 fn hello() -> ConnectRequest {
@@ -54,7 +49,7 @@ fn recording(id: &str) -> (Vec<Event>, Vec<Entry>) {
         let count = connections.len() as u64 + 1;
         let connection = *connections.entry(client.clone()).or_insert(count);
         let at = Duration::from_millis(index as u64);
-        let payload = bytes(&frame.bytes)[4..].to_vec();
+        let payload = hex::decode(&frame.bytes).unwrap()[4..].to_vec();
         entries.push(Entry::Frame { at, connection, from, payload });
     }
     (scene.events, entries)
@@ -118,8 +113,8 @@ fn connections_of_one_session_share_a_lane_and_gaps_are_told() {
     assert_eq!(
         notes,
         [
-            "client 1 has no connection any more",
-            "client 1 has no connection any more",
+            "client 1 the connection of client 1 is over",
+            "client 1 the connection of client 1 is over",
             "server the tap was too slow: from about here on 5 events are missing",
         ]
     );
@@ -205,12 +200,11 @@ fn secrets() -> Vec<Secret> {
 
 #[test]
 fn no_proof_of_identity_is_in_the_page() {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     for Secret { what, before, frame } in secrets() {
         let Entry::Frame { payload, .. } = &frame else { unreachable!() };
         // All of it but the last letter, which one of them lacks.
         let text = &TEXT[..TEXT.len() - 1];
-        assert!(hex(payload).contains(&hex(text)), "{what}");
+        assert!(hex::encode(payload).contains(&hex::encode(text)), "{what}");
         let length = payload.len();
         let entries = [before, vec![frame]].concat();
         let scene = recorded("x", &entries, Duration::ZERO);
@@ -219,7 +213,7 @@ fn no_proof_of_identity_is_in_the_page() {
         let whole = page::of_recording(scene).unwrap();
         assert!(whole.contains("\"A recording\""));
         for part in text.windows(6) {
-            assert!(!whole.contains(&hex(part)), "{what}");
+            assert!(!whole.contains(&hex::encode(part)), "{what}");
             assert!(!whole.contains(str::from_utf8(part).unwrap()), "{what}");
         }
     }
@@ -228,7 +222,7 @@ fn no_proof_of_identity_is_in_the_page() {
     let entries = [credential.before, vec![credential.frame]].concat();
     let scene = recorded("x", &entries, Duration::ZERO);
     let shown = frames(&scene.events).last().unwrap().bytes.clone();
-    assert!(shown.contains(&hex(b"digest")), "{shown}");
+    assert!(shown.contains(&hex::encode(b"digest")), "{shown}");
     assert!(shown.ends_with(&format!("{:08x}{}", TEXT.len(), "00".repeat(TEXT.len()))), "{shown}");
 }
 

@@ -1,8 +1,7 @@
 //! `zk tap` and `zk replay`: a proxy that shows every frame, and its recordings played again.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,14 +112,8 @@ async fn listen(address: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| Failure::of(address, error))
 }
 
-/// Creates a file that only its owner can read, and never replaces another.
 fn create(file: &Path) -> Result<File, Failure> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file)
-        .map_err(|error| Failure::of(&file.display().to_string(), error))
+    recording::create(file).map_err(|error| Failure::of(&file.display().to_string(), error))
 }
 
 fn print(text: &str) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -9,7 +10,7 @@ use tokio_rustls::rustls::ALL_VERSIONS;
 use zk_embedded::Server;
 use zk_tests::tls::{Authority, Front};
 
-use crate::program::{Ended, run};
+use crate::program::{Ended, Program, start};
 
 /// An encrypted port of a server, certificates, and the options that make `zk` use them.
 struct Encrypted {
@@ -47,6 +48,10 @@ impl Encrypted {
     }
 
     async fn run(&self, server: &Server, arguments: &[&str], options: &[&str]) -> Ended {
+        self.start(server, arguments, options).end().await
+    }
+
+    fn start(&self, server: &Server, arguments: &[&str], options: &[&str]) -> Program {
         let mut all = arguments.to_vec();
         all.extend(["--connect", &self.connect]);
         let files: Vec<_> = options
@@ -57,7 +62,7 @@ impl Encrypted {
             })
             .collect();
         all.extend(files.iter().map(String::as_str));
-        run(server, &all).await
+        start(server, &all)
     }
 }
 
@@ -72,6 +77,9 @@ async fn connections_are_encrypted_with_an_authority() {
     let created = encrypted.run(&server, &["create", "/a"], &options).await;
     assert_eq!((created.status, &*created.output, &*created.errors), (0, "/a\n", ""));
     assert!(server.has_node("/a"));
+
+    let word = encrypted.run(&server, &["words", "ruok"], &options).await;
+    assert_eq!((word.status, &*word.output), (0, "imok\n"), "{word:?}");
 
     // The server wants to know who this is.
     let nobody = encrypted.run(&server, &["get", "/a"], &CA).await;
@@ -99,4 +107,21 @@ async fn a_server_has_the_name_that_is_expected() {
     assert!(refused.errors.contains("name"), "{refused:?}");
     let named = [&options[..], &["--tls-name", "zk.example"]].concat();
     assert_eq!(encrypted.run(&server, &["ls", "/"], &named).await.output, "zookeeper\n");
+}
+
+/// Whoever replaces files may do so while a session ends.
+#[tokio::test]
+async fn an_election_goes_on_with_the_last_files_that_can_be_used() {
+    let server = Arc::new(Server::start().await.unwrap());
+    let encrypted = Encrypted::new(&server, "127.0.0.1").await;
+    let options = [&CA[..], &IDENTITY].concat();
+    let mut observer = encrypted.start(&server, &["elect", "/leader", "--watch"], &options);
+    assert_eq!(observer.line().await, "nobody");
+    std::fs::write(encrypted.files.path().join("key"), "half a k").unwrap();
+    for session in server.sessions() {
+        server.expire(session);
+    }
+    assert_eq!(observer.line().await, "nobody");
+    observer.signal(Signal::TERM);
+    assert_eq!(observer.end().await.status, 143);
 }
