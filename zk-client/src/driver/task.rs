@@ -26,6 +26,7 @@ use crate::model::event::SessionState;
 use crate::net::codec::{Frame, FrameReader};
 use crate::net::find_writable;
 use crate::net::hosts::Hosts;
+use crate::net::lookup;
 use crate::net::transport::Connector;
 use crate::stats::Stats;
 use crate::trace;
@@ -128,6 +129,11 @@ impl Driver {
             Ok(Err(error)) => {
                 self.shared.with(|core| core.hang_up(Hangup::Io(error.kind())));
                 return ConnectionEnd::broken(&error, Duration::ZERO);
+            }
+            Err(why @ Hangup::AttemptTimedOut(time)) if lookup::is_under_way(host) => {
+                let end = ConnectionEnd::ended(why, Duration::ZERO);
+                let why = format!("the lookup of this name has not ended within {time:?}");
+                return ConnectionEnd { why, ..end };
             }
             Err(why) => return ConnectionEnd::ended(why, Duration::ZERO),
         };

@@ -13,6 +13,9 @@ pub(crate) mod hosts;
 /// Frames: bytes in front of a length, and their limit.
 pub(crate) mod codec;
 
+/// The addresses of names.
+pub(crate) mod lookup;
+
 /// Streams of bytes, and TCP.
 pub(crate) mod transport;
 

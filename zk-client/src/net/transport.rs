@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::config::Host;
+use crate::net::lookup;
 use crate::random::entropy;
 
 /// A connection to a server: anything that tokio can read from and write to.
@@ -95,8 +96,8 @@ const ADDRESS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Connects by plain TCP, without Nagle's delay.
 ///
-/// The name is resolved anew at every attempt, so the client finds a server that has moved. If the
-/// name has several addresses, they are tried in turn, beginning with a random one, for half a
+/// The name is resolved anew at every attempt, so the client finds a server that has moved. That
+/// runs on a thread of its own, for which no end of a runtime waits. If the name has several addresses, they are tried in turn, beginning with a random one, for half a
 /// second each.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "it has nothing to set")]
@@ -105,9 +106,7 @@ pub struct TcpConnector;
 impl Connector for TcpConnector {
     fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
         Box::pin(async move {
-            let host_and_port = (host.name.as_str(), host.port);
-            let found = tokio::net::lookup_host(host_and_port).await?;
-            let mut addresses = found.collect::<Vec<_>>();
+            let mut addresses = lookup::addresses(host).await?;
             // A server that accepts connections and does not serve must not keep the others from
             // being tried.
             let first = entropy() % addresses.len().max(1) as u64;
