@@ -89,6 +89,23 @@ fn alert_text(alert: AlertDescription, shows_identity: bool) -> (String, bool) {
     }
 }
 
+/// What to do about a file that is not PEM, or whose key is encrypted.
+pub(crate) fn format_hint(file: &[u8]) -> &'static str {
+    // DER begins with the tag of a sequence.
+    if file.first() == Some(&0x30) {
+        "; it is binary, as PKCS#12 and DER are: `openssl pkcs12 -in FILE -nodes` makes PEM of the \
+         former, `openssl x509 -inform DER` or `openssl pkey -inform DER` of the latter"
+    } else if file.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
+        "; it is encrypted: `openssl pkey -in FILE` asks for the password and prints the key in the \
+         clear, for a file that only its owner may read"
+    } else {
+        ""
+    }
+}
+
+/// The word in the header of a key that is encrypted, both in PKCS#8 and in the format before it.
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
 /// Why the client's own certificate or key, or a root, cannot be used.
 pub(crate) fn own_flaw(error: &Error) -> String {
     match error {
@@ -109,6 +126,9 @@ fn flaw(bad: &CertificateError) -> String {
         Bad::NotValidYet | Bad::NotValidYetContext { .. } => format!("is not valid yet: {bad}"),
         // For another root of the same name, only the wrong signature shows.
         Bad::UnknownIssuer | Bad::BadSignature => "comes from none of the trusted roots".to_owned(),
+        Bad::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            "has no subjectAltName, in which the names that it is for must be".to_owned()
+        }
         Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
             format!("is for another name: {bad}")
         }

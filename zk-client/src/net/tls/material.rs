@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tracing::{info, warn};
 
 use crate::net::tls::any_name::AnyName;
-use crate::net::tls::error_text::own_flaw;
+use crate::net::tls::error_text::{format_hint, own_flaw};
 use crate::net::tls::options::{Pem, ServerName, TlsOptions};
 use crate::trace;
 
@@ -107,8 +107,9 @@ impl Material {
         match (&self.identity, &options.identity) {
             (Some((shown, key)), Some((from, key_from))) => {
                 let shown = certificates(shown, from)?;
-                let key = PrivateKeyDer::from_pem_slice(key)
-                    .map_err(|error| format!("{key_from}: no private key: {error}"))?;
+                let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
+                    format!("{key_from}: no private key: {error}{}", format_hint(key))
+                })?;
                 let config = builder.with_client_auth_cert(shown, key);
                 config.map_err(|error| format!("{from} and {key_from}: {}", own_flaw(&error)))
             }
@@ -122,7 +123,7 @@ fn certificates(pem: &[u8], from: &Pem) -> Result<Vec<CertificateDer<'static>>, 
     let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| format!("{from}: {error}"))?;
     if certificates.is_empty() {
-        return Err(format!("{from}: no certificate in it"));
+        return Err(format!("{from}: no certificate in it{}", format_hint(pem)));
     }
     Ok(certificates)
 }
