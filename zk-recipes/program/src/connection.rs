@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use zk_client::{Client, ClientBuilder, ErrorKind, Pem, ServerName, TlsConnector, TlsOptions};
+use zk_client::{
+    Client, ClientBuilder, ErrorKind, Limits, Pem, ServerName, TlsConnector, TlsOptions,
+};
 
 use crate::failure::{Failure, status, warn};
 
@@ -40,6 +42,10 @@ pub(crate) struct Connection {
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     connect_timeout: Duration,
 
+    /// The largest reply that is accepted, such as a list of many children, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_reply)]
+    max_reply: usize,
+
     /// Encrypt, and trust servers whose certificates these authorities have signed, in PEM
     #[arg(long, env = "ZK_TLS_CA", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
@@ -60,7 +66,10 @@ pub(crate) struct Connection {
 impl Connection {
     /// The settings of a client. Files that are replaced while it runs are read again.
     pub(crate) fn builder(&self) -> Result<ClientBuilder, Failure> {
+        let mut limits = Limits::default();
+        limits.max_reply = self.max_reply;
         let mut builder = Client::builder()
+            .limits(limits)
             .session_timeout(self.session_timeout)
             .connect_timeout(self.connect_timeout);
         if let Some(tls) = self.tls()? {

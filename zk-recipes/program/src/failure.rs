@@ -38,7 +38,7 @@ impl Failure {
 
     /// A failure of `zk` itself.
     pub(crate) fn of(what: &str, why: impl Display) -> Self {
-        Self::new(status::FAILED, format!("{what}: {why}"))
+        Self::new(status::FAILED, in_options(format!("{what}: {why}")))
     }
 
     /// An end without a message and with success: nobody reads the output any more.
@@ -59,6 +59,16 @@ impl Failure {
         }
         ExitCode::from(self.status)
     }
+}
+
+/// Puts the options of this program where an error names settings of the library.
+fn in_options(message: String) -> String {
+    const OPTIONS: [(&str, &str); 3] = [
+        ("TlsOptions::identity", "--tls-cert and --tls-key"),
+        ("TlsOptions::server_name", "--tls-name"),
+        ("Limits::max_reply", "--max-reply"),
+    ];
+    OPTIONS.iter().fold(message, |message, (setting, option)| message.replace(setting, option))
 }
 
 /// Writes a line to stderr. If nobody reads that, there is nobody else to tell.

@@ -10,15 +10,24 @@ mod failure;
 mod output;
 mod run;
 
+use std::fs::File;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tokio::runtime::{Builder, Runtime};
 
 use arguments::Arguments;
-use failure::{Failure, status};
-use run::watchdog;
+use failure::Failure;
+use run::{signals, watchdog};
+
+/// How many more files the program may open at once: sockets, pipes, and those of the runtime.
+const DESCRIPTORS: usize = 16;
 
 fn main() -> ExitCode {
+    // Before any thread or child, which inherit the mask.
+    if let Err(error) = signals::unblock() {
+        return Failure::of("cannot unblock signals", error).report();
+    }
     if watchdog::is_meant() {
         return watchdog::run();
     }
@@ -26,14 +35,21 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return ExitCode::from(arguments::report(&error)),
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
-        Err(error) => {
-            return Failure::new(status::FAILED, format!("no runtime: {error}")).report();
-        }
+        Err(failure) if arguments::runs_a_command() => return failure.report(),
+        Err(failure) => return failure.of_a_node().report(),
     };
     match runtime.block_on(commands::run(arguments)) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => failure.report(),
     }
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    // Where tokio finds too few, it panics.
+    let spare: Result<Vec<_>, _> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    drop(spare.map_err(|error| Failure::of("too few files can be opened (ulimit -n)", error))?);
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::of("no runtime", error))
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
 
+use humantime::format_rfc3339_millis;
 use zk_client::Stat;
 use zk_tap::hex;
 
@@ -158,19 +160,44 @@ pub(crate) fn fields(stat: &Stat) -> [(&'static str, &'static str, Field); 11] {
     ]
 }
 
-/// A stat in lines, as `zkCli.sh` prints it, with times in milliseconds since 1970.
+/// The first year that has no calendar time here, in milliseconds since 1970.
+const YEAR_10000: u64 = 253_402_300_800_000;
+
+/// A stat in lines, as `zkCli.sh` prints it. Times are in milliseconds since 1970, and beside that
+/// as people read them.
 pub(crate) fn stat_lines(stat: &Stat) -> String {
     let lines = fields(stat).into_iter().map(|(name, _, value)| match value {
         Field::Number(value) if name.ends_with("Zxid") => format!("{name} = {value:#x}"),
+        Field::Number(value) if name.ends_with("time") => {
+            format!("{name} = {value}{}", calendar_time(value))
+        }
         Field::Number(value) => format!("{name} = {value}"),
         Field::Session(value) => format!("{name} = {value:#x}"),
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// A time in milliseconds since 1970 as people read it, in parentheses, if it has a date.
+fn calendar_time(milliseconds: i64) -> String {
+    match u64::try_from(milliseconds) {
+        Ok(since) if since < YEAR_10000 => {
+            let time = UNIX_EPOCH + Duration::from_millis(since);
+            format!(" ({})", format_rfc3339_millis(time))
+        }
+        _ => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_printed_as_people_read_them_if_they_have_a_date() {
+        assert_eq!(calendar_time(1_700_000_000_123), " (2023-11-14T22:13:20.123Z)");
+        assert_eq!(calendar_time(i64::try_from(YEAR_10000).unwrap()), "");
+        assert_eq!((calendar_time(i64::MAX), calendar_time(-1)), (String::new(), String::new()));
+    }
 
     #[test]
     fn every_text_is_one_line_of_json() {

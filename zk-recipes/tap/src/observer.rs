@@ -18,9 +18,14 @@ use crate::summary::Summary;
 pub struct Observer {
     lines: Option<Box<dyn Write + Send>>,
     recording: Option<Box<dyn Write + Send>>,
+    /// Is told at once why the recording ends early.
+    on_recording_error: Option<OnError>,
     report: Report,
     dialogs: HashMap<u64, Dialog>,
 }
+
+/// Is told of an error.
+type OnError = Box<dyn FnOnce(&io::Error) + Send>;
 
 /// What was seen.
 #[derive(Debug, Default)]
@@ -81,6 +86,12 @@ impl Observer {
     /// Writes a recording.
     pub fn recording(self, out: impl Write + Send + 'static) -> Self {
         Self { recording: Some(Box::new(out)), ..self }
+    }
+
+    /// Calls `tell`, on the observer's thread, when the recording cannot be written any more. The
+    /// tap goes on without it.
+    pub fn on_recording_error(self, tell: impl FnOnce(&io::Error) + Send + 'static) -> Self {
+        Self { on_recording_error: Some(Box::new(tell)), ..self }
     }
 
     /// Observes until the tap is stopped.
@@ -181,6 +192,9 @@ impl Observer {
             && let Err(error) = write(&mut **out)
         {
             self.recording = None;
+            if let Some(tell) = self.on_recording_error.take() {
+                tell(&error);
+            }
             self.report.recording_error = Some(error);
         }
     }

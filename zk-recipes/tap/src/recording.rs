@@ -151,12 +151,22 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Reads a whole recording. A last line that was cut short is left out: the tap was killed.
+/// Reads a whole recording. A last line that was cut short is left out: see [`read_to_the_end`].
 ///
 /// # Errors
 ///
 /// The first line that does not have the format, with its number.
-pub fn read(mut input: impl BufRead) -> Result<Vec<Entry>, ReadError> {
+pub fn read(input: impl BufRead) -> Result<Vec<Entry>, ReadError> {
+    read_to_the_end(input).map(|(entries, _)| entries)
+}
+
+/// Reads a whole recording, and returns true if its last line was cut short and is left out: the
+/// tap was killed, or its disk was full.
+///
+/// # Errors
+///
+/// The first line that does not have the format, with its number.
+pub fn read_to_the_end(mut input: impl BufRead) -> Result<(Vec<Entry>, bool), ReadError> {
     let mut entries = Vec::new();
     for number in 1.. {
         let error = |problem: String| ReadError { line: number, problem };
@@ -174,13 +184,15 @@ pub fn read(mut input: impl BufRead) -> Result<Vec<Entry>, ReadError> {
         } else {
             let line = match serde_json::from_slice(&text) {
                 Ok(line) => line,
-                Err(_) if !text.ends_with(b"\n") && (text.len() as u64) < LINE_LIMIT => break,
+                Err(_) if !text.ends_with(b"\n") && (text.len() as u64) < LINE_LIMIT => {
+                    return Ok((entries, true));
+                }
                 Err(problem) => return Err(error(problem.to_string())),
             };
             entries.push(entry(line).ok_or_else(|| error("not an event".to_owned()))?);
         }
     }
-    Ok(entries)
+    Ok((entries, false))
 }
 
 fn entry(line: Line) -> Option<Entry> {
@@ -213,10 +225,10 @@ mod tests {
         let mut text = Vec::new();
         start(&mut text).unwrap();
         entries.iter().for_each(|entry| write(&mut text, entry).unwrap());
-        assert_eq!(read(&text[..]).unwrap(), entries);
+        assert_eq!(read_to_the_end(&text[..]).unwrap(), (entries.clone(), false));
         // The tap was killed while it wrote the last line.
         text.truncate(text.len() - 3);
-        assert_eq!(read(&text[..]).unwrap(), entries[..3]);
+        assert_eq!(read_to_the_end(&text[..]).unwrap(), (entries[..3].to_vec(), true));
         let first = "{\"at\":1234,\"connection\":1,\"from\":\"client\",\"hex\":\"001fff\"}";
         assert_eq!(String::from_utf8(text).unwrap().lines().nth(1), Some(first));
     }

@@ -256,3 +256,32 @@ async fn a_frame_that_does_not_decode_passes_and_is_counted() {
     assert_eq!(report.undecodable, 1);
     assert!(page.text().contains("> 2 bytes: truncated"), "{}", page.text());
 }
+
+/// A disk that is full.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_recording_that_ends_early_is_told_at_once_and_once() {
+    let server = zk_embedded::Server::start().await.unwrap();
+    let (told, telling) = channel();
+    let observer = Observer::new()
+        .recording(Full)
+        .on_recording_error(move |error| told.send(error.kind()).unwrap());
+    let (tap, address) = tap(server.address(), observer).await;
+    // Before the tap is stopped.
+    assert_eq!(telling.recv().unwrap(), io::ErrorKind::StorageFull);
+    work(&address).await;
+    let report = tap.stop().await.unwrap();
+    assert!(report.recording_error.is_some());
+    assert!(telling.recv().is_err());
+}

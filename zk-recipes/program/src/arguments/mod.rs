@@ -49,16 +49,26 @@ pub(crate) enum Subcommand {
 /// Prints what is wrong with the arguments, or the help that was asked for. Returns the exit
 /// status.
 pub(crate) fn report(error: &clap::Error) -> u8 {
-    // If nobody reads the message, the status has to do.
-    error.print().unwrap_or_default();
+    let printed = error.print();
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let runs_a_command =
-        std::env::args_os().nth(1).is_some_and(|word| RUNNING.iter().any(|name| word == *name));
-    match (is_help, runs_a_command) {
-        (true, _) => 0,
-        (false, true) => status::FAILED,
+    match (is_help, runs_a_command()) {
+        // A reader that has gone has seen enough of the help. If nobody reads what is wrong, the
+        // status has to do.
+        (true, _) if printed.as_ref().map_or_else(is_gone, |()| true) => 0,
+        (true, false) => status::REFUSED,
+        (_, true) => status::FAILED,
         (false, false) => status::USAGE,
     }
+}
+
+/// True if the exit status is that of a command.
+pub(crate) fn runs_a_command() -> bool {
+    std::env::args_os().nth(1).is_some_and(|word| RUNNING.iter().any(|name| word == *name))
+}
+
+/// True if this says that the reader of the output has gone.
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::BrokenPipe
 }
 
 /// The subcommands whose exit status is that of a command, which may be 2 as well.

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::fs::OFlags;
 use zk_client::{Acl as Entry, Id, Perms};
 
 use crate::connection::{Connection, seconds};
@@ -42,6 +43,9 @@ impl Data {
     pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
         let mut data = Vec::new();
         if self.stdin {
+            if is_stdin_closed() {
+                return Err(Failure::of("--stdin", "the standard input is closed"));
+            }
             let read = std::io::stdin().lock().read_to_end(&mut data);
             read.map_err(|error| Failure::of("cannot read the data", error))?;
         } else if let Some(given) = &self.data {
@@ -49,6 +53,17 @@ impl Data {
         }
         Ok(data)
     }
+}
+
+/// True if this program was started without a standard input. Rust's start opens /dev/null in its
+/// place, for reading and writing, where a shell's `< /dev/null` is for reading alone.
+fn is_stdin_closed() -> bool {
+    let stdin = std::io::stdin();
+    let is_null = match (rustix::fs::fstat(&stdin), rustix::fs::stat("/dev/null")) {
+        (Ok(input), Ok(null)) => (input.st_dev, input.st_ino) == (null.st_dev, null.st_ino),
+        _ => false,
+    };
+    is_null && rustix::fs::fcntl_getfl(&stdin).is_ok_and(|flags| flags.contains(OFlags::RDWR))
 }
 
 /// Print the data of a node
@@ -143,7 +158,8 @@ pub(crate) struct Stat {
 /// Print each change of a node and of its children
 ///
 /// The first line says Armed: each change from then on is printed, but for those during a break of
-/// the connection. After a break the line is Rearmed.
+/// the connection or between two sessions. After a break the line is Rearmed. With --once the node
+/// is looked at again then; if it differs, the line Changed is the last.
 ///
 /// Example: zk watch --once /config/limit
 #[derive(Debug, Args)]

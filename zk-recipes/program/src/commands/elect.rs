@@ -48,8 +48,8 @@ async fn lead(
     let mut job = Job { path, run: &arguments.run, client, signals };
     let rule = job.rule()?;
     loop {
-        let group = watched().await?;
-        let term = match job.wait_for(election.campaign()).await {
+        let mut group = watched().await?;
+        let term = match job.wait_for(group.reaping(election.campaign())).await {
             Ok(Ok(term)) => term,
             Ok(Err(error)) if error.is_session_over() => {
                 group.kill().await;

@@ -4,12 +4,14 @@
 use std::future::Future;
 use std::ops::Deref;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use zk_client::Client;
 use zk_recipes::{Error, Guard, Hold, Permit, Release, Timeout};
 
 use crate::arguments::{Run, Wait};
+use crate::connection::Connection;
 use crate::failure::{Failure, by_signal, status, warn};
 use crate::run::group::Group;
 use crate::run::signals::Signals;
@@ -101,28 +103,76 @@ pub(crate) async fn or_signal<T>(
     }
 }
 
-/// Acquires what a command needs, runs the command once, and returns the exit status.
+/// Acquires what a command needs, runs the command once, and returns the exit status. `None` if the
+/// session has ended before the command was started.
 pub(crate) async fn once<H: Holding>(
     mut job: Job<'_>,
     wait: &Wait,
     acquire: impl Future<Output = Result<Option<H>, Error>>,
-) -> Result<u8, Failure> {
+) -> Result<Option<u8>, Failure> {
     let rule = job.rule()?;
-    let group = watched().await?;
-    let held = match job.wait_for(acquire).await {
+    let mut group = watched().await?;
+    let held = match job.wait_for(group.reaping(acquire)).await {
         Ok(held) => held,
-        Err(status) => return Ok(status),
+        Err(status) => return Ok(Some(status)),
     };
     let path = job.path;
-    let conflict = || Failure::new(wait.conflict_exit_code, format!("{path} is held by others"));
     let held = match held {
-        Ok(held) => held.ok_or_else(conflict)?,
-        Err(error) if error.timeout() == Some(Timeout::Contended) => return Err(conflict()),
+        Ok(held) => held.ok_or_else(|| conflict(path, wait))?,
+        Err(error) if error.timeout() == Some(Timeout::Contended) => {
+            return Err(conflict(path, wait));
+        }
+        Err(error) if error.is_session_over() && !wait.once => {
+            group.kill().await;
+            return Ok(None);
+        }
         Err(error) => return Err(Failure::of(path, error)),
     };
     match job.run(&held, group, &rule).await? {
-        Outcome::Ended(status) => Ok(status),
+        Outcome::Ended(status) => Ok(Some(status)),
         Outcome::Lost => Err(Failure::new(status::LOST, format!("{path} was lost"))),
+    }
+}
+
+fn conflict(path: &str, wait: &Wait) -> Failure {
+    Failure::new(wait.conflict_exit_code, format!("{path} is held by others"))
+}
+
+/// Runs `work` in one session after the other, until one has a result. With a limit, the time that
+/// is left is passed to `work`, and the sessions end with a conflict when it is over.
+pub(crate) async fn in_sessions(
+    connection: &Connection,
+    path: &str,
+    wait: &Wait,
+    mut work: impl AsyncFnMut(&Client, &mut Signals, Option<Duration>) -> Result<Option<u8>, Failure>,
+) -> Result<u8, Failure> {
+    let mut signals = signals()?;
+    let builder = connection.builder()?;
+    let mut client = match or_signal(&mut signals, connection.open_with(&builder)).await {
+        Ok(client) => client?,
+        Err(status) => return Ok(status),
+    };
+    let end = wait.wait.map(|time| uptime::now() + time);
+    loop {
+        let left = || end.map(|end| end.saturating_sub(uptime::now()));
+        let result = work(&client, &mut signals, left()).await;
+        client.close().await;
+        if let Some(result) = result.transpose() {
+            return result;
+        }
+        warn(&format!("the session has ended while waiting for {path}, which begins anew"));
+        let opening = async {
+            let opening = connection.open_again(&builder);
+            match left() {
+                Some(left) => tokio::time::timeout(left, opening).await.ok(),
+                None => Some(opening.await),
+            }
+        };
+        client = match or_signal(&mut signals, opening).await {
+            Ok(Some(client)) => client?,
+            Ok(None) => return Err(conflict(path, wait)),
+            Err(status) => return Ok(status),
+        };
     }
 }
 

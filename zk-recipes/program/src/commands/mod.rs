@@ -41,14 +41,19 @@ pub(crate) async fn run(arguments: Arguments) -> Result<u8, Failure> {
     done.map(|()| 0).map_err(Failure::of_a_node)
 }
 
+/// How the answer of a server ends that does not answer a word.
+const REFUSED_WORD: &str = "is not executed because it is not in the whitelist.";
+
 /// `zk words`: asks each server. Fails in the end if one has not answered.
 async fn words(asked: &Words) -> Result<(), Failure> {
     let mut output = Output::new();
     let mut failed = None;
     for server in asked.connection.servers() {
         let answer = match asked.connection.four_letter_word(server, &asked.word).await {
-            Ok(answer) => answer,
-            Err(failure) => {
+            Ok(answer) if !answer.trim_end().ends_with(REFUSED_WORD) => answer,
+            refused => {
+                let refusal = |answer: String| Failure::of(server, answer.trim_end());
+                let failure = refused.map_or_else(|failure| failure, refusal);
                 if let Some(earlier) = failed.replace(failure) {
                     earlier.report();
                 }

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use zk_tap::{Observer, Tap, recording, replay};
 
 use crate::connection::seconds;
-use crate::failure::Failure;
+use crate::failure::{Failure, status, warn};
 
 /// Show what clients and a server say to each other
 ///
@@ -27,6 +27,8 @@ pub(crate) struct TapArguments {
     target: String,
 
     /// Write a recording, which has all bytes, passwords included, for the owner of the file alone
+    ///
+    /// If it cannot be written to its end, that is said at once, and the status is 1.
     #[arg(short, long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -70,7 +72,10 @@ pub(crate) async fn tap(arguments: TapArguments) -> Result<u8, Failure> {
         observer = observer.lines(BufWriter::new(std::io::stdout()));
     }
     if let Some(file) = &arguments.record {
-        observer = observer.recording(BufWriter::new(create(file)?));
+        let name = file.display().to_string();
+        observer = observer
+            .recording(BufWriter::new(create(file)?))
+            .on_recording_error(move |error| warn(&format!("{name} ends early: {error}")));
     }
     let listener = listen(&arguments.listen).await?;
     let started = Tap::start(listener, arguments.target.clone(), observer);
@@ -82,15 +87,18 @@ pub(crate) async fn tap(arguments: TapArguments) -> Result<u8, Failure> {
     }
     let report = tap.stop().await.map_err(|error| Failure::of("cannot stop", error))?;
     print(&report.to_string())?;
-    Ok(0)
+    Ok(if report.recording_error.is_none() { 0 } else { status::REFUSED })
 }
 
 /// `zk replay`
 pub(crate) async fn replay(arguments: ReplayArguments) -> Result<u8, Failure> {
     let name = arguments.file.display().to_string();
     let file = File::open(&arguments.file).map_err(|error| Failure::of(&name, error))?;
-    let entries =
-        recording::read(BufReader::new(file)).map_err(|error| Failure::of(&name, error))?;
+    let read = recording::read_to_the_end(BufReader::new(file));
+    let (entries, is_cut_short) = read.map_err(|error| Failure::of(&name, error))?;
+    if is_cut_short {
+        warn(&format!("{name} ends within a line, which is left out"));
+    }
     let (address, outcome) = match (arguments.to, arguments.listen) {
         (Some(target), _) => {
             let outcome = replay::as_client(&entries, &target, arguments.patience).await;

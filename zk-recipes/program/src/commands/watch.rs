@@ -1,6 +1,8 @@
 //! `zk watch`: prints the changes of a node.
 
-use zk_client::{Error, StreamEvent, WatchMode, WatchStream};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use zk_client::{Client, Error, Stat, StreamEvent, WatchMode};
 
 use crate::arguments::Watch as Arguments;
 use crate::commands::holding::{or_signal, signals};
@@ -8,19 +10,21 @@ use crate::failure::Failure;
 use crate::output::{Json, Output};
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
-    let target = &arguments.target;
+    let connection = &arguments.target.connection;
     let mut signals = signals()?;
     let work = async {
-        let client = target.connection.open().await?;
-        let failed = |error: Error| Failure::of(&target.path, error);
-        let mode = match arguments.recursive {
-            true => WatchMode::PersistentRecursive,
-            false => WatchMode::Persistent,
-        };
-        let stream = client.watch(&target.path, mode).await.map_err(failed)?;
-        let done = print(arguments, stream).await;
-        client.close().await;
-        done
+        let builder = connection.builder()?;
+        let mut client = connection.open_with(&builder).await?;
+        let mut seen = None;
+        loop {
+            let done = watch(arguments, &client, &mut seen).await;
+            client.close().await;
+            match done {
+                Err(error) if error.is_session_over() => {}
+                done => return done.map_err(|error| Failure::of(&arguments.target.path, error))?,
+            }
+            client = connection.open_again(&builder).await?;
+        }
     };
     match or_signal(&mut signals, work).await {
         Ok(done) => done.map(|()| 0),
@@ -28,23 +32,73 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<u8, Failure> {
     }
 }
 
-async fn print(arguments: &Arguments, mut stream: WatchStream) -> Result<(), Failure> {
-    let target = &arguments.target;
-    print_line(arguments, "Armed", &target.path)?;
+/// What a watch reports changes of: a value that differs after nearly every change.
+type Seen = Option<u64>;
+
+/// Prints changes in one session. `seen` is what was seen last, if anything.
+async fn watch(
+    arguments: &Arguments,
+    client: &Client,
+    seen: &mut Seen,
+) -> Result<Result<(), Failure>, Error> {
+    let path = &arguments.target.path;
+    let mode = match arguments.recursive {
+        true => WatchMode::PersistentRecursive,
+        false => WatchMode::Persistent,
+    };
+    let mut stream = client.watch(path, mode).await?;
+    let mut event = if seen.is_none() { "Armed" } else { "Rearmed" };
     loop {
-        let event = stream.next().await.map_err(|error| Failure::of(&target.path, error))?;
-        match event {
-            StreamEvent::Changed(change) => {
-                print_line(arguments, &format!("{:?}", change.kind), &change.path)?;
-                if arguments.once {
-                    return Ok(());
-                }
-            }
-            StreamEvent::Rearmed => print_line(arguments, "Rearmed", &target.path)?,
-            StreamEvent::Lagged(_) => print_line(arguments, "Lagged", &target.path)?,
-            _ => {}
+        // A change before the watch was armed, or while it was not, is told by nobody else.
+        let now = match arguments.once {
+            true => look(client, path, arguments.recursive).await?,
+            false => 0,
+        };
+        let is_changed = seen.replace(now).is_some_and(|before| before != now);
+        let mut printed = print_line(arguments, event, path);
+        if is_changed && printed.is_ok() {
+            printed = print_line(arguments, "Changed", path);
         }
+        if is_changed || printed.is_err() {
+            return Ok(printed);
+        }
+        event = loop {
+            match stream.next().await? {
+                StreamEvent::Changed(change) => {
+                    let printed =
+                        print_line(arguments, &format!("{:?}", change.kind), &change.path);
+                    if arguments.once || printed.is_err() {
+                        return Ok(printed);
+                    }
+                }
+                StreamEvent::Rearmed => break "Rearmed",
+                StreamEvent::Lagged(_) => break "Lagged",
+                _ => {}
+            }
+        };
     }
+}
+
+/// Looks at all that the watch reports, and makes one number of it.
+async fn look(client: &Client, path: &str, is_recursive: bool) -> Result<u64, Error> {
+    let mut hasher = DefaultHasher::new();
+    let mut note = |path: &str, stat: &Stat| {
+        (path, stat.czxid, stat.mzxid, stat.pzxid).hash(&mut hasher);
+    };
+    if is_recursive {
+        let mut nodes = client.walk(path);
+        loop {
+            match nodes.next().await {
+                Ok(Some(node)) => note(&node.path, &node.stat),
+                Ok(None) => break,
+                Err(error) if error.is_no_node() => break,
+                Err(error) => return Err(error),
+            }
+        }
+    } else if let Some(stat) = client.exists(path).await? {
+        note(path, &stat);
+    }
+    Ok(hasher.finish())
 }
 
 fn print_line(arguments: &Arguments, event: &str, path: &str) -> Result<(), Failure> {

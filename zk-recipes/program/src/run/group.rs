@@ -6,16 +6,18 @@
 //! the group, as `timeout` and `setsid` do: then it is followed by its own number, and by that of
 //! the group that it leads, but not by the watchdog.
 
+use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::pin::pin;
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_process, kill_process_group, waitpgid,
-    waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, getpgid, kill_process, kill_process_group, wait,
+    waitpgid, waitpid,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -23,6 +25,9 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use crate::failure::by_signal;
 use crate::run::watchdog;
+
+/// How often to look for children that have ended, if no signal tells of one: signals may be lost.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// A process group with its watchdog.
 ///
@@ -109,21 +114,44 @@ impl Group {
             match self.status {
                 Some(status) => return End::Status(status),
                 None if !self.is_watched => return End::Unwatched,
-                None => self.children.recv().await,
+                None => self.next_end().await,
             };
         }
+    }
+
+    /// Waits for something else before the command is started, and takes note of the ends of all
+    /// processes that are handed over meanwhile.
+    pub(crate) async fn reaping<T>(&mut self, wanted: impl Future<Output = T>) -> T {
+        let mut wanted = pin!(wanted);
+        loop {
+            self.has_members();
+            tokio::select! {
+                done = &mut wanted => return done,
+                () = self.next_end() => {}
+            }
+        }
+    }
+
+    /// Waits until a child may have ended.
+    async fn next_end(&mut self) {
+        // Without a signal it is time to look all the same.
+        drop(tokio::time::timeout(LOOK, self.children.recv()).await);
     }
 
     /// Kills all members, and waits until none is left.
     pub(crate) async fn kill(mut self) {
         self.signal(Signal::KILL);
         while self.has_members() {
-            self.children.recv().await;
+            self.next_end().await;
         }
     }
 
     /// Notes which members have ended. False if none is left.
+    ///
+    /// Every other child that has ended is waited for as well, as the first process of a container
+    /// has to: those that have left the group, and those that were handed over.
     fn has_members(&mut self) -> bool {
+        self.note_ends(|| wait(WaitOptions::NOHANG));
         let has_groups = !self.groups().is_empty();
         let command = self.command.filter(|_| self.status.is_none());
         has_groups

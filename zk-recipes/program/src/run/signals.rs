@@ -4,8 +4,16 @@ use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
+use nix::sys::signal::SigSet;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// Unblocks all signals: some launchers start their programs with the mask that they need
+/// themselves. With CHLD blocked the end of a child would go unnoticed, and with TERM blocked the
+/// request to stop. Must be called before there are other threads.
+pub(crate) fn unblock() -> io::Result<()> {
+    Ok(SigSet::empty().thread_set_mask()?)
+}
 
 /// The signals that are passed on to the command. The first three also end `zk` while it waits.
 const PASSED_ON: [Signal; 6] =

@@ -10,7 +10,8 @@ use zk_recipes::Lock;
 use crate::program::{Ended, Process, Program, run, start, start_program};
 
 /// Prints the number of its process, and runs until it is asked to stop.
-const UNTIL_STOPPED: &str = "trap 'echo stopped; exit 0' TERM; echo $$; sleep 1000 & wait";
+pub(crate) const UNTIL_STOPPED: &str =
+    "trap 'echo stopped; exit 0' TERM; echo $$; sleep 1000 & wait";
 
 /// A server whose sessions can be short.
 async fn server() -> Server {

@@ -13,6 +13,7 @@
 )]
 
 mod elect;
+mod launch;
 mod lock;
 mod nodes;
 mod program;

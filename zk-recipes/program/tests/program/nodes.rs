@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::process::Stdio;
 
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 use tokio::process::Command;
 use zk_client::{Client, CreateOptions};
 use zk_embedded::Server;
@@ -184,6 +185,19 @@ async fn each_server_answers_a_word() {
     let object = format!("{{\"server\":\"{}\",\"answer\":\"imok\"}}\n", server.address());
     check(&server, &["words", "-j", "ruok"], &object).await;
     check_error(&server, &["words", "hello"], 1, "hello").await;
+
+    // One that does not answer this word.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let refusing = async {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let answer = b"ruok is not executed because it is not in the whitelist.\n";
+        connection.write_all(answer).await.unwrap();
+    };
+    let words = ["words", "ruok", "-c", &address];
+    let (asked, ()) = tokio::join!(run(&server, &words), refusing);
+    assert_eq!((asked.status, &*asked.output), (1, ""), "{asked:?}");
+    assert!(asked.errors.contains("not in the whitelist"), "{asked:?}");
 }
 
 #[tokio::test]

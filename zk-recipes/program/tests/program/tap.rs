@@ -34,6 +34,12 @@ async fn a_session_is_shown_recorded_and_played_again() {
     let again = run(&fresh, &["replay", file, "--to", fresh.address()]).await;
     assert_eq!(again.status, 0, "{again:?}");
 
+    // One that ends within a line is played up to there.
+    let recorded = std::fs::read(file).unwrap();
+    std::fs::write(file, &recorded[..recorded.len() - 3]).unwrap();
+    let again = run(&fresh, &["replay", file, "--to", fresh.address()]).await;
+    assert!(again.errors.contains("ends within a line"), "{again:?}");
+
     // A recording is never replaced.
     let refused = run(&server, &["tap", "127.0.0.1:0", "nowhere:1", "--record", file]).await;
     assert!(refused.errors.contains("exists"), "{refused:?}");
