@@ -3,6 +3,7 @@
     count PATH FILE TURNS           takes the Lock TURNS times, and adds one to the number in FILE
     countrw PATH FILE TURNS SEED    the same with the WriteLock, and reads with the ReadLock in
                                     between; fails if somebody writes meanwhile
+    countas PATH FILE TURNS         the same as count with a Lock that uses Curator's names
     enters PATH [PATTERN]..         takes the Lock, which also waits for names with these patterns;
                                     fails if it has to wait
     waits PATH [PATTERN]..          fails if it does not
@@ -24,6 +25,7 @@ import random
 import sys
 import time
 
+import kazoo.recipe.lock
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 
@@ -43,6 +45,17 @@ def add_one(file):
 
 def count(zk, path, file, turns):
     lock = zk.Lock(path)
+    for _ in range(int(turns)):
+        with lock:
+            add_one(file)
+
+
+class CuratorLock(kazoo.recipe.lock.Lock):
+    _NODE_NAME, _EXCLUDE_NAMES = "-lock-", ["-lock-"]
+
+
+def countas(zk, path, file, turns):
+    lock = CuratorLock(zk, path)
     for _ in range(int(turns)):
         with lock:
             add_one(file)
@@ -154,7 +167,7 @@ def passes(zk, path):
 def main():
     zk = KazooClient(hosts=sys.argv[1], timeout=4)
     zk.start(DEADLINE)
-    commands = [count, countrw, enters, waits, elects, adds, attends]
+    commands = [count, countas, countrw, enters, waits, elects, adds, attends]
     commands += [takes, finds, disagrees, closes, opens, stopped, passes]
     command = {command.__name__: command for command in commands}[sys.argv[2]]
     command(zk, *sys.argv[3:])

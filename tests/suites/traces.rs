@@ -349,6 +349,24 @@ async fn a_lock_is_told_from_its_queue_to_its_end() {
     assert_eq!(field(&lost[1], "held_us"), "3000000");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_contender_of_another_layout_is_one_warning_that_names_it() {
+    let capture = Capture::new();
+    let world = World::new();
+    let client = world.client().await;
+    let persistent = CreateOptions::persistent();
+    let lock = Lock::new(&client, LOCK).unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let foreign = format!("{LOCK}/0123__lock__0000000001");
+    client.create(&foreign, b"", &persistent).await.unwrap();
+    for _ in 0..3 {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    let told = one(&capture, "zk_recipes::queue", "a contender of another layout is ignored");
+    assert_eq!((told.level, field(&told, "node")), (Level::WARN, &*foreign));
+    assert!(field(&told, "layout").contains("Layout::KAZOO"), "{told:?}");
+}
+
 /// The secret as bytes, as text and as numbers.
 fn secrets() -> (Vec<u8>, [String; 4]) {
     let secret = b"SeCrEt-0123456789".to_vec();

@@ -151,8 +151,11 @@ pub(crate) enum Fault {
     NodeVanished(String),
     #[error("{0}: the folder's sequence numbers are nearly used up")]
     SequenceExhausted(String),
-    #[error("{0}: a contender of another layout")]
-    ForeignContender(String),
+    #[error(
+        "{node}: a contender of another layout, which does not wait for this one: {layout}. All \
+         users of one path must use one layout"
+    )]
+    ForeignContender { node: String, layout: &'static str },
     #[error("{path}: not acquired within {time:?}: {why}")]
     TimedOut { path: String, time: Duration, why: Timeout },
     #[error("{path}: the lock is lost: {loss}")]
@@ -189,7 +192,7 @@ impl Error {
             Fault::TicketUsed(_) => ErrorKind::TicketUsed,
             Fault::NodeVanished(_) => ErrorKind::NodeVanished,
             Fault::SequenceExhausted(_) => ErrorKind::SequenceExhausted,
-            Fault::ForeignContender(_) => ErrorKind::ForeignContender,
+            Fault::ForeignContender { .. } => ErrorKind::ForeignContender,
             Fault::TimedOut { .. } => ErrorKind::TimedOut,
             Fault::Lost { .. } => ErrorKind::Lost,
             Fault::Unconfirmed(_) => ErrorKind::Unconfirmed,

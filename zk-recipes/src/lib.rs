@@ -127,7 +127,8 @@
 //!
 //! # Who else may share a lock
 //!
-//! Locks of other clients queue up with these: see [`Layout`].
+//! Locks of other clients queue up with these: see [`Layout`], and [`moving`] for a service that
+//! moves from kazoo or Curator.
 //!
 //! # Seeing inside
 //!
@@ -145,6 +146,7 @@
 //! | | debug | `first`, after a wait or without one | `node` |
 //! | | debug | `making the folder anew`, for [`Options::rotate`] | `error` |
 //! | | warn | `half of the sequence numbers are used up` | `folder`, `sequence` |
+//! | | warn | `a contender of another layout is ignored` | `node`, `layout` |
 //! | `zk_recipes::lock` | debug | `acquired` | `node`, `waited_us` |
 //! | | debug | `released`, also by a drop, a ticket or a close | `node`, `held_us` |
 //! | | info | `lost` | `node`, `loss`, `held_us` |
@@ -219,3 +221,7 @@ pub use queue::inspect::{LockFolder, QueueEntry};
 pub use retry::retry;
 pub use stats::{LockMeter, LockStats, LossCounts};
 pub use two_level::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
+
+// A module that holds only a page of documentation, so that links in the code can name it.
+#[doc = include_str!("moving.md")]
+pub mod moving {}

@@ -114,7 +114,8 @@ impl Options {
 
     /// Makes it an error if a child of the folder looks like a contender of another layout.
     ///
-    /// By default such children are ignored.
+    /// By default such children are ignored, and the first that is seen is written to the trace as
+    /// a warning.
     #[must_use]
     pub fn strict_foreign(mut self, strict: bool) -> Self {
         self.strict_foreign = strict;

@@ -91,7 +91,7 @@ async fn a_server_that_is_not_trusted_is_refused_and_the_error_says_why() -> Res
         (&expired, "zk.test", "expired"),
         (&bench.good()?, "other.test", "another name"),
         (&bench.good()?, "127.0.0.2", "another name"),
-        (&nameless, "zk.test", "another name"),
+        (&nameless, "zk.test", "no subjectAltName"),
     ] {
         let why = refused(bench.authority.trusted(), bench.front(shown)?, servers).await?;
         assert!(why.starts_with("TLS: the server's certificate"), "{why}");
@@ -355,6 +355,9 @@ async fn a_client_without_tls_is_told_that_a_port_may_want_it() -> Result<()> {
     Ok(())
 }
 
+const ENCRYPTED: &str =
+    "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMAA=\n-----END ENCRYPTED PRIVATE KEY-----\n";
+
 #[test]
 fn what_cannot_be_used_is_refused_at_once_and_named() -> Result<()> {
     let authority = Authority::new("root")?;
@@ -368,6 +371,8 @@ fn what_cannot_be_used_is_refused_at_once_and_named() -> Result<()> {
         (TlsOptions::new(pem(&client.key)), "no certificate in it"),
         (TlsOptions::new(pem("-----BEGIN CERTIFICATE-----\nAAAA\n")), "bytes in PEM"),
         (trusting().identity(pem(&client.certificate), pem("")), "no private key"),
+        (trusting().identity(pem(&client.certificate), pem(ENCRYPTED)), "openssl pkey"),
+        (TlsOptions::new(pem("0\u{5}binary")), "openssl pkcs12"),
         (trusting().identity(pem(&client.certificate), pem(&other.key)), "bytes in PEM"),
         (
             trusting().identity(pem(&client.certificate), pem(&other.key)),

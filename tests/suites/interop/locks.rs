@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tokio::process::Command;
-use zk_client::Client;
+use zk_client::{Client, CreateOptions};
 use zk_recipes::{ErrorKind, Layout, Lock, MultiLock, Options, Owner, ReentrantLock, RwLock};
 use zk_tests::contender::Contender;
 use zk_tests::foreign::{Curator, Program};
@@ -153,6 +153,55 @@ async fn curators_mutex_and_ours_never_hold_together() -> Result<()> {
     curator.does(&format!("a count /locks/count {} {TURNS}", counter.path()?)).await?;
     done(ours).await?;
     assert_eq!(counter.value()?, 4 * TURNS);
+    curator.quit().await
+}
+
+/// As the page on moving says: kazoo's lock with Curator's names, beside Curator and ours.
+#[tokio::test]
+async fn kazoo_with_curators_names_curator_and_ours_never_hold_together() -> Result<()> {
+    let (server, counter) = (Standalone::start().await?, Counter::new()?);
+    let client = Client::connect(&server.address()).await?;
+    client.create_all("/locks/count", b"", &CreateOptions::persistent()).await?;
+    let mut curator = Curator::connect(&server.address()).await?;
+    let (file, turns) = (counter.path()?, TURNS.to_string());
+    let python = kazoo(&server, &["countas", "/locks/count", file, &turns])?;
+    let ours = ours(&server, "/locks/count", &counter, &["kind=lock"])?;
+    curator.does(&format!("a count /locks/count {file} {TURNS}")).await?;
+    python.finish().await?;
+    done(ours).await?;
+    assert_eq!(counter.value()?, 3 * TURNS);
+    client.close().await;
+    curator.quit().await
+}
+
+/// As the page on moving says: whoever takes the locks of both layouts excludes both kinds.
+#[tokio::test]
+async fn the_locks_of_two_layouts_exclude_kazoo_and_curator() -> Result<()> {
+    let server = Standalone::start().await?;
+    let client = Client::connect(&server.address()).await?;
+    let of = |layout| Options::new().layout(layout).persistent_folder(true);
+    let kazoos = Lock::with_options(&client, "/locks/both", of(Layout::KAZOO))?;
+    let curators = Lock::with_options(&client, "/locks/both", of(Layout::CURATOR))?;
+    let both = async |counter: &Counter| -> Result<()> {
+        for _ in 0..TURNS {
+            let outer = kazoos.acquire().await?;
+            let inner = curators.acquire().await?;
+            counter.add().await?;
+            inner.release().await?;
+            outer.release().await?;
+        }
+        Ok(())
+    };
+    let (counter, turns) = (Counter::new()?, TURNS.to_string());
+    let python = kazoo(&server, &["count", "/locks/both", counter.path()?, &turns])?;
+    tokio::try_join!(both(&counter), python.finish())?;
+    assert_eq!(counter.value()?, 2 * TURNS);
+
+    let (counter, mut curator) = (Counter::new()?, Curator::connect(&server.address()).await?);
+    let line = format!("a count /locks/both {} {TURNS}", counter.path()?);
+    tokio::try_join!(both(&counter), curator.does(&line))?;
+    assert_eq!(counter.value()?, 2 * TURNS);
+    client.close().await;
     curator.quit().await
 }
 

@@ -110,6 +110,7 @@ const CRATES: &[Layers] = &[
             "net/backoff",
             "net/hosts",
             "net/codec",
+            "net/lookup",
             "net/transport",
             "net/four_letter",
             "net/find_writable",

@@ -97,8 +97,8 @@ const ADDRESS_TIMEOUT: Duration = Duration::from_millis(500);
 /// Connects by plain TCP, without Nagle's delay.
 ///
 /// The name is resolved anew at every attempt, so the client finds a server that has moved. That
-/// runs on a thread of its own, for which no end of a runtime waits. If the name has several addresses, they are tried in turn, beginning with a random one, for half a
-/// second each.
+/// runs on a thread of its own, for which no end of a runtime waits. If the name has several
+/// addresses, they are tried in turn, beginning with a random one, for half a second each.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "it has nothing to set")]
 pub struct TcpConnector;

@@ -4,7 +4,7 @@
 //! wait for readers. Nodes that are created later get higher numbers. So once a contender has its
 //! node, nobody joins the contenders ahead of it; they only leave.
 
-use crate::node::layout::{NodeNaming, Role};
+use crate::node::layout::{NodeNaming, Role, is_numbered};
 
 /// A child of the lock's folder that waits for the lock or holds it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +36,8 @@ pub(crate) struct Standing {
     pub(crate) farther: usize,
     /// True if there are other contenders, whether ahead or behind.
     pub(crate) has_others: bool,
+    /// A child that looks like a contender of another layout.
+    pub(crate) foreign: Option<String>,
 }
 
 impl Standing {
@@ -45,7 +47,7 @@ impl Standing {
         naming: &NodeNaming,
         children: impl IntoIterator<Item = &'n str>,
     ) -> Option<Self> {
-        let (mut is_listed, mut has_others) = (false, false);
+        let (mut is_listed, mut has_others, mut foreign) = (false, false, None);
         let mut ahead = Vec::new();
         for name in children {
             if name == own.name {
@@ -55,6 +57,8 @@ impl Standing {
                 if own.waits_for(role, sequence, name) {
                     ahead.push((sequence, role, name));
                 }
+            } else if foreign.is_none() && is_numbered(name) {
+                foreign = Some(name.to_owned());
             }
         }
         ahead.sort_unstable();
@@ -65,7 +69,7 @@ impl Standing {
         });
         let nearest = nearest.collect::<Vec<_>>();
         let farther = ahead.len() - nearest.len();
-        is_listed.then_some(Self { nearest, farther, has_others })
+        is_listed.then_some(Self { nearest, farther, has_others, foreign })
     }
 
     /// True if nobody is ahead.
@@ -90,6 +94,10 @@ mod tests {
                 has_others: children
                     .iter()
                     .any(|one| *one != own.name && Contender::parse(naming, one).is_some()),
+                foreign: children
+                    .iter()
+                    .find(|one| is_numbered(one) && Contender::parse(naming, one).is_none())
+                    .map(|one| (*one).to_owned()),
             }
         });
         assert_eq!(standing, expected);

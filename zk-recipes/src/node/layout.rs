@@ -29,8 +29,10 @@ const DIGITS: usize = 10;
 ///
 /// All users of one path must use one layout. Layouts sort by different parts of a name, so clients
 /// with different layouts on one path may both believe that they own the lock.
+/// The first contender of another layout that a lock sees is written to the trace as a warning.
 /// [`strict_foreign`](crate::Options::strict_foreign) turns that into an error, on our side alone.
-/// These do not exclude each other:
+/// [Moving from kazoo and Curator](crate::moving) tells which layout to choose, and how to keep two
+/// of them apart. These do not exclude each other:
 ///
 /// * a mutex and a read/write lock of Curator's layout, ours or Curator's own;
 /// * kazoo's layout and Curator's. kazoo's `Lock` can be told to wait for Curator's mutexes, by
@@ -243,13 +245,29 @@ impl NodeNaming {
             sequence(name.get(stem.len()..)?).map(|number| (role, number))
         })
     }
+}
 
-    /// True if a child that is not a contender here looks like one of another layout.
-    pub(crate) fn is_foreign(&self, name: &str) -> bool {
-        let digits = name.len().checked_sub(DIGITS).and_then(|at| name.get(at..));
-        let numbered = digits.is_some_and(|digits| sequence(digits).is_some());
-        numbered && self.parse(name).is_none()
-    }
+/// True if a child that is not a contender looks like one of another layout: a number is at the end
+/// of its name.
+pub(crate) fn is_numbered(name: &str) -> bool {
+    let digits = name.len().checked_sub(DIGITS).and_then(|at| name.get(at..));
+    digits.is_some_and(|digits| sequence(digits).is_some())
+}
+
+/// Whose contender has this name.
+pub(crate) fn layout_of(name: &str) -> &'static str {
+    let known = [
+        ("__lock__", "kazoo's Lock or WriteLock (Layout::KAZOO)"),
+        ("__rlock__", "kazoo's ReadLock (Layout::KAZOO)"),
+        ("__WRIT__", "a writer of Curator's read/write lock (RwLock)"),
+        ("__READ__", "a reader of Curator's read/write lock (RwLock)"),
+        ("lock-", "a mutex of Curator's or go-zk's layout (Lock)"),
+        ("latch-", "Curator's LeaderLatch (Layout::LEADER_LATCH)"),
+        ("lease-", "a lease of Curator's semaphore (Semaphore)"),
+    ];
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let found = known.into_iter().find(|(marker, _)| stem.ends_with(marker));
+    found.map_or("a layout that is not known here", |(_, layout)| layout)
 }
 
 /// The id of a group's member and the number of its node, or `None` for a child that is no member.
@@ -373,18 +391,22 @@ mod tests {
     }
 
     #[test]
-    fn what_another_layout_would_count_is_noticed() {
-        let mutex = Layout::CURATOR.mutex();
-        for (name, foreign) in [
-            ("0011__lock__0000000001", true),
-            ("_c_x-__WRIT__0000000002", true),
-            ("n_0000000003", true),
-            ("x-lock-0000000001", false),
-            ("config", false),
-            ("é00000000", false),
-            ("12", false),
+    fn what_another_layout_would_count_is_noticed_and_named() {
+        for (name, layout) in [
+            ("0011__lock__0000000001", Some("kazoo's Lock")),
+            ("0011__rlock__0000000001", Some("kazoo's ReadLock")),
+            ("_c_x-__WRIT__0000000002", Some("a writer of Curator's")),
+            ("_c_x-__READ__0000000002", Some("a reader of Curator's")),
+            ("x-lock-0000000001", Some("a mutex of Curator's")),
+            ("_c_x-latch-0000000001", Some("Curator's LeaderLatch")),
+            ("n_0000000003", Some("a layout that is not known")),
+            ("config", None),
+            ("é00000000", None),
+            ("12", None),
         ] {
-            assert_eq!(mutex.is_foreign(name), foreign, "{name}");
+            assert_eq!(is_numbered(name), layout.is_some(), "{name}");
+            let named = layout_of(name);
+            assert!(layout.is_none_or(|layout| named.starts_with(layout)), "{name}: {named}");
         }
     }
 

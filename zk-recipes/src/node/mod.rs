@@ -9,4 +9,4 @@ mod layout;
 pub(crate) use contender::{Contender, Standing};
 pub(crate) use folder::Folder;
 pub use layout::Layout;
-pub(crate) use layout::{NodeNaming, Role, parse_member};
+pub(crate) use layout::{NodeNaming, Role, layout_of, parse_member};

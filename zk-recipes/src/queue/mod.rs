@@ -22,7 +22,7 @@ use zk_client::{
 };
 
 use crate::error::{Error, Fault, Timeout};
-use crate::node::{Contender, Folder, NodeNaming, Role, Standing};
+use crate::node::{Contender, Folder, NodeNaming, Role, Standing, layout_of};
 use crate::options::Options;
 use crate::queue::attempts::{MAX_LOSSES, Made, Retry, is_transient, rotate};
 use crate::queue::wakeups::QuietWatch;
@@ -51,6 +51,8 @@ pub(crate) struct Queue {
     watches_folder: bool,
     /// True once the warning was written that many numbers are used up.
     has_warned: AtomicBool,
+    /// True once the warning was written that there is a contender of another layout.
+    has_warned_of_foreign: AtomicBool,
 }
 
 impl Queue {
@@ -74,6 +76,7 @@ impl Queue {
             folder_data: Vec::new(),
             watches_folder: false,
             has_warned: AtomicBool::new(false),
+            has_warned_of_foreign: AtomicBool::new(false),
         })
     }
 
@@ -146,6 +149,21 @@ impl Queue {
             self.folder.ancestors().map(create)
         };
         options.into_iter().flat_map(make).collect()
+    }
+
+    /// Notes that a child looks like a contender of another layout, which does not wait for ours.
+    fn note_foreign(&self, name: &str) -> Result<(), Error> {
+        let (node, layout) = (self.child(name), layout_of(name));
+        if self.options.strict_foreign {
+            return Err(Fault::ForeignContender { node, layout }.into());
+        }
+        if !self.has_warned_of_foreign.swap(true, Ordering::Relaxed) {
+            warn!(
+                target: QUEUE, node, layout,
+                "a contender of another layout is ignored"
+            );
+        }
+        Ok(())
     }
 
     /// Acquires for no longer than `time`.
@@ -335,14 +353,12 @@ impl Place {
 
     /// Finds who is ahead in a listing. If our node is not in it, it is gone.
     pub(crate) fn standing(&self, list: &Children) -> Result<Standing, Error> {
-        let Queue { naming, options, .. } = &*self.queue;
-        if options.strict_foreign
-            && let Some(name) = list.names.iter().find(|name| naming.is_foreign(name))
-        {
-            return Err(Fault::ForeignContender(self.queue.child(name)).into());
+        let standing = Standing::of(&self.own, self.queue.naming(), &list.names);
+        let standing = standing.ok_or_else(|| self.vanished())?;
+        if let Some(name) = &standing.foreign {
+            self.queue.note_foreign(name)?;
         }
-        let standing = Standing::of(&self.own, naming, &list.names);
-        standing.ok_or_else(|| self.vanished())
+        Ok(standing)
     }
 
     /// True if nobody is ahead. This does not wait for the turn, but it lists the queue if no

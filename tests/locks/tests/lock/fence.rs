@@ -137,6 +137,7 @@ async fn children_that_are_no_contenders_are_left_out_or_reported() {
     let lock = Lock::with_options(&world.client().await, LOCK, strict).unwrap();
     let error = lock.acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ForeignContender);
+    assert!(error.to_string().contains("a layout that is not known here"), "{error}");
     settle().await;
     assert_eq!(world.server.children(LOCK).len(), 6, "nobody of ours is left");
 }

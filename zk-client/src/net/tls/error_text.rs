@@ -96,8 +96,8 @@ pub(crate) fn format_hint(file: &[u8]) -> &'static str {
         "; it is binary, as PKCS#12 and DER are: `openssl pkcs12 -in FILE -nodes` makes PEM of the \
          former, `openssl x509 -inform DER` or `openssl pkey -inform DER` of the latter"
     } else if file.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
-        "; it is encrypted: `openssl pkey -in FILE` asks for the password and prints the key in the \
-         clear, for a file that only its owner may read"
+        "; it is encrypted: `openssl pkey -in FILE` asks for the password and prints the key as it \
+         is, for a file that only its owner may read"
     } else {
         ""
     }

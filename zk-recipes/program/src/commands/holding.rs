@@ -138,13 +138,16 @@ fn conflict(path: &str, wait: &Wait) -> Failure {
     Failure::new(wait.conflict_exit_code, format!("{path} is held by others"))
 }
 
+/// The exit status, or `None` if the session has ended before there was one.
+type MaybeStatus = Result<Option<u8>, Failure>;
+
 /// Runs `work` in one session after the other, until one has a result. With a limit, the time that
 /// is left is passed to `work`, and the sessions end with a conflict when it is over.
 pub(crate) async fn in_sessions(
     connection: &Connection,
     path: &str,
     wait: &Wait,
-    mut work: impl AsyncFnMut(&Client, &mut Signals, Option<Duration>) -> Result<Option<u8>, Failure>,
+    mut work: impl AsyncFnMut(&Client, &mut Signals, Option<Duration>) -> MaybeStatus,
 ) -> Result<u8, Failure> {
     let mut signals = signals()?;
     let builder = connection.builder()?;
