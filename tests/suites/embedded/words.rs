@@ -93,15 +93,30 @@ async fn srvr_and_stat_count() {
 async fn mntr_tells_key_and_value() {
     let (server, clients) = used(Config::new()).await;
     tokio::time::sleep(Duration::from_millis(1234)).await;
-    assert_eq!(
-        answer(&server, b"mntr").await,
-        "zk_version\t3.9.3-embedded, built on 1970-01-01 00:00 UTC\n\
-         zk_server_state\tstandalone\nzk_avg_latency\t0.0\nzk_min_latency\t0\n\
-         zk_max_latency\t0\nzk_packets_received\t7\nzk_packets_sent\t6\n\
-         zk_num_alive_connections\t3\nzk_outstanding_requests\t0\nzk_znode_count\t6\n\
-         zk_watch_count\t3\nzk_ephemerals_count\t1\nzk_approximate_data_size\t50\n\
-         zk_global_sessions\t2\nzk_local_sessions\t0\nzk_uptime\t1234\n"
-    );
+    let told = answer(&server, b"mntr").await;
+    for line in [
+        "version\t3.9.3-embedded, built on 1970-01-01 00:00 UTC",
+        "server_state\tstandalone",
+        "avg_latency\t0.0",
+        "packets_received\t7",
+        "packets_sent\t6",
+        "num_alive_connections\t3",
+        "open_file_descriptor_count\t3",
+        "max_file_descriptor_count\t1048576",
+        "znode_count\t6",
+        "watch_count\t3",
+        "ephemerals_count\t1",
+        "approximate_data_size\t50",
+        "global_sessions\t2",
+        "uptime\t1234",
+        "connection_rejected\t0",
+        "commit_count\t0",
+        "watch_bytes\t0",
+        "avg_fsynctime\t0.0",
+        "p99_readlatency\t0",
+    ] {
+        assert!(told.contains(&format!("zk_{line}\n")), "{line} in {told}");
+    }
     server.expire(clients[0].session);
     let after = answer(&server, b"mntr").await;
     for line in ["zk_watch_count\t0\n", "zk_ephemerals_count\t0\n", "zk_global_sessions\t1\n"] {
@@ -114,13 +129,16 @@ async fn cons_tells_the_last_request_of_each() {
     let (server, [first, second]) = used(Config::new()).await;
     tokio::time::sleep(Duration::from_millis(70)).await;
     let latencies = "llat=0,minlat=0,avglat=0,maxlat=0";
+    let told = answer(&server, b"cons").await;
+    let opened = told.split(",est=").nth(1).and_then(|rest| rest.split_once(',')).unwrap().0;
+    assert!(opened.parse::<u64>().unwrap() > 1_700_000_000_000, "since 1970: {told}");
     assert_eq!(
-        answer(&server, b"cons").await,
+        told,
         format!(
-            " /127.0.0.1:49153[1](queued=0,recved=5,sent=5,sid={},lop=GETC,est=70,to=4000,\
-             lcxid=0x4,lzxid=0x3,lresp=70,{latencies})\n \
-             /127.0.0.1:49154[1](queued=0,recved=1,sent=1,sid={},lop=SESS,est=70,to=4000,\
-             lcxid=0x0,lzxid=0x2,lresp=70,{latencies})\n \
+            " /127.0.0.1:49153[1](queued=0,recved=5,sent=5,sid={},lop=GETC,est={opened},to=4000,\
+             lcxid=0x4,lzxid=0x3,lresp=0,{latencies})\n \
+             /127.0.0.1:49154[1](queued=0,recved=1,sent=1,sid={},lop=SESS,est={opened},to=4000,\
+             lcxid=0x0,lzxid=0x2,lresp=0,{latencies})\n \
              /127.0.0.1:49155[0](queued=0,recved=1,sent=0)\n\n",
             first.session, second.session
         )
@@ -132,6 +150,9 @@ async fn dump_tells_who_owns_what() {
     let (server, clients) = used(Config::new()).await;
     let [first, second] = clients.each_ref().map(|client| client.session);
     let dump = answer(&server, b"dump").await;
+    let set = dump.lines().find(|line| line.starts_with("3 expire at "));
+    let set = set.unwrap().to_owned();
+    assert!(set.contains(" UTC "), "{dump}");
     let mut lines = dump.lines();
     assert_eq!(lines.next(), Some("SessionTracker dump:"));
     assert_eq!(lines.next(), Some("Session Sets (1)/(2):"));
@@ -147,9 +168,10 @@ async fn dump_tells_who_owns_what() {
             "\t/mine".to_owned(),
             "Connections dump:".to_owned(),
             "Connections Sets (1)/(3):".to_owned(),
-            "\t127.0.0.1:49153".to_owned(),
-            "\t127.0.0.1:49154".to_owned(),
-            "\t127.0.0.1:49155".to_owned(),
+            set,
+            format!("\tip: /127.0.0.1:49153 sessionId: {first}"),
+            format!("\tip: /127.0.0.1:49154 sessionId: {second}"),
+            "\tip: /127.0.0.1:49155 sessionId: 0x0".to_owned(),
         ]
     );
 }

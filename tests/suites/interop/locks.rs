@@ -16,7 +16,7 @@ use zk_tests::foreign::{Curator, Program};
 use zk_tests::server::Standalone;
 
 /// Turns of each contender.
-const TURNS: u32 = 150;
+pub(crate) const TURNS: u32 = 150;
 
 /// The turns of each contender that takes several locks at once, a multiple of four (see
 /// [`chosen`]), and how often the contenders start again: a foreign program may not run for long.
@@ -25,24 +25,24 @@ fn multi_turns() -> (u32, u32) {
 }
 
 /// A number in a file that only a lock protects.
-struct Counter {
+pub(crate) struct Counter {
     _folder: TempDir,
     file: PathBuf,
 }
 
 impl Counter {
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("number");
         std::fs::write(&file, "0")?;
         Ok(Self { _folder: folder, file })
     }
 
-    fn path(&self) -> Result<&str> {
+    pub(crate) fn path(&self) -> Result<&str> {
         self.file.to_str().context("path")
     }
 
-    fn value(&self) -> Result<u32> {
+    pub(crate) fn value(&self) -> Result<u32> {
         Ok(std::fs::read_to_string(&self.file)?.trim().parse()?)
     }
 
@@ -60,7 +60,7 @@ fn chosen(turn: u32) -> impl DoubleEndedIterator<Item = usize> {
 }
 
 /// Starts our contenders of these kinds, one process for each.
-fn ours(
+pub(crate) fn ours(
     server: &Standalone,
     path: &str,
     counter: &Counter,
@@ -81,7 +81,7 @@ fn ours(
     Ok(all)
 }
 
-async fn done(ours: Vec<Contender>) -> Result<()> {
+pub(crate) async fn done(ours: Vec<Contender>) -> Result<()> {
     for contender in ours {
         contender.done().await?;
     }

@@ -8,5 +8,6 @@ mod elections;
 mod groups;
 mod kazoo_suite;
 mod locks;
+mod peer;
 mod program;
 mod semaphores;

@@ -10,6 +10,7 @@ mod escape;
 mod failure;
 mod faults;
 mod files;
+mod log;
 mod options;
 mod target;
 #[cfg(feature = "tls")]
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return Failure::of("no runtime", error).report(),
     };
+    log::start();
     let result = runtime.block_on(run(options));
     // A thread may wait for standard input, for ever.
     runtime.shutdown_background();
@@ -126,6 +128,9 @@ struct Signals {
     term: tokio::signal::unix::Signal,
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
+    /// `None` if the program was started to outlive its terminal, as `nohup` does.
+    #[cfg(unix)]
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
 impl Signals {
@@ -133,12 +138,23 @@ impl Signals {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let (term, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
-        Ok(Self { term: signal(term)?, interrupt: signal(interrupt)? })
+        let hangup = match ignores_hangup() {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
+        Ok(Self { term: signal(term)?, interrupt: signal(interrupt)?, hangup })
     }
 
     #[cfg(unix)]
     async fn recv(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            _ = hangup => {}
             _ = self.term.recv() => {}
             _ = self.interrupt.recv() => {}
         }
@@ -155,4 +171,12 @@ impl Signals {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// True if whoever started the program has SIGHUP ignored: Linux shows the set of these signals.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & 1 == 1)
 }

@@ -103,8 +103,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
                 let text = format!("zk-embedded {}\n", env!("CARGO_PKG_VERSION"));
                 return Ok(Parsed::Print(text));
             }
-            "port" => port = value.parse()?,
-            "host" => host = value.parse()?,
+            "port" => port = value.port()?,
+            "host" => host = value.with(address)?,
             "members" => members = Some(value.with(count)?),
             "release" => config = config.server_version(value.with(release)?),
             "tick" => config = config.tick_time(value.millis()?),
@@ -121,8 +121,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
             "load" => load = Some(value.path()?),
             "save" => save = Some(value.path()?),
             "stdin" => stdin = true,
-            "control" => control = Some(value.parse()?),
-            "tls-port" => tls.port = Some(value.parse()?),
+            "control" => control = Some(value.port()?),
+            "tls-port" => tls.port = Some(value.port()?),
             "tls-cert" => tls.certificates = Some(value.path()?),
             "tls-key" => tls.key = Some(value.path()?),
             "tls-client-ca" => tls.client_authorities = Some(value.path()?),
@@ -179,6 +179,10 @@ impl Value<'_> {
         self.with(str::parse)
     }
 
+    fn port(&mut self) -> Result<u16, Failure> {
+        self.with(|value| value.parse().map_err(|_| "a port is a number from 0 to 65535"))
+    }
+
     fn millis(&mut self) -> Result<Duration, Failure> {
         self.with(|value| match value.parse::<u64>() {
             Ok(0) => Err("it must be at least 1".to_owned()),
@@ -189,6 +193,14 @@ impl Value<'_> {
 
     fn path(&mut self) -> Result<PathBuf, Failure> {
         self.parser.value().map(PathBuf::from).map_err(Failure::usage)
+    }
+}
+
+/// The address to listen on. The one name that needs no lookup is taken too.
+fn address(host: &str) -> Result<IpAddr, &'static str> {
+    match host {
+        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
+        _ => host.parse().map_err(|_| "it is an IP address or localhost"),
     }
 }
 

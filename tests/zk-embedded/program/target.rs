@@ -103,7 +103,12 @@ impl<'a> Target<'a> {
 
     pub(crate) fn leader(self) -> Result<usize, String> {
         self.all()?;
-        Ok(self.ensemble()?.leader())
+        let ensemble = self.ensemble()?;
+        let leader = ensemble.leader();
+        match ensemble.member(leader, Core::leads) {
+            Some(true) => Ok(leader),
+            _ => Err(format!("no member leads: {leader} is down or cut off, or has no majority")),
+        }
     }
 
     pub(crate) fn set_read_only(self, on: bool) -> Result<(), String> {

@@ -12,6 +12,8 @@ use crate::connection::{Connection, ConnectionId};
 pub(crate) struct Member {
     /// True if it leads, and has a quorum.
     pub(crate) leads: bool,
+    /// How many other members follow the leader.
+    pub(crate) followers: usize,
     /// What it has asked the leader for, oldest first.
     pub(crate) calls: Vec<Call>,
 }

@@ -144,6 +144,8 @@ impl Partition {
 pub(crate) struct Counts {
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// When the client was heard from last.
+    pub(crate) heard: Duration,
     pub(crate) last_op: Option<OpCode>,
     pub(crate) last_xid: Xid,
     pub(crate) last_zxid: Zxid,
@@ -156,6 +158,7 @@ impl Counts {
         Self {
             received: 0,
             sent: 0,
+            heard: Duration::ZERO,
             last_op: None,
             last_xid: Xid(last),
             last_zxid: Zxid(last.into()),
@@ -179,7 +182,7 @@ impl Connection {
             is_refused: false,
             is_ready: false,
             opened,
-            counts: Counts::new(0),
+            counts: Counts { heard: opened, ..Counts::new(0) },
         }
     }
 }

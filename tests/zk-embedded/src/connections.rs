@@ -17,6 +17,8 @@ pub(crate) struct Connections {
     next: u64,
     ready: VecDeque<ConnectionId>,
     pub(crate) sent: u64,
+    /// The bytes of the events that were sent.
+    pub(crate) event_bytes: u64,
     /// The replies that were corrupted.
     pub(crate) mutations: Vec<Mutation>,
 }
@@ -40,7 +42,9 @@ impl Connections {
 
     /// Resets what is counted about the connections.
     pub(crate) fn reset_counts(&mut self) {
-        self.by_id.values_mut().for_each(|one| one.counts = Counts::new(-1));
+        for one in self.by_id.values_mut() {
+            one.counts = Counts { heard: one.counts.heard, ..Counts::new(-1) };
+        }
     }
 
     pub(crate) fn ids(&self) -> Vec<ConnectionId> {
@@ -118,6 +122,8 @@ impl Connections {
     /// Sends an event to a connection.
     pub(crate) fn notify(&mut self, id: ConnectionId, zxid: Zxid, kind: EventType, path: &str) {
         self.sent += 1;
+        // A header, two numbers and the length of the path come before the path.
+        self.event_bytes += 28 + path.len() as u64;
         self.send(id, |connection| {
             connection.counts.sent += 1;
             let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid, error: ErrorCode::OK };

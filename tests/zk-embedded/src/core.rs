@@ -131,6 +131,7 @@ impl Core {
             self.state.received += 1;
             if let Some(connection) = self.state.connections.get_mut(id) {
                 connection.counts.received += 1;
+                connection.counts.heard = now;
             }
             match session {
                 Some(session) => self.state.request(now, id, session, &frame),
@@ -402,6 +403,11 @@ impl Core {
     /// Returns how many recursive watches are among [`watch_count`](Self::watch_count).
     pub fn recursive_watch_count(&self) -> usize {
         self.state.watches.recursive()
+    }
+
+    /// Returns whether this member of an ensemble leads it, and has a majority.
+    pub fn leads(&self) -> bool {
+        self.state.serving && self.state.member.as_ref().is_some_and(|member| member.leads)
     }
 
     /// Returns the zxid of the last transaction.

@@ -66,6 +66,7 @@ impl EnsembleCore {
     /// Notices which members have a quorum, since when others have none, and who is back.
     pub(crate) fn notice(&mut self, now: Instant) {
         let time = self.elapsed(now);
+        let up = self.members.iter().filter(|seat| seat.is_up()).count();
         for member in 0..self.members.len() {
             let (has_quorum, leads) = (self.has_quorum(member), member == self.leader);
             let Some(seat) = self.members.get_mut(member) else {
@@ -85,6 +86,7 @@ impl EnsembleCore {
                 }
             }
             let leads = leads && has_quorum;
+            seat.member().followers = up.saturating_sub(1);
             if std::mem::replace(&mut seat.member().leads, leads) != leads {
                 seat.core.state.run_clocks(time);
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tracing::debug;
+use tracing::{debug, warn};
 use zk_proto::{
     ConnectResponse, Decode, DecodeError, ErrorCode, OpCode, Password, Reader, ReplyHeader,
     SessionId, Xid, Zxid,
@@ -48,6 +48,13 @@ impl State {
             || hello.last_zxid_seen > self.store.last_zxid()
             // A session of the ensemble cannot be on a server that is cut off from it.
             || self.read_only && (hello.read_only != Some(true) || is_global);
+        if hello.last_zxid_seen > self.store.last_zxid() {
+            let (seen, last) = (hello.last_zxid_seen, self.store.last_zxid());
+            if let Some(Connection { peer, .. }) = self.connections.get(id) {
+                let why = "refused a client that has seen later transactions than this server";
+                warn!(%peer, %seen, %last, "{why}");
+            }
+        }
         if unfit {
             return self.abort(id);
         }

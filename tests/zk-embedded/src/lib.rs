@@ -131,12 +131,17 @@
 //!   session that it never knew by saying that the session is over. A real server resumes the
 //!   session if the password is the one that it would have derived from the session id.
 //! * All four-letter words are allowed, without a whitelist. `hash` prints no digests, `envi`
-//!   prints only the version, and all values about disks and latencies are 0.
+//!   prints only the version, and all values about disks and latencies are 0. `mntr` has the keys
+//!   of 3.8, and counts a descriptor for each connection.
+//! * Children are listed in a real server's order, which is that of a hash table of Java. It is
+//!   another one where nine names or more share a bucket, and may be after a snapshot was loaded
+//!   for nodes of one transaction.
 
 mod config;
 mod history;
 
 mod access;
+mod listing;
 mod node;
 mod tree;
 
@@ -168,6 +173,7 @@ mod requests;
 
 mod member;
 
+mod monitor;
 mod words;
 
 mod core;

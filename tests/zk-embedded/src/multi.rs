@@ -171,7 +171,7 @@ impl Store {
                 .map(|node| Read::Data(node.data.as_deref(), node.stat())),
             MultiOp::GetChildren(GetChildrenRequest { path, .. }) => self
                 .readable(path, Acl::READ, identities)
-                .map(|_| Read::Children(self.tree.children(path).collect())),
+                .map(|_| Read::Children(self.tree.listed(path))),
             _ => return None,
         };
         Some(read.unwrap_or_else(Read::Failed))

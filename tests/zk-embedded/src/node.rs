@@ -31,6 +31,10 @@ pub(crate) struct Node {
     pub(crate) created: i32,
     /// How many children there are.
     pub(crate) children: i32,
+    /// The buckets of the set in which a real server has the children, as a power of two.
+    pub(crate) buckets: u8,
+    /// The place among the changes of the transaction that has created the node.
+    pub(crate) place: u16,
 }
 
 /// The zxid and the time of a change.
@@ -57,6 +61,8 @@ impl Node {
             aversion: 0,
             created: 0,
             children: 0,
+            buckets: 0,
+            place: 0,
         }
     }
 

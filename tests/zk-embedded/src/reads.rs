@@ -124,7 +124,7 @@ impl State {
         }
         let header = self.header(asked);
         let node = self.store.tree.node(path)?;
-        let names: Vec<&str> = self.store.tree.children(path).collect();
+        let names = self.store.tree.listed(path);
         let children = List::new(&names);
         if with_stat {
             let body = GetChildren2Response { children, stat: node.stat() };
@@ -157,7 +157,7 @@ impl State {
         let trimmed = prefix.trim_matches(|character| character <= ' ');
         let prefix = if matches!(trimmed, "" | "/") { "" } else { &prefix };
         let header = self.header(asked);
-        let own = self.store.tree.ephemerals(asked.session).map(|path| &**path);
+        let own = self.store.tree.listed_ephemerals(asked.session, true).into_iter();
         let paths: Vec<&str> = own.filter(|path| path.starts_with(prefix)).collect();
         let body = GetEphemeralsResponse { ephemerals: List::new(&paths) };
         self.connections.reply(asked.connection, header, &body);

@@ -24,7 +24,7 @@ use crate::watches::Watches;
 
 /// The shortest time that a connection has to send its handshake:
 /// `zookeeper.nio.sessionlessCnxnTimeout`.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What `gtmk` prints until `stmk` sets it: requests, packets, sessions and warnings.
 const TRACE_MASK: i64 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8;
@@ -32,7 +32,12 @@ const TRACE_MASK: i64 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8;
 /// When a connection is closed that has sent nothing until then. Like sessions, connections expire
 /// by buckets, each as long as the timeout, so that they have up to twice as long.
 fn handshake_deadline(opened: Duration) -> Duration {
-    let bucket = (opened + HANDSHAKE_TIMEOUT).as_millis() / HANDSHAKE_TIMEOUT.as_millis() + 1;
+    bucket_end(opened + HANDSHAKE_TIMEOUT)
+}
+
+/// When the bucket of connections with this deadline expires.
+pub(crate) fn bucket_end(deadline: Duration) -> Duration {
+    let bucket = deadline.as_millis() / HANDSHAKE_TIMEOUT.as_millis() + 1;
     HANDSHAKE_TIMEOUT.saturating_mul(u32::try_from(bucket).unwrap_or(u32::MAX))
 }
 
@@ -58,6 +63,8 @@ pub(crate) struct State {
     pub(crate) member: Option<Member>,
     next_reap: Duration,
     pub(crate) received: u64,
+    /// How many connections were too many.
+    pub(crate) rejected: u64,
     /// The mask that `stmk` has set. It traces nothing.
     pub(crate) trace_mask: i64,
 }
@@ -88,6 +95,7 @@ impl State {
             member: None,
             next_reap: config.container_check_interval,
             received: 0,
+            rejected: 0,
             trace_mask: TRACE_MASK,
             config,
         }
@@ -105,6 +113,7 @@ impl State {
         let full = limit > 0 && self.connections.iter().filter(from_there).count() >= limit;
         let id = self.connections.put(Connection::new(peer, now));
         if full {
+            self.rejected += 1;
             self.end(id);
         } else {
             self.fresh.insert((handshake_deadline(now), id));
@@ -181,7 +190,7 @@ impl State {
     /// Ends a session and deletes its ephemeral nodes in one transaction. If another server leads,
     /// it is asked to do so.
     pub(crate) fn end_session(&mut self, now: Duration, session: SessionId) {
-        if let Some(Member { leads: false, calls }) = &mut self.member
+        if let Some(Member { leads: false, calls, .. }) = &mut self.member
             && self.sessions.get(session).is_some_and(|session| !session.is_local)
         {
             return calls.push(Call::End(session));

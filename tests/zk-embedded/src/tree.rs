@@ -12,6 +12,7 @@ use std::sync::Arc;
 use zk_proto::{ErrorCode, SessionId, Stat, Zxid};
 
 use crate::access::AccessList;
+use crate::listing;
 use crate::node::{Kind, Node, Stamp};
 
 /// Nodes that every server has and that no client can delete.
@@ -20,7 +21,7 @@ pub(crate) const SYSTEM: [&str; 3] = ["/zookeeper", "/zookeeper/quota", "/zookee
 /// How to undo one change.
 #[derive(Debug)]
 enum Undo {
-    Create { path: Arc<str>, pzxid: Zxid, created: i32 },
+    Create { path: Arc<str>, pzxid: Zxid, created: i32, buckets: u8 },
     Delete { path: Arc<str>, node: Box<Node>, pzxid: Zxid },
     SetData { path: Arc<str>, data: Option<Box<[u8]>>, version: i32, mzxid: Zxid, mtime: i64 },
 }
@@ -50,9 +51,9 @@ impl Tree {
             Node::new(Some(Box::default()), Arc::clone(acl), Kind::Persistent, now)
         };
         tree.nodes.insert("/".into(), Box::new(system(open)));
-        for path in SYSTEM {
+        for (place, path) in (0..).zip(SYSTEM) {
             let acl = if path.ends_with("config") { config } else { open };
-            let mut node = system(acl);
+            let mut node = Node { place, ..system(acl) };
             if path.ends_with("config") {
                 node.aversion = -1;
             }
@@ -83,18 +84,44 @@ impl Tree {
     /// The paths below `path`, in order.
     pub(crate) fn below(&self, path: &str) -> impl Iterator<Item = &str> {
         let (first, end) = bounds(path);
-        self.between(Excluded(&*first), &end)
+        self.between(Excluded(&*first), &end).map(|(path, _)| path)
     }
 
     /// The names of the children of `path`, in order.
     pub(crate) fn children(&self, path: &str) -> impl Iterator<Item = &str> {
+        self.child_nodes(path).map(|(name, _)| name)
+    }
+
+    /// The names of the children of `path`, in the order in which a real server lists them.
+    pub(crate) fn listed(&self, path: &str) -> Vec<&str> {
+        let buckets = self.get(path).map_or(0, |node| node.buckets);
+        let children = self.child_nodes(path);
+        let keyed = children.map(|(name, node)| (listing::bucket(name, buckets), age(node), name));
+        in_order(keyed.collect())
+    }
+
+    /// The ephemeral nodes of a session, in the order in which a real server has them: in `dump`,
+    /// and if they are `copied`, as the answer to getEphemerals.
+    pub(crate) fn listed_ephemerals(&self, session: SessionId, copied: bool) -> Vec<&str> {
+        let count = self.ephemerals(session).count();
+        let buckets = listing::grown_from(listing::EPHEMERALS, count);
+        let copy = if copied { listing::copied(count) } else { buckets };
+        let keyed = self.ephemerals(session).filter_map(|path| {
+            let (first, then) = (listing::bucket(path, copy), listing::bucket(path, buckets));
+            Some(((first, then), age(self.get(path)?), &**path))
+        });
+        in_order(keyed.collect())
+    }
+
+    fn child_nodes(&self, path: &str) -> impl Iterator<Item = (&str, &Node)> {
         let (first, end) = bounds(path);
         let mut paths = self.between(Excluded(&*first), &end);
         iter::from_fn(move || {
             loop {
-                let name = paths.next()?.get(first.len()..)?;
+                let (path, node) = paths.next()?;
+                let name = path.get(first.len()..)?;
                 let Some((child, _)) = name.split_once('/') else {
-                    return Some(name);
+                    return Some((name, node));
                 };
                 // Go on behind all that is below this child.
                 paths = self.between(Included(&*format!("{first}{child}0")), &end);
@@ -103,9 +130,13 @@ impl Tree {
     }
 
     /// The paths from `first` to before `end`, in order.
-    fn between(&self, first: Bound<&str>, end: &str) -> impl Iterator<Item = &str> + use<'_> {
+    fn between(
+        &self,
+        first: Bound<&str>,
+        end: &str,
+    ) -> impl Iterator<Item = (&str, &Node)> + use<'_> {
         let paths = self.nodes.range::<str, _>((first, Excluded(end)));
-        paths.map(|(path, _)| &**path)
+        paths.map(|(path, node)| (&**path, &**node))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -149,6 +180,7 @@ impl Tree {
         kind: Kind,
         now: Stamp,
     ) {
+        let place = u16::try_from(self.trail.len()).unwrap_or(u16::MAX);
         if let Some(parent) = self.get_mut(parent_of(path)) {
             // Most nodes have their parent's list. They share it.
             if acl == parent.acl {
@@ -158,6 +190,7 @@ impl Tree {
                 path: Arc::clone(path),
                 pzxid: parent.pzxid,
                 created: parent.created,
+                buckets: parent.buckets,
             };
             // A counter at its end stays there, and pzxid with it (since 3.6).
             if let Some(created) = parent.created.checked_add(1) {
@@ -166,14 +199,14 @@ impl Tree {
             }
             self.trail.push(undo);
         }
-        self.insert(path, Node::new(data, acl, kind, now));
+        self.insert(path, Node { place, ..Node::new(data, acl, kind, now) });
     }
 
     /// Adds a node of a snapshot as it is, or replaces one that every server has. The parent is
     /// there, and its counters do not change.
     pub(crate) fn put(&mut self, path: &str, mut node: Node) {
         if let Some(old) = self.get_mut(path) {
-            node.children = old.children;
+            (node.children, node.buckets, node.place) = (old.children, old.buckets, old.place);
             *old = node;
         } else {
             self.insert(&path.into(), node);
@@ -224,11 +257,11 @@ impl Tree {
     pub(crate) fn roll_back(&mut self) {
         while let Some(undo) = self.trail.pop() {
             match undo {
-                Undo::Create { path, pzxid, created } => {
+                Undo::Create { path, pzxid, created, buckets } => {
                     self.take(&path);
                     if let Some(parent) = self.get_mut(parent_of(&path)) {
                         parent.pzxid = pzxid;
-                        parent.created = created;
+                        (parent.created, parent.buckets) = (created, buckets);
                     }
                 }
                 Undo::Delete { path, node, pzxid } => {
@@ -297,6 +330,7 @@ impl Tree {
     fn insert(&mut self, path: &Arc<str>, node: Node) {
         if let Some(parent) = self.get_mut(parent_of(path)) {
             parent.children += 1;
+            parent.buckets = listing::grown(parent.buckets, parent.children as usize);
         }
         match node.kind {
             Kind::Persistent => {}
@@ -336,6 +370,17 @@ impl Tree {
 /// The path of the parent. It is empty for the root and its children.
 pub(crate) fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// The order in which nodes were created.
+fn age(node: &Node) -> (Zxid, u16) {
+    (node.czxid, node.place)
+}
+
+/// The names by their buckets, and by their age within each.
+fn in_order<B: Ord>(mut keyed: Vec<(B, (Zxid, u16), &str)>) -> Vec<&str> {
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, _, name)| name).collect()
 }
 
 /// What the paths below `path` are between.
@@ -388,6 +433,32 @@ mod tests {
         assert_eq!(tree.below("/").count(), tree.len() - 1);
         tree.commit();
         tree.audit(Zxid(11));
+    }
+
+    /// As a real server listed them, whose set had grown to 16 buckets.
+    #[test]
+    fn children_are_listed_as_real_servers_do() {
+        let mut tree = tree();
+        let open: AccessList = Arc::new([]);
+        let mut create = |tree: &mut Tree, name: &str, zxid| {
+            let path = format!("/{name}").into();
+            tree.create(&path, None, Arc::clone(&open), Kind::Persistent, at(zxid));
+        };
+        let name = |n: i64| format!("o/n-{}", n * 37 % 100);
+        create(&mut tree, "o", 1);
+        for n in 0..14 {
+            create(&mut tree, &name(n), n + 2);
+        }
+        for n in 0..10 {
+            tree.delete(&format!("/{}", name(n)).into(), at(n + 16));
+        }
+        tree.commit();
+        // These four have one hash, and one transaction.
+        for name in ["o/AaBB", "o/BBAa", "o/AaAa", "o/BBBB", "o/z"] {
+            create(&mut tree, name, 26);
+        }
+        let listed = ["n-70", "n-81", "n-44", "n-7", "z", "AaBB", "BBAa", "AaAa", "BBBB"];
+        assert_eq!(tree.listed("/o"), listed);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The four-letter words: short commands that an operator sends in place of a handshake.
 //!
 //! All known words are allowed, where a real server has a whitelist. Values about Java, disks and
-//! latencies are left out, or 0.
+//! latencies are left out, or 0. `mntr` is in a file of its own.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use zk_proto::OpCode;
 
 use crate::config::{LISTEN_BACKLOG, ServerVersion};
 use crate::connection::{Connection, ConnectionId};
-use crate::state::State;
+use crate::state::{HANDSHAKE_TIMEOUT, State, bucket_end};
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
@@ -76,14 +77,14 @@ impl State {
         written.ok().map(|()| answer)
     }
 
-    fn version(&self) -> &'static str {
+    pub(crate) fn version(&self) -> &'static str {
         match self.config.server_version {
             ServerVersion::V3_8 => "3.8.0-embedded, built on 1970-01-01 00:00 UTC",
             ServerVersion::V3_9 => "3.9.3-embedded, built on 1970-01-01 00:00 UTC",
         }
     }
 
-    fn mode(&self) -> &'static str {
+    pub(crate) fn mode(&self) -> &'static str {
         match &self.member {
             _ if self.read_only => "read-only",
             None => "standalone",
@@ -137,32 +138,6 @@ impl State {
         writeln!(out, "Node count: {}", self.store.tree.len() + 1)
     }
 
-    fn write_monitor(&self, now: Duration, out: &mut String) -> fmt::Result {
-        let tree = &self.store.tree;
-        let ephemerals: usize = tree.owners().map(|(_, paths)| paths.len()).sum();
-        let size = |(path, node): (&str, &crate::node::Node)| {
-            path.len() + node.data.as_ref().map_or(0, |data| data.len())
-        };
-        let size: usize = tree.iter().map(size).sum();
-        let mut line = |key: &str, value: &dyn fmt::Display| writeln!(out, "zk_{key}\t{value}");
-        line("version", &self.version())?;
-        line("server_state", &self.mode())?;
-        line("avg_latency", &"0.0")?;
-        line("min_latency", &0)?;
-        line("max_latency", &0)?;
-        line("packets_received", &self.received)?;
-        line("packets_sent", &self.connections.sent)?;
-        line("num_alive_connections", &self.connections.len())?;
-        line("outstanding_requests", &0)?;
-        line("znode_count", &(tree.len() + 1))?;
-        line("watch_count", &self.watches.len())?;
-        line("ephemerals_count", &ephemerals)?;
-        line("approximate_data_size", &size)?;
-        line("global_sessions", &(self.sessions.len() - self.sessions.local()))?;
-        line("local_sessions", &self.sessions.local())?;
-        line("uptime", &now.as_millis())
-    }
-
     fn write_settings(&self, _: Duration, out: &mut String) -> fmt::Result {
         let config = &self.config;
         let (min, max) = config.session_timeouts();
@@ -193,20 +168,20 @@ impl State {
         write!(out, "{}", self.trace_mask)
     }
 
-    fn write_connections(&self, now: Duration, out: &mut String) -> fmt::Result {
+    fn write_connections(&self, _: Duration, out: &mut String) -> fmt::Result {
         for one in self.connections.iter() {
             write_client(one, out)?;
             if let Some(session) = one.session {
                 let counts = &one.counts;
                 let timeout = self.sessions.get(session).map_or(Duration::ZERO, |it| it.timeout);
-                let since = now.saturating_sub(one.opened).as_millis();
+                let (opened, heard) = (self.millis(one.opened), counts.heard.as_millis());
                 let op = counts.last_op.map_or("NA", last_op);
-                write!(out, ",sid={session},lop={op},est={since}")?;
+                write!(out, ",sid={session},lop={op},est={opened}")?;
                 write!(out, ",to={}", timeout.as_millis())?;
                 if counts.last_xid.0 >= 0 {
                     write!(out, ",lcxid={:#x}", counts.last_xid.0)?;
                 }
-                write!(out, ",lzxid={},lresp={since}", counts.last_zxid)?;
+                write!(out, ",lzxid={},lresp={heard}", counts.last_zxid)?;
                 write!(out, ",llat=0,minlat=0,avglat=0,maxlat=0")?;
             }
             writeln!(out, ")")?;
@@ -219,24 +194,34 @@ impl State {
         let buckets: Vec<_> = self.sessions.buckets().collect();
         writeln!(out, "Session Sets ({})/({}):", buckets.len(), self.sessions.len())?;
         for (due, sessions) in buckets {
-            writeln!(out, "{} expire at {} ms:", sessions.len(), self.millis(due))?;
+            writeln!(out, "{} expire at {}:", sessions.len(), date(self.millis(due)))?;
             for session in sessions {
                 writeln!(out, "\t{session:#x}")?;
             }
         }
         writeln!(out, "ephemeral nodes dump:")?;
-        let owners: Vec<_> = self.store.tree.owners().collect();
+        let owners: Vec<_> = self.store.tree.owners().map(|(session, _)| session).collect();
         writeln!(out, "Sessions with Ephemerals ({}):", owners.len())?;
-        for (session, paths) in owners {
+        for session in owners {
             writeln!(out, "{session}:")?;
-            for path in paths {
+            for path in self.store.tree.listed_ephemerals(session, false) {
                 writeln!(out, "\t{path}")?;
             }
         }
         writeln!(out, "Connections dump:")?;
-        writeln!(out, "Connections Sets (1)/({}):", self.connections.len())?;
+        let mut sets = BTreeMap::<_, Vec<_>>::new();
         for one in self.connections.iter() {
-            writeln!(out, "\t{}", one.peer)?;
+            let timeout = one.session.and_then(|session| self.sessions.get(session));
+            let timeout = timeout.map_or(HANDSHAKE_TIMEOUT, |session| session.timeout);
+            sets.entry(bucket_end(one.counts.heard + timeout)).or_default().push(one);
+        }
+        writeln!(out, "Connections Sets ({})/({}):", sets.len(), self.connections.len())?;
+        for (due, connections) in sets {
+            writeln!(out, "{} expire at {}:", connections.len(), date(self.millis(due)))?;
+            for one in connections {
+                let session = one.session.unwrap_or_default();
+                writeln!(out, "\tip: /{} sessionId: {session}", one.peer)?;
+            }
         }
         Ok(())
     }
@@ -282,6 +267,30 @@ fn write_client(one: &Connection, out: &mut String) -> fmt::Result {
     write!(out, "(queued=0,recved={},sent={}", counts.received, counts.sent)
 }
 
+/// A moment as Java prints it, in UTC.
+fn date(millis: i64) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const WEEK: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    let seconds = millis.div_euclid(1000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // The years are counted from March, so that the leap day is their last.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let march = (5 * day + 2) / 153;
+    let day = day - (153 * march + 2) / 5 + 1;
+    let month = (march + 2) % 12;
+    let year = era * 400 + year + i64::from(month < 2);
+    let name = |names: &[&'static str], at: i64| {
+        usize::try_from(at).ok().and_then(|at| names.get(at).copied()).unwrap_or_default()
+    };
+    let (week, month) = (name(&WEEK, days.rem_euclid(7)), name(&MONTHS, month));
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{week} {month} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}")
+}
+
 /// The four letters that servers print for an operation.
 fn last_op(op: OpCode) -> &'static str {
     match op {
@@ -306,5 +315,18 @@ fn last_op(op: OpCode) -> &'static str {
         OpCode::GET_ALL_CHILDREN_NUMBER => "GETACN",
         OpCode::WHO_AM_I => "HOMI",
         _ => "NA",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates_are_as_java_prints_them() {
+        assert_eq!(date(0), "Thu Jan 01 00:00:00 UTC 1970");
+        assert_eq!(date(951_782_400_000), "Tue Feb 29 00:00:00 UTC 2000");
+        assert_eq!(date(1_795_658_185_999), "Thu Nov 26 01:56:25 UTC 2026");
+        assert_eq!(date(4_102_444_799_000), "Thu Dec 31 23:59:59 UTC 2099");
     }
 }

@@ -8,9 +8,9 @@
 //! * a session's password: replaced by whether it is the one that the session began with;
 //! * times: left out, as long as they are right. A transaction has one time, not before that of an
 //!   earlier transaction, and near enough to the time of the step that made it;
-//! * the order of children, of ephemeral nodes and of a connection's identities: sorted, since
-//!   servers keep them in hash tables. So are neighbours with equal permissions in an access list,
-//!   because `auth` becomes an entry per identity.
+//! * the order of a connection's identities: sorted, since servers keep them in hash tables. So are
+//!   neighbours with equal permissions in an access list, because `auth` becomes an entry per
+//!   identity. The names of children and of ephemeral nodes must come in the same order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -276,8 +276,6 @@ fn shown(id: &Id<'_>) -> String {
 }
 
 fn names(names: List<'_, &str>) -> String {
-    let mut sorted: Vec<_> = names.iter().collect();
-    sorted.sort();
     let null = if names.is_null() { " null" } else { "" };
-    format!("{null} {sorted:?}")
+    format!("{null} {:?}", names.iter().collect::<Vec<_>>())
 }

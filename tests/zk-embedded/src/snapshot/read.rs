@@ -135,6 +135,8 @@ impl<'a> Input<'a> {
             aversion,
             created,
             children: 0,
+            buckets: 0,
+            place: 0,
         })
     }
 

@@ -31,7 +31,8 @@ async fn wrong_arguments_are_named_and_end_it_with_2() {
     check_refused(&["stray"], 2, "stray").await;
     check_refused(&["--port"], 2, "--port").await;
     check_refused(&["--port", "66000"], 2, "--port 66000").await;
-    check_refused(&["--host", "here"], 2, "--host here").await;
+    check_refused(&["--port", "80000"], 2, "from 0 to 65535").await;
+    check_refused(&["--host", "here"], 2, "--host here: it is an IP address or localhost").await;
     check_refused(&["--release", "3.7"], 2, "it is 3.8 or 3.9").await;
     check_refused(&["--tick", "0"], 2, "at least 1").await;
     check_refused(&["--stdin=yes"], 2, "--stdin").await;
@@ -70,7 +71,7 @@ async fn help_and_version_are_printed() {
 #[cfg(unix)]
 #[tokio::test]
 async fn signals_end_it_with_success() {
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP"] {
         let mut program = Program::start(&[]).await;
         let id = program.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status();

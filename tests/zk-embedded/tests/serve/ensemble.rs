@@ -48,6 +48,12 @@ async fn a_session_moves_when_its_member_stops_and_lives_through_an_election() {
         assert_eq!(&read(&client, "/a").await[..], b"one");
         program.tell(&format!("at {member} start")).await;
     }
+    program.tell("at 0 stop").await;
+    let nobody = program.ask("leader").await;
+    assert!(nobody.starts_with("error no member leads"), "{nobody}");
+    program.tell("at 0 start").await;
+    program.tell("at 0 elect").await;
+    assert_eq!(program.value("leader").await, "0");
     assert_eq!(program.value("sessions").await, session);
     program.tell(&format!("disconnect {session}")).await;
     assert_eq!(&read(&client, "/a").await[..], b"one");
