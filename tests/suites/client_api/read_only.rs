@@ -286,7 +286,7 @@ fn a_delete_that_a_read_only_server_refuses_is_asked_of_the_next() {
     bench.session.release(claim, Some(2)).unwrap();
     assert_eq!(bench.sent(), ["delete#2 /l/x-0000000007"]);
     bench.refuse(2, ErrorCode::NOT_READ_ONLY);
-    assert_eq!(bench.said(), ["2 lost, unsent"]);
+    assert_eq!(bench.said(), ["2 NotReadOnly"]);
     assert_eq!(bench.load(), (0, 0, 1), "it is not forgotten");
     bench.cut();
     assert_eq!(bench.said(), ["Disconnected"]);

@@ -8,6 +8,7 @@ mod moving;
 mod multi;
 mod owned_nodes;
 mod pipeline;
+mod refused_deletes;
 mod replace;
 mod sasl;
 mod streams;

@@ -612,16 +612,6 @@ fn a_delete_that_was_not_sent_waits_with_its_releaser() {
 }
 
 #[test]
-fn a_delete_that_is_refused_is_told_and_over() {
-    let (mut bench, node) = held();
-    bench.session.release(node, Some(RELEASER)).unwrap();
-    bench.sent();
-    bench.refuse(2, ErrorCode::NOT_EMPTY);
-    assert_eq!(bench.said(), ["2 NotEmpty"]);
-    assert_eq!(bench.load(), (0, 0, 0));
-}
-
-#[test]
 fn what_is_held_is_left_alone_by_a_reconnect() {
     let (mut bench, _) = held();
     bench.cut();

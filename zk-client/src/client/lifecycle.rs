@@ -82,7 +82,9 @@ impl Client {
     ///
     /// Requests of earlier calls are sent and answered, and then the connection is dropped. All
     /// clones are closed: later calls fail at once. Owned nodes have no owner any more: dropping
-    /// them, or a reply that would have brought one, deletes nothing.
+    /// them, or a reply that would have brought one, deletes nothing. Nodes that were released
+    /// before are deleted first, except those that the server does not let the client delete: these
+    /// stay, and [`undeleted`](Self::undeleted) returns them.
     ///
     /// Returns the id and password. With them,
     /// [`ClientBuilder::session`](crate::ClientBuilder::session) resumes the session, and the new
@@ -104,5 +106,17 @@ impl Client {
             drop(states.wait_for(|state| state.ended().is_some()).await);
             shared.read(Core::detached)
         }
+    }
+
+    /// The paths of owned nodes that were released and that the server has refused to delete, for
+    /// instance because the client lacks the permission `DELETE` on their folder.
+    ///
+    /// The client tries again after each session timeout and on each connection. Nodes that are
+    /// gone are no longer returned. After [`detach`](Self::detach) these are the nodes that it has
+    /// left behind, although they have no owner. They stay for as long as the session lives, unless
+    /// another client deletes them.
+    pub fn undeleted(&self) -> Vec<String> {
+        let undeleted = self.shared().read(|core| core.undeleted());
+        undeleted.iter().map(|path| self.chroot.strip(path).to_owned()).collect()
     }
 }

@@ -273,6 +273,10 @@ impl Client {
 /// runtime. If the connection breaks before the reply, the delete is sent again on the next
 /// connection, ahead of all other requests.
 ///
+/// If the server refuses the delete, the node stays, and the client tries again after each session
+/// timeout and on each connection. Without the permission `DELETE` on the folder it stays until the
+/// permission comes back or the session ends. [`Client::undeleted`] returns such nodes.
+///
 /// The client's task sends what is queued. If the runtime ends first, as at the end of `main`,
 /// nothing is sent, and the node stays until the session has expired. So end a program with
 /// [`delete`](Self::delete) or [`Client::close`], and await it.
@@ -362,8 +366,9 @@ impl OwnedNode {
     ///
     /// # Errors
     ///
-    /// After any error the caller no longer owns the node. After `ConnectionLoss` the client goes
-    /// on deleting it until the server has replied or the session ends.
+    /// After any error the caller no longer owns the node, and the client goes on deleting it until
+    /// it is gone or the session ends, also if the server has refused: see
+    /// [`Client::undeleted`].
     pub fn delete(mut self) -> Reply<Deletion> {
         let DeleteOnDrop { client, id, released } = &mut self.node;
         *released = true;

@@ -81,7 +81,7 @@ impl World {
         let own = if variant & 64 == 0 { OWN } else { SessionId(9) };
         let stat = stat(own);
         let mut error = ErrorCode::OK;
-        // Whether the last part of a multi was decided.
+        // Whether the last part of a multi was carried out.
         let mut decided = false;
         match variant % 8 {
             0 => {
@@ -98,8 +98,8 @@ impl World {
             3 if op == OpCode::MULTI => {
                 let (passed, failed) = (ErrorCode::OK, ErrorCode::NODE_EXISTS);
                 let results = [passed, failed].map(MultiResult::Error);
-                decided = variant & 8 == 0;
-                let results = results.get(usize::from(!decided)..).unwrap_or_default();
+                // Without the first one the refusal is that of the create.
+                let results = results.get(usize::from(variant & 8 != 0)..).unwrap_or_default();
                 self.reply(xid, ErrorCode::OK, &MultiResponse::new(results));
             }
             _ => match op {
@@ -150,7 +150,7 @@ impl World {
             let ends = error == ErrorCode::SESSION_EXPIRED && self.over;
             assert!(ends || self.completed.len() == 1, "the reply to {path} is no other's");
         }
-        if serving && op == OpCode::DELETE && error != ErrorCode::THROTTLED_OP {
+        if serving && op == OpCode::DELETE && is_gone(error) {
             self.shadow.deleted(path);
         }
         if serving && decided {
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// The delete at the end of a multi was answered.
+    /// The delete at the end of a multi was carried out.
     fn deleted_together(&mut self, parts: Vec<(OpCode, String)>) {
         if let Some((OpCode::DELETE, path)) = parts.into_iter().next_back() {
             self.shadow.deleted(path);
@@ -189,7 +189,7 @@ impl World {
         }
         let asked = self.asked.iter().position(|asked| asked.xid == xid);
         let asked = asked.and_then(|at| self.asked.remove(at));
-        self.forged(asked.filter(|_| error != ErrorCode::THROTTLED_OP));
+        self.forged(asked.filter(|_| is_gone(error)));
     }
 
     /// Answers one of the oldest requests out of order, unless it is the oldest by chance.
@@ -342,6 +342,11 @@ fn asked(xid: Xid, op: OpCode, reader: &mut Reader<'_>) -> Asked {
         _ => asked.path = <&str>::decode(reader).unwrap_or_default().to_owned(),
     }
     asked
+}
+
+/// Whether a node is gone after this answer to its delete. After any other the delete is repeated.
+fn is_gone(error: ErrorCode) -> bool {
+    [ErrorCode::OK, ErrorCode::NO_NODE].contains(&error)
 }
 
 /// The token of a call, from its path.

@@ -42,7 +42,7 @@ pub(super) struct Shadow {
     /// Owned nodes by the token of the create.
     creators: BTreeMap<u32, OwnedNodeId>,
     leases: Vec<Lease>,
-    /// Paths whose delete was answered.
+    /// Paths whose delete was carried out, or that were gone before.
     gone: BTreeSet<String>,
     /// Whether a lease was running since the last probe could be sent.
     relied: bool,
@@ -172,7 +172,7 @@ impl Shadow {
         assert!(!kept, "{path} is deleted and was not let go");
     }
 
-    /// A delete was answered.
+    /// A delete was answered, and the node is gone.
     pub(super) fn deleted(&mut self, path: String) {
         self.gone.insert(path);
     }

@@ -26,7 +26,8 @@ pub const STEPS: u8 = 31;
 ///   own number.
 /// * Every watch fires at most once, and not after it was forgotten. A stream receives only changes
 ///   of its own path, from the reply to its request until it is forgotten.
-/// * A node is deleted only if it was released, and then it is deleted in the end.
+/// * A node is deleted only if it was released, and then it is deleted in the end, however often
+///   the server refuses that.
 /// * A lapsed lease stays lapsed. A lease is valid only with a connection, and for less than the
 ///   timeout.
 /// * No probe is sent that no lease has asked for.
@@ -74,8 +75,10 @@ impl World {
             9 => self.disconnect(),
             10 | 11 => {
                 self.now += Duration::from_millis(u64::from(input.byte()) * 50);
+                // Deletes that were refused are repeated.
+                let owned_nodes = self.session.stats(self.now).owned_nodes;
                 self.session.handle_timeout(self.now);
-                self.allowance += OVERHEAD;
+                self.allowance += (owned_nodes + 1) * OVERHEAD;
                 self.listen();
                 self.check_deadline();
             }

@@ -3,6 +3,8 @@
 //! All callers that wait are notified, exactly once: after a loss those whose request was sent, at
 //! the end of the session all.
 
+use std::sync::Arc;
+
 use tracing::{info, trace, warn};
 use zk_proto::CloseSessionRequest;
 
@@ -46,7 +48,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Ends this side of the session once all queued requests are answered.
     ///
     /// Later requests and releases are rejected. The server is not notified, and nodes that are
-    /// held stay.
+    /// held stay, as do those that the server did not let it delete: see
+    /// [`undeleted`](Self::undeleted).
     ///
     /// Gives up like [`close`](Self::close).
     pub fn detach(&mut self) {
@@ -63,6 +66,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
     pub fn detached(&self) -> Option<SessionIdentity> {
         let is_detached = self.detaching && self.ended() == Some(Ended::Closed);
         self.identity.filter(|_| is_detached)
+    }
+
+    /// The paths of the released nodes that the server has refused to delete, and that the session
+    /// tries to delete again. Once it is detached, those that it has left behind.
+    pub fn undeleted(&self) -> Vec<Arc<str>> {
+        self.owned_nodes.undeleted().chain(&self.left_behind).cloned().collect()
     }
 }
 
@@ -135,6 +144,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
         }
         for token in self.auths.take_all() {
             self.complete(token, Err(Failure::Ended { sent: false, ended }));
+        }
+        if self.detaching {
+            self.left_behind = self.owned_nodes.undeleted().cloned().collect();
+            for path in &self.left_behind {
+                warn!(target: trace::SESSION, session, %path, "a released node is left behind");
+            }
         }
         self.owned_nodes.end(Failure::Ended { sent: true, ended });
         self.end_leases(ended);

@@ -71,6 +71,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
         self.timers.reset(Timer::SearchLostNodes, now.checked_add(wait));
     }
 
+    /// Sets the timer to repeat the deletes that were refused, if there are any.
+    #[inline]
+    pub(super) fn schedule_deletes(&mut self, now: Instant) {
+        if self.owned_nodes.has_refusals() && !self.timers.is_set(Timer::RepeatDeletes) {
+            self.timers.reset(Timer::RepeatDeletes, now.checked_add(self.timeout));
+        }
+    }
+
     /// Marks the leases that have lapsed by now, and deletes their nodes.
     #[inline]
     pub(super) fn expire_leases(&mut self, now: Instant) {

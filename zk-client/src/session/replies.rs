@@ -136,6 +136,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
         if self.owned_nodes.has_suspects() && !self.timers.is_set(Timer::SearchLostNodes) {
             self.schedule_search(now);
         }
+        self.schedule_deletes(now);
         self.detach_if_done();
         self.leave_if_done();
         Ok(())
@@ -186,14 +187,6 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 understood = self.owned_nodes.replace_answered(delete, create, result);
                 // A delete that is repeated goes ahead of all requests that wait.
                 self.do_housekeeping(Priority::Urgent);
-            }
-            // This server is read-only: the delete is repeated at the next one.
-            Purpose::NodeRequest(request)
-                if request.op_code() == OpCode::DELETE
-                    && code(&result) == Some(ErrorCode::NOT_READ_ONLY) =>
-            {
-                let failure = Failure::ConnectionLoss { sent: false, why: Hangup::Moving };
-                self.owned_nodes.unanswered(&request, failure);
             }
             Purpose::NodeRequest(request) => {
                 let own = self.identity.map(|own| own.id);

@@ -299,7 +299,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     /// Releases a node, which the session then deletes.
     ///
     /// The node is deleted now, or as soon as it is known to exist. The delete is repeated on every
-    /// connection until the server has answered it.
+    /// connection, and after each session timeout if the server refuses it, until the node is gone.
     ///
     /// `releaser` receives the result of the first delete, or `NoNode` at once if the node is not
     /// known to exist.

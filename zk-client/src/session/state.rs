@@ -86,6 +86,8 @@ pub struct Session<T, W, S = W> {
     pub(super) closing: bool,
     /// True if the session closes on this side alone, and shall live on at the servers.
     pub(super) detaching: bool,
+    /// The released nodes that a detached session could not delete.
+    pub(super) left_behind: Vec<Arc<str>>,
     /// The last state that was reported.
     pub(super) state: SessionState,
     pub(super) last_hangup: Hangup,
@@ -171,6 +173,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
             last_request_id: None,
             closing: false,
             detaching: false,
+            left_behind: Vec::new(),
             state: SessionState::Connecting,
             last_hangup: Hangup::Eof,
             events: VecDeque::new(),

@@ -36,6 +36,14 @@ impl<T, W, S: Clone> Session<T, W, S> {
                         self.schedule_search(now);
                     }
                 }
+                Timer::RepeatDeletes => {
+                    // At the end of its use the session only waits for what is on its way.
+                    if !self.closing {
+                        self.owned_nodes.repeat_refused();
+                        self.do_housekeeping(Priority::Normal);
+                        self.schedule_deletes(now);
+                    }
+                }
                 // `update_lease_timers` handles these below.
                 Timer::Probe | Timer::LeaseAtRisk | Timer::Lapse => {}
             }

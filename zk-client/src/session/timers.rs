@@ -34,6 +34,8 @@ pub(crate) enum Timer {
     Leave,
     /// Nodes that were looked for and not found are looked for again.
     SearchLostNodes,
+    /// Deletes that were refused are repeated.
+    RepeatDeletes,
     /// Leases need a probe, to confirm that the session is kept.
     Probe,
     /// A request or ping has had no reply for so long that leases count as suspended.
@@ -43,7 +45,7 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Attempt,
         Self::Ping,
         Self::Silence,
@@ -51,6 +53,7 @@ impl Timer {
         Self::Close,
         Self::Leave,
         Self::SearchLostNodes,
+        Self::RepeatDeletes,
         Self::Probe,
         Self::LeaseAtRisk,
         Self::Lapse,
@@ -130,8 +133,14 @@ impl Timers {
 
     /// The connection is gone, and the session lives on.
     pub(crate) fn hung_up(&mut self) {
-        let of_connection =
-            [Timer::Attempt, Timer::Ping, Timer::Silence, Timer::Leave, Timer::SearchLostNodes];
+        let of_connection = [
+            Timer::Attempt,
+            Timer::Ping,
+            Timer::Silence,
+            Timer::Leave,
+            Timer::SearchLostNodes,
+            Timer::RepeatDeletes,
+        ];
         of_connection.into_iter().for_each(|timer| self.stop(timer));
     }
 

@@ -2,11 +2,14 @@
 //!
 //! Ownership begins with the create of an ephemeral node under a unique name, and ends when no such
 //! node is left. In between, the session makes sure that no node stays behind without a holder. It
-//! looks for a node by its name after a reconnect if the reply to the create was lost, it repeats a
-//! delete until the server has answered it, and it deletes a node as soon as it can once the caller
-//! has dropped it.
+//! looks for a node by its name after a reconnect if the reply to the create was lost, it deletes a
+//! node as soon as it can once the caller has dropped it, and it repeats the delete until the node
+//! is gone.
 //!
 //! Pure: replies and losses go in, [`Effect`]s come out, and the session carries them out.
+
+/// How nodes are released, and how their deletes end.
+mod deletes;
 
 /// Which requests ask for a node, and what they answer.
 mod node_request;
@@ -21,7 +24,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tracing::warn;
 use zk_proto::{
     Create2Response, Decode, ErrorCode, ExistsResponse, GetChildrenResponse, Reader, SessionId,
     Zxid,
@@ -34,7 +36,6 @@ pub(crate) use crate::session::owned_nodes::node_request::NodeRequest;
 pub use crate::session::owned_nodes::node_request::OwnedNodeId;
 pub(crate) use crate::session::owned_nodes::owned::Effect;
 use crate::session::owned_nodes::owned::{Owned, State, created};
-use crate::trace;
 
 /// All nodes that a session owns, oldest first.
 #[derive(Debug)]
@@ -48,12 +49,14 @@ pub(crate) struct OwnedNodes<T> {
     suspects: bool,
     /// How many times suspects were searched for again on this connection.
     searches: u32,
+    /// True if the server may have refused the delete of a node.
+    refusals: bool,
 }
 
 impl<T> OwnedNodes<T> {
     pub(crate) fn new() -> Self {
         let (nodes, effects) = (BTreeMap::new(), VecDeque::new());
-        Self { next: 0, nodes, effects, epoch: 0, suspects: false, searches: 0 }
+        Self { next: 0, nodes, effects, epoch: 0, suspects: false, searches: 0, refusals: false }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -256,44 +259,12 @@ impl<T> OwnedNodes<T> {
             .is_some_and(|node| !node.released && matches!(node.state, State::Held { .. }))
     }
 
-    /// Releases a node, which is deleted as soon as possible. If the node is not known to exist,
-    /// `releaser` receives `NoNode` at once, and the session finds and deletes the node by itself.
-    pub(crate) fn release(&mut self, id: OwnedNodeId, releaser: Option<T>) {
-        let releaser = match self.nodes.get_mut(&id) {
-            Some(node) => {
-                node.released = true;
-                if matches!(node.state, State::Held { .. }) {
-                    return node.delete(id, releaser, &mut self.effects);
-                }
-                // The delete is under way, and no caller waits for its result.
-                if matches!(node.state, State::Deleting { .. }) && node.waiting.is_none() {
-                    node.waiting = releaser;
-                    return;
-                }
-                node.report_lost(true, &mut self.effects);
-                releaser
-            }
-            None => releaser,
-        };
-        let answer = Err(Failure::Refused(ErrorCode::NO_NODE));
-        self.effects.extend(releaser.map(|token| Effect::Complete(token, answer)));
-    }
-
     /// Gives up a node without a delete: it shall stay, or is gone already.
     pub(crate) fn disown(&mut self, id: OwnedNodeId) {
         let held = |node: &Owned<T>| matches!(node.state, State::Held { .. });
         if self.nodes.get(&id).is_some_and(held) {
             self.nodes.remove(&id);
         }
-    }
-
-    /// True if a node is still to be found or deleted, if need be on the next connection.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.nodes.values().any(|node| match &node.state {
-            State::Lost { .. } => node.released || node.waiting.is_some(),
-            State::Deleting { .. } => true,
-            State::Creating | State::Suspect { .. } | State::Held { .. } => false,
-        })
     }
 
     /// A request was answered. `own` is the session that must own the nodes.
@@ -353,19 +324,7 @@ impl<T> OwnedNodes<T> {
                 // node that is found there has no holder any more and is deleted.
                 node.report_lost(true, effects);
             }
-            (NodeOp::Delete, result) => {
-                if let Err(Failure::Refused(code)) = result
-                    && *code != ErrorCode::NO_NODE
-                {
-                    warn!(
-                        target: trace::SESSION, %code, %path,
-                        "a node outlives its owner until the session ends"
-                    );
-                }
-                let releaser = self.nodes.remove(&id).and_then(|node| node.waiting);
-                let told = releaser.map(|token| Effect::Complete(token, result.clone()));
-                effects.extend(told);
-            }
+            (NodeOp::Delete, _) => self.delete_answered(id, &path, result),
         }
         Ok(())
     }
@@ -452,7 +411,7 @@ impl<T> OwnedNodes<T> {
 
     /// The session is over, and every node with it. All callers that wait receive `failure`.
     pub(crate) fn end(&mut self, failure: Failure) {
-        self.suspects = false;
+        (self.suspects, self.refusals) = (false, false);
         let waiting = std::mem::take(&mut self.nodes).into_values().filter_map(|it| it.waiting);
         self.effects.extend(waiting.map(|token| Effect::Complete(token, Err(failure))));
     }

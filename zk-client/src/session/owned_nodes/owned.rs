@@ -34,6 +34,8 @@ pub(crate) struct Owned<T> {
     pub(crate) waiting: Option<T>,
     /// True if the holder has released the node, so that it must be deleted.
     pub(crate) released: bool,
+    /// True once the server has refused its delete.
+    pub(crate) refused: bool,
     /// Requests that are queued or in flight.
     pub(crate) open_requests: u32,
     /// The sync ahead of the list was refused, so the list proves nothing.
@@ -69,6 +71,7 @@ impl<T> Owned<T> {
             state,
             waiting,
             released: false,
+            refused: false,
             open_requests: 0,
             sync_error: None,
             candidates: Vec::new(),
