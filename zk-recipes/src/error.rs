@@ -259,6 +259,12 @@ impl Error {
         }
     }
 
+    /// True if this error of a release says that the server has refused it. Others only leave open
+    /// how it went.
+    pub(crate) fn is_refusal(&self) -> bool {
+        !self.is_transient() && !self.is_session_over()
+    }
+
     /// The client's error that caused this one, if there is one.
     pub fn client(&self) -> Option<&zk_client::Error> {
         match &self.0 {

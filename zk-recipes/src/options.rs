@@ -86,6 +86,9 @@ impl Options {
     /// contenders that wait for this one would have to list the queue again and again. Let this
     /// client read it, too: otherwise its guards cannot report that somebody deleted the node, and
     /// a [`ReentrantLock`](crate::ReentrantLock) is not handed on within the process.
+    ///
+    /// The permission to delete the node is that of the folder. Without it a release is refused,
+    /// and the node keeps others waiting until the permission comes back or the session ends.
     #[must_use]
     pub fn acl(mut self, acl: &[Acl]) -> Self {
         self.acl = acl.to_vec();

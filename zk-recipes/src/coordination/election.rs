@@ -5,7 +5,7 @@
 //! watches the node of the leader alone, so a candidate that joins wakes no observer.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,14 +14,14 @@ use tracing::debug;
 use zk_client::{Client, Watcher, Zxid};
 
 use crate::error::Error;
-use crate::hold::LockState;
+use crate::hold::{LockState, Release};
 use crate::locks::{Guard, Lock};
 use crate::node::Contender;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::inspect::QueueEntry;
-use crate::queue::wakeups::RecheckTimer;
+use crate::queue::wakeups::{RecheckTimer, first_of};
 use crate::trace::COORDINATION;
 
 /// When a leader that can no longer prove its leadership stops to lead.
@@ -123,8 +123,12 @@ impl Election {
     ///
     /// As [`Lock::acquire`]. So the end of the session is one, also when it ends a term: see
     /// [`Error::is_session_over`]. A [`SessionKeeper`](zk_client::SessionKeeper::run_each) runs an
-    /// election in each session. If the work is done and its resignation is not confirmed, this is
-    /// no error: the result counts, and the client goes on resigning.
+    /// election in each session.
+    ///
+    /// If a resignation is lost with its connection, this is no error: the result of the work
+    /// counts, and the client goes on resigning. If the server refuses it, for instance for want of
+    /// the permission `DELETE`, that is the error, also when the work is done: nobody can lead
+    /// until the client, which [goes on](zk_client::OwnedNode), has deleted its node.
     ///
     /// # Cancel safety
     ///
@@ -133,18 +137,33 @@ impl Election {
     where
         W: Future<Output = T>,
     {
+        let mut resigning = None;
         loop {
-            let term = Arc::new(self.campaign().await?);
+            let resigned = resigning.take();
+            // Behind a node of our own that stays we would wait for ever.
+            let refused = async {
+                match resigned {
+                    Some(resigned) => Err(refusal(resigned).await),
+                    None => pending().await,
+                }
+            };
+            let term = Arc::new(first_of(refused, self.campaign()).await?);
             let done = self.work_on(&term, work(Arc::clone(&term))).await;
             // The delete is on its way from here on, ahead of the next candidacy.
             let resigned = term.release();
-            if let Some(done) = done {
-                if let Err(error) = resigned.await {
+            let Some(done) = done else {
+                resigning = Some(resigned);
+                continue;
+            };
+            return match resigned.await {
+                Err(error) if error.is_refusal() => Err(error),
+                Err(error) => {
                     let node = term.node();
                     debug!(target: COORDINATION, node, %error, "the end of a term is unconfirmed");
+                    Ok(done)
                 }
-                return Ok(done);
-            }
+                Ok(_) => Ok(done),
+            };
         }
     }
 
@@ -208,6 +227,14 @@ impl Election {
             work.as_mut().poll(cx).map(Some)
         })
         .await
+    }
+}
+
+/// Waits until the server refuses a release.
+async fn refusal(released: impl Future<Output = Result<Release, Error>>) -> Error {
+    match released.await {
+        Err(error) if error.is_refusal() => error,
+        _ => pending().await,
     }
 }
 

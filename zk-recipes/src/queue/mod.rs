@@ -263,7 +263,7 @@ impl Join {
                     }
                 }
                 // The node that was to be replaced was gone already, so now we just join.
-                Err(error) if error.failed_op() == Some(REPLACED) => {}
+                Err(error) if error.failed_op() == Some(REPLACED) && error.is_no_node() => {}
                 Err(error) => retry.after(queue.folder(), &queue.options, error, made)?,
             }
             let folders = retry.folders.as_ref();

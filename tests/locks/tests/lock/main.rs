@@ -22,6 +22,7 @@ mod metrics;
 mod multi;
 mod old_server;
 mod partitioner;
+mod refused_deletes;
 mod requeue;
 mod runtimes;
 mod rw;

@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 use zk_client::Client;
@@ -23,6 +23,7 @@ use crate::coordination::group::{Group, Membership, View};
 use crate::error::{Error, Fault};
 #[cfg(doc)]
 use crate::hold::Hold;
+use crate::hold::Release;
 use crate::locks::{Guard, Lock};
 use crate::node::Folder;
 use crate::options::Options;
@@ -233,8 +234,10 @@ impl Partitioner {
     ///
     /// [`InvalidMemberId`](crate::ErrorKind::InvalidMemberId), what a server refuses to
     /// [join](Group::join) a group, to [observe](crate::Members::next) it or to
-    /// [acquire](Lock::acquire) a lock, and the end of the session. All work has been dropped then,
-    /// and all shards are released. A lost connection is no error, nor is a shard that is lost.
+    /// [acquire](Lock::acquire) or [release](crate::Guard::release) a lock, and the end of the
+    /// session. All work has been dropped then, and all shards are released, except those whose
+    /// release was refused: nobody works on them until the client, which goes on, has deleted their
+    /// nodes. A lost connection is no error, nor is a shard that is lost.
     ///
     /// # Cancel safety
     ///
@@ -278,28 +281,28 @@ impl Partitioner {
         work: impl Fn(Shard) -> W,
     ) -> Result<(), Error> {
         let plan = watch::Sender::new(Plan::default());
-        let has_left = Notify::new();
+        let (has_left, left) = oneshot::channel();
         let serve = |(shard, lock)| self.serve(shard, lock, plan.subscribe(), &work);
         let serving = async {
             all_of(self.shards.iter().map(serve)).await?;
-            has_left.notified().await;
-            Ok(())
+            left.await.unwrap_or(Ok(()))
         };
         let planning = async {
-            self.plan(id, stop, &plan).await?;
-            has_left.notify_one();
+            let leaving = self.plan(id, stop, &plan).await?;
+            has_left.send(leaving).ok();
             pending().await
         };
         first_of(planning, serving).await
     }
 
-    /// Keeps being a member, and says which shards should be ours, until `stop` is done.
+    /// Keeps being a member, and says which shards should be ours, until `stop` is done. Returns
+    /// whether it could leave then.
     async fn plan(
         &self,
         id: &str,
         stop: impl Future<Output = ()>,
         plan: &watch::Sender<Plan>,
-    ) -> Result<(), Error> {
+    ) -> Result<Result<(), Error>, Error> {
         let mut stop = pin!(stop);
         let last = loop {
             let joining = self.group.join(id, self.data.as_slice());
@@ -323,12 +326,10 @@ impl Partitioner {
         };
         // The work stops while this leaves.
         plan.send_replace(Plan { is_over: true, ..Plan::default() });
-        if let Some(membership) = last
-            && let Err(error) = membership.leave().await
-        {
-            debug!(target: COORDINATION, id, %error, "a departure is unconfirmed");
+        match last {
+            Some(membership) => Ok(is_allowed(id, membership.leave().await)),
+            None => Ok(Ok(())),
         }
-        Ok(())
     }
 
     /// Plans for each view of the group.
@@ -391,21 +392,21 @@ impl Partitioner {
             }
             match unless(unplanned(&mut plan, shard), lock.acquire()).await {
                 None => {}
-                Some(Ok(guard)) => self.hold(shard, guard, &mut plan, work).await,
+                Some(Ok(guard)) => self.hold(shard, guard, &mut plan, work).await?,
                 Some(Err(error)) => may_pass(shard, error).await?,
             }
         }
     }
 
     /// Works on a shard until it is lost or should no longer be ours, and releases it when the work
-    /// has ended.
+    /// has ended. Fails if the server refuses that.
     async fn hold<W: Future<Output = ()>>(
         &self,
         name: &Arc<str>,
         guard: Guard,
         plan: &mut watch::Receiver<Plan>,
         work: &impl Fn(Shard) -> W,
-    ) {
+    ) -> Result<(), Error> {
         let term = Term(Arc::new(guard));
         let (stop, stopping) = watch::channel(false);
         let shard = Shard::new(Arc::clone(name), Arc::clone(&term.0), stopping);
@@ -426,16 +427,26 @@ impl Partitioner {
             }
         }
         // The work has been dropped, and the next member may begin.
-        if let Err(error) = term.0.release().await {
-            let shard = &**name;
-            debug!(target: COORDINATION, shard, %error, "the release of a shard is unconfirmed");
-        }
+        is_allowed(name, term.0.release().await)
     }
 }
 
 /// Waits until a shard should not be ours.
 async fn unplanned(plan: &mut watch::Receiver<Plan>, shard: &Arc<str>) {
     drop(plan.wait_for(|plan| !plan.shards.contains(shard)).await);
+}
+
+/// Fails if the server has refused to release a shard or a membership. The client goes on with what
+/// is only unconfirmed.
+fn is_allowed(of: &str, released: Result<Release, Error>) -> Result<(), Error> {
+    match released {
+        Err(error) if error.is_refusal() => Err(error),
+        Err(error) => {
+            debug!(target: COORDINATION, of, %error, "a release is unconfirmed");
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Waits a little after an error that may not come again. Fails with any other.

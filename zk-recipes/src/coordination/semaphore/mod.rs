@@ -200,8 +200,7 @@ impl Semaphore {
         // A dropped future gives these up ahead of its turn.
         let (mut leases, list) = folder.create(permits, checked).await?;
         folder.wait_for_room(&mut turn, &mut leases, 0, list).await?;
-        drop(turn);
-        Permit::new(leases).await
+        Permit::new(leases, Some(turn)).await
     }
 
     /// Takes a permit if one is free, and returns `None` if not.
@@ -256,7 +255,7 @@ impl Semaphore {
         }
         let list = list.map_err(|error| vanished_or(&leases, error))?;
         match self.leases.has_room(&leases, 0, &list)? {
-            true => Permit::new(leases).await.map(Some),
+            true => Permit::new(leases, turn).await.map(Some),
             false => Ok(None),
         }
     }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use zk_client::Operations;
+use zk_client::{Deletion, Operations, Reply};
 
 use crate::error::{Error, Loss};
 use crate::hold::{Hold, LockState, Release};
@@ -20,26 +21,34 @@ use crate::queue::Place;
 /// tokens but the newest would refuse them. What needs protection from a holder that has lost its
 /// permit is written by [`fenced`](Self::fenced).
 #[must_use = "dropping it gives the permits back"]
-pub struct Permit(MultiGuard);
+pub struct Permit {
+    leases: MultiGuard,
+    /// The reply to the delete of the turn that led to the permits. An acquire does not wait for
+    /// it.
+    turn: Mutex<Option<Reply<Deletion>>>,
+}
 
 impl Permit {
-    pub(super) async fn new(leases: Vec<Place>) -> Result<Self, Error> {
-        MultiGuard::hold(leases).await.map(Self).map_err(Error::while_waiting)
+    /// Makes permits of leases for which there is room, and ends the turn.
+    pub(super) async fn new(leases: Vec<Place>, turn: Option<Place>) -> Result<Self, Error> {
+        let turn = Mutex::new(turn.map(|turn| turn.node.delete()));
+        let leases = MultiGuard::hold(leases).await.map_err(Error::while_waiting)?;
+        Ok(Self { leases, turn })
     }
 
     /// Each of the permits.
     pub fn leases(&self) -> &[Hold] {
-        self.0.locks()
+        self.leases.locks()
     }
 
     /// The current state of the permits, which is that of the worst of them: see [`Hold::state`].
     pub fn state(&self) -> LockState {
-        self.0.state()
+        self.leases.state()
     }
 
     /// For how long from now the permits are surely still ours: see [`Hold::remaining`].
     pub fn remaining(&self) -> Duration {
-        self.0.remaining()
+        self.leases.remaining()
     }
 
     /// Waits until one of the permits is lost, and returns how.
@@ -48,7 +57,7 @@ impl Permit {
     ///
     /// Dropping the future loses nothing. Any number of tasks may wait.
     pub async fn lost(&self) -> Loss {
-        self.0.lost().await
+        self.leases.lost().await
     }
 
     /// Runs `work` until it is done or one of the permits is lost: see [`Hold::run`].
@@ -61,7 +70,7 @@ impl Permit {
     ///
     /// Dropping the future drops `work`, and nothing else.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
-        self.0.run(work).await
+        self.leases.run(work).await
     }
 
     /// Asks the ensemble whether the permits are ours: see [`Hold::verify`].
@@ -83,18 +92,35 @@ impl Permit {
     ///
     /// As [`MultiGuard::fenced`].
     pub async fn fenced<O: Operations>(&self, ops: O) -> Result<O::Results, Error> {
-        self.0.fenced(ops).await
+        self.leases.fenced(ops).await
     }
 
     /// Gives the permits back and waits until the server has confirmed it.
     ///
     /// This costs one write for each permit. They are sent together.
     ///
-    /// # Errors and cancel safety
+    /// # Errors
+    ///
+    /// As [`MultiGuard::release`]. If the server refused to end our turn in the queue, that is an
+    /// error, too: then the permits are given back, and the next acquire waits until the client,
+    /// which goes on, has deleted the node of the turn.
+    ///
+    /// # Cancel safety
     ///
     /// As [`MultiGuard::release`].
     pub fn release(&self) -> impl Future<Output = Result<Release, Error>> + Send + use<> {
-        self.0.release()
+        let released = self.leases.release();
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        async move {
+            let released = released.await?;
+            match turn {
+                Some(turn) => match turn.await.map_err(Error::from) {
+                    Err(error) if error.is_refusal() => Err(error),
+                    _ => Ok(released),
+                },
+                None => Ok(released),
+            }
+        }
     }
 }
 

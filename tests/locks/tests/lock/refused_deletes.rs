@@ -1,0 +1,123 @@
+//! The permission to delete is taken from the folders for a while and given back: whoever releases
+//! is told, and then the next holder gets in, whatever the recipe.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_client::{Acl, Client, CreateOptions, ErrorCode, Id, Perms};
+use zk_proto::{List, SetAclRequest};
+use zk_recipes::{
+    Election, Error, Group, Lock, MultiLock, Options, Owner, Partitioner, ReentrantLock, RwLock,
+    Semaphore,
+};
+use zk_tests::locks::{TIMEOUT, World};
+use zk_tests::raw::RawClient;
+
+/// Every recipe that deletes a node of its own.
+const RECIPES: [&str; 10] = [
+    "lock",
+    "requeue",
+    "read",
+    "write",
+    "reentrant",
+    "multi",
+    "semaphore",
+    "election",
+    "group",
+    "partitioner",
+];
+
+/// All folders, so that no recipe makes one that everybody may change.
+const FOLDERS: [&str; 8] = [
+    "/r",
+    "/r/one",
+    "/r/two",
+    "/r/one/locks",
+    "/r/one/leases",
+    "/r/one/members",
+    "/r/one/shards",
+    "/r/one/shards/a",
+];
+
+/// Sets what everybody may do with all folders.
+async fn permit(world: &World, perms: Perms) {
+    let acl = Acl::new(perms, Id::ANYONE);
+    let acl = [zk_proto::Acl::from(&acl)];
+    let mut client = RawClient::open(&world.server).await;
+    for path in FOLDERS {
+        client.reply(&SetAclRequest { path, acl: List::new(&acl), version: -1 }).await;
+    }
+}
+
+/// Takes a turn with what the recipe gives, and gives it back.
+async fn turn(recipe: &str, client: &Client, id: &str) -> Result<(), Error> {
+    let one = "/r/one";
+    match recipe {
+        "lock" => Lock::new(client, one)?.acquire().await?.release().await.map(drop),
+        "requeue" => {
+            let guard = Lock::new(client, one)?.acquire().await?.requeue().await?;
+            guard.release().await.map(drop)
+        }
+        "read" => RwLock::new(client, one)?.read().await?.release().await.map(drop),
+        "write" => RwLock::new(client, one)?.write().await?.release().await.map(drop),
+        "reentrant" => {
+            let owner = Owner::new();
+            ReentrantLock::new(client, one)?.acquire(&owner).await?.release().await.map(drop)
+        }
+        "multi" => {
+            MultiLock::new(client, [one, "/r/two"])?.acquire().await?.release().await.map(drop)
+        }
+        "semaphore" => Semaphore::new(client, one, 1)?.acquire().await?.release().await.map(drop),
+        "election" => Election::new(client, one)?.lead(|_| async {}).await,
+        "group" => Group::new(client, one)?.join("me", id).await?.leave().await.map(drop),
+        _ => {
+            let shards = Partitioner::new(client, one, ["a"])?;
+            let stop = tokio::time::sleep(Duration::from_secs(1));
+            shards.run_until(id, stop, |_| async {}).await
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_releases_without_the_permission_is_told_and_the_next_one_gets_in_when_it_is_back() {
+    for recipe in RECIPES {
+        let world = World::new();
+        let (client, other) = (world.client().await, world.client().await);
+        for path in FOLDERS {
+            client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
+        }
+        permit(&world, Perms::ALL.without(Perms::DELETE)).await;
+        let error = timeout(4 * TIMEOUT, turn(recipe, &client, "one")).await.expect(recipe);
+        let error = error.expect_err(recipe);
+        let code = error.client().and_then(zk_client::Error::code);
+        assert_eq!(code, Some(ErrorCode::NO_AUTH), "{recipe}: {error}");
+        assert!(!client.undeleted().is_empty(), "{recipe}");
+        // Longer than a session timeout, so that it is refused again.
+        tokio::time::sleep(2 * TIMEOUT).await;
+        permit(&world, Perms::ALL).await;
+        let next = timeout(4 * TIMEOUT, turn(recipe, &other, "two")).await.expect(recipe);
+        next.expect(recipe);
+        assert_eq!(client.undeleted(), [""; 0], "{recipe}");
+        assert!(client.state().is_connected(), "{recipe}: its session has not ended for it");
+    }
+}
+
+/// A contender that gives up leaves a node behind, and is told of its own end.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_gave_up_without_the_permission_lets_the_next_one_in_when_it_is_back() {
+    let world = World::new();
+    let (client, waiter, other) =
+        (world.client().await, world.client().await, world.client().await);
+    for path in FOLDERS {
+        client.create(path, b"", &CreateOptions::persistent()).await.unwrap();
+    }
+    let make = |client| Lock::with_options(client, "/r/one", Options::new()).unwrap();
+    let held = make(&client).acquire().await.unwrap();
+    permit(&world, Perms::ALL.without(Perms::DELETE)).await;
+    make(&waiter).acquire_within(Duration::from_secs(1)).await.unwrap_err();
+    let next = tokio::spawn(async move { make(&other).acquire().await.unwrap() });
+    tokio::time::sleep(TIMEOUT).await;
+    permit(&world, Perms::ALL).await;
+    held.release().await.unwrap();
+    drop(timeout(4 * TIMEOUT, next).await.unwrap().unwrap());
+}
