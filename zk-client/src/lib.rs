@@ -63,10 +63,11 @@
 //!
 //! Every [`Error`] has an [`outcome`](Error::outcome). It is [`NotApplied`](Outcome::NotApplied) if
 //! the request never left this machine or the server refused it, and [`Unknown`](Outcome::Unknown)
-//! if the request was sent and the connection broke before the reply came. The client never sends a
-//! caller's write twice by itself, with one documented exception: the delete of an [`OwnedNode`].
-//! The writes of [`Client::resolving`] find out what became of a lost request, and send it again if
-//! it was certainly not applied.
+//! if the request was sent and the connection broke before the reply came. A write that is answered
+//! with an error that [proves nothing](ErrorCode::proves_nothing_applied) is `Unknown`, too. The
+//! client never sends a caller's write twice by itself, with one documented exception: the delete
+//! of an [`OwnedNode`]. The writes of [`Client::resolving`] find out what became of a lost request,
+//! and send it again if it was certainly not applied.
 //!
 //! # Cancel safety
 //!

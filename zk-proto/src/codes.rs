@@ -172,6 +172,49 @@ code! {
     }
 }
 
+impl ErrorCode {
+    /// Whether a request that was answered with this code has surely changed nothing.
+    ///
+    /// These are the codes that servers decide on before they carry out a request. All others prove
+    /// nothing, unknown codes included: a server may answer so when something has failed behind the
+    /// transaction. An error of one operation in the reply to a multi proves that nothing of the
+    /// multi was applied, whatever its code is.
+    ///
+    /// ```
+    /// use zk_proto::ErrorCode;
+    ///
+    /// assert!(ErrorCode::NO_NODE.proves_nothing_applied());
+    /// assert!(!ErrorCode::MARSHALLING_ERROR.proves_nothing_applied());
+    /// assert!(!ErrorCode(-999).proves_nothing_applied(), "nobody knows what it means");
+    /// ```
+    pub const fn proves_nothing_applied(self) -> bool {
+        matches!(
+            self,
+            Self::UNIMPLEMENTED
+                | Self::BAD_ARGUMENTS
+                | Self::NEW_CONFIG_NO_QUORUM
+                | Self::RECONFIG_IN_PROGRESS
+                | Self::NO_NODE
+                | Self::NO_AUTH
+                | Self::BAD_VERSION
+                | Self::NO_CHILDREN_FOR_EPHEMERALS
+                | Self::NODE_EXISTS
+                | Self::NOT_EMPTY
+                | Self::SESSION_EXPIRED
+                | Self::INVALID_ACL
+                | Self::AUTH_FAILED
+                | Self::SESSION_MOVED
+                | Self::NOT_READ_ONLY
+                | Self::EPHEMERAL_ON_LOCAL_SESSION
+                | Self::NO_WATCHER
+                | Self::RECONFIG_DISABLED
+                | Self::SESSION_CLOSED_REQUIRE_SASL_AUTH
+                | Self::QUOTA_EXCEEDED
+                | Self::THROTTLED_OP
+        )
+    }
+}
+
 code! {
     /// The kind of node that a create makes: the `flags` field.
     CreateMode {

@@ -133,9 +133,18 @@ fn a_refused_multi_tells_every_creator_why_and_leaves_no_claim() {
 #[test]
 fn a_multi_that_is_refused_as_a_whole_leaves_no_claim() {
     let (mut bench, _) = asked();
-    bench.refuse(1, ErrorCode::MARSHALLING_ERROR);
-    assert_eq!(bench.said(), ["1 MarshallingError", "2 MarshallingError"]);
+    bench.refuse(1, ErrorCode::THROTTLED_OP);
+    assert_eq!(bench.said(), ["1 ThrottledOp", "2 ThrottledOp"]);
     assert_eq!(bench.load(), (0, 0, 0));
+}
+
+#[test]
+fn a_multi_whose_error_proves_nothing_is_looked_for() {
+    let (mut bench, _) = asked();
+    bench.refuse(1, ErrorCode::MARSHALLING_ERROR);
+    assert_eq!(bench.said(), [""; 0], "the creators wait");
+    let look = ["sync#2", "getChildren#3", "sync#4", "getChildren#5"];
+    assert_eq!(bench.sent(), look.map(|request| format!("{request} /locks")));
 }
 
 #[test]

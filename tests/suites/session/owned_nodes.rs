@@ -406,6 +406,35 @@ fn a_create_whose_answer_does_not_decode_is_looked_for() {
     assert_eq!(bench.said(), ["1 ok"]);
 }
 
+/// Codes that a server may answer with although it has carried a request out, one of them unknown.
+const UNPROVEN: [i32; 7] = [-1, -2, -5, -7, -122, -128, -999];
+
+#[test]
+fn a_create_whose_error_proves_nothing_is_looked_for_at_once() {
+    for (code, exists) in UNPROVEN.into_iter().flat_map(|code| [(code, true), (code, false)]) {
+        let (mut bench, _) = creating();
+        bench.refuse(1, ErrorCode(code));
+        assert_eq!(bench.said(), [""; 0], "{code}: the creator waits");
+        assert_eq!(bench.sent(), ["sync#2 /locks", "getChildren#3 /locks"]);
+        bench.answer(2, &());
+        let children = if exists { FOUND } else { OTHERS };
+        bench.answer(3, &GetChildrenResponse { children: List::new(children) });
+        if exists {
+            assert_eq!(bench.sent(), [format!("exists#4 {NODE}")]);
+            bench.answer(4, &owned_by(SESSION));
+            assert_eq!(bench.said(), ["1 ok"]);
+            continue;
+        }
+        assert_eq!(bench.said(), [format!("1 {}", ErrorCode(code))]);
+        // It may come late.
+        let (delete, _) = (bench.load(), list(&mut bench, 4, true, FOUND));
+        assert_eq!(delete, (0, 0, 1));
+        assert_eq!(bench.sent(), [format!("exists#5 {NODE}")]);
+        bench.answer(5, &owned_by(SESSION));
+        assert_eq!(bench.sent(), [format!("delete#6 {NODE}")]);
+    }
+}
+
 #[test]
 fn a_look_whose_answer_does_not_decode_is_repeated() {
     let (mut bench, _) = lost();

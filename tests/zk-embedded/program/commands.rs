@@ -134,6 +134,11 @@ const COMMANDS: &[Command] = &[
         run: |target, arguments| inject_of(target, arguments, code, Fault::refuse),
     },
     Command {
+        usage: "disown ERROR [FILTER...]",
+        what: "Serves the request, and answers it with ERROR all the same.",
+        run: |target, arguments| inject_of(target, arguments, code, Fault::disown),
+    },
+    Command {
         usage: "mutate SEED [FILTER...]",
         what: "Corrupts the reply to the request, in a way that SEED decides.",
         run: |target, arguments| inject_of(target, arguments, number, Fault::mutate),
@@ -584,6 +589,7 @@ mod tests {
             "go-silent",
             "delay 1",
             "refuse ThrottledOp",
+            "disown -999",
             "mutate 7",
             "expire-session",
             "swap-session",

@@ -8,6 +8,7 @@ use zk_proto::{
 };
 
 use crate::connection::{Connection, ConnectionId, Counts, MAX_UNSENT, Phase};
+use crate::fault::Effect;
 use crate::mutation::Mutation;
 
 /// The connections, and which of them have something to send.
@@ -98,11 +99,16 @@ impl Connections {
 
     /// Answers a request. The fault that struck the request takes effect here.
     pub(crate) fn reply(&mut self, id: ConnectionId, header: ReplyHeader, body: &impl Encode) {
+        let mut disowned = None;
         if let Some(connection) = self.by_id.get_mut(&id) {
             connection.counts.last_xid = header.xid;
             connection.counts.last_zxid = header.zxid;
+            disowned = connection.struck.take_if(|effect| matches!(effect, Effect::Disown(_)));
         }
-        self.answer(id, &header, body);
+        match disowned {
+            Some(Effect::Disown(error)) => self.answer(id, &ReplyHeader { error, ..header }, &()),
+            _ => self.answer(id, &header, body),
+        }
     }
 
     /// Answers a request or a handshake.

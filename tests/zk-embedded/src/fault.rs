@@ -42,6 +42,8 @@ pub(crate) enum Effect {
     GoSilent,
     Delay(Duration),
     Refuse(ErrorCode),
+    /// The request is served, and its reply has this code and no body.
+    Disown(ErrorCode),
     ExpireSession,
     SwapSession,
     /// The request is served, and its reply is corrupted as this seed decides.
@@ -113,6 +115,14 @@ impl Fault {
     /// A typical code is [`ErrorCode::THROTTLED_OP`]. `OK` makes a reply that no client can decode.
     pub fn refuse(code: ErrorCode) -> Self {
         Self::new(Effect::Refuse(code))
+    }
+
+    /// Serves the request, and answers it with `code` all the same.
+    ///
+    /// A server does so if something fails behind the transaction. A typical code is
+    /// [`ErrorCode::MARSHALLING_ERROR`].
+    pub fn disown(code: ErrorCode) -> Self {
+        Self::new(Effect::Disown(code))
     }
 
     /// Ends the session without serving the request, and answers it with

@@ -312,7 +312,10 @@ async fn inquire<W: Write>(
         }
         match write.send(client).await {
             Ok(done) => return Ok(done),
-            Err(error) if is_later(&error) => tokio::time::sleep(PAUSE).await,
+            // An error that proves nothing is no refusal: the node shows what has happened.
+            Err(error) if is_later(&error) || is_lost(&error) && error.code().is_some() => {
+                tokio::time::sleep(PAUSE).await;
+            }
             // Perhaps refused because it was applied before: if a leader without a majority has
             // answered the sync (ZOOKEEPER-1675), the state was old.
             Err(error) if error.code().is_some() => refused = Some(error),

@@ -21,14 +21,15 @@ pub use self::reasons::{Attempt, Ended, Failure, Hangup, Limit, ProtocolError, R
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Nothing changed: the request never left this machine, or the server refused it.
+    /// Nothing changed: the request never left this machine, or the server refused it with a
+    /// [code that proves so](ErrorCode::proves_nothing_applied).
     ///
     /// It is also the outcome of an [owned node](crate::Client::create_owned) that was lost and
     /// looked for in vain. If that node appears later all the same, the client deletes it.
     NotApplied,
     /// The request may have been sent, and its result is not known: no reply came (in time), or the
-    /// reply does not decode or, for a write, was too large. A write may or may not have been
-    /// applied.
+    /// reply does not decode or, for a write, was too large or is an error that proves nothing. A
+    /// write may or may not have been applied.
     Unknown,
 }
 
@@ -152,6 +153,9 @@ impl Error {
         match &*self.fault {
             Fault::ReplyTooLarge { op, .. } if is_read(*op) => Outcome::NotApplied,
             Fault::ReplyTooLarge { .. } => Outcome::Unknown,
+            Fault::Refused { op, code, .. } if op.is_write() && !code.proves_nothing_applied() => {
+                Outcome::Unknown
+            }
             Fault::ConnectionLoss { sent: true, .. }
             | Fault::Ended { sent: true, .. }
             | Fault::TimedOut { sent: true, .. }

@@ -245,10 +245,11 @@ impl World {
         }));
     }
 
-    /// Hands a frame to the session. The frame may make an owned node send one request. If it
-    /// completes the handshake, watches and owned nodes send more.
+    /// Hands a frame to the session. The frame may make an owned node send one request, or two that
+    /// look for it, and a multi has at most two of them. If it completes the handshake, watches and
+    /// owned nodes send more.
     fn frame(&mut self, frame: Bytes) {
-        self.allowance += frame.len() + OVERHEAD;
+        self.allowance += frame.len() + 4 * OVERHEAD;
         let Stats { watches, streams, owned_nodes, .. } = self.session.stats(self.now);
         // An event may come in either way.
         let is_event = frame.starts_with(&Xid::NOTIFICATION.0.to_be_bytes());

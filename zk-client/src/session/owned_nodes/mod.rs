@@ -109,8 +109,7 @@ impl<T> OwnedNodes<T> {
                 }
                 Err(error) => return Err(self.garbled([id], error.into())),
             },
-            Err(failure @ Failure::ReplyTooLarge { .. }) => self.search_now([id], failure),
-            Err(failure) => self.refused([id], failure),
+            Err(failure) => self.failed([id], failure),
         }
         Ok(())
     }
@@ -124,12 +123,8 @@ impl<T> OwnedNodes<T> {
         let ids = owned.iter().map(|(_, id)| *id);
         let answer = match result {
             Ok(answer) => answer,
-            Err(failure @ Failure::ReplyTooLarge { .. }) => {
-                self.search_now(ids, failure);
-                return Ok(());
-            }
             Err(failure) => {
-                self.refused(ids, failure);
+                self.failed(ids, failure);
                 return Ok(());
             }
         };
@@ -220,8 +215,16 @@ impl<T> OwnedNodes<T> {
         error
     }
 
-    /// The reply was too large to keep, so nodes may exist. The session looks for them at once.
-    fn search_now(&mut self, ids: impl IntoIterator<Item = OwnedNodeId>, failure: Failure) {
+    /// The creates were answered with this failure. If the reply was too large to keep, or is an
+    /// error that proves nothing, nodes may exist. The session looks for them at once.
+    fn failed(&mut self, ids: impl IntoIterator<Item = OwnedNodeId>, failure: Failure) {
+        let unproven = match failure {
+            Failure::Refused(code) => !code.proves_nothing_applied(),
+            failure => matches!(failure, Failure::ReplyTooLarge { .. }),
+        };
+        if !unproven {
+            return self.refused(ids, failure);
+        }
         for id in ids {
             self.lost(id, failure);
             if let Some(node) = self.nodes.get_mut(&id) {
