@@ -4,6 +4,7 @@
 //! kazoo's layout only the first contender of the queue creates leases, and only when there is room
 //! for them, since kazoo creates a lease without a look behind it.
 
+use std::collections::HashSet;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
@@ -114,7 +115,9 @@ impl Leases {
         more: u32,
         list: &Children,
     ) -> Result<bool, Error> {
-        match leases.iter().find(|lease| !list.names.contains(&lease.own.name)) {
+        // A search through the list for each lease would compare each with all others.
+        let names = list.names.iter().collect::<HashSet<_>>();
+        match leases.iter().find(|lease| !names.contains(lease.own.name.as_str())) {
             Some(gone) => Err(gone.vanished()),
             None => Ok(list.names.len() + more as usize <= self.permits as usize),
         }
