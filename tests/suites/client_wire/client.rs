@@ -2,23 +2,28 @@
 //! giving up, on a paused clock.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::io;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Builder;
 use tokio::task::coop::poll_proceed;
+use zk_client::Host;
 use zk_client::{
-    Client, ClientBuilder, CreateOptions, Deletion, ErrorKind, EventType, Op, Outcome, PathRule,
-    SessionState, WatchMode,
+    Client, ClientBuilder, Connecting, Connector, CreateOptions, Deletion, ErrorKind, EventType,
+    Op, Outcome, PathRule, SessionState, Transport, WatchMode,
 };
 use zk_proto::{
     Create2Response, CreateResponse, ErrorCode, ExistsResponse, GetChildren2Response,
     GetChildrenResponse, List, MultiResponse, MultiResult, OpCode, SetDataResponse,
 };
-use zk_tests::peer::{Clock, Network, Peer, SESSION, TIMEOUT, created, data, stat_of, there};
+use zk_tests::peer::{
+    Clock, Dialer, Network, Peer, SESSION, TIMEOUT, created, data, stat_of, there,
+};
 
 const OWNED: CreateOptions<'_> = CreateOptions::ephemeral().sequential();
 
@@ -966,4 +971,87 @@ async fn detach_answers_what_was_called_and_does_not_close_the_session() {
     client.close().await;
     assert_eq!(client.detach().await, None, "there is nothing left to take up");
     assert_eq!(served.await.unwrap(), ["closeSession#1"]);
+}
+
+/// A connector whose connections can be cut: then what the server has sent before arrives only
+/// after a write has failed.
+#[derive(Debug)]
+struct Cut(Dialer, Arc<AtomicBool>);
+
+impl Connector for Cut {
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        Box::pin(async move {
+            let (io, cut) = (self.0.connect(host).await?, Arc::clone(&self.1));
+            Ok(Box::new(CutIo { io, cut, failed: false, reader: None }) as Box<dyn Transport>)
+        })
+    }
+}
+
+struct CutIo {
+    io: Box<dyn Transport>,
+    cut: Arc<AtomicBool>,
+    failed: bool,
+    reader: Option<Waker>,
+}
+
+impl AsyncRead for CutIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.cut.load(Ordering::SeqCst) && !self.failed {
+            self.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.io).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for CutIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.cut.load(Ordering::SeqCst) {
+            self.failed = true;
+            self.reader.take().into_iter().for_each(Waker::wake);
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_costs_no_reply_that_was_there_before() {
+    let (mut network, cut) = (Network::new(), Arc::new(AtomicBool::new(false)));
+    let builder = builder(&network).connector(Cut(network.dialer(), Arc::clone(&cut)));
+    let (client, mut peer) = tokio::join!(builder.connect("zk1:1"), network.attach());
+    let client = client.unwrap();
+    let deletes = ["/a", "/b"].map(|path| client.delete(path, None));
+    peer.expect("delete#1 /a").await;
+    peer.expect("delete#2 /b").await;
+    settle().await;
+    cut.store(true, Ordering::SeqCst);
+    peer.refuse(ErrorCode::NO_NODE).await;
+    peer.refuse(ErrorCode::NOT_EMPTY).await;
+    drop(peer);
+    let unsent = client.delete("/c", None);
+    let codes = deletes.map(|delete| async { delete.await.unwrap_err().code() });
+    let [first, second] = codes;
+    assert_eq!(first.await, Some(ErrorCode::NO_NODE));
+    assert_eq!(second.await, Some(ErrorCode::NOT_EMPTY));
+    let refusing = network.refuse_all();
+    let error = unsent.await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::ConnectionLoss, Outcome::Unknown));
+    refusing.abort();
 }

@@ -57,7 +57,7 @@ impl Client {
     /// Ends the session and waits until the server has confirmed it.
     ///
     /// Its ephemeral nodes are gone then, and all earlier calls have their replies. Later calls
-    /// fail at once.
+    /// fail at once. Watches report no change from then on, only that the session is over.
     ///
     /// The future always completes: if no server replies, after one session timeout at most. The
     /// ensemble then ends the session by itself, as soon as it has not heard from the client for

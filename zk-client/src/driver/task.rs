@@ -224,12 +224,13 @@ impl Driver {
     /// and writes all that is to be sent.
     ///
     /// It reads before it checks deadlines: after the process was stopped for a while, the server's
-    /// signs of life are in the socket.
+    /// signs of life are in the socket. When nothing can be written any more, it reads to the end:
+    /// the replies that the server has sent before are in the socket as well.
     fn poll_serve(&mut self, cx: &mut Context<'_>, wire: &mut Wire) -> Poll<Hangup> {
         loop {
             let read = wire.poll_read(cx);
+            let stalled = !wire.is_writable();
             let Wire { reader, input, output, .. } = wire;
-            let stalled = !output.is_empty();
             let stop = self.turn(cx, read.is_ready(), |core, now, open| {
                 let mut large = false;
                 while !input.is_empty() {
@@ -269,11 +270,9 @@ impl Driver {
             if let Poll::Ready(Err(why)) = read {
                 return Poll::Ready(why);
             }
-            if let Err(why) = wire.poll_write(cx) {
-                return Poll::Ready(why);
-            }
+            wire.poll_write(cx);
             // Requests that waited behind a stalled write can go now.
-            let unstalled = stalled && wire.output.is_empty();
+            let unstalled = stalled && wire.is_writable();
             if self.yields || (read.is_pending() && !unstalled) {
                 return Poll::Pending;
             }

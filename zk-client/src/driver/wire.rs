@@ -37,6 +37,8 @@ pub(crate) struct Wire {
     room: usize,
     /// Whether the transport may still hold bytes that need a flush.
     unflushed: bool,
+    /// Why nothing can be written any more. Replies that came before may still be read.
+    unwritable: Option<Hangup>,
     /// The transport's error, which says more than its kind.
     pub(crate) broken: Option<io::Error>,
 }
@@ -52,6 +54,7 @@ impl Wire {
             written: 0,
             room: MIN_ROOM,
             unflushed: false,
+            unwritable: None,
             broken: None,
         }
     }
@@ -61,6 +64,8 @@ impl Wire {
     }
 
     /// Reads the available bytes, but no more than a buffer full. Ready if there may be more.
+    ///
+    /// The error is the first one of the transport, be it of a read or of a write.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Hangup>> {
         let left = self.input.len();
         if self.input.capacity() - left < self.room {
@@ -71,17 +76,31 @@ impl Wire {
         let before = self.input.len();
         while self.input.len() < self.input.capacity() {
             match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input)) {
-                Ok(0) => return Poll::Ready(Err(Hangup::Eof)),
+                Ok(0) => return Poll::Ready(Err(self.unwritable.take().unwrap_or(Hangup::Eof))),
                 Ok(_) => self.room = (self.input.len() - before).clamp(MIN_ROOM, READ_BYTES),
-                Err(error) => return Poll::Ready(Err(self.broken(error))),
+                Err(error) => {
+                    let why = self.unwritable.take();
+                    return Poll::Ready(Err(why.unwrap_or_else(|| self.broken(error))));
+                }
             }
         }
         Poll::Ready(Ok(()))
     }
 
+    /// True if everything was written, and more can be.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.output.is_empty() && self.unwritable.is_none()
+    }
+
     /// Writes as much as the transport accepts. The task is woken when the rest can be written, and
-    /// calls this again.
-    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Hangup> {
+    /// calls this again. After an error nothing is written any more.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) {
+        if self.unwritable.is_none() {
+            self.unwritable = self.try_write(cx).err();
+        }
+    }
+
+    fn try_write(&mut self, cx: &mut Context<'_>) -> Result<(), Hangup> {
         while let Some(rest @ [_, ..]) = self.output.get(self.written..) {
             match Pin::new(&mut self.io).poll_write(cx, rest) {
                 Poll::Ready(Ok(0)) => return Err(Hangup::Io(io::ErrorKind::WriteZero)),

@@ -229,7 +229,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     fn handle_handshake(&mut self, now: Instant, frame: &[u8]) -> Result<(), ProtocolError> {
         match handshake::judge(self.identity, frame)? {
             // A server answers so if the session was closed and the reply to that was lost.
-            HandshakeResult::Expired if self.closing && !self.detaching => self.end(Ended::Closed),
+            HandshakeResult::Expired if self.is_closing() => self.end(Ended::Closed),
             HandshakeResult::Expired => self.end(Ended::Expired),
             HandshakeResult::Established { session, timeout, read_only } => {
                 // No other server knows the session that a read-only server gives, so it cannot be

@@ -18,7 +18,8 @@ use crate::trace;
 
 /// The ways to end a session.
 impl<T, W, S: Clone> Session<T, W, S> {
-    /// Ends the session behind all queued requests. Later requests are refused.
+    /// Ends the session behind all queued requests. Later requests and releases are refused, and
+    /// later events are dropped: they may be consequences of the close.
     ///
     /// Gives up if nothing is answered for one session timeout, counted from the next
     /// [`handle_timeout`](Self::handle_timeout).
@@ -76,6 +77,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
 }
 
 impl<T, W, S: Clone> Session<T, W, S> {
+    /// True if [`close`](Self::close) was called, so that the server ends the session.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing && !self.detaching
+    }
+
     #[inline]
     pub(super) fn detach_if_done(&mut self) {
         let is_busy =

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use tracing::warn;
-use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, Operation};
+use zk_proto::{CheckVersionRequest, MultiOp, MultiRequest, OpCode, Operation};
 
 use crate::error::{Ended, Failure};
 use crate::model::event::SessionState;
@@ -51,6 +51,11 @@ impl<T, W, S: Clone> Session<T, W, S> {
     }
 
     pub(super) fn queue_node_request(&mut self, priority: Priority, request: NodeRequest) {
+        if self.is_closing() && request.op_code() == OpCode::DELETE {
+            // The close deletes the node. A server that has carried it out reads no more, and what
+            // is written to it then could cost the replies that are on their way.
+            return;
+        }
         let purpose = Purpose::NodeRequest(request.clone());
         if let Err(error) = self.pipeline.push(priority, request.op_code(), &request, purpose) {
             // The request is small, so its path is near the frame limit.

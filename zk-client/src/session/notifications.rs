@@ -23,6 +23,12 @@ impl<T, W, S: Clone> Session<T, W, S> {
             return Err(ProtocolError::UnknownState(state));
         }
         self.counters.events_received += 1;
+        if self.is_closing() {
+            // The close deletes the nodes of this session. Watchers and streams report the end of
+            // the session, and not its consequences.
+            trace!(target: trace::WATCH, %kind, path, "of the close");
+            return Ok(());
+        }
         // Servers send the zxid of an event since 3.9, and since then no watch silences another.
         let zxid = valid_zxid(zxid);
         // On a new connection all watches are being armed.

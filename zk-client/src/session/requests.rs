@@ -314,7 +314,7 @@ impl<T, W, S: Clone> Session<T, W, S> {
     fn check_open_for_ownership(&self) -> Result<(), Ended> {
         match self.phase {
             Phase::Over(ended) => Err(ended),
-            _ if self.detaching => Err(Ended::Closed),
+            _ if self.closing => Err(Ended::Closed),
             _ => Ok(()),
         }
     }
