@@ -55,7 +55,8 @@ impl FencingToken {
     /// Distinguishes holders that had one node, or one place in the queue, one after another.
     ///
     /// It is always 0, except for two-level locks such as a
-    /// [`ReentrantLock`](crate::ReentrantLock), and for a reader that was a writer.
+    /// [`ReentrantLock`](crate::ReentrantLock), for a reader that was a writer, and for a lock that
+    /// was [resumed](crate::Lock::resume) by a ticket.
     pub const fn pass(&self) -> u32 {
         self.pass
     }

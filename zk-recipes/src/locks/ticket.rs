@@ -58,6 +58,9 @@ const MARK: &str = "zk-lock-ticket:";
 /// Several locks of one client each have a ticket of their own; one client resumes them all. A
 /// ticket gives access to the session: keep it as secret as a password. Its Debug shows no secret.
 ///
+/// The next holder's [token](Hold::token) is greater than that of the process before, so a resource
+/// can refuse what that one still writes.
+///
 /// # Used once
 ///
 /// The first process that [resumes](Lock::resume) a ticket uses it up. Any other process is refused
@@ -251,12 +254,15 @@ impl Lock {
                 Err(error) => return Err(ticket.lost_or(error)),
             }
         };
-        let hold = Hold::unconfirmed(Place::new(queue, node)?);
+        let resumes = ticket.resumes.saturating_add(1);
+        // The node is the same, so the pass tells this holder from the one before.
+        let pass = u32::try_from(resumes).unwrap_or_default();
+        let hold = Hold::unconfirmed(Place::new(queue, node)?).with_pass(pass);
         let left = LeftHeld(&hold);
         hold.confirm().await?;
         mem::forget(left);
         *usage = Usage::Used;
-        Ok(Guard { hold, kind: Exclusive { resumes: ticket.resumes.saturating_add(1) } })
+        Ok(Guard { hold, kind: Exclusive { resumes } })
     }
 }
 
