@@ -386,22 +386,47 @@ fn answered_late(
     bench: &mut Bench,
     lease: LeaseId,
     time: Duration,
-    mut late: impl FnMut(Duration) -> Duration,
+    late: impl FnMut(Duration) -> Duration,
 ) -> Cost {
-    let (end, mut cost) = (bench.now + time, Cost::default());
-    let mut answers: VecDeque<(Instant, Xid)> = VecDeque::new();
+    let mut answers = VecDeque::new();
+    let (cost, begun) = serve_late(bench, Some(lease), &mut answers, time, late);
+    while let Some((_, xid)) = answers.pop_front() {
+        bench.frame(reply(xid, 1, ErrorCode::OK, &()));
+    }
+    bench.frames();
+    assert_eq!(begun, Some((Duration::ZERO, 0)), "it was valid all the time");
+    assert_eq!(bench.said(), [""; 0], "it was valid all the time");
+    cost
+}
+
+/// Answers everything late for some time. A lease must stay valid once it is. Returns also when it
+/// began, and behind how many probes.
+fn serve_late(
+    bench: &mut Bench,
+    lease: Option<LeaseId>,
+    answers: &mut VecDeque<(Instant, Xid)>,
+    time: Duration,
+    mut late: impl FnMut(Duration) -> Duration,
+) -> (Cost, Option<(Duration, u32)>) {
+    let (start, end, mut cost) = (bench.now, bench.now + time, Cost::default());
+    let mut begun = None;
     loop {
-        let due = bench.now + bench.due_in().unwrap();
-        let next = answers.front().map_or(due, |(at, _)| due.min(*at)).min(end);
-        bench.now = next;
-        let stands = state(bench, lease);
-        assert!(matches!(stands, LeaseState::Valid { .. }), "{stands:?} after {:?}", bench.age());
+        let mut look = |bench: &Bench| match lease.map(|lease| state(bench, lease)) {
+            Some(LeaseState::Valid { .. }) => {
+                begun.get_or_insert((bench.now - start, cost.probes));
+            }
+            Some(LeaseState::Suspended { .. }) if begun.is_none() => {}
+            Some(state) => panic!("{state:?} after {:?}, begun: {begun:?}", bench.now - start),
+            None => {}
+        };
+        look(bench);
         while let Some((at, xid)) = answers.front().copied()
-            && at <= next
+            && at <= bench.now
         {
             answers.pop_front();
             bench.frame(reply(xid, 1, ErrorCode::OK, &()));
         }
+        look(bench);
         bench.pass(Duration::ZERO);
         let age = bench.age();
         for request in bench.requests() {
@@ -414,14 +439,11 @@ fn answered_late(
                 _ => panic!("{request}"),
             }
         }
-        if next == end {
-            while let Some((_, xid)) = answers.pop_front() {
-                bench.frame(reply(xid, 1, ErrorCode::OK, &()));
-            }
-            bench.frames();
-            assert_eq!(bench.said(), [""; 0], "it was valid all the time");
-            return cost;
+        if bench.now == end {
+            return (cost, begun);
         }
+        let due = bench.now + bench.due_in().unwrap();
+        bench.now = answers.front().map_or(due, |(at, _)| due.min(*at)).min(end);
     }
 }
 
@@ -472,6 +494,49 @@ fn a_lease_of_a_session_that_was_idle_stays_valid() {
         let node = own(&mut bench, 1);
         let lease = bench.session.open_lease(bench.now, node, None);
         answered_late(&mut bench, lease, TIMEOUT * 5, |_| TIMEOUT / 50);
+    }
+}
+
+/// A node is created, and a lease is opened `wait` after the reply. All replies are late. Returns
+/// after what time the lease began, and behind how many probes.
+fn opened_after(idle: Duration, wait: Duration, late: Duration) -> (Duration, u32) {
+    let (mut bench, mut answers) = (attached(DeadlineRule::default()), VecDeque::new());
+    serve_late(&mut bench, None, &mut answers, idle, |_| late);
+    let node = create(&mut bench);
+    let created_at = bench.now + late;
+    assert_eq!(bench.sent(), [format!("create2#1 {STEM}")]);
+    while let Some((at, xid)) = answers.pop_front() {
+        bench.pass(at - bench.now);
+        bench.frame(reply(xid, 1, ErrorCode::OK, &()));
+    }
+    bench.pass(created_at - bench.now);
+    bench.answer(1, &created(NODE));
+    assert_eq!(bench.said(), ["1 ok"]);
+    serve_late(&mut bench, None, &mut answers, wait, |_| late);
+    let lease = bench.session.open_lease(bench.now, node, None);
+    let (_, begun) = serve_late(&mut bench, Some(lease), &mut answers, TIMEOUT * 4, |_| late);
+    assert!(bench.said().iter().all(|said| said == "Leases"));
+    bench.frames();
+    begun.expect("it begins")
+}
+
+/// A lease begins once it will stay valid, although each reply is late by up to 0.3 T: at once if
+/// the last proof is young, and with the first reply if the path is quick.
+#[test]
+fn a_lease_that_has_begun_stays_valid_however_long_its_node_has_waited() {
+    for late in (0..=30).map(|n| TIMEOUT * n / 100) {
+        for (idle, wait) in (0..6).flat_map(|idle| (0..60).map(move |wait| (idle, wait))) {
+            let (idle, wait) = (TIMEOUT * idle / 5, TIMEOUT * wait / 40);
+            let (after, probes) = opened_after(idle, wait, late);
+            let what = format!("{wait:?}, idle for {idle:?} before, late by {late:?}");
+            assert!(after <= TIMEOUT * 11 / 10, "{after:?} after {what}");
+            if idle.is_zero() && wait < THIRD && late < TIMEOUT / 7 {
+                assert!(after.is_zero(), "{after:?} after {what}");
+            }
+            if late <= TIMEOUT / 40 {
+                assert!(after <= late && probes <= 2, "{after:?}, {probes} probes after {what}");
+            }
+        }
     }
 }
 
@@ -651,7 +716,7 @@ fn found() -> (Bench, LeaseId, Instant) {
     assert_eq!(answer.requested_at, asked, "when it was found");
 
     let lease = bench.session.open_lease(bench.now, node, None);
-    assert_eq!(state(&bench, lease), suspended(asked + TERM));
+    assert_eq!(state(&bench, lease), suspended(bench.now + TERM));
     assert_eq!(bench.sent(), ["multi#5 check /"], "asked for at once");
     (bench, lease, asked)
 }
@@ -669,10 +734,11 @@ fn a_node_that_was_found_again_waits_for_a_proof() {
 #[test]
 fn a_node_that_was_found_again_lapses_without_a_proof() {
     let (mut bench, lease, asked) = found();
+    let opened = asked + MS;
     let log = live(&mut bench, MS);
     assert_eq!(log, []);
-    while bench.now < asked + TERM {
-        assert_eq!(state(&bench, lease), suspended(asked + TERM));
+    while bench.now < opened + TERM {
+        assert_eq!(state(&bench, lease), suspended(opened + TERM));
         let wait = bench.due_in().unwrap();
         bench.pass(wait);
         if sent(&mut bench).contains(&"ping".to_owned()) {

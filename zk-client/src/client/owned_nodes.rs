@@ -322,8 +322,9 @@ impl OwnedNode {
     ///
     /// With a `max_duration` the lease lapses at the latest that long after
     /// [`requested_at`](Self::requested_at). The lease of a node that was just created is valid at
-    /// once. If the reply to the create was lost and the node was found again, the lease may be
-    /// suspended for a round trip, until the session is confirmed.
+    /// once. If the last proof of the session is old, because the node was created a while ago or
+    /// was found again after its reply was lost, the lease is suspended until the next proof. The
+    /// client asks for that at once.
     ///
     /// When the lease lapses while the node may exist, the client deletes the node, at once or on
     /// the next connection, whether or not any task looks at the lease. Deleting or dropping the

@@ -32,10 +32,15 @@ use std::time::Duration;
 /// 0.3 T.
 ///
 /// So an idle holder stays valid even if every reply takes 0.3 T. It is not even
-/// [`Suspended`](crate::LeaseState::Suspended), which begins when a reply is overdue for T/3. Two
-/// things reduce that margin. One is a larger `slack`: the margin is half of the difference between
-/// 0.9 T and the slack. The other is a session that was idle for long before its first lease: for
-/// the first 0.6 T of the lease, its newest evidence may be a ping that was sent T/3 before.
+/// [`Suspended`](crate::LeaseState::Suspended), which begins when a reply is overdue for T/3. A
+/// larger `slack` reduces that margin: it is half of the difference between 0.9 T and the slack.
+///
+/// The first lease of a session begins only when its newest evidence is young enough. If less than
+/// 0.3 T is left, as after a long wait, the lease is suspended until the reply to a write that is
+/// sent when it is opened. On a slow path, where replies take more than T/6, it begins when a
+/// request that was sent since then is confirmed, which takes up to T. If replies become slow only
+/// after that, by more than 0.1 T within the first 0.6 T of the lease, it may be lost: its newest
+/// evidence may be a ping that was sent T/3 before it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeadlineRule {

@@ -64,6 +64,8 @@ pub(crate) struct SessionDeadline {
     until: Option<Instant>,
     /// When the last answered request of this connection was sent.
     contact: Option<Instant>,
+    /// How late its reply was.
+    round_trip: Duration,
     /// When the handshake of this connection was sent. `None` once a write has confirmed it.
     handshake: Option<Instant>,
     /// Answered requests of this connection that no write has confirmed, oldest first. Between two
@@ -89,6 +91,11 @@ const MAX_SAMPLES: u32 = 128;
 /// write). With the default F = 0.3 T that leaves room for R = 0.3 T.
 const SAMPLES: u32 = 15;
 
+/// A reply that takes longer than this part of the session timeout comes over a slow path. With the
+/// default slack F, and a ping in each third of T, a lease can begin on older requests if replies
+/// take no longer than 0.99 T - F - T/3 = 0.36 T for two round trips.
+const SLOW: u32 = 6;
+
 impl SessionDeadline {
     pub(crate) fn new(rule: DeadlineRule) -> Self {
         Self {
@@ -96,6 +103,7 @@ impl SessionDeadline {
             timeout: None,
             until: None,
             contact: None,
+            round_trip: Duration::ZERO,
             handshake: None,
             samples: VecDeque::new(),
             probed: None,
@@ -108,10 +116,9 @@ impl SessionDeadline {
         self.until
     }
 
-    /// The latest value that [`until`](Self::until) can take if the last answered
-    /// request is confirmed now.
-    pub(crate) fn best_case(&self) -> Option<Instant> {
-        self.contact.map(|sent| sent + self.safe_timeout())
+    /// True if a request of this connection was answered, so that a write may confirm the session.
+    pub(crate) fn has_contact(&self) -> bool {
+        self.contact.is_some()
     }
 
     /// How far apart requests may be sent while a lease is open. `None` if no request need be sent
@@ -172,6 +179,7 @@ impl SessionDeadline {
             return;
         }
         self.contact = self.contact.max(Some(sent));
+        self.round_trip = now.saturating_duration_since(sent);
         if self.rule == DeadlineRule::Contact {
             return self.confirm(sent);
         }
@@ -233,7 +241,7 @@ impl SessionDeadline {
     }
 
     /// The session timeout, on a clock of ours that may run slow against the servers' by 1 %.
-    fn safe_timeout(&self) -> Duration {
+    pub(crate) fn safe_timeout(&self) -> Duration {
         self.timeout() * 99 / 100
     }
 
@@ -251,6 +259,19 @@ impl SessionDeadline {
     fn margin(&self) -> Duration {
         let left = self.safe_timeout().saturating_sub(self.slack());
         (self.timeout() / 3).min(left / 2)
+    }
+
+    /// How far away the deadline must be when a lease begins: then the next proof comes in time,
+    /// even if its reply is late by 0.3 T. A probe is due before the deadline is as near as this.
+    ///
+    /// On a slow path the next proof may still not come in time, since it needs a sample, and a
+    /// session without a lease has few of them. Then no distance is enough.
+    pub(crate) fn needed(&self) -> Duration {
+        let is_slow = self.round_trip > self.timeout() / SLOW;
+        match is_slow && self.rule != DeadlineRule::Contact {
+            true => self.timeout(),
+            false => self.margin().min(self.timeout() * 3 / 10),
+        }
     }
 
     /// Requests that are sent closer together than this count as the first of them.

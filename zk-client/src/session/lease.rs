@@ -6,7 +6,7 @@
 //! session next runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::Ended;
 use crate::session::owned_nodes::OwnedNodeId;
@@ -28,7 +28,7 @@ pub enum LeaseState {
     /// The lease lapses at `until`, unless the session recovers.
     ///
     /// The connection is gone, or something that was sent a third of the session timeout ago has no
-    /// reply, or the session was not confirmed since the lease was opened. Unless that
+    /// reply, or the lease is new and the last proof of the session is too old for it. Unless that
     /// changes, the lease lapses: begin nothing that takes longer, and postpone what can wait.
     Suspended {
         /// The deadline of the session, or the end of the maximal duration if that is earlier.
@@ -62,10 +62,36 @@ pub struct LeaseId(u64);
 /// What the session knows about all leases at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionHealth {
-    /// When all leases lapse, if nothing is learnt before.
-    pub(crate) deadline: Instant,
-    /// True if the deadline was confirmed and the connection is well.
+    /// When the leases lapse, if nothing is learnt before. `None` if that is not known.
+    pub(crate) deadline: Option<Instant>,
+    /// True if the deadline has not passed and the connection is well.
     pub(crate) valid: bool,
+    /// How far away the deadline must be for a new lease to begin.
+    pub(crate) needed: Duration,
+    /// How far the deadline lies behind the request that it counts from.
+    pub(crate) term: Duration,
+}
+
+impl SessionHealth {
+    fn is_over(&self, now: Instant) -> bool {
+        self.deadline.is_none_or(|deadline| deadline <= now)
+    }
+
+    /// True if a new lease may begin: the next proof comes before the deadline, even if it is late.
+    /// If all replies are late, that is so once a request was confirmed that was sent since the
+    /// lease was opened: from then on there are samples enough.
+    fn lets_begin(&self, now: Instant, opened: Instant) -> bool {
+        let is_enough = |deadline| deadline >= now + self.needed || deadline >= opened + self.term;
+        !self.is_over(now) && self.deadline.is_some_and(is_enough)
+    }
+}
+
+/// A lease that has not begun, since the last proof of the session is too old.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    opened: Instant,
+    /// When it lapses without a proof. Nobody relies on it, so that may be after the deadline.
+    until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -82,6 +108,8 @@ pub(crate) struct Leases {
     leases: BTreeMap<LeaseId, Lease>,
     /// How many have not lapsed.
     running: usize,
+    /// Those that have neither begun nor lapsed.
+    pending: BTreeMap<LeaseId, Pending>,
     /// When the leases that have not lapsed reach their maximal durations.
     expiries: BTreeSet<(Instant, LeaseId)>,
 }
@@ -97,14 +125,42 @@ impl Leases {
         self.expiries.first().map(|(at, _)| *at)
     }
 
-    /// A caller begins to rely on a node.
-    pub(crate) fn open(&mut self, node: OwnedNodeId, expires_at: Option<Instant>) -> LeaseId {
+    /// The first time at which a lease lapses, if nothing is learnt before.
+    pub(crate) fn first_lapse(&self, health: SessionHealth) -> Option<Instant> {
+        let begun = health.deadline.filter(|_| self.running > self.pending.len());
+        let pending = self.pending.values().filter_map(|it| it.until.max(health.deadline));
+        pending.chain(begun).chain(self.first_expiry()).min()
+    }
+
+    /// A caller opens a lease on a node. If the last proof of the session is too old, the lease
+    /// begins with a new one, which is waited for until `patience` at least. But it begins at once
+    /// if another one has begun, whose deadline is the same.
+    pub(crate) fn open(
+        &mut self,
+        now: Instant,
+        node: OwnedNodeId,
+        expires_at: Option<Instant>,
+        health: SessionHealth,
+        patience: Option<Instant>,
+    ) -> LeaseId {
         let id = LeaseId(self.next);
         self.next += 1;
+        if self.running == self.pending.len() && !health.lets_begin(now, now) {
+            self.pending.insert(id, Pending { opened: now, until: patience });
+        }
         self.leases.insert(id, Lease { node, expires_at, lapse: None });
         self.running += 1;
         self.expiries.extend(expires_at.map(|at| (at, id)));
         id
+    }
+
+    /// Begins all leases if one of them can begin now. True if there was one that waited for it.
+    pub(crate) fn begin(&mut self, now: Instant, health: SessionHealth) -> bool {
+        let begins = self.pending.values().any(|pending| health.lets_begin(now, pending.opened));
+        if begins {
+            self.pending.clear();
+        }
+        begins
     }
 
     /// The caller no longer relies on the node.
@@ -114,22 +170,18 @@ impl Leases {
     }
 
     /// The state of a lease at `now`, from what is known.
-    pub(crate) fn state(
-        &self,
-        id: LeaseId,
-        now: Instant,
-        health: Option<SessionHealth>,
-    ) -> LeaseState {
+    pub(crate) fn state(&self, id: LeaseId, now: Instant, health: SessionHealth) -> LeaseState {
         let Some(lease) = self.leases.get(&id) else {
             return LeaseState::Lapsed(Lapse::Deadline);
         };
-        let lapsed = lease.lapse.or_else(|| lease.lapsed(now, health));
-        match (lapsed, health) {
+        let pending = self.pending(id, now, health);
+        let deadline = health.deadline.max(pending.and_then(|it| it.until));
+        match (lease.lapse.or_else(|| lease.lapsed(now, deadline)), deadline) {
             (Some(lapse), _) => LeaseState::Lapsed(lapse),
             (None, None) => LeaseState::Lapsed(Lapse::Deadline),
-            (None, Some(SessionHealth { deadline, valid })) => {
+            (None, Some(deadline)) => {
                 let until = lease.expires_at.map_or(deadline, |at| at.min(deadline));
-                match valid {
+                match health.valid && pending.is_none() {
                     true => LeaseState::Valid { until },
                     false => LeaseState::Suspended { until },
                 }
@@ -137,20 +189,26 @@ impl Leases {
         }
     }
 
+    /// What a lease waits for, if it cannot begin by now.
+    fn pending(&self, id: LeaseId, now: Instant, health: SessionHealth) -> Option<&Pending> {
+        self.pending.get(&id).filter(|pending| !health.lets_begin(now, pending.opened))
+    }
+
     /// Marks the leases that have lapsed by now, and returns the nodes to delete.
-    pub(crate) fn expire(
-        &mut self,
-        now: Instant,
-        health: Option<SessionHealth>,
-    ) -> Vec<OwnedNodeId> {
-        let over = health.is_none_or(|health| health.deadline <= now);
-        if self.running == 0 || !(over || self.first_expiry().is_some_and(|at| at <= now)) {
+    pub(crate) fn expire(&mut self, now: Instant, health: SessionHealth) -> Vec<OwnedNodeId> {
+        let is_unknown = health.deadline.is_none();
+        let is_due = is_unknown || self.first_lapse(health).is_some_and(|at| at <= now);
+        if self.running == 0 || !is_due {
             return Vec::new();
         }
-        let running = self.leases.values().filter(|lease| lease.lapse.is_none());
+        let lapse_of = |(id, lease): (&LeaseId, &Lease)| {
+            let pending = self.pending(*id, now, health);
+            let deadline = health.deadline.max(pending.and_then(|it| it.until));
+            Some((lease.node, lease.lapsed(now, deadline)?))
+        };
+        let running = self.leases.iter().filter(|(_, lease)| lease.lapse.is_none());
         // The node is deleted, so all its other leases lapse too.
-        let nodes: BTreeMap<OwnedNodeId, Lapse> =
-            running.filter_map(|it| Some((it.node, it.lapsed(now, health)?))).collect();
+        let nodes: BTreeMap<OwnedNodeId, Lapse> = running.filter_map(lapse_of).collect();
         let lapsed = self.leases.iter();
         let lapsed: Vec<(LeaseId, Lapse)> =
             lapsed.filter_map(|(id, lease)| Some((*id, *nodes.get(&lease.node)?))).collect();
@@ -171,6 +229,7 @@ impl Leases {
         {
             lease.lapse = Some(lapse);
             self.running -= 1;
+            self.pending.remove(&id);
             if let Some(at) = lease.expires_at {
                 self.expiries.remove(&(at, id));
             }
@@ -180,8 +239,8 @@ impl Leases {
 
 impl Lease {
     /// Why the lease is over by now, if it is: its own time or the deadline, whichever came first.
-    fn lapsed(&self, now: Instant, health: Option<SessionHealth>) -> Option<Lapse> {
-        let deadline = health.map_or(now, |health| health.deadline);
+    fn lapsed(&self, now: Instant, deadline: Option<Instant>) -> Option<Lapse> {
+        let deadline = deadline.unwrap_or(now);
         match self.expires_at {
             Some(at) if at <= now && at <= deadline => Some(Lapse::MaxDuration),
             _ => (deadline <= now).then_some(Lapse::Deadline),

@@ -53,9 +53,6 @@ pub(crate) struct LeaseActions {
 pub(crate) struct LeaseManager {
     deadline: SessionDeadline,
     leases: Leases,
-    /// Leases that were opened while no deadline was known are valid until then. This ends once the
-    /// deadline is confirmed.
-    grace: Option<Instant>,
     /// The earliest time at which the handshake of this connection may have been sent.
     handshake: Option<Instant>,
     /// Whether a probe is queued and not sent.
@@ -73,7 +70,6 @@ impl LeaseManager {
         Self {
             deadline: SessionDeadline::new(rule),
             leases: Leases::default(),
-            grace: None,
             handshake: None,
             probing: false,
             valid: false,
@@ -144,8 +140,9 @@ impl LeaseManager {
 
     // Leases.
 
-    /// A caller begins to rely on a node. If nothing is known about the session any more, the lease
-    /// has lapsed by the time that it is next looked at.
+    /// A caller begins to rely on a node. If the last proof of the session is too old, the lease is
+    /// suspended until there is a new one. If nothing is known about the session any more, it has
+    /// lapsed by the time that it is next looked at.
     pub(crate) fn open(
         &mut self,
         now: Instant,
@@ -153,14 +150,14 @@ impl LeaseManager {
         expires_at: Option<Instant>,
         connection: ConnectionHealth,
     ) -> LeaseId {
-        if self.deadline.until().is_none_or(|until| until <= now) && self.grace.is_none() {
-            self.grace = self.deadline.best_case();
-        }
         self.idle = false;
+        let health = self.health(now, connection);
         if self.leases.running() == 0 {
-            self.valid = self.health(now, connection).is_some_and(|health| health.valid);
+            self.valid = health.valid;
         }
-        self.leases.open(node, expires_at)
+        // Without a connection there is no proof to wait for.
+        let patience = self.deadline.has_contact().then(|| now + health.term);
+        self.leases.open(now, node, expires_at, health, patience)
     }
 
     /// A new lease has lapsed, since its node cannot be relied on.
@@ -183,11 +180,11 @@ impl LeaseManager {
         self.leases.state(id, now, self.health(now, connection))
     }
 
-    fn health(&self, now: Instant, connection: ConnectionHealth) -> Option<SessionHealth> {
-        let known = self.deadline.until();
-        let confirmed = known.filter(|until| *until > now || self.grace.is_none());
-        let deadline = confirmed.or(self.grace)?;
-        Some(SessionHealth { deadline, valid: confirmed.is_some() && connection.is_well(now) })
+    fn health(&self, now: Instant, connection: ConnectionHealth) -> SessionHealth {
+        let deadline = self.deadline.until();
+        let valid = deadline.is_some_and(|until| until > now) && connection.is_well(now);
+        let (needed, term) = (self.deadline.needed(), self.deadline.safe_timeout());
+        SessionHealth { deadline, valid, needed, term }
     }
 
     // What to do.
@@ -207,9 +204,6 @@ impl LeaseManager {
     ) -> Vec<OwnedNodeId> {
         let nodes = self.leases.expire(now, self.health(now, connection));
         self.lapsed |= !nodes.is_empty();
-        if self.grace.is_some_and(|until| until <= now) {
-            self.grace = None;
-        }
         nodes
     }
 
@@ -221,20 +215,17 @@ impl LeaseManager {
         timers: &mut Timers,
     ) -> LeaseActions {
         let mut actions = LeaseActions { probe: false, changed: std::mem::take(&mut self.lapsed) };
-        if self.deadline.until().is_some_and(|until| until > now) {
-            self.grace = None;
-        }
-        let health = self.health(now, connection).filter(|_| self.leases.running() > 0);
-        let Some(SessionHealth { deadline, valid }) = health else {
+        if self.leases.running() == 0 {
             for timer in [Timer::Probe, Timer::LeaseAtRisk, Timer::Lapse] {
                 timers.stop(timer);
             }
-            self.idle = self.leases.running() == 0 && self.grace.is_none();
+            self.idle = true;
             return actions;
-        };
-        actions.changed |= std::mem::replace(&mut self.valid, valid) != valid;
-        let first = self.leases.first_expiry().map_or(deadline, |at| at.min(deadline));
-        timers.set(Timer::Lapse, first);
+        }
+        let health = self.health(now, connection);
+        actions.changed |= self.leases.begin(now, health);
+        actions.changed |= std::mem::replace(&mut self.valid, health.valid) != health.valid;
+        timers.reset(Timer::Lapse, self.leases.first_lapse(health));
         let patience = connection.patience().filter(|_| connection.is_well(now));
         timers.reset(Timer::LeaseAtRisk, patience);
         if let Some(interval) = self.deadline.sample_interval().filter(|_| connection.up) {

@@ -125,14 +125,16 @@ impl Hold {
         Self { ownership, node: Arc::new(node), token, is_released: Mutex::new(false) }
     }
 
-    /// Waits until the lock is surely ours.
+    /// Waits until the lock is surely ours, and will be even if the next replies are late.
     ///
-    /// After a long wait, or while the connection is gone, the lease is suspended: nothing proves
-    /// that the session lives. Once there is a proof, our node is read, which tells whether it
-    /// still exists.
+    /// After a long wait, or while the connection is gone, the lease is suspended: the last proof
+    /// that the session lives is too old. The lease has sent a write then, whose reply is the next
+    /// proof. The watch that the wait has left tells whether our node still exists. If there is
+    /// none, and the connection was gone, the node is read.
     pub(crate) async fn confirm(&self) -> Result<(), Error> {
         let ownership = &self.ownership;
         let mut state = ownership.lease.state();
+        let mut was_cut_off = false;
         loop {
             match state {
                 LeaseState::Valid { .. } => break,
@@ -141,8 +143,11 @@ impl Hold {
                 }
                 LeaseState::Lapsed(lapse) => return Err(ownership.lost_error(loss_of(lapse))),
                 _ => {
+                    was_cut_off |= !ownership.queue.client().state().is_connected();
                     ownership.lease.changed(state).await;
-                    ownership.node_is_read().await;
+                    if was_cut_off && !ownership.is_watched() {
+                        ownership.node_is_read().await;
+                    }
                     state = ownership.lease.state();
                 }
             }
@@ -241,8 +246,10 @@ impl Hold {
     /// On other systems than Linux and Android this may return `Held` after a suspension of the
     /// machine although the ensemble has given the lock away: see [`Clock`](zk_client::Clock).
     ///
-    /// The first call may set a watch on the node. Before the reply to that, this cannot report
-    /// that somebody deleted the node, and without the permission to read the node it never can.
+    /// The first call looks at the watch on the node that a wait has left. Without one, as on a
+    /// lock that was free, it knows the lease alone: it sets a watch, and before the reply to that
+    /// it cannot report that somebody deleted the node, however long ago. Without the permission to
+    /// read the node it never can.
     pub fn state(&self) -> LockState {
         if *self.is_released() {
             return LockState::Lost(Loss::Released);
@@ -274,6 +281,8 @@ impl Hold {
 
     /// Waits until the lock is lost, and returns how.
     ///
+    /// That somebody deleted the node before the first call becomes known within a round trip.
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing. Any number of tasks may wait.
@@ -287,7 +296,10 @@ impl Hold {
 
     /// Runs `work` until it is done or the lock is lost, whichever comes first.
     ///
-    /// When the lock is lost, `work` is dropped where it stands.
+    /// When the lock is lost, `work` is dropped where it stands. It begins when
+    /// [`state`](Self::state) is not `Lost`: if that was never asked before, and no wait has left a
+    /// watch, `work` may begin although somebody has deleted the node, and is dropped a round trip
+    /// later. [`verify`](Self::verify) first where that would do harm.
     ///
     /// ```
     /// # async fn f(guard: &zk_recipes::Guard) -> Result<(), zk_recipes::Error> {

@@ -105,9 +105,13 @@ impl Ownership {
 
     /// Makes sure that the node's end becomes known. The watch that the wait has left is enough.
     pub(crate) fn ensure_watched(&self) {
-        let is_watched =
-            matches!(&self.status().watch, NodeWatch::WatchOnly(watch) if watch.is_set());
-        self.check_node(!is_watched);
+        self.check_node(!self.is_watched());
+    }
+
+    /// True if there is a watch that the wait has left, and it has reported nothing so far.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.check_node(false);
+        matches!(&self.status().watch, NodeWatch::WatchOnly(watch) if watch.is_set())
     }
 
     /// True if the lock is surely still ours and nobody is known to want it back. Waits for

@@ -136,18 +136,10 @@ impl MultiLock {
         }
         // The locks count as held from now on, and not from an earlier moment.
         taken.iter_mut().for_each(|place| place.has_waited |= waited);
-        let guard = self.hold(taken).await.map_err(Error::while_waiting)?;
         if waited {
-            // One lock may have been lost while we waited for another.
-            let mut losses = 0;
-            while let Err(error) = guard.fenced(()).await {
-                if losses == MAX_LOSSES || !error.client().is_some_and(is_transient) {
-                    return Err(error.while_waiting());
-                }
-                losses += 1;
-            }
+            check(&taken).await?;
         }
-        Ok(guard)
+        self.hold(taken).await.map_err(Error::while_waiting)
     }
 
     /// Takes all locks if they are free, in one round trip; else leaves the queues.
@@ -223,6 +215,23 @@ impl MultiLock {
             };
             let failed = error.failed_op().and_then(|index| queues.get(index)).unwrap_or(first);
             retry.after(failed.folder(), failed.options(), error, made)?;
+        }
+    }
+}
+
+/// Checks that all nodes exist: one lock may have been lost while we waited for another.
+async fn check(places: &[Place]) -> Result<(), Error> {
+    let Some(first) = places.first() else { return Ok(()) };
+    let mut losses = 0;
+    loop {
+        let checks = places.iter().map(|place| Op::check(place.node.path(), None));
+        match first.queue.client().multi(checks.collect::<Vec<_>>()).await {
+            Ok(_) => return Ok(()),
+            Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,
+            Err(error) => {
+                let gone = error.failed_op().and_then(|at| places.get(at)).unwrap_or(first);
+                return Err(gone.vanished_or(error));
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ mod election;
 mod fence;
 mod fencing;
 mod frames;
+mod grant;
 mod group;
 mod guard;
 mod handing_on;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use zk_client::Client;
-use zk_recipes::{Error, Guard, Permit};
+use zk_recipes::{Guard, Permit};
 
 use crate::failure::{Failure, status};
 use crate::run::group::{End, Group};
@@ -26,9 +26,6 @@ pub(crate) trait Held {
 
     /// Waits until it is lost.
     fn lost(&self) -> impl Future<Output = ()>;
-
-    /// Asks the servers whether it is still held, which extends the remaining time.
-    fn verify(&self) -> impl Future<Output = Result<(), Error>>;
 }
 
 impl<K> Held for Guard<K> {
@@ -39,10 +36,6 @@ impl<K> Held for Guard<K> {
     async fn lost(&self) {
         self.deref().lost().await;
     }
-
-    async fn verify(&self) -> Result<(), Error> {
-        self.deref().verify().await
-    }
 }
 
 impl Held for Permit {
@@ -52,10 +45,6 @@ impl Held for Permit {
 
     async fn lost(&self) {
         self.lost().await;
-    }
-
-    async fn verify(&self) -> Result<(), Error> {
-        self.verify().await
     }
 }
 
@@ -117,14 +106,6 @@ pub(crate) async fn run(
     rule: &Rule,
     signals: &mut Signals,
 ) -> Result<Outcome, Failure> {
-    // After a long wait the newest proof may be old.
-    while held.remaining() <= rule.time_to_stop() + rule.interval {
-        if held.verify().await.is_err() {
-            group.kill().await;
-            return Ok(Outcome::Lost);
-        }
-        tokio::time::sleep(rule.interval).await;
-    }
     if let Err(error) = tell(&group, held, rule) {
         group.kill().await;
         return Err(Failure::of("the watchdog", error));

@@ -1,0 +1,363 @@
+//! The first moment of what a wait has brought, over all recipes: it lasts although replies are
+//! late, and the first question hears what has happened meanwhile. And what a wait reports when its
+//! own client is closed.
+
+use std::io;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+use zk_client::{Client, Connecting, Connector, Host, Transport};
+use zk_recipes::{
+    DoubleBarrier, Election, Error, ErrorKind, Group, Hold, Lock, LockState, Loss, MultiGuard,
+    MultiLock, Options, Owner, Partitioner, Permit, ReentrantLock, RwLock, Semaphore, Shard,
+};
+use zk_tests::explore::settle;
+use zk_tests::fault::Way;
+use zk_tests::locks::{LOCK, TIMEOUT, World};
+
+/// What can be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Lock,
+    Read,
+    Write,
+    Multi,
+    Reentrant,
+    Semaphore,
+    Election,
+    Group,
+    Round,
+    Shard,
+}
+
+const KINDS: [Kind; 10] = [
+    Kind::Lock,
+    Kind::Read,
+    Kind::Write,
+    Kind::Multi,
+    Kind::Reentrant,
+    Kind::Semaphore,
+    Kind::Election,
+    Kind::Group,
+    Kind::Round,
+    Kind::Shard,
+];
+
+/// Something that is held.
+trait Held: Send {
+    fn state(&self) -> LockState;
+    fn remaining(&self) -> Duration;
+    /// The node of it, if the wait leaves a watch there.
+    fn watched(&self) -> Option<String>;
+}
+
+/// A guard that dereferences to a hold.
+struct One<G>(G);
+
+impl<G: Deref<Target = Hold> + Send> Held for One<G> {
+    fn state(&self) -> LockState {
+        self.0.state()
+    }
+    fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+    fn watched(&self) -> Option<String> {
+        Some(self.0.node().to_owned())
+    }
+}
+
+impl Held for MultiGuard {
+    fn state(&self) -> LockState {
+        self.state()
+    }
+    fn remaining(&self) -> Duration {
+        self.remaining()
+    }
+    fn watched(&self) -> Option<String> {
+        self.locks().first().map(|hold| hold.node().to_owned())
+    }
+}
+
+impl Held for Permit {
+    fn state(&self) -> LockState {
+        self.state()
+    }
+    fn remaining(&self) -> Duration {
+        self.remaining()
+    }
+    fn watched(&self) -> Option<String> {
+        // The turn was watched, which is over, and not the permit.
+        None
+    }
+}
+
+/// A shard, and the member that works on it.
+struct Work(Shard, JoinHandle<Error>);
+
+impl Deref for Work {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.0
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.1.abort();
+    }
+}
+
+impl Kind {
+    /// Waits until this is held.
+    async fn take(self, client: Client) -> Result<Box<dyn Held>, Error> {
+        let client = &client;
+        Ok(match self {
+            Self::Lock => Box::new(One(Lock::new(client, LOCK)?.acquire().await?)),
+            Self::Read => Box::new(One(RwLock::new(client, LOCK)?.read().await?)),
+            Self::Write => Box::new(One(RwLock::new(client, LOCK)?.write().await?)),
+            Self::Multi => Box::new(MultiLock::new(client, [LOCK, "/locks/two"])?.acquire().await?),
+            Self::Reentrant => {
+                let lock = ReentrantLock::new(client, LOCK)?;
+                Box::new(One(lock.acquire(&Owner::new()).await?))
+            }
+            Self::Semaphore => Box::new(Semaphore::new(client, LOCK, 1)?.acquire().await?),
+            Self::Election => Box::new(One(Election::new(client, LOCK)?.campaign().await?)),
+            Self::Group => Box::new(One(Group::new(client, LOCK)?.join("one", "").await?)),
+            Self::Round => Box::new(One(DoubleBarrier::new(client, LOCK, 2)?.enter().await?)),
+            Self::Shard => {
+                let partitioner = Partitioner::new(client, LOCK, ["one"])?.delay(Duration::ZERO);
+                let (begun, mut shards) = mpsc::unbounded_channel();
+                let mut running = tokio::spawn(async move {
+                    let work = |shard| {
+                        begun.send(shard).ok();
+                        std::future::pending::<()>()
+                    };
+                    let Err(error) = partitioner.run("one", work).await;
+                    error
+                });
+                tokio::select! {
+                    Some(shard) = shards.recv() => Box::new(One(Work(shard, running))),
+                    error = &mut running => return Err(error.unwrap()),
+                }
+            }
+        })
+    }
+
+    /// Makes others wait for what this takes, until it is dropped.
+    async fn block(self, client: Client) -> Option<Box<dyn Held>> {
+        let held = match self {
+            // The second party lets the first one in.
+            Self::Round => return None,
+            Self::Read => Self::Write.take(client).await,
+            Self::Shard => {
+                let folder = Partitioner::new(&client, LOCK, ["one"]).unwrap();
+                let path = format!("{}/shards/one", folder.path());
+                let lock = Lock::new(&client, &path).unwrap();
+                return Some(Box::new(One(lock.acquire().await.unwrap())));
+            }
+            kind => kind.take(client).await,
+        };
+        Some(held.unwrap())
+    }
+
+    /// Begins to wait in a task.
+    fn waits(self, client: &Client) -> JoinHandle<Result<Box<dyn Held>, Error>> {
+        tokio::spawn(self.take(client.clone()))
+    }
+}
+
+/// A connector over another one whose bytes arrive late, all by the same time.
+#[derive(Debug)]
+struct Late(Way, Duration);
+
+impl Connector for Late {
+    fn connect<'a>(&'a self, host: &'a Host) -> Connecting<'a> {
+        Box::pin(async move {
+            let (server, (near, far)) = (self.0.connect(host).await?, duplex(1 << 20));
+            let ((from_server, to_server), (from_client, to_client)) = (split(server), split(far));
+            tokio::spawn(carry(from_server, to_client, self.1));
+            tokio::spawn(carry(from_client, to_server, self.1));
+            Ok(Box::new(near) as Box<dyn Transport>)
+        })
+    }
+}
+
+/// Carries bytes from one end to the other, each of them late by `delay`.
+async fn carry(
+    mut from: impl AsyncRead + Unpin + Send + 'static,
+    mut to: impl AsyncWrite + Unpin,
+    delay: Duration,
+) -> io::Result<()> {
+    let (sent, mut arriving) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(len @ 1..) = from.read(&mut buffer).await {
+            let bytes = buffer.iter().take(len).copied().collect::<Vec<_>>();
+            sent.send((Instant::now() + delay, bytes)).ok();
+        }
+    });
+    while let Some((at, bytes)) = arriving.recv().await {
+        sleep_until(at).await;
+        to.write_all(&bytes).await?;
+    }
+    to.shutdown().await
+}
+
+/// A client whose requests are answered late by this time.
+async fn late(world: &World, delay: Duration) -> Client {
+    let connector = Late(Way::new(world.server.connector()), delay / 2);
+    world.builder().connector(connector).connect("zk").await.unwrap()
+}
+
+/// Waits for `kind` as a client whose replies are late, until the others give way after some time.
+/// The hold must be sure from then on, and for long.
+async fn lasts(kind: Kind, wait: Duration, delay: Duration) {
+    let what = format!("{kind:?} after {wait:?}, late by {delay:?}");
+    let world = World::new();
+    let (holder, waiter) = (world.client().await, late(&world, delay).await);
+    let held = kind.block(holder.clone()).await;
+    let waiting = kind.waits(&waiter);
+    sleep(wait).await;
+    drop(held);
+    let other = (kind == Kind::Round).then(|| kind.waits(&holder));
+    let held = waiting.await.unwrap().unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(held.state(), LockState::Held, "{what}");
+    // A member of a partitioner has a lease already, and its next proof is on the way.
+    let is_sure = delay < TIMEOUT / 7 && kind != Kind::Shard;
+    let least = if is_sure { TIMEOUT * 3 / 10 } else { Duration::ZERO };
+    assert!(held.remaining() >= least, "{what}: {:?}", held.remaining());
+    for _ in 0..40 {
+        sleep(TIMEOUT / 10).await;
+        assert_eq!(held.state(), LockState::Held, "{what}");
+    }
+    drop(other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_wait_has_brought_lasts_however_long_it_was_and_however_late_replies_are() {
+    for kind in KINDS {
+        for delay in [0, 2, 5, 10, 20, 30] {
+            for wait in (0..=24).map(|n| TIMEOUT * n / 20) {
+                lasts(kind, wait, TIMEOUT * delay / 100).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_waits_for_a_proof_is_in_the_queue_and_leaves_it_when_it_is_dropped() {
+    let (world, delay) = (World::new(), TIMEOUT / 20);
+    let (holder, waiter) = (world.lock().await, late(&world, delay).await);
+    let held = holder.acquire().await.unwrap();
+    let waiting = Kind::Lock.waits(&waiter);
+    sleep(TIMEOUT * 95 / 100).await;
+    held.release().await.unwrap();
+    // The event has arrived, and the reply to the write that follows has not.
+    sleep(delay).await;
+    assert!(!waiting.is_finished(), "it waits for a proof");
+    assert_eq!(world.queue().len(), 1, "in the queue");
+    waiting.abort();
+    sleep(delay).await;
+    world.is_empty().await;
+}
+
+/// The requests that a lock costs from its acquire, or from the end of the wait for it, until it is
+/// held.
+async fn requests_of(wait: Option<Duration>) -> u64 {
+    let world = World::new();
+    world.make_folder().await;
+    let lock = world.lock().await;
+    let Some(wait) = wait else {
+        let (requests, guard) = world.requests(lock.acquire()).await;
+        drop(guard.unwrap());
+        return requests;
+    };
+    let held = world.lock().await.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    sleep(wait).await;
+    let (requests, guard) = world
+        .requests(async {
+            held.release().await.unwrap();
+            waiting.await.unwrap()
+        })
+        .await;
+    drop(guard.unwrap());
+    requests
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_free_lock_nor_a_short_wait_costs_a_proof_and_a_long_wait_costs_one() {
+    assert_eq!(requests_of(None).await, 2, "the create and the list");
+    for wait in (1..10).map(|n| TIMEOUT * n / 30) {
+        assert_eq!(requests_of(Some(wait)).await, 1, "{wait:?}: the release");
+    }
+    for wait in [TIMEOUT * 95 / 100, TIMEOUT * 3] {
+        assert_eq!(requests_of(Some(wait)).await, 2, "{wait:?}: the release and a write");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_knows_that_the_node_is_gone_if_the_wait_has_left_a_watch() {
+    for kind in KINDS {
+        let world = World::new();
+        let (holder, waiter) = (world.client().await, world.client().await);
+        let held = kind.block(holder.clone()).await;
+        let waiting = kind.waits(&waiter);
+        sleep(TIMEOUT / 10).await;
+        drop(held);
+        let other = (kind == Kind::Round).then(|| kind.waits(&holder));
+        let held = waiting.await.unwrap().unwrap();
+        if let Some(node) = held.watched() {
+            world.client().await.delete(&node, None).await.unwrap();
+            settle().await;
+            // The partitioner has heard of it as well, and has released the shard.
+            let loss = if kind == Kind::Shard { Loss::Released } else { Loss::NodeDeleted };
+            assert_eq!(held.state(), LockState::Lost(loss), "{kind:?}");
+        }
+        drop(other);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_own_close_is_what_a_wait_reports() {
+    for kind in KINDS {
+        let world = World::new();
+        let (holder, waiter) = (world.client().await, world.client().await);
+        let held = kind.block(holder).await;
+        let waiting = kind.waits(&waiter);
+        sleep(TIMEOUT / 10).await;
+        waiter.close().await;
+        let error = waiting.await.unwrap().err().expect("it was closed");
+        assert_ne!(error.kind(), ErrorKind::NodeVanished, "{kind:?}: {error}");
+        assert!(error.is_session_over() && !error.is_transient(), "{kind:?}: {error}");
+        drop(held);
+    }
+}
+
+/// A permit whose turn is still waited for, and one whose turn has come.
+#[tokio::test(start_paused = true)]
+async fn the_own_close_is_what_a_turn_reports_too() {
+    let world = World::new();
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let held = Kind::Semaphore.block(holder).await;
+    let semaphore = Semaphore::with_options(&waiter, LOCK, 1, Options::new()).unwrap();
+    let semaphore = Arc::new(semaphore);
+    let waits = || {
+        let semaphore = Arc::clone(&semaphore);
+        tokio::spawn(async move { semaphore.acquire().await })
+    };
+    let (first, second) = (waits(), waits());
+    settle().await;
+    waiter.close().await;
+    for waiting in [first, second] {
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(error.is_session_over(), "{error}");
+    }
+    drop(held);
+}
