@@ -197,6 +197,7 @@ const CRATES: &[Layers] = &[
             "options",
             "queue/attempts",
             "queue/wakeups",
+            "queue/quorum",
             "queue",
             "queue/wait",
             "queue/inspect",

@@ -7,6 +7,7 @@ use zk_client::{Client, CreateOptions, Error as ClientError, EventType, Stat, Wa
 
 use crate::error::Error;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
+use crate::queue::quorum::{Quorum, by_quorum};
 use crate::queue::wakeups::RecheckTimer;
 
 /// A barrier: whoever comes to it waits while it is closed.
@@ -39,6 +40,12 @@ use crate::queue::wakeups::RecheckTimer;
 ///
 /// A barrier keeps nobody out who is past it: closing it does not stop work that has begun. To let
 /// work stop, hold a lock.
+///
+/// # Servers without a quorum
+///
+/// A [read-only](zk_client::SessionState::ConnectedReadOnly) server lets nobody pass: while the
+/// client is connected to one, every question waits, as it does while the client is cut off, and
+/// [`close`](Self::close) is refused.
 ///
 /// # Who shares it
 ///
@@ -121,7 +128,8 @@ impl Barrier {
         Ok(())
     }
 
-    /// True if the barrier is open, as the server sees it to which the client is connected.
+    /// True if the barrier is open, as the server sees it to which the client is connected. Waits
+    /// while that has [no quorum](Self#servers-without-a-quorum).
     ///
     /// # Errors
     ///
@@ -155,18 +163,24 @@ impl Barrier {
         let mut closed = None;
         let mut losses = 0;
         loop {
-            match self.client.get_data_and_watch(&self.path).await {
-                Ok((node, watcher)) => {
+            let quorum = Quorum::wait(&self.client).await;
+            let found = self.client.get_data_and_watch(&self.path).await;
+            let stands = quorum.stands();
+            match found {
+                Ok((node, watcher)) if stands => {
                     losses = 0;
                     // Another node means that the one that we have waited for is gone.
                     if *closed.get_or_insert(node.stat.czxid) != node.stat.czxid {
                         return Ok(());
                     }
-                    if self.has_opened(watcher).await? {
+                    // The event may be that of a server without a quorum, as a reply may be.
+                    if self.has_opened(watcher).await? && quorum.stands() {
                         return Ok(());
                     }
                 }
-                Err(error) if error.is_no_node() => return Ok(()),
+                Ok((_, watcher)) => watcher.abandon(),
+                Err(error) if error.is_no_node() && stands => return Ok(()),
+                Err(error) if error.is_no_node() => {}
                 Err(error) => survive(error, &mut losses)?,
             }
         }
@@ -190,7 +204,7 @@ impl Barrier {
     /// The state of the node, if the barrier is closed.
     async fn look(&self, losses: &mut u32) -> Result<Option<Stat>, Error> {
         loop {
-            match self.client.exists(&self.path).await {
+            match by_quorum(&self.client, || self.client.exists(&self.path)).await {
                 Ok(found) => return Ok(found),
                 Err(error) => survive(error, losses)?,
             }

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
 use tokio::sync::watch;
-use zk_client::{Client, Error as ClientError, Node, SessionKeeper, SessionState, Watcher, Zxid};
+use zk_client::{Client, Error as ClientError, Node, SessionKeeper, Watcher, Zxid};
 
 use crate::error::Error;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
+use crate::queue::quorum::{Quorum, has_quorum};
 use crate::queue::wakeups::{RecheckTimer, first_of};
 
 /// Whether a [`Cached`] value may be outdated.
@@ -23,13 +24,13 @@ pub enum Freshness {
     /// Nothing has been read yet.
     #[default]
     Unknown,
-    /// The client is connected, and watches for the next change.
+    /// The client is connected to a server with a quorum, and watches for the next change.
     ///
     /// The server may be some changes behind others, and the event of the next change may be on its
     /// way.
     Current,
-    /// The client is cut off, between two sessions, or may not read the node. The value is the last
-    /// one that was read.
+    /// The client is cut off, between two sessions, at a server without a quorum, or may not read
+    /// the node. The value is the last one that was read.
     Stale,
 }
 
@@ -140,16 +141,15 @@ pub(super) async fn on_each_connection<R: Future<Output = Result<Infallible, Err
     client: &Client,
     mut read_on: impl FnMut() -> R,
 ) -> Result<Infallible, Error> {
-    let mut states = client.states();
     loop {
-        // A server without a quorum may be behind for long, so its values do not count.
-        if states.wait_for(|state| *state == SessionState::Connected).await.is_err() {
+        let mut states = Quorum::wait(client).await.into_states();
+        if client.state().ended().is_some() {
             // The session is over, and so is this work.
             return pending().await;
         }
         let cut_off = async {
             // An error means that the session is over.
-            drop(states.wait_for(|state| *state != SessionState::Connected).await);
+            drop(states.wait_for(|state| !has_quorum(state)).await);
             None
         };
         let reading = async { Some(read_on().await) };

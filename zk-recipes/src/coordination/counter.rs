@@ -22,6 +22,7 @@ use zk_client::{
 use crate::error::{Error, Fault};
 use crate::node::Folder;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
+use crate::queue::quorum::by_quorum;
 use crate::trace::COORDINATION;
 
 /// The longest pause after a second conflict in a row. It doubles with each further conflict.
@@ -190,7 +191,8 @@ impl Counter {
     ///
     /// That server may be behind: the value may miss writes of other clients, but none that this
     /// client has seen. It never goes back for one client. [`get_latest`](Self::get_latest) misses
-    /// no write.
+    /// no write. While the server has no quorum, this waits, as it does while the client is cut
+    /// off, and writes and `get_latest` are refused.
     ///
     /// # Errors
     ///
@@ -409,7 +411,7 @@ impl Counter {
     async fn read(&self) -> Result<Known, Error> {
         let mut losses = Losses::default();
         loop {
-            match self.client.get_data(self.path()).await {
+            match by_quorum(&self.client, || self.client.get_data(self.path())).await {
                 Ok(node) => return self.decode(&node),
                 // No write is applied to this version: without the counter there is no marker.
                 Err(error) if error.is_no_node() => return Ok(Known { value: 0, version: 0 }),

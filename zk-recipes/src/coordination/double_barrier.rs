@@ -58,6 +58,11 @@ use crate::trace::COORDINATION;
 /// none. If a leader that was just deposed answers (ZOOKEEPER-1675), the node may be there all the
 /// same, and counts as one more party until this client sees it and deletes it.
 ///
+/// # Servers without a quorum
+///
+/// A [read-only](zk_client::SessionState::ConnectedReadOnly) server refuses the node of a party, so
+/// [`enter`](Self::enter) fails there. A session that has a node is served by no such server.
+///
 /// # Who shares it
 ///
 /// Nobody: Curator's `DistributedDoubleBarrier` and kazoo's `DoubleBarrier` open by a node that

@@ -21,6 +21,7 @@ use crate::options::Options;
 use crate::queue::Queue;
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
 use crate::queue::inspect::QueueEntry;
+use crate::queue::quorum::by_quorum;
 use crate::queue::wakeups::{RecheckTimer, first_of};
 use crate::trace::COORDINATION;
 
@@ -256,7 +257,8 @@ impl Leaders {
     /// Returns the leader at first, and then waits until another candidate leads or the leader's
     /// data changes. `None` while there is no candidate.
     ///
-    /// Leaders that follow one another quickly may be left out. This survives reconnects.
+    /// Leaders that follow one another quickly may be left out. This survives reconnects, and waits
+    /// while the client is cut off or connected to a server without a quorum.
     ///
     /// # Errors
     ///
@@ -275,7 +277,7 @@ impl Leaders {
         let mut losses = 0;
         loop {
             self.changed().await?;
-            let (leader, watcher) = match self.look().await {
+            let (leader, watcher) = match by_quorum(self.queue.client(), || self.look()).await {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
                 Err(error) if is_transient(&error) && losses < MAX_LOSSES => {

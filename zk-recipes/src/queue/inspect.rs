@@ -5,11 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_client::{Node, SessionId, Zxid};
+use zk_client::{Error as ClientError, Node, SessionId, Zxid};
 
 use crate::error::Error;
 use crate::node::{Contender, Role};
 use crate::queue::Queue;
+use crate::queue::quorum::by_quorum;
 
 /// A contender that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,17 +87,22 @@ impl LockFolder {
     /// All contenders, which hold the lock or wait for it, in the order of the queue.
     ///
     /// Contenders that leave meanwhile are left out. The tasks of a process that share a two-level
-    /// lock are one contender.
+    /// lock are one contender. While the client is connected to a server without a quorum, this
+    /// waits, as it does while the client is cut off.
     ///
     /// # Errors
     ///
     /// As any read, for instance without permission.
     pub async fn contenders(&self) -> Result<Vec<QueueEntry>, Error> {
+        Ok(by_quorum(self.0.client(), || self.read()).await?)
+    }
+
+    async fn read(&self) -> Result<Vec<QueueEntry>, ClientError> {
         let (queue, client) = (&self.0, self.0.client());
         let list = match client.get_children(queue.folder()).await {
             Ok(list) => list.names,
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         let parse = |name: &str| Contender::parse(queue.naming(), name);
         let mut contenders = list.iter().filter_map(parse).collect::<Vec<_>>();
@@ -111,7 +117,7 @@ impl LockFolder {
             let node = match reply.await {
                 Ok(node) => node,
                 Err(error) if error.is_no_node() => continue,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             };
             let path = queue.child(&contender.name);
             entries.push(QueueEntry::new(path, contender, &node, at < holders));

@@ -7,6 +7,7 @@
 
 pub(crate) mod attempts;
 pub(crate) mod inspect;
+pub(crate) mod quorum;
 mod wait;
 pub(crate) mod wakeups;
 

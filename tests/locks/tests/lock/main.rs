@@ -23,6 +23,7 @@ mod metrics;
 mod multi;
 mod old_server;
 mod partitioner;
+mod read_only;
 mod refused_deletes;
 mod requeue;
 mod runtimes;

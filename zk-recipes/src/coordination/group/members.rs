@@ -19,6 +19,7 @@ use zk_client::{
 use crate::error::Error;
 use crate::node::{Folder, parse_member};
 use crate::queue::attempts::{MAX_LOSSES, is_transient};
+use crate::queue::quorum::{Quorum, by_quorum, has_quorum};
 use crate::queue::wakeups::RecheckTimer;
 
 /// For how long an observer waits for further changes after the first one. When a server ends many
@@ -117,7 +118,7 @@ impl Members {
     /// Changes that follow one another within 5 ms make one view, and so do changes that come while
     /// nobody calls this. Each view has a greater epoch than the one before.
     ///
-    /// While the client is cut off, this waits, and the [last](Self::last) view stays as it is: a
+    /// While the client is cut off, or connected to a server without a quorum, this waits, and the [last](Self::last) view stays as it is: a
     /// broken connection of the observer does not mean that the members have gone. After a
     /// reconnect the group is listed anew.
     ///
@@ -146,8 +147,10 @@ impl Members {
             // What comes from here on is looked at again. The list is asked on a connection that
             // is there: one that comes later would be a change. At the end of the session, the
             // list tells why.
-            let is_settled = |state: &SessionState| state.is_connected() || state.ended().is_some();
-            drop(self.states.wait_for(is_settled).await);
+            let quorum = Quorum::wait_on(self.states.clone()).await;
+            // A change of the connection from here on makes the view doubtful, and is looked at by
+            // the next call.
+            self.states = quorum.into_states();
             match self.look().await {
                 Ok(view) => {
                     losses = 0;
@@ -178,10 +181,12 @@ impl Members {
 
     /// True if the last view is known to be doubtful.
     ///
-    /// That is so until the first view, while the client is cut off, and after a reconnect or once
-    /// [`next`](Self::next) has seen a sign of a change, until it has looked at the group again.
+    /// That is so until the first view; while the client is cut off, or connected to a server
+    /// without a quorum; and after a reconnect or once [`next`](Self::next) has seen a sign of a
+    /// change, until it has looked at the group again.
     pub fn may_be_outdated(&self) -> bool {
-        self.is_due || self.states.has_changed().unwrap_or(true)
+        let is_connected = has_quorum(&self.states.borrow());
+        self.is_due || !is_connected || self.states.has_changed().unwrap_or(true)
     }
 
     /// Waits for the first sign of a change, or for one session timeout.
@@ -254,7 +259,7 @@ impl Members {
 pub(super) async fn read(client: &Client, folder: &Folder) -> Result<View, Error> {
     let (mut losses, mut changes) = (0, 0);
     loop {
-        match look(client, folder).await {
+        match by_quorum(client, || look(client, folder)).await {
             Ok(view) => return Ok(view),
             Err(error) if error.is_no_node() && changes < MAX_CHANGES => changes += 1,
             Err(error) if is_transient(&error) && losses < MAX_LOSSES => losses += 1,

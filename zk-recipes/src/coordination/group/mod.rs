@@ -52,6 +52,12 @@ pub use members::{Member, Members, View};
 /// without knowing it. Where that would do harm, compare the [token](Hold::token) of the member, or
 /// let it write by [`fenced`](Hold::fenced).
 ///
+/// # Servers without a quorum
+///
+/// A [read-only](zk_client::SessionState::ConnectedReadOnly) server tells of no members: while the
+/// client is connected to one, [`members`](Self::members) and [observers](Self::watch) wait, as
+/// they do while the client is cut off. Joining is refused.
+///
 /// # Who shares it
 ///
 /// A member's node is `<32 hex digits>~<id>__party__<number>`, and its data is the member's.

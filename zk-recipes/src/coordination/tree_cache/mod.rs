@@ -85,6 +85,9 @@ pub struct TreeStatus {
 /// session. While the tree is [`Stale`](Freshness::Stale), it stays as it was, and is then read
 /// again: until it is `Current`, parts of it may be newer than others.
 ///
+/// A server [without a quorum](zk_client::SessionState::ConnectedReadOnly) gives no current tree:
+/// while the client is connected to one, the tree is `Stale`, as while the client is cut off.
+///
 /// Changes of several nodes in one transaction may be seen one after another, before the
 /// [epoch](TreeStatus::epoch) that has them all.
 ///
@@ -176,7 +179,8 @@ impl TreeCache {
     /// Looks at several nodes at one moment, and without a copy.
     ///
     /// The tree does not change meanwhile, and its future waits, with its thread. So `look` must
-    /// not block.
+    /// not block, and ask the [view](TreeView) alone: another look inside of it, by
+    /// [`get`](Self::get), [`children`](Self::children) or this, may block both sides for ever.
     pub fn read<R>(&self, look: impl FnOnce(&TreeView<'_>) -> R) -> R {
         look(&TreeView { shared: &self.shared, tree: self.shared.tree() })
     }
@@ -385,10 +389,11 @@ impl Follower {
         tree.is_whole = true;
         let (epoch, nodes, bytes) = (tree.changes, tree.nodes, tree.bytes);
         drop(tree);
-        let wanted = *self.shared.wanted.borrow();
         self.tell.send_if_modified(|status| {
             let is_known = status.freshness == Freshness::Current && status.epoch == epoch;
-            let is_awaited = status.zxid < wanted;
+            // A caller says what it wants, and then looks at the status. Under the lock of the
+            // status, either this sees what is wanted, or the caller sees this status.
+            let is_awaited = status.zxid < *self.shared.wanted.borrow();
             let zxid = status.zxid.max(reached);
             let freshness = Freshness::Current;
             *status = TreeStatus { freshness, zxid, epoch, nodes, bytes, error: None };
