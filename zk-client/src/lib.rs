@@ -359,6 +359,7 @@ pub use connect::ClientBuilder;
 pub use driver::clock::Clock;
 pub use error::{
     Attempt, Ended, Error, ErrorKind, Failure, Hangup, Limit, Outcome, ProtocolError, Rejected,
+    Transient,
 };
 pub use handles::lease::Lease;
 pub use handles::reply::{Reply, WithZxid};

@@ -49,7 +49,7 @@ impl Service {
     pub(crate) async fn run(&self) -> Result<(), Error> {
         let serve = |client: Client| async move {
             for node in ["/service/jobs", "/service/done", "/service/next"] {
-                retry(|| async { Ok(client.ensure(node, &PERSISTENT).await?) }).await?;
+                retry(|| client.ensure(node, &PERSISTENT)).await?;
             }
             let election = Election::new(&client, "/service/leader")?;
             let lead = || async { election.lead(|term| self.write_jobs(&client, term)).await? };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use zk_client::{Ended, ErrorCode, Outcome};
+use zk_client::{Ended, ErrorCode, Outcome, Transient};
 
 /// The kinds of [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,20 +105,13 @@ pub enum Timeout {
     Disconnected,
 }
 
-/// True if a failure says nothing about the request itself: the connection broke, or the server
-/// shed the request.
+/// True if a failure says nothing about the request itself.
 pub(crate) fn is_transient(error: &zk_client::Error) -> bool {
-    error.is_connection_loss() || is_shed(error)
-}
-
-/// True if the server had too many requests, and did not carry out this one.
-pub(crate) fn is_shed(error: &zk_client::Error) -> bool {
-    error.code() == Some(ErrorCode::THROTTLED_OP)
+    error.is_transient()
 }
 
 /// Why a lock was not acquired, work under it was not done, or its release was not confirmed.
-#[derive(Clone, thiserror::Error)]
-#[error(transparent)]
+#[derive(Clone)]
 pub struct Error(Fault);
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -161,7 +154,7 @@ pub(crate) enum Fault {
     #[error("{path}: the lock is lost: {loss}")]
     Lost { path: String, loss: Loss },
     #[error("the lock is let go, but the server has not confirmed that yet: {0}")]
-    Unconfirmed(#[source] zk_client::Error),
+    Unconfirmed(zk_client::Error),
     #[error("{0}: no number in this counter's format, or at a version that matches any")]
     InvalidCounter(String),
     #[error("{0}: the tree has more nodes or bytes than are allowed")]
@@ -169,11 +162,7 @@ pub(crate) enum Fault {
     #[error("{0}: the counter would leave the range of an i64")]
     Overflow(String),
     #[error("{path}: the counter may or may not have been changed: {cause}")]
-    InDoubt {
-        path: String,
-        #[source]
-        cause: zk_client::Error,
-    },
+    InDoubt { path: String, cause: zk_client::Error },
 }
 
 impl Error {
@@ -250,13 +239,34 @@ impl Error {
     ///
     /// The connection broke, the server had too many requests, or the lock was lost while the
     /// session lives on. The [`outcome`](Self::outcome) tells whether the call may have been
-    /// carried out.
+    /// carried out. Such an error has the mark [`Transient`] as its source.
     pub fn is_transient(&self) -> bool {
-        match &self.0 {
-            Fault::Client(error) | Fault::Unconfirmed(error) => is_transient(error),
-            Fault::Lost { loss, .. } => !matches!(loss, Loss::SessionOver(_)),
-            fault => matches!(fault, Fault::NodeVanished(_) | Fault::TimedOut { .. }),
-        }
+        Transient::of(self).is_some()
+    }
+
+    /// The server's error code, if the server refused a request.
+    pub fn code(&self) -> Option<ErrorCode> {
+        self.client()?.code()
+    }
+
+    /// True if a node, or the parent of a new node, does not exist.
+    pub fn is_no_node(&self) -> bool {
+        self.client().is_some_and(zk_client::Error::is_no_node)
+    }
+
+    /// True if a node exists already.
+    pub fn is_node_exists(&self) -> bool {
+        self.client().is_some_and(zk_client::Error::is_node_exists)
+    }
+
+    /// True if a node has another version than the request named.
+    pub fn is_bad_version(&self) -> bool {
+        self.client().is_some_and(zk_client::Error::is_bad_version)
+    }
+
+    /// True if the access list of a node does not allow the request to this client.
+    pub fn is_no_auth(&self) -> bool {
+        self.client().is_some_and(zk_client::Error::is_no_auth)
     }
 
     /// True if this error of a release says that the server has refused it. Others only leave open
@@ -288,9 +298,120 @@ impl From<zk_client::Error> for Error {
     }
 }
 
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The text says why already, so the source is not what it repeats, but the mark of an error that
+/// may pass.
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Fault::Client(error) | Fault::Unconfirmed(error) => error.source(),
+            Fault::Lost { loss: Loss::SessionOver(_), .. } => None,
+            Fault::Lost { .. } | Fault::NodeVanished(_) | Fault::TimedOut { .. } => {
+                Some(&Transient::Fault)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Prints the kind and the message, because a `main` that returns the error shows this text.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Error({:?}: {self})", self.kind())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::future::ready;
+    use std::io;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{retry, retry_if};
+
+    /// One of each kind that needs no client, and each loss.
+    fn faults() -> Vec<Fault> {
+        let path = || "/a".to_owned();
+        let session = Loss::SessionOver(Ended::Expired);
+        let losses = [session, Loss::NodeDeleted, Loss::Deadline, Loss::TermOver, Loss::Released];
+        let mut faults = vec![
+            Fault::Client(Ended::Expired.into()),
+            Fault::Layout(path()),
+            Fault::Set(path()),
+            Fault::MemberId(path()),
+            Fault::Shard(path()),
+            Fault::WouldDeadlock(path()),
+            Fault::Permits { path: path(), asked: 2, permits: 1 },
+            Fault::OtherPermits { path: path(), permits: 2, found: 1 },
+            Fault::NoRoom,
+            Fault::NoParties(path()),
+            Fault::Ticket(path()),
+            Fault::TicketUsed(path()),
+            Fault::NodeVanished(path()),
+            Fault::SequenceExhausted(path()),
+            Fault::ForeignContender(path()),
+            Fault::Unconfirmed(Ended::Expired.into()),
+            Fault::InvalidCounter(path()),
+            Fault::TreeTooLarge(path()),
+            Fault::Overflow(path()),
+            Fault::InDoubt { path: path(), cause: Ended::Expired.into() },
+        ];
+        for why in [Timeout::Contended, Timeout::Disconnected] {
+            faults.push(Fault::TimedOut { path: path(), time: Duration::from_secs(1), why });
+        }
+        faults.extend(losses.map(|loss| Fault::Lost { path: path(), loss }));
+        faults
+    }
+
+    #[test]
+    fn no_error_says_twice_what_its_source_says() {
+        for error in faults().into_iter().map(Error) {
+            if let Some(source) = error.source() {
+                assert!(!error.to_string().contains(&source.to_string()), "{error} / {source}");
+            }
+            let may_pass = match error.kind() {
+                ErrorKind::Lost => !error.is_session_over(),
+                kind => matches!(kind, ErrorKind::NodeVanished | ErrorKind::TimedOut),
+            };
+            assert_eq!(error.is_transient(), may_pass, "{error}");
+        }
+    }
+
+    /// The error type of an application.
+    #[derive(Debug, thiserror::Error)]
+    enum Own {
+        #[error(transparent)]
+        Transparent(Error),
+        #[error("wrapped")]
+        Wrapped(#[source] io::Error),
+        #[error("own")]
+        Own,
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn errors_of_an_application_are_tried_again_if_those_in_them_may_pass() {
+        let lost = || Error(Fault::NodeVanished("/a".into()));
+        let mut errors = vec![Own::Own, Own::Wrapped(io::Error::other(lost()))];
+        errors.push(Own::Transparent(lost()));
+        let done = retry(|| ready(errors.pop().map_or(Ok(()), Err))).await;
+        assert!(matches!(done, Err(Own::Own)), "{done:?}");
+        // What the application says may pass; a busy one is left alone for a while.
+        let begun = Instant::now();
+        let mut errors = vec!["broken", "busy", "lost"];
+        let sort = |error: &&str| match *error {
+            "busy" => Some(Transient::Overload),
+            error => (error == "lost").then_some(Transient::Fault),
+        };
+        let done = retry_if(sort, || ready(errors.pop().map_or(Ok(()), Err))).await;
+        assert_eq!(done, Err("broken"));
+        assert_eq!(begun.elapsed(), Duration::from_secs(1));
     }
 }

@@ -218,7 +218,7 @@ pub use locks::{
 pub use node::Layout;
 pub use options::Options;
 pub use queue::inspect::{LockFolder, QueueEntry};
-pub use retry::retry;
+pub use retry::{retry, retry_if};
 pub use stats::{LockMeter, LockStats, LossCounts};
 pub use two_level::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
 

@@ -1,13 +1,15 @@
 //! Work that goes on after what a lost connection has ended.
 
+use std::error::Error;
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tracing::debug;
+use zk_client::Transient;
 
-use crate::error::{Error, is_shed};
 use crate::trace::COORDINATION;
 
 /// How long a server is left alone that had too many requests.
@@ -15,9 +17,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Repeats `work` while it fails for a reason that may have passed at the next attempt.
 ///
-/// These are the [transient](Error::is_transient) errors: the connection broke, the server had too
-/// many requests, or a lock was lost while the session lives. The end of the session is not one of
-/// them, so this belongs inside of [`SessionKeeper::run_each`]:
+/// These are the [transient](crate::Error::is_transient) errors: the connection broke, the server
+/// had too many requests, or a lock was lost while the session lives. The end of the session is not
+/// one of them, so this belongs inside of [`SessionKeeper::run_each`]:
 ///
 /// ```
 /// # async fn f(keeper: zk_client::SessionKeeper) -> Result<(), zk_recipes::Error> {
@@ -35,11 +37,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// # }
 /// ```
 ///
+/// The error may be a type of your own: [`Transient::of`] finds out whether it comes from
+/// ZooKeeper and may pass. Any other error ends the work. A type that has no source, or is none of
+/// `std::error::Error`, such as `anyhow::Error`, needs [`retry_if`].
+///
 /// Whatever `work` did before it failed, it does again: a write may have been
-/// [carried out](Error::outcome) although its reply was lost. So let the work look at what is there
-/// before it writes, or check a version. There is no pause between attempts, because the requests
-/// of the next one wait for the connection; except one of a second for a server that had too many
-/// requests.
+/// [carried out](crate::Error::outcome) although its reply was lost. So let the work look at what
+/// is there before it writes, or check a version. There is no pause between attempts, because the
+/// requests of the next one wait for the connection; except one of a second for a server that had
+/// too many requests.
 ///
 /// [`SessionKeeper::run_each`]: zk_client::SessionKeeper::run_each
 ///
@@ -50,19 +56,60 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// # Cancel safety
 ///
 /// Dropping the future drops the attempt.
-pub async fn retry<T, W>(mut work: impl FnMut() -> W) -> Result<T, Error>
+pub async fn retry<T, E, W>(work: impl FnMut() -> W) -> Result<T, E>
 where
-    W: Future<Output = Result<T, Error>>,
+    W: Future<Output = Result<T, E>>,
+    E: Error + 'static,
+{
+    retry_if(|error: &E| Transient::of(error), work).await
+}
+
+/// Repeats `work` as [`retry`] does, while `transient` says that its error may pass.
+///
+/// For errors that are not of `std::error::Error`, and for what else may pass in an application:
+///
+/// ```
+/// # async fn f(client: zk_client::Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// use zk_client::Transient;
+/// use zk_recipes::{Barrier, retry_if};
+///
+/// type AnyError = Box<dyn std::error::Error + Send + Sync>; // or `anyhow::Error`
+///
+/// let barrier = Barrier::new(&client, "/barriers/migration")?;
+/// let work = || async {
+///     barrier.wait().await?;
+///     Ok(std::fs::read_to_string("schema.sql")?)
+/// };
+/// let schema = retry_if(|error: &AnyError| Transient::of(error.as_ref()), work).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// The first error of `work` for which `transient` returns `None`.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the attempt.
+pub async fn retry_if<T, E, W>(
+    mut transient: impl FnMut(&E) -> Option<Transient>,
+    mut work: impl FnMut() -> W,
+) -> Result<T, E>
+where
+    W: Future<Output = Result<T, E>>,
+    E: fmt::Display,
 {
     loop {
-        match work().await {
-            Err(error) if error.is_transient() => {
-                debug!(target: COORDINATION, %error, "trying again");
-                if error.client().is_some_and(is_shed) && Handle::try_current().is_ok() {
-                    sleep(PAUSE).await;
-                }
-            }
+        let error = match work().await {
+            Err(error) => error,
             done => return done,
+        };
+        let Some(mark) = transient(&error) else { return Err(error) };
+        debug!(target: COORDINATION, %error, "trying again");
+        drop(error);
+        if mark == Transient::Overload && Handle::try_current().is_ok() {
+            sleep(PAUSE).await;
         }
     }
 }

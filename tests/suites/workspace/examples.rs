@@ -35,6 +35,14 @@ async fn a_service_does_three_jobs_and_tells_its_metrics() {
 }
 
 #[tokio::test]
+async fn a_service_with_errors_of_its_own_ends_only_by_one_that_does_not_pass() {
+    let said = tour::run("own_errors", &[]).await.unwrap();
+    assert!(said.contains("the service ends: cannot fetch the price: status 404\n"), "{said}");
+    assert!(said.contains("stored: {\"milk\": 2, \"tea\": 3}\n"), "{said}");
+    assert!(!said.contains("attempts: 1\n"), "{said}");
+}
+
+#[tokio::test]
 async fn a_service_serves_its_metrics() {
     let said = tour::run("metrics", &[]).await.unwrap();
     let lines = [

@@ -12,14 +12,14 @@ use crate::error::reasons::{Attempt, Ended, Hangup, Limit};
 pub(crate) enum Fault {
     #[error("connect string {string:?}: {rule}")]
     ConnectString { string: String, rule: String },
-    #[error("path {path:?}: {source}")]
-    Path { path: String, source: PathRule },
+    #[error("path {path:?}: {rule}")]
+    Path { path: String, rule: PathRule },
     #[error("{0}")]
     Setting(String),
     #[error("watch on {path}: its one event was handed out before; read again and watch again")]
     WatchSpent { path: String },
-    #[error("{op} {path}: {source}; see Limits::max_request and the servers' jute.maxbuffer")]
-    TooLarge { op: OpCode, path: String, source: EncodeError },
+    #[error("{op} {path}: {cause}; see Limits::max_request and the servers' jute.maxbuffer")]
+    TooLarge { op: OpCode, path: String, cause: EncodeError },
     #[error("{op} {path}: {limit}")]
     Limit { op: OpCode, path: String, limit: Limit },
     #[error("no tokio runtime: a client is made inside one, with time and io enabled")]
@@ -51,8 +51,8 @@ pub(crate) enum Fault {
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
     #[error("{op} {path}: {} within {limit:?}", if *sent { "no answer" } else { "not sent" })]
     TimedOut { op: OpCode, path: String, limit: Duration, sent: bool },
-    #[error("{op} {path}: the server's answer does not decode: {source}")]
-    UndecodableReply { op: OpCode, path: String, source: DecodeError },
+    #[error("{op} {path}: the server's answer does not decode: {cause}")]
+    UndecodableReply { op: OpCode, path: String, cause: DecodeError },
     #[error(
         "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see Limits::max_reply"
     )]

@@ -8,6 +8,11 @@ mod reasons;
 
 mod fault;
 
+mod transient;
+
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,6 +21,7 @@ use zk_proto::{ErrorCode, OpCode, Zxid};
 pub(crate) use self::fault::Fault;
 pub(crate) use self::reasons::Prospect;
 pub use self::reasons::{Attempt, Ended, Failure, Hangup, Limit, ProtocolError, Rejected};
+pub use self::transient::Transient;
 
 /// Whether the server may have applied a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +225,34 @@ impl Error {
         self.code() == Some(ErrorCode::NODE_EXISTS)
     }
 
+    /// Returns true if the node has another version than the request named.
+    pub fn is_bad_version(&self) -> bool {
+        self.code() == Some(ErrorCode::BAD_VERSION)
+    }
+
+    /// Returns true if the node's access list does not allow the request to this client.
+    pub fn is_no_auth(&self) -> bool {
+        self.code() == Some(ErrorCode::NO_AUTH)
+    }
+
+    /// Returns true if the same call may succeed if it is made again in the same session: the
+    /// connection broke, or the server had too many requests.
+    ///
+    /// The [`outcome`](Self::outcome) tells whether the call may have been carried out. Such an
+    /// error has the mark [`Transient`] as its source.
+    pub fn is_transient(&self) -> bool {
+        self.transient().is_some()
+    }
+
+    /// The mark of an error that may pass, and the one rule about which do.
+    fn transient(&self) -> Option<Transient> {
+        match &*self.fault {
+            Fault::ConnectionLoss { .. } => Some(Transient::Fault),
+            _ if self.code() == Some(ErrorCode::THROTTLED_OP) => Some(Transient::Overload),
+            _ => None,
+        }
+    }
+
     /// Returns true if the connection broke; the session may live on.
     pub fn is_connection_loss(&self) -> bool {
         self.kind() == ErrorKind::ConnectionLoss
@@ -258,7 +292,7 @@ impl Error {
     pub(crate) fn rejected(op: OpCode, path: &str, rejected: Rejected) -> Self {
         let path = path.to_owned();
         match rejected {
-            Rejected::TooLong(source) => Fault::TooLarge { op, path, source },
+            Rejected::TooLong(cause) => Fault::TooLarge { op, path, cause },
             Rejected::Limit(limit) => Fault::Limit { op, path, limit },
             Rejected::Ended(ended) => {
                 Fault::Ended { request: Some((op, path)), ended, sent: false }
@@ -317,8 +351,10 @@ impl fmt::Debug for Error {
     }
 }
 
+/// The text says why already, so the source is not what it repeats, but the mark of an error that
+/// may pass.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&*self.fault)
+        self.transient().map(Transient::as_source)
     }
 }

@@ -77,7 +77,7 @@ pub enum Ended {
 pub enum ProtocolError {
     /// A frame or record that does not decode.
     #[error("undecodable: {0}{hint}", hint = WrongProtocolHint(*.0))]
-    Undecodable(#[from] DecodeError),
+    Undecodable(DecodeError),
     /// A reply to a request that is not the oldest one in flight.
     #[error("reply to xid {got} where xid {expected} was next")]
     WrongXid {
@@ -101,6 +101,19 @@ pub enum ProtocolError {
     /// The reply to the handshake makes no sense.
     #[error("handshake: {0}")]
     Handshake(&'static str),
+}
+
+// Not by `#[from]`: that would make a source of what the text says already.
+impl From<DecodeError> for ProtocolError {
+    fn from(error: DecodeError) -> Self {
+        Self::Undecodable(error)
+    }
+}
+
+impl From<ProtocolError> for Hangup {
+    fn from(error: ProtocolError) -> Self {
+        Self::Protocol(error)
+    }
 }
 
 /// Appends a hint if the length of a frame looks like the beginning of another protocol.
@@ -143,7 +156,7 @@ pub enum Hangup {
     AttemptTimedOut(Duration),
     /// The server broke the protocol.
     #[error("the server broke the protocol: {0}")]
-    Protocol(#[from] ProtocolError),
+    Protocol(ProtocolError),
     /// The client could not authenticate by SASL: see [`SaslError`](crate::SaslError).
     #[error("this side could not authenticate by SASL")]
     Sasl,

@@ -66,8 +66,8 @@ impl Call {
         Fault::TimedOut { op, path, limit, sent: taken.is_none() }.into()
     }
 
-    pub(crate) fn undecodable(&self, source: DecodeError) -> Error {
-        Fault::UndecodableReply { op: self.op, path: self.path().to_owned(), source }.into()
+    pub(crate) fn undecodable(&self, cause: DecodeError) -> Error {
+        Fault::UndecodableReply { op: self.op, path: self.path().to_owned(), cause }.into()
     }
 }
 

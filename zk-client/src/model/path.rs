@@ -23,7 +23,7 @@ use crate::error::{Error, Fault};
 /// assert_eq!(error.to_string(), r#"path "/locks//invoices": a path has no empty component"#);
 /// ```
 pub fn check(path: &str) -> Result<(), Error> {
-    check_path(path).map_err(|source| Fault::Path { path: path.to_owned(), source }.into())
+    check_path(path).map_err(|rule| Fault::Path { path: path.to_owned(), rule }.into())
 }
 
 /// Checks a path to which the server will append digits.

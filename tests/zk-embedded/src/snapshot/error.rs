@@ -33,14 +33,8 @@ impl fmt::Display for SnapshotError {
     }
 }
 
-impl std::error::Error for SnapshotError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Malformed(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+// No source: the text says it.
+impl std::error::Error for SnapshotError {}
 
 impl From<DecodeError> for SnapshotError {
     fn from(error: DecodeError) -> Self {
