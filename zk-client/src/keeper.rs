@@ -184,8 +184,10 @@ struct Kept {
     earlier: KeeperStats,
     /// True if no more sessions are to be opened.
     stopping: bool,
-    /// Why the keeper is over, if it is.
+    /// Why the keeper is over, if it is. Its last session may still be closing.
     over: Option<Error>,
+    /// True if the future of the keeper has ended.
+    done: bool,
 }
 
 /// A session that has begun.
@@ -267,13 +269,18 @@ impl SessionKeeper {
 
     /// Ends the keeper and closes the current session, like [`Client::close`].
     ///
-    /// The future returns when that is done.
+    /// The future returns when that is done; those who wait for a client or a session are told at
+    /// once. A first handshake that is under way gets one second to end, so that no session is left
+    /// at the server.
     ///
     /// # Cancel safety
     ///
     /// The keeper is closed whether or not the future is awaited.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         let client = self.0.stop();
+        self.0.0.send_modify(|kept| {
+            kept.over.get_or_insert_with(|| Ended::Closed.into());
+        });
         let closing = client.as_ref().map(Client::close);
         drop(client);
         let mut kept = self.0.0.subscribe();
@@ -282,7 +289,7 @@ impl SessionKeeper {
                 closing.await;
             }
             // An error means that the keeper is gone.
-            drop(kept.wait_for(|kept| kept.over.is_some()).await);
+            drop(kept.wait_for(|kept| kept.done).await);
         }
     }
 }
@@ -450,6 +457,7 @@ impl KeeperTask {
         self.kept.send_modify(|kept| {
             client = kept.client.take();
             kept.over.get_or_insert(error);
+            kept.done = true;
         });
         drop(client);
     }

@@ -13,7 +13,7 @@ use zk_client::{
 use zk_embedded::{Config, Server};
 use zk_proto::OpCode;
 use zk_tests::explore::{in_virtual_time, poll_once, settle, sweep};
-use zk_tests::peer::Clock;
+use zk_tests::peer::{Clock, Network};
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 
@@ -466,5 +466,30 @@ fn a_keeper_adds_up_its_sessions_and_counts_none_twice() {
         assert_eq!((stats.latencies.count(), answered > 0), (answered, true));
         let closed = stats.requests.iter().find(|counts| counts.op == OpCode::CLOSE_SESSION);
         assert_eq!(closed.map(|counts| counts.succeeded), Some(1), "the last one is not lost");
+    });
+}
+
+#[test]
+fn a_close_at_a_server_that_is_silent_is_told_at_once_and_soon_done() {
+    in_virtual_time(async {
+        let mut network = Network::new();
+        let builder = Client::builder().connector(network.dialer()).seed(1);
+        let keeper = builder.session_timeout(Duration::from_secs(60)).keep_lazily("zk").unwrap();
+        let mut silent = network.dial().await.accept();
+        silent.next().await.unwrap();
+        let (clock, mut sessions) = (Clock::start(), keeper.sessions());
+        let (mut client, mut session) = (pin!(keeper.client()), pin!(sessions.next()));
+        let work = |_| async { Ok::<_, zk_client::Error>(()) };
+        let mut work = pin!(keeper.run_each(work));
+        assert!(poll_once(client.as_mut()).is_pending());
+        assert!(poll_once(session.as_mut()).is_pending());
+        assert!(poll_once(work.as_mut()).is_pending());
+        let closing = keeper.close();
+        assert_eq!(kind(client.await), Some(ErrorKind::Closed));
+        assert_eq!(kind(session.await), Some(ErrorKind::Closed));
+        assert_eq!(kind(work.await), Some(ErrorKind::Closed));
+        assert_eq!(clock.elapsed(), Duration::ZERO, "those who wait are told at once");
+        closing.await;
+        assert!(clock.elapsed() <= Duration::from_secs(1), "{:?}", clock.elapsed());
     });
 }

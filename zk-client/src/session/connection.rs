@@ -239,6 +239,8 @@ impl<T, W, S: Clone> Session<T, W, S> {
                 }
                 self.timeout = timeout;
                 self.counters.established(now);
+                // A close has the whole session timeout from here on.
+                self.timers.stop(Timer::Close);
                 self.timers.heard(now, self.timeout);
                 if !read_only {
                     self.leases.established(now, timeout);

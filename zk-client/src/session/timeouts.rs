@@ -1,22 +1,29 @@
 //! What the session does when a timer is due: a ping, a hang-up, the end.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::trace;
 use zk_proto::{Encode, Operation, PingRequest, RequestHeader, Xid};
 
 use crate::error::{Ended, Hangup};
 use crate::session::pipeline::Priority;
-use crate::session::state::Session;
+use crate::session::state::{Phase, Session};
 use crate::session::timers::{self, Timer};
 use crate::trace;
+
+/// How long a close waits for the answer to the first handshake, so that the server need not keep
+/// an empty session until it expires.
+const CLOSE_NEW: Duration = Duration::from_secs(1);
 
 impl<T, W, S: Clone> Session<T, W, S> {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.expire_leases(now);
         if self.closing && self.ended().is_none() && !self.timers.is_set(Timer::Close) {
-            self.timers.set(Timer::Close, now + self.timeout);
+            // A session that no server has given yet leaves nothing behind, at most an empty one.
+            let is_new = self.phase == Phase::Handshake && self.identity.is_none();
+            let patience = if is_new { self.timeout.min(CLOSE_NEW) } else { self.timeout };
+            self.timers.set(Timer::Close, now + patience);
         }
         while let Some(timer) = self.timers.take_due(now) {
             trace!(target: trace::SESSION, ?timer, "due");

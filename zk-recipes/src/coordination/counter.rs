@@ -42,6 +42,9 @@ pub enum CounterFormat {
     #[default]
     BigEndian,
     /// Decimal digits, as kazoo's `Counter` of integers writes them.
+    ///
+    /// What Python's `int()` takes is read too: white space around the digits, such as the end of
+    /// a line that somebody has written, and `_` between them.
     Decimal,
 }
 
@@ -58,7 +61,12 @@ impl CounterFormat {
         match self {
             _ if data.is_empty() => Some(0),
             Self::BigEndian => data.try_into().ok().map(i64::from_be_bytes),
-            Self::Decimal => std::str::from_utf8(data).ok()?.parse().ok(),
+            Self::Decimal => {
+                let text = std::str::from_utf8(data).ok()?.trim();
+                let mut groups = text.trim_start_matches(['+', '-']).split('_');
+                let is_number = groups.all(|digits| !digits.is_empty());
+                is_number.then(|| text.replace('_', "").parse().ok())?
+            }
         }
     }
 }
