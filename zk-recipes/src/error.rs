@@ -6,7 +6,7 @@ use std::time::Duration;
 use zk_client::{Ended, ErrorCode, Outcome, Transient};
 
 /// The kinds of [`Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The client failed: [`Error::client`] returns its error.
@@ -98,7 +98,7 @@ pub enum Loss {
 #[non_exhaustive]
 pub enum Timeout {
     /// The client was connected when the time was over, and other contenders were ahead.
-    #[error("other contenders are ahead")]
+    #[error("other contenders are ahead; a guard that this task still holds counts as one")]
     Contended,
     /// The client was not connected when the time was over, so it does not know who has the lock.
     #[error("the client is not connected")]
@@ -128,7 +128,7 @@ pub(crate) enum Fault {
     Shard(String),
     #[error("{0}: this owner reads the lock, and would wait for itself to write it")]
     WouldDeadlock(String),
-    #[error("{path}: {asked} permits of a semaphore that has {permits}")]
+    #[error("{path}: {}", Asked(*asked, *permits))]
     Permits { path: String, asked: u32, permits: u32 },
     #[error("{path}: a semaphore of {permits} permits, whose folder says that it has {found}")]
     OtherPermits { path: String, permits: u32, found: i64 },
@@ -151,7 +151,7 @@ pub(crate) enum Fault {
     ForeignContender { node: String, layout: &'static str },
     #[error("{path}: not acquired within {time:?}: {why}")]
     TimedOut { path: String, time: Duration, why: Timeout },
-    #[error("{path}: the lock is lost: {loss}")]
+    #[error("{path}: what was held there is lost: {loss}")]
     Lost { path: String, loss: Loss },
     #[error("the lock is let go, but the server has not confirmed that yet: {0}")]
     Unconfirmed(zk_client::Error),
@@ -163,6 +163,19 @@ pub(crate) enum Fault {
     Overflow(String),
     #[error("{path}: the counter may or may not have been changed: {cause}")]
     InDoubt { path: String, cause: zk_client::Error },
+}
+
+/// How many permits were asked for, and of how many.
+struct Asked(u32, u32);
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(_, 0) => f.write_str("a semaphore has at least one permit, and 0 were named"),
+            Self(0, _) => f.write_str("0 permits asked for; an acquire takes at least one"),
+            Self(asked, permits) => write!(f, "{asked} permits of a semaphore that has {permits}"),
+        }
+    }
 }
 
 impl Error {
@@ -382,6 +395,22 @@ mod tests {
                 kind => matches!(kind, ErrorKind::NodeVanished | ErrorKind::TimedOut),
             };
             assert_eq!(error.is_transient(), may_pass, "{error}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong_in_the_words_of_callers() {
+        let path = || "/a".to_owned();
+        let time = Duration::from_secs(1);
+        let cases = [
+            (Fault::Permits { path: path(), asked: 1, permits: 0 }, "at least one permit"),
+            (Fault::Permits { path: path(), asked: 0, permits: 2 }, "takes at least one"),
+            (Fault::Lost { path: path(), loss: Loss::NodeDeleted }, "what was held there is lost"),
+            (Fault::TimedOut { path: path(), time, why: Timeout::Contended }, "still holds"),
+        ];
+        for (fault, text) in cases {
+            let said = Error(fault).to_string();
+            assert!(said.contains(text), "{said}");
         }
     }
 

@@ -128,6 +128,15 @@ fn a_server_that_does_not_know_the_session_ends_it() {
 }
 
 #[test]
+fn an_empty_answer_is_that_of_a_read_only_server() {
+    let mut bench = Bench::new(Bench::config());
+    bench.connect();
+    bench.frame(Bytes::new());
+    let [hangup] = bench.said().try_into().unwrap();
+    assert!(hangup.contains("allow_read_only"), "{hangup}");
+}
+
+#[test]
 fn a_new_session_cannot_be_expired() {
     let mut bench = Bench::new(Bench::config());
     bench.connect();

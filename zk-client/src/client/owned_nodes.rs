@@ -281,7 +281,7 @@ impl Client {
 /// nothing is sent, and the node stays until the session has expired. So end a program with
 /// [`delete`](Self::delete) or [`Client::close`], and await it.
 #[derive(Debug)]
-#[must_use = "dropping it deletes the node"]
+#[must_use = "dropping it deletes the node: bind it to a name (`_` is none)"]
 pub struct OwnedNode {
     node: DeleteOnDrop,
     path: String,

@@ -18,7 +18,9 @@ pub(crate) enum Fault {
     Setting(String),
     #[error("watch on {path}: its one event was handed out before; read again and watch again")]
     WatchSpent { path: String },
-    #[error("{op} {path}: {cause}; see Limits::max_request and the servers' jute.maxbuffer")]
+    #[error(
+        "{} {path}: {cause}; see Limits::max_request and the servers' jute.maxbuffer", Verb(*op)
+    )]
     TooLarge { op: OpCode, path: String, cause: EncodeError },
     #[error("{op} {path}: {limit}")]
     Limit { op: OpCode, path: String, limit: Limit },
@@ -32,9 +34,9 @@ pub(crate) enum Fault {
     ChrootNotFound { chroot: String },
     #[error("the servers reached within {timeout:?} are at zxid {seen}, behind {wanted}")]
     Behind { wanted: Zxid, seen: Zxid, timeout: Duration },
-    #[error("{op} {path}: {code}{}", ServerRequirement(*op, *code))]
+    #[error("{} {path}: {code}{}", Verb(*op), Advice(*op, *code))]
     Refused { op: OpCode, path: String, code: ErrorCode },
-    #[error("operation {index} of a multi, {op} {path}: {code}{}", ServerRequirement(*op, *code))]
+    #[error("operation {index} of a multi, {} {path}: {code}{}", Verb(*op), Advice(*op, *code))]
     OpRefused { index: usize, op: OpCode, path: String, code: ErrorCode },
     #[error("create {path}: {rule}")]
     Options { path: String, rule: &'static str },
@@ -45,11 +47,15 @@ pub(crate) enum Fault {
     #[error("adopt {path}: this client owns the node already")]
     AlreadyOwned { path: String },
     #[error(
-        "{op} {path}: connection lost {}: {why}",
+        "{} {path}: connection lost {}: {why}",
+        Verb(*op),
         if *sent { "before the answer came" } else { "before it was carried out" }
     )]
     ConnectionLoss { op: OpCode, path: String, sent: bool, why: Hangup },
-    #[error("{op} {path}: {} within {limit:?}", if *sent { "no answer" } else { "not sent" })]
+    #[error(
+        "{} {path}: {} within {limit:?}",
+        Verb(*op), if *sent { "no answer" } else { "not sent" }
+    )]
     TimedOut { op: OpCode, path: String, limit: Duration, sent: bool },
     #[error("{op} {path}: the server's answer does not decode: {cause}")]
     UndecodableReply { op: OpCode, path: String, cause: DecodeError },
@@ -57,7 +63,7 @@ pub(crate) enum Fault {
         "{op} {path}: the reply has {len} bytes, and {limit} are allowed; see Limits::max_reply"
     )]
     ReplyTooLarge { op: OpCode, path: String, len: usize, limit: usize },
-    #[error("{}{ended}", Prefix(request))]
+    #[error("{}{ended}{}", Prefix(request), Remedy(*ended))]
     Ended { request: Option<(OpCode, String)>, ended: Ended, sent: bool },
 }
 
@@ -77,6 +83,9 @@ struct Attempts<'a>(&'a [Attempt]);
 
 impl fmt::Display for Attempts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            f.write_str("the time was over before any server was tried; allow more of it")?;
+        }
         for (index, attempt) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { "; " };
             write!(f, "{comma}{}: {}", attempt.server, attempt.why)?;
@@ -97,10 +106,41 @@ impl fmt::Display for Owner {
     }
 }
 
-/// The setting or version of the servers that this operation needs.
-struct ServerRequirement(OpCode, ErrorCode);
+/// An operation, in the word for it that callers know.
+struct Verb(OpCode);
 
-impl fmt::Display for ServerRequirement {
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            op if is_create(op) => f.write_str("create"),
+            op => op.fmt(f),
+        }
+    }
+}
+
+fn is_create(op: OpCode) -> bool {
+    let creates = [OpCode::CREATE, OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_TTL];
+    creates.contains(&op)
+}
+
+/// What helps after the end of the session.
+struct Remedy(Ended);
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Ended::Expired => f.write_str("; only a new client helps, see SessionKeeper"),
+            Ended::Closed => f.write_str(" (by this program, or with the runtime it ran on)"),
+            Ended::AuthFailed(_) => Ok(()),
+        }
+    }
+}
+
+/// What is wrong in the caller's words, and what helps: for instance the setting or version of the
+/// servers that an operation needs.
+struct Advice(OpCode, ErrorCode);
+
+impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0, self.1) {
             (OpCode::CREATE_TTL, ErrorCode::UNIMPLEMENTED) => {
@@ -109,6 +149,21 @@ impl fmt::Display for ServerRequirement {
             (OpCode::CREATE2, ErrorCode::UNIMPLEMENTED) => {
                 f.write_str("; this server is older than ZooKeeper 3.5, which this client needs")
             }
+            (op, ErrorCode::NO_NODE) if is_create(op) => {
+                f.write_str("; the parent does not exist, see Client::create_all and ensure")
+            }
+            (op, ErrorCode::NO_AUTH) if is_create(op) => f.write_str(
+                "; the parent's access list does not let this client create, see add_auth",
+            ),
+            (OpCode::DELETE, ErrorCode::NO_AUTH) => f.write_str(
+                "; the parent's access list does not let this client delete, see add_auth",
+            ),
+            (_, ErrorCode::NO_AUTH) => {
+                f.write_str("; the access list does not let this client do that, see add_auth")
+            }
+            (_, ErrorCode::NOT_READ_ONLY) => f.write_str(
+                "; the server is cut off from its ensemble and serves only reads for now",
+            ),
             _ => Ok(()),
         }
     }
@@ -119,7 +174,7 @@ struct Prefix<'a>(&'a Option<(OpCode, String)>);
 impl fmt::Display for Prefix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some((op, path)) => write!(f, "{op} {path}: "),
+            Some((op, path)) => write!(f, "{} {path}: ", Verb(*op)),
             None => Ok(()),
         }
     }

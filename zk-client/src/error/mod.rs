@@ -40,7 +40,7 @@ pub enum Outcome {
 }
 
 /// The kinds of [`Error`], by who caused them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// Caller: the connect string is malformed.

@@ -124,6 +124,10 @@ impl fmt::Display for WrongProtocolHint {
         let DecodeError::FrameTooLong { len, .. } = self.0 else { return Ok(()) };
         let bytes = u32::try_from(len).unwrap_or_default().to_be_bytes();
         match std::str::from_utf8(&bytes) {
+            Ok("HTTP") => f.write_str(
+                "; that is the port of a web server, perhaps the admin server's (8080): clients \
+                 connect to the client port, by default 2181",
+            ),
             Ok(text) if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => {
                 write!(f, "; it begins with {text:?}: is that a port of ZooKeeper?")
             }

@@ -99,3 +99,29 @@ fn what_may_pass_says_so_in_its_source() {
         assert_eq!(Transient::of(&io::Error::other(error)), mark);
     }
 }
+
+#[test]
+fn errors_say_what_is_wrong_in_the_words_of_callers() {
+    use crate::error::Ended::{Closed, Expired};
+    let refused = |op, code| Fault::Refused { op, path: "/a".into(), code };
+    let ended = |ended| Fault::Ended { request: None, ended, sent: false };
+    let http = DecodeError::FrameTooLong { len: 0x4854_5450, limit: 8 };
+    let http = Hangup::Protocol(ProtocolError::Undecodable(http)).to_string();
+    let no_time = Fault::NoServer { timeout: Some(Duration::ZERO), attempts: Vec::new() };
+    let http = Fault::NoServer { timeout: None, attempts: vec![Attempt::new("zk", http)] };
+    let cases = [
+        (refused(OpCode::CREATE2, ErrorCode::NO_NODE), "create /a: NoNode; the parent does not"),
+        (refused(OpCode::CREATE_CONTAINER, ErrorCode::NO_AUTH), "create /a: NoAuth; the parent's"),
+        (refused(OpCode::DELETE, ErrorCode::NO_AUTH), "let this client delete"),
+        (refused(OpCode::GET_DATA, ErrorCode::NO_AUTH), "see add_auth"),
+        (refused(OpCode::SET_DATA, ErrorCode::NOT_READ_ONLY), "cut off from its ensemble"),
+        (ended(Expired), "only a new client helps"),
+        (ended(Closed), "with the runtime"),
+        (no_time, "before any server was tried"),
+        (http, "web server"),
+    ];
+    for (fault, text) in cases {
+        let said = Error::from(fault).to_string();
+        assert!(said.contains(text), "{said}");
+    }
+}

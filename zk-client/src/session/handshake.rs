@@ -45,6 +45,13 @@ pub(crate) fn judge(
     session: Option<SessionIdentity>,
     frame: &[u8],
 ) -> Result<HandshakeResult, ProtocolError> {
+    if frame.is_empty() {
+        // So says a read-only server good-bye to a client that has not allowed one.
+        return Err(ProtocolError::Handshake(
+            "an empty answer, as of a read-only server (cut off from its ensemble) to a client \
+             that needs one for writes; see allow_read_only",
+        ));
+    }
     let answer = ConnectResponse::decode(&mut Reader::new(frame))?;
     let Ok(timeout @ 1..) = u64::try_from(answer.timeout) else {
         return expired(session);

@@ -327,7 +327,7 @@ async fn has_changed(client: &Client, mut watcher: Watcher) -> Result<bool, Clie
 /// [token](Hold::token) orders the parties; the [number](Self::number) orders the rounds.
 ///
 /// Dropping it leaves the round at once, without waiting for the others.
-#[must_use = "dropping it leaves the round"]
+#[must_use = "dropping it leaves the round: bind it to a name (`_` is none)"]
 pub struct Round {
     hold: Hold,
     members: RangeInclusive<i32>,

@@ -182,7 +182,7 @@ impl Deref for Lock {
 /// `K` is the kind of the guard: this one, a [`ReadGuard`](crate::ReadGuard) or a
 /// [`WriteGuard`](crate::WriteGuard).
 #[derive(Debug)]
-#[must_use = "dropping it releases the lock"]
+#[must_use = "dropping it releases the lock: bind it to a name (`_` is none)"]
 pub struct Guard<K = Exclusive> {
     pub(crate) hold: Hold,
     pub(crate) kind: K,

@@ -240,7 +240,7 @@ async fn check(places: &[Place]) -> Result<(), Error> {
 ///
 /// What [`Guard`](crate::Guard) says about dropping applies to all of them.
 #[derive(Debug)]
-#[must_use = "dropping it releases the locks"]
+#[must_use = "dropping it releases the locks: bind it to a name (`_` is none)"]
 pub struct MultiGuard(Vec<Hold>);
 
 impl MultiGuard {

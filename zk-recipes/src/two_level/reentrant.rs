@@ -216,7 +216,7 @@ impl Deref for ReentrantRwLock {
 /// It is a [`Hold`], with what [`Guard`](crate::Guard) says about dropping. Its token orders it
 /// after all earlier holders, in this process and elsewhere; guards of one owner share it.
 #[derive(Debug)]
-#[must_use = "dropping it releases the lock"]
+#[must_use = "dropping it releases the lock: bind it to a name (`_` is none)"]
 pub struct ReentrantGuard {
     level: TwoLevel,
     owner: OwnerId,

@@ -284,7 +284,7 @@ fn lost_and_not_applied(error: &Error) -> bool {
 /// long, and when it is lost. Dropping it leaves the group at once, without waiting, as a lock's
 /// [`Guard`](crate::Guard) releases the lock.
 #[derive(Debug)]
-#[must_use = "dropping it leaves the group"]
+#[must_use = "dropping it leaves the group: bind it to a name (`_` is none)"]
 pub struct Membership {
     hold: Hold,
     id: String,

@@ -20,7 +20,7 @@ use crate::queue::Place;
 /// There is no fencing token, because several holders work at a time. A resource that refuses all
 /// tokens but the newest would refuse them. What needs protection from a holder that has lost its
 /// permit is written by [`fenced`](Self::fenced).
-#[must_use = "dropping it gives the permits back"]
+#[must_use = "dropping it gives the permits back: bind it to a name (`_` is none)"]
 pub struct Permit {
     leases: MultiGuard,
     /// The reply to the delete of the turn that led to the permits. An acquire does not wait for
