@@ -69,11 +69,12 @@ where
 /// For errors that are not of `std::error::Error`, and for what else may pass in an application:
 ///
 /// ```
-/// # async fn f(client: zk_client::Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// use zk_client::Transient;
 /// use zk_recipes::{Barrier, retry_if};
 ///
 /// type AnyError = Box<dyn std::error::Error + Send + Sync>; // or `anyhow::Error`
+///
+/// # async fn f(client: zk_client::Client) -> Result<(), AnyError> {
 ///
 /// let barrier = Barrier::new(&client, "/barriers/migration")?;
 /// let work = || async {
