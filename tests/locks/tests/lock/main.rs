@@ -35,4 +35,5 @@ mod ticket;
 mod tree_cache;
 mod two_level;
 mod unpolled;
+mod unproven;
 mod wait;
