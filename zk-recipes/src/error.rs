@@ -370,7 +370,7 @@ mod tests {
             Fault::TicketUsed(path()),
             Fault::NodeVanished(path()),
             Fault::SequenceExhausted(path()),
-            Fault::ForeignContender(path()),
+            Fault::ForeignContender { node: path(), layout: "kazoo" },
             Fault::Unconfirmed(Ended::Expired.into()),
             Fault::InvalidCounter(path()),
             Fault::TreeTooLarge(path()),

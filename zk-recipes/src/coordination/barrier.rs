@@ -163,7 +163,7 @@ impl Barrier {
         let mut closed = None;
         let mut losses = 0;
         loop {
-            let quorum = Quorum::wait(&self.client).await;
+            let quorum = Quorum::unless_read_only(&self.client).await;
             let found = self.client.get_data_and_watch(&self.path).await;
             let stands = quorum.stands();
             match found {

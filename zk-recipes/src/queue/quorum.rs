@@ -9,9 +9,13 @@ use std::future::Future;
 use tokio::sync::watch;
 use zk_client::{Client, Error as ClientError, SessionState};
 
-/// A connection to a server with a quorum, or the end of the session.
+/// A connection to a server with a quorum, or none.
 #[derive(Debug)]
-pub(crate) struct Quorum(watch::Receiver<SessionState>);
+pub(crate) struct Quorum {
+    states: watch::Receiver<SessionState>,
+    /// True if there was such a connection.
+    is_connected: bool,
+}
 
 impl Quorum {
     /// Waits until the client is connected to a server with a quorum, or its session is over.
@@ -22,18 +26,32 @@ impl Quorum {
     /// As [`wait`](Self::wait), with a receiver of the client's states.
     pub(crate) async fn wait_on(mut states: watch::Receiver<SessionState>) -> Self {
         // An error means that the session is over, which the next request reports.
-        drop(states.wait_for(|state| has_quorum(state) || state.ended().is_some()).await);
-        Self(states)
+        let is_over = |state: &SessionState| has_quorum(state) || state.ended().is_some();
+        drop(states.wait_for(is_over).await);
+        Self { states, is_connected: true }
+    }
+
+    /// Waits while the client is connected to a server without a quorum. While it is cut off, it is
+    /// the next request that waits, and a connection that comes meanwhile does not
+    /// [stand](Self::stands).
+    pub(crate) async fn unless_read_only(client: &Client) -> Self {
+        let mut states = client.states();
+        let mut is_connected = has_quorum(&states.borrow_and_update());
+        if client.state() == SessionState::ConnectedReadOnly {
+            drop(states.wait_for(|state| *state != SessionState::ConnectedReadOnly).await);
+            is_connected = has_quorum(&states.borrow_and_update());
+        }
+        Self { states, is_connected }
     }
 
     /// True if the connection is still the same. So a reply that has come is that of a quorum.
     pub(crate) fn stands(&self) -> bool {
-        !self.0.has_changed().unwrap_or(false)
+        self.is_connected && !self.states.has_changed().unwrap_or(false)
     }
 
     /// The receiver of states, which has seen the state that was waited for.
     pub(crate) fn into_states(self) -> watch::Receiver<SessionState> {
-        self.0
+        self.states
     }
 }
 
@@ -48,7 +66,7 @@ pub(crate) async fn by_quorum<T, R: Future<Output = Result<T, ClientError>>>(
     mut read: impl FnMut() -> R,
 ) -> Result<T, ClientError> {
     loop {
-        let quorum = Quorum::wait(client).await;
+        let quorum = Quorum::unless_read_only(client).await;
         let found = read().await;
         let is_lost = found.as_ref().is_err_and(ClientError::is_connection_loss);
         // The caller counts the connections that were lost.

@@ -460,7 +460,7 @@ async fn data_that_is_no_number_is_refused_and_left_alone() {
     let world = World::new();
     let client = world.client().await;
     client.create_all(PATH, b"", &CreateOptions::persistent()).await.unwrap();
-    let cases: [(CounterFormat, &[u8], Option<i64>); 12] = [
+    let cases: [(CounterFormat, &[u8], Option<i64>); 20] = [
         (BigEndian, b"", Some(0)),
         (BigEndian, b"\0\0\0\0\0\0\x01\x02", Some(258)),
         (BigEndian, &[0xff; 8], Some(-1)),

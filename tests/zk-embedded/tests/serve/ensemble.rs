@@ -55,6 +55,8 @@ async fn a_session_moves_when_its_member_stops_and_lives_through_an_election() {
     program.tell("at 0 elect").await;
     assert_eq!(program.value("leader").await, "0");
     assert_eq!(program.value("sessions").await, session);
+    // The client is connected again from here on.
+    assert_eq!(&read(&client, "/a").await[..], b"one");
     program.tell(&format!("disconnect {session}")).await;
     assert_eq!(&read(&client, "/a").await[..], b"one");
 
