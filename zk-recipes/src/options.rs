@@ -192,6 +192,9 @@ impl Options {
     ///
     /// This applies to the folder and its ancestors. Servers remove a container some time after the
     /// last contender has left.
+    ///
+    /// With [`Layout::KAZOO`] the folders are persistent in any case: kazoo's objects create their
+    /// folder once, and fail for good when it is removed.
     #[must_use]
     pub fn persistent_folder(mut self, persistent: bool) -> Self {
         self.persistent = persistent;
@@ -216,6 +219,7 @@ impl Options {
 
     /// How a missing folder is created at the first attempt.
     pub(crate) fn folders(&self) -> CreateOptions<'static> {
-        if self.persistent { CreateOptions::persistent() } else { CreateOptions::container() }
+        let is_persistent = self.persistent || self.layout == Layout::KAZOO;
+        if is_persistent { CreateOptions::persistent() } else { CreateOptions::container() }
     }
 }

@@ -77,6 +77,9 @@ impl Layout {
     ///
     /// kazoo's `Lock`, `WriteLock` and `ReadLock` queue up with it. A
     /// [`Semaphore`](crate::Semaphore#who-shares-it) with it is kazoo's `Semaphore`.
+    ///
+    /// Missing folders are created as persistent nodes, as kazoo does: its objects create their
+    /// folder once, and fail for good when it is removed.
     pub const KAZOO: Self = Self(Family::Kazoo);
 
     /// The names of Curator's `LeaderLatch`: `_c_<uuid>-latch-<number>`.

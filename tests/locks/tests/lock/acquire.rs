@@ -7,7 +7,9 @@ use zk_embedded::{Change, Config, ErrorCode, Fault, OpCode};
 use zk_proto::{
     CreateRequest, GetChildren2Response, GetChildrenResponse, List, SyncResponse, Text,
 };
-use zk_recipes::{ErrorKind, Lock, LockState, Loss, Options, Release, retry};
+use zk_recipes::{
+    Election, ErrorKind, Layout, Lock, LockState, Loss, Options, Release, RwLock, Semaphore, retry,
+};
 use zk_tests::explore::{Script, actor, explore, sweep};
 use zk_tests::locks::{LOCK, TIMEOUT, World, settle};
 use zk_tests::peer::{Clock, Network, Peer, SESSION, stat_of};
@@ -311,12 +313,25 @@ async fn nobody_gets_in_by_what_a_read_only_server_shows() {
 
 #[tokio::test(start_paused = true)]
 async fn persistent_folders_are_not_reaped() {
-    let world = World::with(Config::new());
-    let options = Options::new().persistent_folder(true);
-    let lock = Lock::with_options(&world.client().await, LOCK, options).unwrap();
-    turn(&world, &lock).await;
-    world.server.reap();
-    assert!(world.server.has_node(LOCK));
+    let persistent = Options::new().persistent_folder(true);
+    let kazoo = Options::new().layout(Layout::KAZOO);
+    for options in [persistent, kazoo] {
+        let world = World::with(Config::new());
+        let client = world.client().await;
+        turn(&world, &Lock::with_options(&client, LOCK, options.clone()).unwrap()).await;
+        drop(RwLock::with_options(&client, "/rw/a", options.clone()).unwrap().read().await);
+        drop(
+            Election::with_options(&client, "/elect/a", options.clone()).unwrap().campaign().await,
+        );
+        drop(Semaphore::with_options(&client, "/many/a", 2, options).unwrap().acquire().await);
+        settle().await;
+        for _ in 0..3 {
+            world.server.reap();
+        }
+        for folder in [LOCK, "/rw/a", "/elect/a", "/many/a"] {
+            assert!(world.server.has_node(folder), "{folder}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -130,12 +130,10 @@ impl Semaphore {
     ) -> Result<Self, Error> {
         zk_client::check_path(path)?;
         let (naming, has_count) = (options.layout.mutex(), options.layout == Layout::KAZOO);
-        let (folders, options) = match has_count {
+        let folders = match has_count {
             true if path == "/" => return Err(Fault::NoRoom.into()),
-            true => {
-                ([format!("{path}-__lock__"), path.to_owned()], options.persistent_folder(true))
-            }
-            false => (["locks", "leases"].map(|name| Folder::new(path).child(name)), options),
+            true => [format!("{path}-__lock__"), path.to_owned()],
+            false => ["locks", "leases"].map(|name| Folder::new(path).child(name)),
         };
         let [locks, leases] = folders;
         let locks = Queue::new(client, &locks, naming, options.clone())?;
