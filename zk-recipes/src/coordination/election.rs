@@ -330,7 +330,12 @@ impl Leaders {
         };
         let parse = |name: &str| Contender::parse(queue.naming(), name);
         let Some(first) = list.names.iter().filter_map(parse).min() else {
-            let (list, watcher) = client.get_children_and_watch(queue.folder()).await?;
+            let (list, watcher) = match client.get_children_and_watch(queue.folder()).await {
+                Ok(found) => found,
+                // A server removes a container that is empty, also between the two lists.
+                Err(error) if error.is_no_node() => return Ok(None),
+                Err(error) => return Err(error),
+            };
             let is_empty = list.names.iter().all(|name| parse(name).is_none());
             return Ok(is_empty.then_some((None, watcher)));
         };

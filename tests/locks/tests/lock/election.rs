@@ -318,6 +318,27 @@ async fn an_observer_that_is_polled_with_a_short_tick_looks_again_all_the_same()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_folder_that_is_reaped_between_two_listings_does_not_end_an_observer() {
+    let world = World::new();
+    drop(election(&world.client().await, "ana").campaign().await.unwrap());
+    settle().await;
+    assert!(world.server.has_node(LOCK));
+    let client = world.client().await;
+    let mut leaders = election(&client, "").observe();
+    let late = Fault::serve_late(Duration::from_millis(100)).path(LOCK).after(1);
+    world.server.inject(late.session(client.session().unwrap().id));
+    let looking = tokio::spawn(async move { (next(&mut leaders).await, leaders) });
+    settle().await;
+    assert_eq!(world.server.pending_faults(), 0, "the second listing is on its way");
+    world.server.reap();
+    assert!(!world.server.has_node(LOCK));
+    let (seen, mut leaders) = looking.await.unwrap();
+    assert_eq!(seen, Some(None));
+    let _term = election(&world.client().await, "ben").campaign().await.unwrap();
+    assert_eq!(next(&mut leaders).await, named("ben"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn connections_that_break_now_and_then_do_not_end_an_observer() {
     let world = World::new();
     let term = election(&world.client().await, "ana").campaign().await.unwrap();
