@@ -170,7 +170,8 @@ impl Options {
     /// The node stays until the time, counted from the last use, is over. It is deleted earlier, at
     /// once, if another contender joins the queue, asks for the lock back or deletes the node, or
     /// if the session is in doubt. While the node stays, the lock is acquired again only if it is
-    /// surely still ours.
+    /// surely still ours. A task on the session's [runtime](zk_client::Client::runtime) sees to
+    /// that, whatever becomes of the runtime of the last user.
     ///
     /// The costs: another process that joins the queue waits longer, by one notification and one
     /// delete. And a process that dies while the lock lingers blocks others for a session timeout,

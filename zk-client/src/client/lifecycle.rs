@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::client::handle::Client;
@@ -46,6 +47,23 @@ impl Client {
     /// The clock that this client reads time from.
     pub fn clock(&self) -> &Clock {
         self.shared().clock()
+    }
+
+    /// The tokio runtime on which the session runs: the one on which its driver was first polled.
+    ///
+    /// `None` until then. A task of the session, like one that watches over its nodes, is spawned
+    /// here: it runs for as long as the session does, whatever becomes of the runtime of a caller.
+    ///
+    /// ```
+    /// # async fn f(client: &zk_client::Client) {
+    /// if let Some(runtime) = client.runtime() {
+    ///     let states = client.states();
+    ///     runtime.spawn(async move { println!("{:?}", *states.borrow()) });
+    /// }
+    /// # }
+    /// ```
+    pub fn runtime(&self) -> Option<Handle> {
+        self.shared().runtime()
     }
 
     /// The session timeout: as negotiated with the server, or as requested until the first

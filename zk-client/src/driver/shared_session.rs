@@ -8,10 +8,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Instant;
 
+use tokio::runtime::Handle;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -47,6 +48,8 @@ pub(crate) struct SharedSession {
     /// Notified when an attempt has failed.
     attempt_failed: Notify,
     clock: Clock,
+    /// The runtime on which the driver was first polled.
+    runtime: OnceLock<Handle>,
 }
 
 struct Locked {
@@ -109,7 +112,20 @@ impl SharedSession {
             names,
         };
         let (leases, attempt_failed) = (Notify::new(), Notify::new());
-        Arc::new(Self { locked: Mutex::new(locked), state, leases, attempt_failed, clock })
+        let (locked, runtime) = (Mutex::new(locked), OnceLock::new());
+        Arc::new(Self { locked, state, leases, attempt_failed, clock, runtime })
+    }
+
+    /// Notes the runtime on which this is called, unless one was noted before.
+    pub(crate) fn note_runtime(&self) {
+        if let Ok(runtime) = Handle::try_current() {
+            self.runtime.get_or_init(|| runtime);
+        }
+    }
+
+    /// The runtime on which the driver runs.
+    pub(crate) fn runtime(&self) -> Option<Handle> {
+        self.runtime.get().cloned()
     }
 
     /// The client's clock.

@@ -89,6 +89,7 @@ impl Driver {
 
     async fn serve(mut self) {
         let clock = self.shared.clock().clone();
+        self.shared.note_runtime();
         while self.shared.read(|core| core.ended()).is_none() {
             let Some((host, delay)) = self.shared.hosts(Hosts::next) else {
                 return;

@@ -2,8 +2,8 @@
 //!
 //! A release is safe because of its order: the delete of the node is sent before another task of
 //! this process can get in, and the session keeps the order of its requests. No task of its own
-//! carries out the acquire: each waiter that is polled drives it on. A task is spawned only to
-//! watch over a node that lingers unused. The cohort decides who is next.
+//! carries out the acquire: each waiter that is polled drives it on. A task is spawned,
+//! where the session runs, only to watch over a node that lingers unused. The cohort decides who is next.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::time::timeout;
 use zk_client::Client;
 
@@ -160,9 +159,12 @@ impl TwoLevel {
         }
         let mut spawned = None;
         if released.is_none() && local.lingers_unwatched() {
-            match Handle::try_current() {
-                Ok(runtime) => spawned = self.watch_over(&mut local).map(|watch| (runtime, watch)),
-                Err(_) => released = self.give_up_unused(&mut local),
+            // The runtime of the last user may live without being polled.
+            match queue.client().runtime() {
+                Some(runtime) => {
+                    spawned = self.watch_over(&mut local).map(|watch| (runtime, watch));
+                }
+                None => released = self.give_up_unused(&mut local),
             }
         }
         let calls = local.cohort.take_calls();

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::runtime::{Builder, Handle};
+use tokio::time::timeout;
 use zk_embedded::Fault;
-use zk_recipes::{Lock, Options, Owner, ReentrantLock};
+use zk_recipes::{Options, Owner, ReentrantLock};
 use zk_tests::explore::settle;
 use zk_tests::locks::{LOCK, TIMEOUT, World};
 use zk_tests::peer::Clock;
@@ -133,43 +135,62 @@ async fn a_short_cut_may_end_it_and_makes_no_second_owner() {
     assert_eq!(world.queue().len(), 1);
 }
 
-#[tokio::test]
-async fn without_a_runtime_it_is_released() {
+#[tokio::test(start_paused = true)]
+async fn it_lingers_where_the_session_runs_wherever_its_last_user_was() {
     let world = World::new();
-    let lock = lingering(&world).await;
-    let guard = lock.acquire(&Owner::new()).await.unwrap();
-    std::thread::spawn(move || drop(guard)).join().unwrap();
-    let other = Lock::new(&world.client().await, LOCK).unwrap();
-    let guard = other.acquire().await.unwrap();
-    assert_eq!(world.queue().len(), 1);
-    world.is_owner(&guard);
+    let (lock, other) = (lingering(&world).await, world.lock().await);
+    let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
+    let (unpolled, ended) = (runtime(), runtime());
+    let unpolled_handle = Some(unpolled.handle().clone());
+    let ended_handle = Some(ended.handle().clone());
+    ended.shutdown_background();
+    for handle in [unpolled_handle, ended_handle, None] {
+        for is_wanted in [true, false] {
+            let guard = lock.acquire(&Owner::new()).await.unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _entered = handle.as_ref().map(Handle::enter);
+                    drop(guard);
+                });
+            });
+            settle().await;
+            assert_eq!(world.queue().len(), 1, "it lingers");
+            if is_wanted {
+                let clock = Clock::start();
+                let guard = timeout(LINGER, other.acquire()).await.expect("nobody uses it");
+                world.is_owner(&guard.unwrap());
+                assert!(clock.elapsed() < Duration::from_millis(10), "{:?}", clock.elapsed());
+            } else {
+                tokio::time::sleep(LINGER + Duration::from_secs(1)).await;
+            }
+            settle().await;
+            assert_eq!(world.queue(), [""; 0]);
+        }
+    }
+    unpolled.shutdown_background();
+    drop((lock, other));
+    world.is_empty().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_runtime_of_its_last_user_releases_it() {
+async fn the_end_of_the_runtime_of_its_session_releases_it() {
     let world = World::new();
-    let lock = lingering(&world).await;
-    // The second runtime has ended before it could run anything.
-    for runs in [true, false] {
-        let guard = lock.acquire(&Owner::new()).await.unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let handle = runtime.handle().clone();
-        let mut runtime = Some(runtime);
-        if !runs {
-            runtime.take().unwrap().shutdown_background();
-        }
-        let entered = handle.enter();
-        drop(guard);
-        drop(entered);
-        settle().await;
-        assert_eq!(world.queue().len(), usize::from(runs), "it lingers while its runtime lives");
-        if let Some(runtime) = runtime {
-            runtime.shutdown_background();
-        }
-        settle().await;
-        assert_eq!(world.queue(), [""; 0], "nobody watches over it any more");
-    }
-    used(&world, &lock).await;
-    drop(lock);
-    world.is_empty().await;
+    let (builder, other) = (world.builder(), world.lock().await);
+    let used = async {
+        let client = builder.connect("zk").await.unwrap();
+        assert_eq!(client.runtime().unwrap().id(), Handle::current().id());
+        let options = Options::new().linger(LINGER);
+        let lock = ReentrantLock::with_options(&client, LOCK, options).unwrap();
+        drop(lock.acquire(&Owner::new()).await.unwrap());
+        lock
+    };
+    let elsewhere = tokio::task::spawn_blocking(|| {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        (runtime.block_on(used), runtime)
+    });
+    let (lock, runtime) = elsewhere.await.unwrap();
+    assert_eq!(world.queue().len(), 1, "it lingers while its runtime lives");
+    runtime.shutdown_background();
+    lock.acquire(&Owner::new()).await.expect_err("the session is over");
+    timeout(10 * TIMEOUT, other.acquire()).await.expect("the session expires").unwrap();
 }
