@@ -12,6 +12,7 @@ mod election;
 mod fence;
 mod fencing;
 mod frames;
+mod future_sizes;
 mod grant;
 mod group;
 mod guard;

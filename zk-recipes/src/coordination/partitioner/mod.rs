@@ -288,7 +288,7 @@ impl Partitioner {
             left.await.unwrap_or(Ok(()))
         };
         let planning = async {
-            let leaving = self.plan(id, stop, &plan).await?;
+            let leaving = Box::pin(self.plan(id, stop, &plan)).await?;
             has_left.send(leaving).ok();
             pending().await
         };
@@ -305,7 +305,8 @@ impl Partitioner {
     ) -> Result<Result<(), Error>, Error> {
         let mut stop = pin!(stop);
         let last = loop {
-            let joining = self.group.join(id, self.data.as_slice());
+            // Each combinator has its futures inside itself several times: it gets small ones.
+            let joining = Box::pin(self.group.join(id, self.data.as_slice()));
             let membership = match unless(stop.as_mut(), joining).await {
                 None => break None,
                 Some(Ok(membership)) => membership,
@@ -314,7 +315,8 @@ impl Partitioner {
                     continue;
                 }
             };
-            let following = membership.run(self.follow(&membership, plan));
+            let following = Box::pin(self.follow(&membership, plan));
+            let following = Box::pin(membership.run(following));
             let failed = match unless(stop.as_mut(), following).await {
                 None => break Some(membership),
                 Some(Ok(Err(error)) | Err(error)) => error,

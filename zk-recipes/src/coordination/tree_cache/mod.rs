@@ -299,7 +299,7 @@ impl Follower {
             if lost > MAX_LOSSES {
                 sleep(client.session_timeout()).await;
             }
-            let Err(stop) = self.keep_current(client, losses).await;
+            let Err(stop) = Box::pin(self.keep_current(client, losses)).await;
             // The watch is gone.
             self.tell.send_if_modified(outdate);
             match stop {
