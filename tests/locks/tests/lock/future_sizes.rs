@@ -164,8 +164,8 @@ fn no_future_of_the_public_api_is_large() {
         "Shard::stopping" => Shard::stopping(any()),
         "TreeCache::follow" => TreeCache::follow(any(), any(), any()).unwrap().1,
         "TreeCache::wait_for_zxid" => TreeCache::wait_for_zxid(any(), any()),
-        "retry" => retry(|| any::<Tries>()),
-        "retry_if" => retry_if(|_: &Error| any(), || any::<Tries>()),
+        "retry" => retry(any::<Tries>),
+        "retry_if" => retry_if(|_: &Error| any(), any::<Tries>),
     };
     let lists =
         [include_str!("../../../api/zk-client.txt"), include_str!("../../../api/zk-recipes.txt")];

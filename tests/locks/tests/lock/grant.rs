@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex, split};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 use zk_client::{Client, Connecting, Connector, Host, Transport};
 use zk_recipes::{
     DoubleBarrier, Election, Error, ErrorKind, Group, Hold, Lock, LockState, Loss, MultiGuard,
@@ -199,11 +199,11 @@ async fn carry(
         let mut buffer = vec![0; 1 << 16];
         while let Ok(len @ 1..) = from.read(&mut buffer).await {
             let bytes = buffer.iter().take(len).copied().collect::<Vec<_>>();
-            sent.send((Instant::now() + delay, bytes)).ok();
+            sent.send((Box::pin(sleep(delay)), bytes)).ok();
         }
     });
-    while let Some((at, bytes)) = arriving.recv().await {
-        sleep_until(at).await;
+    while let Some((arrival, bytes)) = arriving.recv().await {
+        arrival.await;
         to.write_all(&bytes).await?;
     }
     to.shutdown().await

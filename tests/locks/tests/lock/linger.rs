@@ -192,5 +192,5 @@ async fn the_end_of_the_runtime_of_its_session_releases_it() {
     assert_eq!(world.queue().len(), 1, "it lingers while its runtime lives");
     runtime.shutdown_background();
     lock.acquire(&Owner::new()).await.expect_err("the session is over");
-    timeout(10 * TIMEOUT, other.acquire()).await.expect("the session expires").unwrap();
+    drop(timeout(10 * TIMEOUT, other.acquire()).await.expect("the session expires").unwrap());
 }
