@@ -114,6 +114,11 @@
 //! keeps the work going within a session. The example `service` does both, in a hundred lines:
 //! `cargo run -p zk-recipes --example service`.
 //!
+//! # What else can happen
+//!
+//! A delete that is refused, a folder that is removed, a node that an operator deletes, a server
+//! without a quorum, a slow reply: [`faults`] says what each recipe does then.
+//!
 //! # No queue of work
 //!
 //! There is no distributed queue of messages or jobs here, since ZooKeeper is the wrong place for
@@ -221,6 +226,9 @@ pub use retry::{retry, retry_if};
 pub use stats::{LockMeter, LockStats, LossCounts};
 pub use two_level::{Owner, ReentrantGuard, ReentrantLock, ReentrantRwLock};
 
-// A module that holds only a page of documentation, so that links in the code can name it.
+// Modules that hold only a page of documentation each, so that links in the code can name them.
 #[doc = include_str!("moving.md")]
 pub mod moving {}
+
+#[doc = include_str!("faults.md")]
+pub mod faults {}
