@@ -17,7 +17,9 @@ impl Client {
     ///
     /// The call does not check that the node exists. Until it does, reads return
     /// [`NoNode`](Error::is_no_node) and creates lack a parent; `create("/", ..)` on the view
-    /// creates it. A path from a server that is not below the view's root is returned unchanged.
+    /// creates it. Let it be a persistent node: a container is removed by a server when it is
+    /// empty, and then nothing below the view can be created. A path from a server that is not
+    /// below the view's root is returned unchanged.
     ///
     /// ```
     /// # async fn f(client: &zk_client::Client) -> Result<(), zk_client::Error> {

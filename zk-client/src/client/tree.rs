@@ -140,18 +140,18 @@ impl Client {
                 Err(error) if error.is_no_node() => error,
                 created => return created,
             };
+            let mut orphan = None;
             for parent in making {
-                // A parent that exists is fine, and so is one whose own parent is missing.
                 match parent.await {
-                    Err(error) if !error.is_node_exists() && !error.is_no_node() => {
-                        return Err(error);
-                    }
+                    Err(error) if error.is_no_node() => drop(orphan.get_or_insert(error)),
+                    Err(error) if !error.is_node_exists() => return Err(error),
                     _ => {}
                 }
             }
-            // All parents existed, and one has been deleted since.
+            // A parent has been deleted meanwhile. If it is always so, the topmost node that lacks
+            // its parent tells the cause, which may be the chroot.
             if attempt == ATTEMPTS {
-                return Err(missing);
+                return Err(orphan.unwrap_or(missing));
             }
             attempt += 1;
         }

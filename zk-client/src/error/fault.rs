@@ -34,10 +34,13 @@ pub(crate) enum Fault {
     ChrootNotFound { chroot: String },
     #[error("the servers reached within {timeout:?} are at zxid {seen}, behind {wanted}")]
     Behind { wanted: Zxid, seen: Zxid, timeout: Duration },
-    #[error("{} {path}: {code}{}", Verb(*op), Advice(*op, *code))]
-    Refused { op: OpCode, path: String, code: ErrorCode },
-    #[error("operation {index} of a multi, {} {path}: {code}{}", Verb(*op), Advice(*op, *code))]
-    OpRefused { index: usize, op: OpCode, path: String, code: ErrorCode },
+    #[error("{} {path}: {code}{}", Verb(*op), Advice(*op, *code, no_root))]
+    Refused { op: OpCode, path: String, code: ErrorCode, no_root: NoRoot },
+    #[error(
+        "operation {index} of a multi, {} {path}: {code}{}",
+        Verb(*op), Advice(*op, *code, no_root)
+    )]
+    OpRefused { index: usize, op: OpCode, path: String, code: ErrorCode, no_root: NoRoot },
     #[error("create {path}: {rule}")]
     Options { path: String, rule: &'static str },
     #[error("operation {index} of a multi, {op} {path}: {rule}")]
@@ -106,6 +109,9 @@ impl fmt::Display for Owner {
     }
 }
 
+/// The chroot, if the parent that a create lacks is the root that the client sees.
+pub(crate) type NoRoot = Option<String>;
+
 /// An operation, in the word for it that callers know.
 struct Verb(OpCode);
 
@@ -118,7 +124,7 @@ impl fmt::Display for Verb {
     }
 }
 
-fn is_create(op: OpCode) -> bool {
+pub(crate) fn is_create(op: OpCode) -> bool {
     let creates = [OpCode::CREATE, OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_TTL];
     creates.contains(&op)
 }
@@ -138,9 +144,9 @@ impl fmt::Display for Remedy {
 
 /// What is wrong in the caller's words, and what helps: for instance the setting or version of the
 /// servers that an operation needs.
-struct Advice(OpCode, ErrorCode);
+struct Advice<'a>(OpCode, ErrorCode, &'a NoRoot);
 
-impl fmt::Display for Advice {
+impl fmt::Display for Advice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0, self.1) {
             (OpCode::CREATE_TTL, ErrorCode::UNIMPLEMENTED) => {
@@ -149,9 +155,16 @@ impl fmt::Display for Advice {
             (OpCode::CREATE2, ErrorCode::UNIMPLEMENTED) => {
                 f.write_str("; this server is older than ZooKeeper 3.5, which this client needs")
             }
-            (op, ErrorCode::NO_NODE) if is_create(op) => {
-                f.write_str("; the parent does not exist, see Client::create_all and ensure")
-            }
+            (op, ErrorCode::NO_NODE) if is_create(op) => match self.2 {
+                Some(chroot) => write!(
+                    f,
+                    "; the chroot {chroot} does not exist: create it, as a persistent node, since \
+                     servers remove a container that is empty"
+                ),
+                None => {
+                    f.write_str("; the parent does not exist, see Client::create_all and ensure")
+                }
+            },
             (op, ErrorCode::NO_AUTH) if is_create(op) => f.write_str(
                 "; the parent's access list does not let this client create, see add_auth",
             ),

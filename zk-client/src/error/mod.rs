@@ -273,8 +273,10 @@ impl Error {
             Failure::Refused(ErrorCode::SESSION_EXPIRED) => {
                 Fault::Ended { request: Some((op, path)), ended: Ended::Expired, sent: false }
             }
-            Failure::Refused(code) => Fault::Refused { op, path, code },
-            Failure::OpRefused { index, code } => Fault::OpRefused { index, op, path, code },
+            Failure::Refused(code) => Fault::Refused { op, path, code, no_root: None },
+            Failure::OpRefused { index, code } => {
+                Fault::OpRefused { index, op, path, code, no_root: None }
+            }
             Failure::ReplyTooLarge { len, limit } => Fault::ReplyTooLarge { op, path, len, limit },
             Failure::ConnectionLoss { sent, why } => Fault::ConnectionLoss { op, path, sent, why },
             Failure::Ended { sent, ended } => {
@@ -282,6 +284,22 @@ impl Error {
             }
         }
         .into()
+    }
+
+    /// The same error, of a client with this chroot. It says so if that is the parent that a create
+    /// lacks.
+    pub(crate) fn below(mut self, chroot: Option<&str>) -> Self {
+        if let Some(
+            Fault::Refused { op, path, code: ErrorCode::NO_NODE, no_root }
+            | Fault::OpRefused { op, path, code: ErrorCode::NO_NODE, no_root, .. },
+        ) = Arc::get_mut(&mut self.fault)
+            && fault::is_create(*op)
+            && path.rfind('/') == Some(0)
+            && path.len() > 1
+        {
+            *no_root = chroot.map(str::to_owned);
+        }
+        self
     }
 
     /// The same error, with the zxid of the reply that caused it.

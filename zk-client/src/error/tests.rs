@@ -40,7 +40,7 @@ fn faults() -> Vec<Fault> {
         Fault::Word { word: "ruok".into(), attempt: Attempt::new("zk1:2181", "refused") },
         Fault::ChrootNotFound { chroot: path() },
         Fault::Behind { wanted: Zxid(2), seen: Zxid(1), timeout: SECOND },
-        Fault::OpRefused { index: 1, op, path: path(), code: ErrorCode::NO_NODE },
+        Fault::OpRefused { index: 1, op, path: path(), code: ErrorCode::NO_NODE, no_root: None },
         Fault::Options { path: path(), rule: "a rule" },
         Fault::InvalidOp { index: 1, op, path: path(), rule: "a rule" },
         Fault::NotOwned { path: path(), owner: SessionId(1) },
@@ -50,7 +50,7 @@ fn faults() -> Vec<Fault> {
         Fault::ReplyTooLarge { op, path: path(), len: 9, limit: 8 },
     ];
     for code in [ErrorCode::NO_NODE, ErrorCode::THROTTLED_OP, ErrorCode(-999)] {
-        faults.push(Fault::Refused { op, path: path(), code });
+        faults.push(Fault::Refused { op, path: path(), code, no_root: None });
     }
     for why in hangups {
         faults.push(Fault::ConnectionLoss { op, path: path(), sent: true, why });
@@ -103,7 +103,7 @@ fn what_may_pass_says_so_in_its_source() {
 #[test]
 fn errors_say_what_is_wrong_in_the_words_of_callers() {
     use crate::error::Ended::{Closed, Expired};
-    let refused = |op, code| Fault::Refused { op, path: "/a".into(), code };
+    let refused = |op, code| Fault::Refused { op, path: "/a".into(), code, no_root: None };
     let ended = |ended| Fault::Ended { request: None, ended, sent: false };
     let http = DecodeError::FrameTooLong { len: 0x4854_5450, limit: 8 };
     let http = Hangup::Protocol(ProtocolError::Undecodable(http)).to_string();

@@ -56,7 +56,7 @@ impl Call {
     }
 
     pub(crate) fn failed(&self, failure: Failure) -> Error {
-        Error::failed(self.op, self.path(), failure)
+        Error::failed(self.op, self.path(), failure).below(self.chroot.as_str())
     }
 
     /// Cancels the request, if that is possible.

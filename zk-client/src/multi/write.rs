@@ -144,7 +144,7 @@ impl Named {
             _ => None,
         };
         match refused {
-            Some((op, path)) => Error::failed(*op, path, failure),
+            Some((op, path)) => Error::failed(*op, path, failure).below(call.chroot.as_str()),
             None => call.failed(failure),
         }
     }

@@ -4,6 +4,7 @@ mod acquire;
 mod barrier;
 mod cached;
 mod cancel;
+mod chroot;
 mod costs;
 mod counter;
 mod double_barrier;
